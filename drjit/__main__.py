@@ -9,14 +9,26 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 FEATURES = (
     "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512fp16", "avx512bf16", "neon", "sve",
 )  # fmt: skip
 TEST_SIZE = 1000
+GPU_TEST = """
+import sys, time
+import numpy as np
+import drjit as dr
+start, n = time.perf_counter(), int(sys.argv[1])
+x = dr.arange(dr.cuda.Float, n)
+total, square = dr.sum(x)[0], (x * x).numpy()
+right = total == n * (n - 1) / 2 and np.array_equal(square, np.arange(n, dtype="f") ** 2)
+print(f"ok, {(time.perf_counter() - start) * 1e3:.1f} ms" if right else "WRONG values")
+"""
 
 
 def attempt(probe: Callable[[], object]) -> str:
@@ -125,14 +137,42 @@ def tier() -> str:
 
 
 def gpu() -> str:
-    """Returns whether kernels could run on a GPU, and what is missing."""
-    cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
-    models = [model for card in cards for model in values_of(card, "Model")]
-    if not models:
-        return "no NVIDIA GPU found; kernels run on the processor"
-    if importlib.util.find_spec("numba_cuda") is None:
-        return f"{', '.join(models)}; missing: pip install 'numba-cuda[cu13]'"
-    return f"{', '.join(models)}; numba-cuda {installed('numba-cuda')}"
+    """Returns the GPU on which kernels can run, or what is missing."""
+    import drjit
+    from drjit.jit.device import find, missing
+
+    found: Any = find(drjit.JitBackend.CUDA)
+    if found is None:
+        return f"not available: {missing(drjit.JitBackend.CUDA)}"
+    capability = ".".join(map(str, found.capability))
+    version = ".".join(map(str, drjit.detail.cuda_version()))
+    free, total = (n / 2**30 for n in found.driver.memory_info())
+    return (
+        f"{found.name}, compute capability {capability}, {found.multiprocessors} multiprocessors, "
+        f"{free:.1f} of {total:.1f} GiB free, driver for CUDA {version}"
+    )
+
+
+def assembler() -> str:
+    """Returns what makes machine code of PTX."""
+    from drjit.jit.cuda.assembler import tools
+
+    found = [f"{t.name} {'.'.join(map(str, t.version))}" for t in tools()]
+    return ", ".join(found) or "the driver (faster: pip install 'drjit-numba[cuda]')"
+
+
+def on_gpu() -> str:
+    """Runs a program on the GPU, or on the emulated one if there is none, in another process."""
+    import drjit
+    from drjit.jit.device import find
+
+    emulated = find(drjit.JitBackend.CUDA) is None
+    variables = {**os.environ, "DRJIT_CUDA": "emulated"} if emulated else None
+    command = [sys.executable, "-c", GPU_TEST, str(TEST_SIZE)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        return f"FAILED: {done.stderr.strip().splitlines()[-1]}"
+    return done.stdout.strip() + (" (emulated)" if emulated else "")
 
 
 def compute(tier: str) -> str:
@@ -186,12 +226,14 @@ SECTIONS: dict[str, dict[str, Callable[[], object]]] = {
         "threads": threads,
         "memory": system_memory,
         "GPU": gpu,
+        "PTX": assembler,
     },
     "kernels": {"tier": tier, "cache": cache_folder, "cached": cache_size},
     "self test": {
         "import": imports,
         "NumPy tier": lambda: compute("numpy"),
         "compiled": lambda: compute("compiled"),
+        "GPU": on_gpu,
     },
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .array import leaf, pytree, table
+from .array import foreign, leaf, pytree, table
 from .array.base import ArrayBase, type_label
 from .array.meta import VarState
 from .flow.call.instance import clear_registry as clear_registry
@@ -31,11 +31,11 @@ from .function.data.memory import gather
 from .function.data.sorting import argsort
 from .function.signal.resampler import Resampler as Resampler
 from .jit.backend import JitBackend
-from .jit.cpu import memory
-from .jit.device import devices
+from .jit.device import devices, find
 from .jit.ir import dtype as dt
 from .jit.ir.op import REDUCTIONS, ReduceOp, identity
 
+_HOST = 1  # according to DLPack
 _leak_warnings = False
 _numbers = itertools.count(1)
 _scope = threading.local()
@@ -87,21 +87,31 @@ def llvm_version() -> tuple[int, int, int]:
 
 
 def cuda_version() -> tuple[int, int]:
-    """Returns the version of the CUDA driver, or (0, 0) if there is none.
+    """Returns the version of CUDA that the driver supports, such as (12, 4), or (0, 0) if the
+    backend is not available.
 
-    >>> dr.detail.cuda_version()
-    (0, 0)
+    >>> dr.detail.cuda_version() >= (0, 0)
+    True
     """
-    return (0, 0)
+    device: Any = find(JitBackend.CUDA)
+    version = 0 if device is None else device.driver.version()
+    return version // 1000, version % 1000 // 10
 
 
 def cuda_compute_capability() -> int:
-    """Always raises a RuntimeError, because there is no CUDA backend."""
-    return _check_backend("cuda_compute_capability", JitBackend.CUDA)
+    """Returns the compute capability of the GPU: 90 for 9.0.
+
+    Raises:
+        RuntimeError: the backend is not available.
+    """
+    _check_backend("cuda_compute_capability", JitBackend.CUDA)
+    device: Any = find(JitBackend.CUDA)
+    major, minor = device.capability
+    return 10 * major + minor
 
 
-def _check_backend(what: str, backend: JitBackend) -> Any:
-    if backend is not JitBackend.LLVM:
+def _check_backend(what: str, backend: JitBackend) -> None:
+    if find(backend) is None:
         raise RuntimeError(f"drjit.detail.{what}(): the backend {backend!r} is not available")
 
 
@@ -205,20 +215,22 @@ def launch_stats() -> tuple[int, int, int]:
 
 
 def malloc_watermark(backend: JitBackend = JitBackend.LLVM) -> int:
-    """Returns the peak number of bytes in use since the start or since `malloc_clear_statistics`.
+    """Returns the peak number of bytes of a backend in use since the start or since
+    `malloc_clear_statistics`.
 
     >>> dr.detail.malloc_watermark(dr.JitBackend.LLVM) >= 0
     True
     """
-    return memory.malloc_watermark() if backend is JitBackend.LLVM else 0
+    return sum(d.memory_statistics()["peak"] for d in devices() if d.backend is backend)
 
 
 def malloc_clear_statistics() -> None:
-    """Resets the watermark to the current usage.
+    """Resets the watermarks to the current usage.
 
     >>> dr.detail.malloc_clear_statistics()
     """
-    memory.clear_statistics()
+    for device in devices():
+        device.clear_memory_statistics()
 
 
 def reduce_identity(dtype: Any, op: ReduceOp, size: int = 1, /) -> Any:
@@ -251,7 +263,7 @@ def can_scatter_reduce(arg0: type, arg1: ReduceOp, /) -> bool:
 
 def import_tensor(tensor: Any, ad: bool = False) -> Any:
     """Converts an array of another library to a tensor of `drjit.llvm` (with `ad`: `drjit.llvm.ad`)
-    with the same element type and shape.
+    with the same element type and shape, or of `drjit.cuda` if it is on a GPU.
 
     Raises:
         TypeError: the argument is not an array, or there are no tensors of its element type.
@@ -259,16 +271,26 @@ def import_tensor(tensor: Any, ad: bool = False) -> Any:
     >>> dr.detail.import_tensor(np.zeros((1, 2), np.float32))
     [[0, 0]]
     """
+    suffix = ".ad" if ad else ""
+    what = "drjit.detail.import_tensor()"
+    if hasattr(tensor, "__cuda_array_interface__") or _dlpack_device(tensor) != _HOST:
+        found = (device := find(JitBackend.CUDA)) and device.foreign(tensor, what)
+        if found:
+            return foreign.to_tensor(table.find(f"cuda{suffix}", "leaf", found.dtype), found)
     try:
         source = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
     except AttributeError:
-        raise TypeError(
-            f"drjit.detail.import_tensor(): {type_label(tensor)} offers no array (__dlpack__)"
-        ) from None
+        raise TypeError(f"{what}: {type_label(tensor)} offers no array (__dlpack__)") from None
     element = dt.BY_NUMPY.get(source.dtype)
     if element is None:
-        raise TypeError(f"drjit.detail.import_tensor(): unsupported element type {source.dtype}")
-    return table.find("llvm.ad" if ad else "llvm", "tensor", element)(source)
+        raise TypeError(f"{what}: unsupported element type {source.dtype}")
+    return table.find(f"llvm{suffix}", "tensor", element)(source)
+
+
+def _dlpack_device(tensor: Any) -> int:
+    """Returns the type of device on which an array is, the host if it does not say that."""
+    where = getattr(tensor, "__dlpack_device__", None)
+    return _HOST if where is None else where()[0]
 
 
 def reset(arg: Any, /) -> Any:

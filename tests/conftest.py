@@ -4,9 +4,11 @@ the cases that run."""
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +32,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample", type=int, default=1, metavar="N", help="run every Nth of the selected tests"
     )
+    parser.addoption(
+        "--device",
+        choices=["llvm", "cuda"],
+        default="llvm",
+        help="what the types of drjit.llvm stand for: with cuda, the tests that name them run on "
+        "the emulated GPU, or on a real one if DRJIT_CUDA is set to an empty string",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--device") == "cuda":
+        os.environ.setdefault("DRJIT_CUDA", "emulated")
+        import drjit
+
+        drjit.set_backend("cuda")
+        sys.modules["drjit.llvm"] = drjit.llvm = drjit.cuda
+        sys.modules["drjit.llvm.ad"] = drjit.cuda.ad
+        pytest.raises = _raises_naming_cuda(pytest.raises)
+        from drjit.jit.cpu.device import Cpu
+
+        for name in ("allocate", "allocate_for", "upload", "filled", "copy"):
+            setattr(Cpu, name, _refuse)
+
+
+def _refuse(*_: Any) -> None:
+    """Replaces methods of the processor's device: a computation on constants alone may end there by
+    mistake."""
+    raise AssertionError("the processor was to compute something")
+
+
+def _raises_naming_cuda(raises: Callable) -> Callable:
+    """`pytest.raises` for messages that name types."""
+
+    def checked(*arguments: Any, **options: Any) -> Any:
+        if isinstance(options.get("match"), str):
+            options["match"] = options["match"].replace("llvm", "cuda")
+        return raises(*arguments, **options)
+
+    return checked
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,11 +89,30 @@ def pytest_collection() -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator:
     _compile_some_only(items)
+    if config.getoption("--device") == "cuda":
+        about = [item for item in items if _is_about_the_processor(item)]
+        config.hook.pytest_deselected(items=about)
+        items[:] = [item for item in items if not _is_about_the_processor(item)]
     result = yield  # which deselects by markers
     step = config.getoption("--sample")
     config.hook.pytest_deselected(items=[item for k, item in enumerate(items) if k % step])
     items[:] = items[::step]
     return result
+
+
+# Files about the processor, its targets, or other processes; those about GPUs choose their own.
+_NOT_ABOUT_DEVICES = (
+    "test_cache", "test_cuda", "test_device", "test_docs", "test_doctor", "test_examples",
+    "test_interface", "test_loop_kernels", "test_memory.py", "test_module_contents", "test_native",
+    "test_numpy_target", "test_oracle", "test_package", "test_programs", "test_robustness_process",
+    "test_runtime", "test_signatures", "test_simd", "test_step_kernels", "test_three_executions",
+)  # fmt: skip
+
+
+def _is_about_the_processor(item: pytest.Item) -> bool:
+    return item.path.name.startswith(_NOT_ABOUT_DEVICES) or bool(
+        item.get_closest_marker("processor")
+    )
 
 
 def _compile_some_only(items: list[pytest.Item]) -> None:
@@ -76,11 +136,39 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(os.environ["DRJIT_CACHE_DIR"], ignore_errors=True)
 
 
-@pytest.fixture(params=["numpy", "compiled"])
+@pytest.fixture(scope="module", autouse=True)
+def _leftovers() -> Iterator[None]:
+    """What a file leaves behind, such as kernels and classes, is no longer looked at by the
+    collector, nor by what lists all arrays."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    chosen = any(m.args[0] == "tier" for m in metafunc.definition.iter_markers("parametrize"))
+    if "tier" in metafunc.fixturenames and not chosen:
+        tiers = ["numpy", "compiled"]
+        if metafunc.config.getoption("--device") == "cuda":
+            del tiers[0]  # a GPU has one, besides debug mode
+        metafunc.parametrize("tier", tiers, indirect=True)
+
+
+@pytest.fixture
 def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Pins the tier: a test that has this fixture runs once on NumPy and once compiled."""
     monkeypatch.setattr("drjit.jit.cpu.kernel.tier", request.param)
     return request.param
+
+
+@pytest.fixture
+def computing_nodes() -> Iterator[None]:
+    """What tests compute from nodes, without classes of arrays, is on the chosen device."""
+    import drjit as dr  # only here: it reads the environment that is set above
+    from drjit.jit import device
+
+    with device.using(dr.llvm.Float._device):
+        yield
 
 
 @pytest.fixture

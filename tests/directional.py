@@ -47,7 +47,8 @@ def _forward(f: Callable, args: tuple, moving, directions: list[np.ndarray]) -> 
     result = f(*tracked)
     dr.clear_grad(tracked)
     for k in moving:
-        inputs[k]._var.grad = leaf.node_from_numpy(inputs[k]._dtype, directions[k], copy=True)
-        dr.enqueue(dr.ADMode.Forward, inputs[k])
+        x = inputs[k]
+        x._var.grad = leaf.node_from_numpy(x._dtype, directions[k], True, x._device)
+        dr.enqueue(dr.ADMode.Forward, x)
     dr.traverse(dr.ADMode.Forward, dr.ADFlag.ClearEdges)  # a result may be an input
     return check_grad._sum([(dr.grad(r), w) for r, w in check_grad._weights(result)])

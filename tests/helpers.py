@@ -7,11 +7,24 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, memory
 from drjit.jit.ir import node as ir
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.run import launch, schedule
+
+DEVICE = dr.llvm.Float._device
+"""That of the types of drjit.llvm, which is a GPU with --device cuda."""
+
+ALLOCATOR = memory if DEVICE.on_host else DEVICE.pool
+"""Its `allocate` returns memory of `DEVICE` for kernels and arrays."""
+
+
+def named(text: str) -> str:
+    """Returns a text with the name of the backend of `DEVICE` in place of llvm and LLVM."""
+    name = DEVICE.backend.name
+    return text.replace("llvm", name.lower()).replace("LLVM", name)
+
 
 # ---- Nodes
 
@@ -19,18 +32,25 @@ from drjit.jit.run import launch, schedule
 def opaque(t: DType, values: Any) -> Node:
     """Returns an evaluated node."""
     values = np.atleast_1d(np.asarray(values, t.numpy))
-    return ir.buffer(t, values.size, launch.from_numpy(t, values))
+    return ir.buffer(t, values.size, launch.from_numpy(t, values, DEVICE))
 
 
 def results(nodes: list[Node]) -> list[np.ndarray]:
     """Returns copies of the values of nodes, which are evaluated together."""
-    schedule.evaluate(nodes)
+    schedule.evaluate(nodes, DEVICE)
     return [
         np.full(n.size, n.data, n.dtype.numpy)
         if n.is_literal
         else launch.to_numpy(n.dtype, n.size, n.data).copy()
         for n in nodes
     ]
+
+
+def entries(arrays: list[Any]) -> list[np.ndarray]:
+    """Returns what arrays contain, which one kernel computes: reading them one by one would take a
+    kernel each, with what they have in common in all of them."""
+    dr.eval(arrays)
+    return [a.numpy() for a in arrays]
 
 
 # ---- Arrays of NumPy

@@ -15,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nursery
+
 HERE = Path(__file__).parent
 # The numbers of a text, but not those in names such as Float64.
 NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan\b|inf\b)")
@@ -28,12 +30,11 @@ def scripts(folder: str) -> list[str]:
 
 def printed(path: Path, interpreter: str = sys.executable) -> str:
     """Runs a script in a process of its own and returns what it prints."""
-    env = dict(os.environ)
-    if interpreter != sys.executable:
-        env.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        [interpreter, "-P", path], env=env, capture_output=True, text=True, check=False
-    )
+    if interpreter == sys.executable:
+        done = nursery.run(path)
+    else:
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run([interpreter, "-P", path], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -469,7 +469,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.compiled_every(5)
+@pytest.mark.compiled_every(10)
 def test_gradients_are_those_of_finite_differences(tier, name):
     f, *args = CASES[name]
     check(f, *args, together=tier == "compiled")  # what propagates is the same for both

@@ -12,7 +12,7 @@ import pytest
 import drjit as dr
 from drjit.jit import log
 from drjit.jit.cpu import background, kernel
-from drjit.jit.run import cache, schedule
+from drjit.jit.run import cache
 from drjit.jit.target import simd
 from drjit.llvm import Float, UInt32
 
@@ -211,15 +211,11 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
         turn = lambda n, k: (dr.select(n & 1 == 1, 3 * n + 1, n >> 1), k + x)  # noqa: E731
         return dr.while_loop((n, dr.zeros(Float, 5000)), lambda n, k: n != 1, turn)[1]
 
-    def forget():
-        schedule.forget_kernels()
-        kernel.forget()
-
     def own():
         (found,) = (k for k in kernel.kernels() if "while" in k.text)
         return found
 
-    forget()
+    dr.flush_kernel_cache()
     want = collatz().numpy()
     assert own().narrow and own().state == "memory"
     first = own().address
@@ -236,7 +232,7 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     assert not own().narrow and own().address != first
     assert len(threads) == 1 and threads[0] is not threading.current_thread()
     assert cache.info()["entries"] >= 2
-    forget()
+    dr.flush_kernel_cache()
     monkeypatch.setattr(kernel, "HOT", 1e9)
     assert (collatz().numpy() == want).all()
     assert not own().narrow and own().state == "disk"
@@ -249,8 +245,7 @@ def test_a_kernel_that_comes_again_is_compiled_in_the_background(where, monkeypa
     monkeypatch.setattr(kernel, "BACKGROUND", 0.0)
     x = dr.linspace(Float, 0, 1, 100)
     dr.eval(x)
-    kernel.forget()
-    schedule.forget_kernels()
+    dr.flush_kernel_cache()
     ready, threads = threading.Event(), []
     compile_ = simd.compile
 
@@ -280,8 +275,7 @@ def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch
     monkeypatch.setattr(kernel, "tier", "auto")
     monkeypatch.setattr(kernel, "COMPILE_BASE", 0.1)
     monkeypatch.setattr(kernel, "BACKGROUND", 0.0)
-    kernel.forget()
-    schedule.forget_kernels()
+    dr.flush_kernel_cache()
     x = dr.opaque(Float, 2, 1000)
     f = lambda x: dr.sin(x) * 7.125  # noqa: E731
     background.finish()
@@ -346,8 +340,7 @@ def test_a_kernel_of_the_disk_cache_runs_on_numpy_for_less_than_loading_it_takes
 
     def state(launches):
         """That of a kernel that is new to the process."""
-        schedule.forget_kernels()
-        kernel.forget()
+        dr.flush_kernel_cache()
         for _ in range(launches):
             dr.eval(x * 2.5 + dr.sqrt(x))
         (found,) = (k for k in kernel.kernels() if "sqrt" in k.text)

@@ -71,6 +71,7 @@ def runs(values: np.ndarray, length: int) -> list[np.ndarray]:
 
 @every_case
 @pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.compiled_every(5)
 def test_prefix(tier: str, t: DType, name: str, exclusive: bool) -> None:
     sizes = (1, 2, 17, 64, 100, 1000)
     for size in sizes:
@@ -82,6 +83,7 @@ def test_prefix(tier: str, t: DType, name: str, exclusive: bool) -> None:
 
 @every_case
 @pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.compiled_every(5)
 def test_prefix_of_blocks(tier: str, t: DType, name: str, exclusive: bool) -> None:
     for size, length in ((12, 3), (64, 16), (100, 7), (130, 64), (90, 30), (20, 1), (33, 32)):
         values = sample(t, name, size)
@@ -91,6 +93,7 @@ def test_prefix_of_blocks(tier: str, t: DType, name: str, exclusive: bool) -> No
 
 
 @every_case
+@pytest.mark.compiled_every(5)
 def test_block_reduce(tier: str, t: DType, name: str) -> None:
     for size, length in ((12, 3), (64, 16), (91, 7), (256, 64), (20, 20), (20, 1), (340, 17)):
         values = sample(t, name, size)

@@ -15,7 +15,7 @@ from drjit.ad.graph import Value
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
 from drjit.jit.trace import record
-from drjit.jit.trace.feature_vectors import MatrixLayout, matvec, place
+from drjit.jit.trace.feature_vectors import Matrix, matvec
 from drjit.llvm import Float as PlainFloat
 from drjit.llvm.ad import (
     Array2f,
@@ -515,7 +515,7 @@ def test_showing_the_source_changes_nothing(tier):
 def layers(count, matrix):
     """A recorded loop that multiplies a vector by a matrix as often as a number says."""
     A = nn.view(TensorXf(matrix))
-    at, layout = place(0), MatrixLayout(2, 2, 2)
+    whole = Matrix(0, 2, 2, 2)
 
     def go_on(state):
         return node.apply(op.lt, state[0], node.cast(dt.u32, count))
@@ -524,7 +524,7 @@ def layers(count, matrix):
         i, v = state
         return [
             node.apply(op.add, i, node.literal(dt.u32, 1)),
-            matvec(A.buffer._node, at, layout, False, v),
+            matvec(A.buffer._node, whole, v, "matvec"),
         ]
 
     return lambda v: record.loop([node.literal(dt.u32, 0), v._node], go_on, body)[1]

@@ -249,6 +249,7 @@ def test_block_mkperm_errors():
         detail.block_mkperm(UInt(1, 7), 2, 4)
 
 
+@pytest.mark.processor
 def test_numbers_of_scopes():
     first = detail.new_scope(LLVM)
     assert detail.scope(LLVM) == first
@@ -265,6 +266,7 @@ def test_iterators_are_of_one_type(array):
     assert type(iter(array)) is detail.dr_iterator
 
 
+@pytest.mark.processor
 def test_what_belongs_to_extensions():
     assert issubclass(dr.CustomOp, detail.IntrusiveBase)
     with pytest.raises(TypeError, match="DRJIT_STRUCT"):

@@ -1,15 +1,14 @@
 """The seam between the compiler and devices: a second device, with memory of its own and kernels
 that run on NumPy, does what the processor does, and nothing of it runs there."""
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from cuda_namespace import registered
 
 import drjit as dr
 from drjit import llvm
-from drjit.array import table
 from drjit.jit import device
 from drjit.jit.backend import JitBackend
 from drjit.jit.cpu import collective, runtime
@@ -17,7 +16,7 @@ from drjit.jit.cpu.device import CPU
 from drjit.jit.device import Buffer, Device, Kernel, elements
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
-from drjit.jit.run import launch, schedule
+from drjit.jit.run import launch
 from drjit.jit.target import numpy as target
 from drjit.jit.text.program import effect_words
 
@@ -159,23 +158,11 @@ HostBuffer.device = Second()
 
 
 @pytest.fixture
-def second(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The device, registered as that of `drjit.cuda`; the processor must not launch anything."""
-    own = HostBuffer.device
-    own.calls.clear()
-    monkeypatch.setattr(device, "_devices", dict(device._devices))
-    here = {k: v for k, v in table._classes.items() if not k[0].startswith("cuda")}
-    monkeypatch.setattr(table, "_classes", here)
-    device.register(own)
-    modules = [vars(ModuleType)["__dict__"].__get__(m) for m in (dr.cuda, dr.cuda.ad)]
-    for entries in modules:
-        for name in table.names("cuda"):
-            entries.pop(name, None)
-    yield own
-    for entries in modules:
-        for name in table.names("cuda"):
-            entries.pop(name, None)
-    schedule.forget_kernels()
+def second() -> Any:
+    """The device, registered as that of `drjit.cuda`."""
+    HostBuffer.device.calls.clear()
+    with registered(HostBuffer.device) as own:
+        yield own
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nursery
 import pytest
 
 from drjit import __main__ as doctor
@@ -14,17 +15,15 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(*arguments, **variables):
-    return subprocess.run(
-        [sys.executable, "-m", "drjit", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **variables},
-    )
+    return nursery.run("from drjit.__main__ import main; main()", *arguments, environment=variables)
 
 
 def test_the_report_can_be_pasted_into_a_bug_report(tmp_path):
-    done = run("doctor", DRJIT_CACHE_DIR=str(tmp_path), DRJIT_NUM_THREADS="1")
+    variables = {"DRJIT_CACHE_DIR": str(tmp_path), "DRJIT_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "drjit", "doctor"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=os.environ | variables
+    )
     assert (done.returncode, done.stderr) == (0, "")
     lines = dict(re.findall(r"^  (\S.*?) {2,}(\S.*)$", done.stdout, re.MULTILINE))
     for name in (
@@ -44,7 +43,7 @@ def test_the_report_can_be_pasted_into_a_bug_report(tmp_path):
     assert lines["cache"] == f"{tmp_path} (writable)"
     assert re.match(r"\d+ kernels, [\d.]+ MiB of at most \d+ MiB", lines["cached"])
     assert f"DRJIT_CACHE_DIR={tmp_path}" in lines["tier"]
-    for name in ("import", "NumPy tier", "compiled"):
+    for name in ("import", "NumPy tier", "compiled", "GPU"):
         assert lines[name].startswith("ok, ")
 
 
@@ -53,7 +52,7 @@ def test_numba_is_not_imported_for_its_version():
         "import sys; from drjit import __main__ as m; "
         "m.main(['doctor']); assert 'numba' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+    assert nursery.run(code).returncode == 0
 
 
 @pytest.mark.parametrize("missing", ["llvmlite", "numpy"])
@@ -97,13 +96,14 @@ def test_kernels_can_be_compiled_for_a_narrower_processor(tmp_path):
 
 
 def test_an_unknown_processor_is_an_error(tmp_path):
-    code = "import drjit as dr; from drjit.llvm import Float; print(dr.sin(dr.arange(Float, 9)))"
-    variables = {"DRJIT_CACHE_DIR": str(tmp_path), "DRJIT_TIER": "compiled"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **variables, "DRJIT_TARGET_CPU": "pentium"},
-    )
+    code = """
+import drjit as dr
+from drjit.jit.cpu import kernel
+from drjit.llvm import Float
+
+kernel.tier = "compiled"
+print(dr.sin(dr.arange(Float, 9)))
+"""
+    variables = {"DRJIT_CACHE_DIR": str(tmp_path), "DRJIT_TARGET_CPU": "pentium"}
+    done = nursery.run(code, environment=variables)
     assert "expected 'native', 'x86-64-v3', 'x86-64-v4', not 'pentium'" in done.stderr

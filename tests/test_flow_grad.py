@@ -236,11 +236,18 @@ CASES = {
 }  # fmt: skip
 
 
-# The evaluated mode runs kernels without loops, which other tests compile.
 @pytest.mark.parametrize(
-    ("mode", "target"), [("evaluated", "numpy"), ("symbolic", "numpy"), ("symbolic", "compiled")]
+    ("name", "mode", "target"),
+    [
+        *((name, "symbolic", "numpy") for name in CASES),
+        # The evaluated mode runs kernels without loops, which other tests compile.
+        *((name, "evaluated", "numpy") for name in CASES),
+        *(
+            pytest.param(name, "symbolic", "compiled", marks=[pytest.mark.sweep] * (k % 2))
+            for k, name in enumerate(CASES)
+        ),
+    ],
 )
-@pytest.mark.parametrize("name", CASES)
 def test_derivatives(name, mode, target, monkeypatch):
     monkeypatch.setattr("drjit.jit.cpu.kernel.tier", target)
     function, *args = CASES[name]
@@ -486,12 +493,14 @@ def test_random_programs(tmp_path_factory, lines):
                 found.append([y.numpy()])
                 continue
             dr.backward(weighted, flags=dr.ADFlag.ClearVertices)
-            backward = [v.grad.numpy() for v in inputs]
+            backward = [v.grad for v in inputs]
             dr.clear_grad(inputs)
             for v in inputs:
                 v.grad = 1
             dr.forward_to(y)
-            found.append([y.numpy(), *backward, y.grad.numpy()])
+            results = [dr.detach(y), *backward, y.grad]
+            dr.eval(results)
+            found.append([v.numpy() for v in results])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=text)
 
@@ -592,7 +601,8 @@ WITHIN = {
 
 @pytest.mark.parametrize("inner", WITHIN)
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_whatever_lies_within_branches(inner, depth):
+@pytest.mark.compiled_every(4)
+def test_whatever_lies_within_branches(inner, depth, tier):
     def f(x, y):
         def nested(k, x, y):
             x, y = x * y, y + 0.1 * x

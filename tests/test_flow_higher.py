@@ -12,22 +12,33 @@ import drjit as dr
 from drjit import nn
 from drjit.llvm.ad import Float64, UInt
 
-MODES = ("evaluated", "symbolic")
+MODES = ("symbolic", "evaluated")
 SOME = (
-    "product, one", "initial, one", "nested", "branch in loop", "loop in branch", "call in loop",
-    "loop in call",
+    "nested", "call in loop", "loop in branch", "branch in loop", "loop in call", "product, one",
+    "initial, one",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        *((name, "symbolic") for name in CASES),
+        # Iterations that are evaluated are operations like those without a loop.
+        *(
+            pytest.param(name, "evaluated", marks=[pytest.mark.sweep] * (name not in SOME))
+            for name in CASES
+        ),
+    ],
+)
 def test_hessians(name, mode, monkeypatch):
     monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
     function, *args = CASES[name]
     check(lambda *a: function(mode, *a), [a.numpy() for a in args])
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize(
+    "name", [*SOME[:3], *(pytest.param(name, marks=pytest.mark.sweep) for name in SOME[3:])]
+)
 def test_hessians_of_compiled_kernels(name, monkeypatch):
     monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
     function, *args = CASES[name]
@@ -45,11 +56,13 @@ def captured_table(mode, x, table, scale):
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.compiled_every(2)
 def test_calls_that_read_captured_arrays(mode, tier):
     check(lambda *a: captured_table(mode, *a), [X.numpy(), X.numpy() + 0.3, [0.8]])
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.compiled_every(2)
 def test_methods_of_objects(mode, tier):
     class Material:
         def __init__(self, albedo):

@@ -14,7 +14,7 @@ from drjit.jit.target import numpy as numpy_target
 from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt
 
-N = UInt(0, 1, 2, 3, 16, 17, 33)
+N = UInt(0, 1, 2, 3, 8, 9, 17)
 X = np.array([0.7, 1.3, 0.6, 1.1, 0.9, 0.8, 1.2])
 
 
@@ -54,6 +54,7 @@ def twice(x, limit=None):
     "limit", [None, 1, 80, *(pytest.param(k, marks=pytest.mark.sweep) for k in (5, 100000))]
 )
 @pytest.mark.parametrize("function", [in_loop, in_branch, in_call, twice])
+@pytest.mark.compiled_every(3)
 def test_bounds_only_matter_for_the_cost(function, limit, tier):
     check(lambda x: function(x, limit), F(X))
 
@@ -64,6 +65,7 @@ def test_a_stack_that_is_full(count, monkeypatch, tier):
     check(in_loop, F(X))
 
 
+@pytest.mark.processor
 def test_iterations_are_not_computed_from_the_beginning_each(monkeypatch):
     rounds = 0
 
@@ -86,7 +88,7 @@ def test_iterations_are_not_computed_from_the_beginning_each(monkeypatch):
         dr.backward(dr.switch(UInt(0, 0), [inner], x))
         dr.eval(x.grad)
 
-    for n in (10, 100, 300):
+    for n in (10, 40, 120):
         rounds = 0
         run(UInt(n))
         assert 3 * n < rounds < n * (np.log2(n) / 2 + 4)

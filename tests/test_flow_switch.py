@@ -419,6 +419,7 @@ class Program:
 @both
 @pytest.mark.parametrize("n", [1, 15, 17, 1000])
 @pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.compiled_every(3)
 def test_forward_derivatives(mode, n, nested):
     program = Program(n, mode, nested)
     for k, x in enumerate(program.inputs):
@@ -428,6 +429,7 @@ def test_forward_derivatives(mode, n, nested):
         results = program(*inputs)
         dr.set_grad(inputs[k], direction)
         dr.forward_to(*results)
+        dr.eval([a.grad for a in results])
         expected = forward_expected(program, k, direction)
         for a, b in zip(results, expected, strict=True):
             np.testing.assert_allclose(a.grad.numpy(), b, rtol=1e-5, atol=1e-7)
@@ -469,6 +471,7 @@ def frozen(program, inputs):
 @both
 @pytest.mark.parametrize("n", [1, 15, 17, 1000])
 @pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.compiled_every(3)
 def test_reverse_derivatives(mode, n, nested):
     """The gradient along a direction is the weighted sum of the derivatives along it."""
     program = Program(n, mode, nested)

@@ -117,15 +117,23 @@ def test_parts_of_any_number_have_one_recording(length: int):
         assert frozen.n_cached_recordings == 1, sizes
 
 
-def test_runs_in_reverse_are_right_for_sizes_with_and_without_a_rest():
-    def f(x):
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("sizes", [(6, 9, 12, 7, 8, 10, 13, 15), (9, 3, 6, 4, 5, 7, 12), (3, 4, 9)])
+def test_runs_in_reverse_are_right_for_sizes_with_and_without_a_rest(sizes: tuple, order: int):
+    def gradient(x):
         dr.enable_grad(x)
         dr.backward(dr.block_prefix_sum(x, 3) * dr.detach(x))
         return dr.grad(x)
 
-    frozen = dr.freeze(f)
-    for n in (6, 9, 12, 7, 8, 10, 13, 15):
-        np.testing.assert_allclose(frozen(data(n)).numpy(), f(data(n)).numpy(), rtol=1e-5)
+    for f in (
+        gradient,
+        lambda x: dr.block_prefix_sum(x, 3, reverse=True),
+        lambda x: dr.cumsum(x, reverse=True),
+        lambda x: dr.cumsum(TensorXf(x), reverse=True).array,
+    ):
+        frozen = dr.freeze(f)
+        for n in sizes[::order]:
+            np.testing.assert_allclose(frozen(data(n)).numpy(), f(data(n)).numpy(), rtol=1e-5)
 
 
 # ---- Literals
@@ -219,6 +227,7 @@ def test_without_room_nothing_is_recorded():
         assert (len(calls), f.n_recordings, f.n_cached_recordings) == (n, 0, 0)
 
 
+@pytest.mark.processor
 def test_the_backend_has_to_be_there_and_that_of_the_inputs():
     def f(x):
         return x + 1

@@ -169,7 +169,7 @@ def test_all_dimensions(tier, cls, dimension):
 
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.compiled_every(3)
+@pytest.mark.compiled_every(5)
 def test_all_settings(tier, cls, settings):
     enc, position, seeds = example(cls, Float, 2, 33, **settings)
     check(enc, position, seeds, 1e-5)
@@ -225,6 +225,7 @@ def test_derivatives_against_differences(cls):
 
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.compiled_every(3)
 def test_forward_mode_is_the_transpose_of_reverse_mode(tier, cls, smooth):
     enc, position, seeds = example(cls, Float64, 2, 17, smooth_weight_gradients=smooth)
     _, by_position, by_params = differentiated(enc, position, seeds, ArrayXf64)
@@ -540,6 +541,7 @@ def network(enc):
 
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("lanes", [1, 17])
+@pytest.mark.compiled_every(3)
 def test_a_network_gives_the_same_in_both_modes(tier, cls, lanes):
     enc = cls(Float16, 2, n_levels=2, init_scale=1)
     net = network(enc).alloc(TensorXf16, 2, rng=dr.rng(1))

@@ -144,6 +144,7 @@ def test_complex_numbers() -> None:
     assert S.Complex2f(1, 2).numpy().shape == () and S.Complex2f(1, 2).numpy() == 1 + 2j
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("made", [Float, TensorXf])
 def test_memory_is_shared_with_numpy(made: type, tier: str) -> None:
     a = made(np.array([1, 2, 3])) + 0.5
@@ -157,6 +158,7 @@ def test_memory_is_shared_with_numpy(made: type, tier: str) -> None:
     assert repr(a) == "[9, 8, 3.5]"
 
 
+@pytest.mark.processor
 def test_a_literal_gets_memory_of_its_own() -> None:
     a = dr.zeros(Float, 3)
     b = Float(a)
@@ -173,6 +175,7 @@ def test_writes_do_not_change_what_was_given_out(tier: str) -> None:
     np.testing.assert_array_equal(view, [1, 2, 3])
 
 
+@pytest.mark.processor
 def test_a_view_outlives_the_array() -> None:
     a = Float(1, 2, 3) + 0
     part = a.numpy()[1:]
@@ -196,6 +199,7 @@ def aligned(n: int) -> np.ndarray:
     return raw[start : start + 4 * n].view(np.float32)
 
 
+@pytest.mark.processor
 def test_numpy_memory_is_used_but_never_written(tier: str) -> None:
     data = aligned(3)
     a = Float(data)
@@ -228,7 +232,7 @@ def test_array_protocol() -> None:
     x = Float(1, 2)
     assert np.array(x, dtype=np.float64).dtype == np.float64
     assert x.__array__("f2").dtype == np.float16
-    assert np.shares_memory(np.array(x, copy=False), x.numpy())
+    assert np.shares_memory(np.array(x, copy=False), x.numpy()) == x._device.on_host
     assert not np.shares_memory(x.__array__(copy=True), x.numpy())
     # Without sharing where that is impossible.
     assert np.array(x, dtype=np.float64, copy=False).tolist() == [1, 2]
@@ -247,6 +251,7 @@ def test_memoryview() -> None:
     assert view.tolist() == [7, 2]
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize(
     "value",
     [Float(1, 2), Float16(1, 2), Array3f([1, 2], 3, 4), TensorXf([[1, 2]]), Bool(True, False)],

@@ -189,6 +189,9 @@ def test_matrices_with_constants_and_of_changing_sizes(n, tier):
             np.testing.assert_allclose(q @ p, v, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "tier", ["numpy", pytest.param("compiled", marks=pytest.mark.sweep)], indirect=True
+)
 def test_derivatives_of_the_polar_decomposition(tier):
     m = llvm.ad.Matrix3f64([[2, 0.3, 0.1], [0.2, 1, 0.4], [0, 0.5, 3]])
     assert dr.check_grad(lambda m: dr.polar_decomp(m)[0], m)

@@ -7,11 +7,11 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers import DEVICE, entries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit.cpu import kernel
 from drjit.jit.target import simd
 from drjit.llvm import (
     Array3f,
@@ -28,19 +28,20 @@ from drjit.llvm import (
     ad,
 )
 
-pytestmark = pytest.mark.usefixtures("tier")
+pytestmark = pytest.mark.usefixtures("tier", "computing_nodes")
 TYPES = [Bool, Int8, UInt8, Int, UInt, Int64, UInt64, Float16, Float, Float64]
 
 
 def text_with(size):
     """The text of the kernel that has vectors of that many features, which no other test has."""
-    (text,) = [k.text for k in kernel.kernels() if f"splat(u32, {size}," in k.text]
+    (text,) = [k.text for k in DEVICE.kernels() if f"splat(u32, {size}," in k.text]
     return text
 
 
 def contents(local, n):
     dr.eval(local)
-    return np.stack([np.broadcast_to(local[k].numpy(), n) for k in range(len(local))])
+    found = entries([local[k] for k in range(len(local))])
+    return np.stack([np.broadcast_to(a, n) for a in found])
 
 
 # ---- Random programs. An index, value or mask depends on the lane, the counter of the loop around
@@ -170,6 +171,7 @@ class Model:
 
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.compiled_every(2)
 @settings(max_examples=40)
 @given(ops=program, size=st.sampled_from([1, 2, 4, 9, 17]), n=st.sampled_from([1, 15, 17]))
 def test_random_programs(mode, ops, size, n):
@@ -237,7 +239,7 @@ def test_loops_with_every_width(cls, size):
     for k in range(n):
         for i in range(7):
             model[k, (i * 3 + k) % size] = kind.type(i + k) if cls is not Array3f else i + k
-    found = [local[k].numpy().reshape(-1, n)[-1] for k in range(size)]
+    found = [a.reshape(-1, n)[-1] for a in entries([local[k] for k in range(size)])]
     np.testing.assert_array_equal(np.transpose(found), model)
 
 
@@ -307,6 +309,7 @@ def test_what_is_needed_again_is_copied():
 @pytest.mark.parametrize("lanes", [4, 8, 16, 32, 64])
 @pytest.mark.parametrize("code", ["mask", "u8", "i16", "u32", "f16", "f32", "u64", "f64"])
 @pytest.mark.parametrize("count", [3, 12])
+@pytest.mark.parametrize("tier", ["compiled"], indirect=True)
 def test_packets_of_any_width(lanes, code, count):
     """The compiled text against the same text on NumPy."""
     text = f"""def kernel(i, p):

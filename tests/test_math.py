@@ -51,6 +51,7 @@ def inputs(name, dtype, count=25):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("element", TYPES)
+@pytest.mark.compiled_every(4)
 def test_a_function_agrees_with_its_definition(name, element, tier):
     dtype, tolerance = TYPES[element]
     x = inputs(name, dtype)

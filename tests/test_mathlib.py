@@ -172,7 +172,7 @@ def test_lgamma_below_zero():
 @pytest.mark.parametrize("name", ["sin", "cos"])
 def test_sine_never_exceeds_one(name):
     odd = np.arange(1, 40000, dtype=np.float64) * (np.pi / 2)
-    near = odd.astype(np.float32)[:, None].view(np.int32) + np.arange(-40, 41, dtype=np.int32)
+    near = odd.astype(np.float32)[:, None].view(np.int32) + np.arange(-8, 9, dtype=np.int32)
     assert np.abs(namespace[name](near.view(np.float32).ravel())).max() == 1
 
 
@@ -278,12 +278,15 @@ def test_rare_arguments_are_computed_in_their_lanes(name, code):
         f"def kernel(i, p):\n    x = load({code}, p[2], i)\n    r = {name}(x)\n"
         f"    store({code}, p[1], i, r)\n"
     )
+    usual = np.linspace(0.5, 3, count).astype(kind)
+    rare = np.full(count, 1e10 if name == "sin" else -3.7, kind)
+    wanted = namespace[name](usual), namespace[name](rare)
     for lane in range(count):
-        x = padded(np.linspace(0.5, 3, count).astype(kind))
-        x[lane] = 1e10 if name == "sin" else -3.7
-        result = padded(np.zeros(count, kind))
+        x, result = padded(usual), padded(np.zeros(count, kind))
+        x[lane] = rare[lane]
         launch(count, result, x)
-        assert np.array_equal(result[:count], namespace[name](x[:count])), lane
+        expected = np.where(np.arange(count) == lane, wanted[1], wanted[0])
+        assert np.array_equal(result[:count], expected), lane
 
 
 @pytest.mark.parametrize("code", TYPES)

@@ -11,6 +11,7 @@ from drjit.jit.cpu import kernel, memory, runtime
 from drjit.jit.cpu import matmul as cpu_matmul
 from drjit.jit.primitives import matmul as product
 from drjit.jit.target.simd import llvm
+from drjit.jit.target.simd.ir import Machine
 from drjit.llvm import (
     Array3f,
     Float,
@@ -60,9 +61,9 @@ def test_sizes_and_layouts(dtype, flags, tier):
 @pytest.mark.parametrize("nbytes", [32, 64], ids=["32 bytes", "64 bytes"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
-    kernel.forget()
+    dr.flush_kernel_cache()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(llvm, "register_bytes", lambda: nbytes)
+    monkeypatch.setattr(llvm, "host", lambda: Machine(nbytes, nbytes == 64))
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(cpu_matmul, "_TILE", (48, 64))
     monkeypatch.setattr(cpu_matmul, "_TILE_PACKED", (48, 64))
@@ -76,7 +77,7 @@ def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
             check(dr.matmul(TensorXf(a.T), TensorXf(b.T), True, True), a, b)
     finally:
         runtime.set_thread_count(before)
-        kernel.forget()
+        dr.flush_kernel_cache()
 
 
 @every_type

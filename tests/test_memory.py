@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from native_kernels import address
 
+from drjit.jit import device
 from drjit.jit.cpu import memory, runtime
 
 
@@ -35,7 +36,7 @@ def test_a_buffer_is_aligned_large_enough_and_not_much_larger(nbytes):
     buffer = memory.allocate(nbytes)
     assert buffer.address % 64 == 0
     assert nbytes <= buffer.nbytes <= max(256 + nbytes, nbytes * 5 // 4 + 1)
-    assert memory.size_class(nbytes) == buffer.nbytes
+    assert device.size_class(nbytes) == buffer.nbytes
     # A packet of 32 lanes of 8 bytes at the last element is inside the block.
     view = buffer._base
     end = view.ctypes.data + view.nbytes
@@ -50,9 +51,9 @@ def test_a_large_buffer_begins_at_a_large_page():
 
 def test_size_classes_are_their_own_class():
     for nbytes in range(0, 70_000, 13):
-        capacity = memory.size_class(nbytes)
-        assert memory.size_class(capacity) == capacity
-        assert memory.size_class(capacity + 1) > capacity
+        capacity = device.size_class(nbytes)
+        assert device.size_class(capacity) == capacity
+        assert device.size_class(capacity + 1) > capacity
 
 
 def test_the_pool_hands_out_freed_memory():

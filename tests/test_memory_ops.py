@@ -423,6 +423,7 @@ def test_scatter_matches_numpy(cls, tier):
 
 @pytest.mark.parametrize("op", REDUCTIONS)
 @every_leaf
+@pytest.mark.compiled_every(4)
 def test_scatter_reduce_matches_numpy(op, cls, tier):
     if not supports(op, cls):
         with pytest.raises(RuntimeError, match="not defined"):

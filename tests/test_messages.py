@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import named
 
 import drjit as dr
 from drjit import nn, opt
@@ -396,7 +397,7 @@ def test_a_message_contains_the_phrase(call, phrase):
     while error is not None:
         chain.append(str(error))
         error = error.__cause__ or error.__context__
-    assert phrase in "\n".join(chain)
+    assert named(phrase) in "\n".join(chain)
 
 
 def test_a_mode_that_is_not_possible_is_reported(capfd):

@@ -7,7 +7,7 @@ import pytest
 import drjit as dr
 from drjit.llvm import Float, UInt
 
-pytestmark = pytest.mark.usefixtures("tier")
+pytestmark = pytest.mark.usefixtures("tier", "computing_nodes")
 X = Float(0.5, 1.5, 2.5)
 
 

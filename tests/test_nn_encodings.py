@@ -55,6 +55,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize(
     ("channels", "octaves", "shift"), [(1, 1, 0), (2, 3, 0.2), (3, 2, -0.7), (1, 5, 1.3)]
 )
+@pytest.mark.compiled_every(3)
 def test_encodings(kind: Any, channels: int, octaves: int, shift: float, mode: str, tier: str):
     layer = kind(octaves, shift).alloc(TensorXf, channels)
     for n in (1, 17):
@@ -104,6 +105,7 @@ def test_half_precision_has_phases_of_single_precision(kind: Any, mode: str, tie
 
 
 @pytest.mark.parametrize("kind", [nn.TriEncode, nn.SinEncode])
+@pytest.mark.compiled_every(3)
 def test_gradients(kind: Any, mode: str, tier: str):
     points = np.random.default_rng(3).uniform(-1, 1, (2, 17))
     octaves, shift, h = 3, 0.2, 1e-7

@@ -76,6 +76,7 @@ def test_activations(name: str, dtype: Any, mode: str, tier: str):
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.compiled_every(5)
 def test_gradients_of_activations(name: str, mode: str, tier: str):
     layer, f = ACTIVATIONS[name]
     points = inputs(2, 17)
@@ -155,6 +156,7 @@ def test_slopes_scales_and_offsets_are_parameters(packed: bool, tier: str):
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 @pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.compiled_every(5)
 def test_linear_layers(dtype: Any, bias: bool, mode: str, tier: str):
     for columns, rows, n in ((1, 1, 1), (3, 5, 15), (17, 15, 17), (16, 16, 16), (2, 33, 4)):
         net = nn.Linear(columns, rows, bias).alloc(dtype)

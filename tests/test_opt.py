@@ -147,6 +147,7 @@ def test_numbers_of_the_reference(name: str, tier: str):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("wide", [False, True])
 @BY_NAME
+@pytest.mark.compiled_every(3)
 def test_twenty_steps_follow_the_formula(name: str, wide: bool, masked: bool, tier: str):
     cls, options = ALL[name]
     tensor, dtype = (TensorXf64, np.float64) if wide else (TensorXf, np.float32)
@@ -569,6 +570,7 @@ def some_steps(opt: Optimizer) -> None:
 
 
 @BY_NAME
+@pytest.mark.compiled_every(3)
 def test_training_goes_on_bit_for_bit_from_a_saved_state(name: str, tier: str):
     cls, options = ALL[name]
     opt = of_many_kinds(cls, options)
@@ -582,6 +584,7 @@ def test_training_goes_on_bit_for_bit_from_a_saved_state(name: str, tier: str):
         copies[-1].load_state_dict(state)
     for o in (opt, *copies):
         some_steps(o)
+    dr.eval([[*dict(o.items()).values(), *o.state_dict().values()] for o in (opt, *copies)])
     for other in copies:
         assert other.learning_rate(first) == 0.25
         assert type(other[first]) is type(opt[first])
@@ -705,7 +708,8 @@ def test_scaler_errors():
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if "Muon" not in n])
-def test_a_step_is_one_kernel_that_is_compiled_once(name: str):
+def test_a_step_is_one_kernel_that_is_compiled_once(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
     cls, options = ALL[name]
     opt = cls(0.1, {"x": Float(np.arange(1, 18))}, **options)
 

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.metadata import metadata, requires, version
 from pathlib import Path
@@ -25,7 +26,7 @@ LAYERS = [
 ]  # fmt: skip
 # The same for the folders of a package. Modules beside them and folders not named come first.
 FOLDERS = {
-    "jit": [{"text"}, {"run"}, {"trace", "primitives", "cpu"}],
+    "jit": [{"text"}, {"run"}, {"trace", "primitives", "cpu", "cuda"}],
     "flow": [{"region"}, {"loop", "call"}, {"syntax", "freeze"}],
     "function": [{"data"}, {"math", "inspect"}, {"ad", "signal"}, {"exchange"}],
 }
@@ -43,6 +44,7 @@ def is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
 
+@cache
 def imports(module: str) -> set[str]:
     """Modules of the package that a module imports anywhere, in functions as well; not those that
     are for type checkers only."""

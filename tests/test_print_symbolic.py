@@ -13,6 +13,8 @@ from drjit.array.leaf import wrap
 from drjit.jit.trace import record
 from drjit.llvm import Array3f, Bool, Float, TensorXf, UInt32
 
+pytestmark = pytest.mark.usefixtures("computing_nodes")
+
 
 def printed(*args, **kwargs) -> io.StringIO:
     file = io.StringIO()

@@ -130,7 +130,7 @@ def test_fields_of_structures() -> None:
     assert pytree.struct_fields(Ray) == {"o": Array3f, "t": Float}
     assert pytree.struct_fields(Hit) == {"distance": Float, "shape": Int, "rest": Any}
     assert pytree.struct_fields(Pair) is None and pytree.struct_fields(int) is None
-    assert pytree.is_struct(Ray) and pytree.is_struct(Hit(1, 2)) and not pytree.is_struct([1])
+    assert [*map(pytree.role, (Ray, Hit, list))] == ["struct", "struct", "sequence"]
     assert not pytree.is_container(Ray) and pytree.is_container(Ray())
 
 
@@ -191,9 +191,9 @@ def test_a_class_may_become_a_structure():
     class Plain:
         pass
 
-    assert not pytree.is_struct(Plain)
+    assert pytree.role(Plain) == "other"
     Plain.DRJIT_STRUCT = {"x": Float}
-    assert pytree.is_struct(Plain())
+    assert pytree.role(Plain) == "struct"
 
 
 def test_a_structure_that_needs_arguments_cannot_be_made():

@@ -142,13 +142,13 @@ def test_pcg_mask(tier):
 def test_pcg_jumps(tier, steps):
     rng = PCG32(2)
     moved = rng + steps
-    assert entries(moved - rng) == [steps, steps]
-    assert entries(rng - moved) == [-steps, -steps]
-    assert entries((moved - steps).state) == entries(rng.state)
-    assert entries((rng + Int64(steps, 0)).state) == [
-        entries(moved.state)[0],
-        entries(rng.state)[1],
-    ]
+    ahead, back = moved - rng, rng - moved
+    again, mixed = (moved - steps).state, (rng + Int64(steps, 0)).state
+    dr.eval(ahead, back, again, mixed, moved.state)  # in one kernel
+    assert entries(ahead) == [steps, steps]
+    assert entries(back) == [-steps, -steps]
+    assert entries(again) == entries(rng.state)
+    assert entries(mixed) == [entries(moved.state)[0], entries(rng.state)[1]]
     if 0 <= steps <= 200:
         plain = PCG32(2)
         for _ in range(steps):

@@ -20,6 +20,8 @@ from drjit.jit.run import launch, schedule
 from drjit.jit.trace import access, record
 from drjit.jit.trace.access import Access, Replacement
 
+pytestmark = pytest.mark.usefixtures("computing_nodes")
+
 SIZES = (0, 1, 15, 17, 1000)
 
 
@@ -311,6 +313,7 @@ def endless() -> Node:
     return y
 
 
+@pytest.mark.processor
 def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch) -> None:
     monkeypatch.setattr("drjit.jit.cpu.runtime.GRACE_SECONDS", 0.2)
     before = runtime.submitted

@@ -11,6 +11,7 @@ import textwrap
 import threading
 
 import numpy as np
+import nursery
 import pytest
 
 import drjit as dr
@@ -42,15 +43,9 @@ def right(salt=0, n=1000):
 """
 
 
-def run(text, *args, code=0, **environment):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + textwrap.dedent(text), *args],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={k: v for k, v in {**os.environ, **environment}.items() if v is not None},
-    )
-    assert done.returncode == code, (done.stdout, done.stderr)
+def run(text, *args, **environment):
+    done = nursery.run(PROGRAM + textwrap.dedent(text), *args, environment=environment)
+    assert done.returncode == 0, (done.stdout, done.stderr)
     return done
 
 
@@ -386,6 +381,9 @@ def test_numbers_of_threads_in_the_environment(count):
 
 
 def test_a_tier_that_does_not_exist():
-    done = run("", DRJIT_TIER="fast", code=1)
+    command = [sys.executable, "-c", "import drjit.jit.cpu.kernel"]
+    environment = os.environ | {"DRJIT_TIER": "fast"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
     expected = "ValueError: DRJIT_TIER='fast': expected one of auto, numpy, compiled"
     assert done.stderr.splitlines()[-1] == expected

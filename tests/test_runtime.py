@@ -374,6 +374,7 @@ def test_an_interrupt_ends_the_wait_and_the_job_goes_on():
         runtime.launch(address("gate"), 0, params, 1, 1)
         params = (ctypes.c_int64 * 3)(a.ctypes.data, a.ctypes.data, 5)
         runtime.launch(address("add"), 0, params, 4, 16)
+        runtime.GRACE_SECONDS = 0.1
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             runtime.sync()
@@ -393,6 +394,7 @@ def test_the_interpreter_exits_while_kernels_run(work):
         import ctypes
         from native_kernels import address
         from drjit.jit.cpu import runtime
+        runtime._EXIT_SECONDS = 0.1
         params = (ctypes.c_int64 * 1)({work})
         for _ in range(100):
             runtime.launch(address("spin"), 0, params, 1000, 1, keep=object())

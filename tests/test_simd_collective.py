@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import drjit as dr
 from drjit.jit.cpu import collective as cpu_collective
 from drjit.jit.cpu import kernel, runtime
 from drjit.jit.ir import dtype as dt
@@ -21,7 +22,18 @@ FUNCTIONS = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
 }
-every_type = pytest.mark.parametrize("t", dt.ALL, ids=lambda t: t.name)
+# Of the width that only other processors have by default, one type of each size and kind.
+every_type = pytest.mark.parametrize(
+    ("t", "lanes"),
+    [
+        (t, lanes)
+        for lanes in (8, 16)
+        for t in dt.ALL
+        if lanes == simd.default_lanes() or t in (dt.mask, dt.i8, dt.f16, dt.u32, dt.f32, dt.f64)
+    ],
+    ids=lambda p: f"{p} lanes" if isinstance(p, int) else p.name,
+    indirect=["lanes"],
+)
 prefixes = pytest.mark.parametrize("exclusive", [False, True], ids=["inclusive", "exclusive"])
 
 
@@ -34,7 +46,7 @@ def caches(tmp_path_factory):
 @pytest.fixture(params=[8, 16], ids=["8 lanes", "16 lanes"], autouse=True)
 def lanes(request, monkeypatch, caches):
     """Compiled kernels of that many lanes, in small blocks shared by two threads."""
-    kernel.forget()
+    dr.flush_kernel_cache()
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(simd, "default_lanes", lambda: request.param)
     monkeypatch.setenv("DRJIT_CACHE_DIR", caches[request.param])
@@ -43,7 +55,7 @@ def lanes(request, monkeypatch, caches):
     runtime.set_thread_count(2)
     yield request.param
     runtime.set_thread_count(threads)
-    kernel.forget()
+    dr.flush_kernel_cache()
 
 
 def small_blocks(size, multiple=64):

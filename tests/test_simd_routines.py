@@ -10,7 +10,8 @@ from test_simd import same
 from test_simd_vectors import FLOATS, Text, accumulator, every_type, every_width, numbers, whole
 
 from drjit.jit.ir import dtype as dt
-from drjit.jit.target import simd
+from drjit.jit.target import library
+from drjit.jit.target.simd import kernel
 
 COUNTS = (1, 3, 15, 16, 17, 64)
 LIMIT = "drjit.jit.target.simd.module.INLINE_LOOP_LIMIT"
@@ -61,14 +62,14 @@ def network(t, width, depth, n, threads=2):
     return text
 
 
-def compiled(text, lanes=16):
-    return simd.compile("\n".join(text.lines), "test", lanes).ir
+def translated(text):
+    return kernel.module_text("\n".join(text.lines), "test", 16, False, library).ir
 
 
 @every_type
 @pytest.mark.parametrize("width", [3, 16, 64])
 def test_equal_layers_are_one_routine(t, width):
-    few, many = (compiled(network(t, width, depth, 3)) for depth in (4, 24))
+    few, many = (translated(network(t, width, depth, 3)) for depth in (4, 24))
     assert defined(many) == defined(few)
     # Two products with what follows them, and what is before the sums.
     loops = defined(many, "matvec") + defined(many, "features")
@@ -106,7 +107,7 @@ def loops(t, expressions, n=21, count=17, **options):
         text.features(text.let(expression), t, count, n, (0, count - 1))
     text.store(text.let("feature(x, 1)"), t, n)
     text.store(text.let("feature(y, 1)"), t, n)
-    ir = compiled(text)
+    ir = translated(text)
     text.same(n, 16)
     return len(defined(ir, "features"))
 
@@ -151,7 +152,7 @@ def test_loops_differ_in_what_they_do_with_their_results(t, routines):
         text.features("a", t, count, n, (1,))
         text.features("b", t, count, n, (1,))
         text.features("z", t, count, n, (0, count - 1))
-    assert len(defined(compiled(text), "features")) == 3
+    assert len(defined(translated(text), "features")) == 3
     text.same(n, 16)
 
 
@@ -164,7 +165,7 @@ def test_a_number_has_the_type_of_its_vector(routines):
             text.let(text.vector(numbers(t, count, n)), f"{name}{t.code}")
             text.let(f"{name}{t.code} * 0.3", f"{name}{t.code}")
             text.features(f"{name}{t.code}", t, count, n)
-    assert len(defined(compiled(text), "features")) == 3
+    assert len(defined(translated(text), "features")) == 3
     text.same(n, 16)
 
 
@@ -200,7 +201,7 @@ def test_loops_in_loops_and_branches(t, lanes, routines):
 def test_memory_is_used_again_in_deep_networks():
     """What is alive is what the gradients need: the inputs and outputs of layers."""
     sizes = [
-        sum(map(int, re.findall(r"%rows\d+ = alloca \[(\d+) x i8\]", compiled(text))))
+        sum(map(int, re.findall(r"%rows\d+ = alloca \[(\d+) x i8\]", translated(text))))
         for text in (network(dt.f32, 16, depth, 3) for depth in (8, 16))
     ]
     assert sizes[1] - sizes[0] == 8 * 2 * 16 * 16 * 4

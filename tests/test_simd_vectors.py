@@ -224,9 +224,17 @@ def test_numbers_are_rounded_to_the_element_type(t, lanes):
 # ---------------------------------------------------------------------------------------- products
 
 
-@every_width
+@pytest.mark.parametrize(
+    ("lanes", "rows", "columns"),
+    [
+        # Of the width that only other processors have by default, a shape with and one without
+        # remainders.
+        (lanes, *shape)
+        for lanes in WIDTHS
+        for shape in (SHAPES if lanes == simd.default_lanes() else ((3, 17), (16, 16)))
+    ],
+)
 @every_type
-@pytest.mark.parametrize(("rows", "columns"), SHAPES)
 def test_products_with_a_matrix_and_sums_of_outer_products(t, lanes, rows, columns):
     n, stride, threads = 45, columns + 2, 3
     rng = np.random.default_rng(rows)
@@ -531,7 +539,9 @@ def test_features_that_are_repeated(t, lanes):
     text.same(n, lanes)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize(
+    "seed", [*range(12), *(pytest.param(k, marks=pytest.mark.sweep) for k in range(12, 24))]
+)
 def test_random_programs(seed, monkeypatch):
     if seed % 2:  # loops that are needed once are routines, too
         monkeypatch.setattr("drjit.jit.target.simd.module.INLINE_LOOP_LIMIT", -1)

@@ -63,7 +63,7 @@ def test_every_type(cls, n, tier):
 @pytest.mark.parametrize("lanes", [8, 16], ids=["8 lanes", "16 lanes"])
 @pytest.mark.parametrize("cls", [Float, Int64], ids=["Float", "Int64"])
 def test_several_blocks(cls, lanes, monkeypatch, tmp_path):
-    kernel.forget()
+    dr.flush_kernel_cache()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(simd, "default_lanes", lambda: lanes)
     monkeypatch.setattr(kernel, "tier", "compiled")
@@ -77,7 +77,7 @@ def test_several_blocks(cls, lanes, monkeypatch, tmp_path):
             same(dr.argsort(cls(x)), np.argsort(x, kind="stable"))
     finally:
         runtime.set_thread_count(before)
-        kernel.forget()
+        dr.flush_kernel_cache()
 
 
 def test_equal_entries_keep_their_order(tier):

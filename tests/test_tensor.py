@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import drjit as dr
 from drjit.jit.cpu import kernel
 from drjit.jit.target.simd import llvm
+from drjit.jit.target.simd.ir import Machine
 from drjit.llvm import (
     Array3f,
     Bool,
@@ -287,16 +288,16 @@ def test_reductions_over_rows(shape, dtype, tier):
 
 @pytest.mark.parametrize("nbytes", [32, 64], ids=["32 bytes", "64 bytes"])
 def test_rows_in_registers_of_either_size(nbytes, monkeypatch, tmp_path):
-    kernel.forget()
+    dr.flush_kernel_cache()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(llvm, "register_bytes", lambda: nbytes)
+    monkeypatch.setattr(llvm, "host", lambda: Machine(nbytes, nbytes == 64))
     monkeypatch.setattr(kernel, "tier", "compiled")
     for shape in ((1, 3), (33, 1), (100, 37), (2000, 300)):
         a = data(shape)
         same(dr.sum(TensorXf(a), 0), a.sum(0))
         same(dr.prod(TensorXf(np.sign(a)), 0), np.sign(a).prod(0))
         same(dr.all(TensorXf(a) > -6, 0), (a > -6).all(0))
-    kernel.forget()
+    dr.flush_kernel_cache()
 
 
 def test_reductions_pass_over_nan(tier):

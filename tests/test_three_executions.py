@@ -170,12 +170,12 @@ def test_conversions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
         return outputs
 
     execute(lambda: build(True), monkeypatch, njit=False)
-    if t in QUICK:
+    if t is dt.f32:
         execute(lambda: build(False), monkeypatch)
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("t", SLOW, ids=str)
+@pytest.mark.parametrize("t", [dt.i8, *SLOW], ids=str)
 def test_conversions_by_numba(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     others = [to for to in dt.ALL if to is not dt.f16]
     execute(lambda: {to.name: ir.cast(to, opaque(t, edges(t))) for to in others}, monkeypatch)
@@ -302,7 +302,7 @@ SIZES = st.sampled_from([1, 2, 7, 16, 37, 100])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=3, phases=PHASES)
+@settings(max_examples=2, phases=PHASES)
 @given(instructions, SEEDS, SIZES)
 def test_random_programs(monkeypatch, program: list[tuple], seed: int, size: int) -> None:
     check_program(program, seed, size, ALL_BUT_HALF, monkeypatch)

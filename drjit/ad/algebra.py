@@ -3,13 +3,14 @@ derivatives can be differentiated again."""
 
 import threading
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, SIMPLIFY, Node, combine, make, next_serial
 from ..jit.ir.op import Op
-from .graph import Value, Var, recorder, visible
+from .graph import Value, Var, as_value, recorder, visible
 from .rules import RULES, Rule, same
 
 _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
@@ -130,10 +131,9 @@ class Tracked:
     """Arithmetic on values with variables."""
 
     def __call__(self, op_: Op, *values: Value) -> Value:
-        nodes = tuple([v.node for v in values])
-        deps = tuple([v.var for v in values])
+        nodes, deps = zip(*values, strict=True)
         n = combine(op_, nodes)
-        return Value(n, record(op_, n, nodes, deps) if any(deps) else None)
+        return as_value((n, record(op_, n, nodes, deps) if any(deps) else None))
 
     add, sub, mul, div = _named(op.add), _named(op.sub), _named(op.mul), _named(op.div)
     neg, select = _named(op.neg), _named(op.select)
@@ -158,8 +158,8 @@ def keep_graph() -> bool:
 def operands(v: Var) -> list[Value]:
     """Returns the operands of a variable that stores them as its inputs; they are tracked if
     derivatives of derivatives are recorded."""
-    keep = keep_graph()
-    return [Value(n, d if keep else None) for n, d in zip(v.inputs, v.deps, strict=True)]
+    deps = v.deps if keep_graph() else repeat(None, len(v.deps))
+    return [*map(as_value, zip(v.inputs, deps, strict=True))]
 
 
 def set_keep_graph(on: bool) -> bool:

@@ -13,11 +13,11 @@ from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node
 from ..jit.primitives import collective
-from ..jit.run import freeze_size, schedule
+from ..jit.run import schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access, Replacement
 from .algebra import RECORDED, keep_graph
-from .graph import Value, Var, recorder
+from .graph import Value, Var, as_value, recorder
 
 
 class LaneRule:
@@ -59,10 +59,83 @@ class LaneRule:
         """Discards data that a failed traversal has left in the operation."""
 
 
+class Linear(LaneRule):
+    """A linear operation with one operand: `apply` applies it to a tangent, `transpose` applies its
+    transpose to a gradient; both take the variable first."""
+
+    keeps_inputs = False
+    masks = False
+
+    def __init__(
+        self,
+        name: str,
+        apply: Callable[[Var, Value], Value],
+        transpose: Callable[[Var, Value], Value],
+    ) -> None:
+        super().__init__(name)
+        self._apply, self._transpose = apply, transpose
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        return self._apply(v, tangents[0])
+
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
+        sink.add(0, self._transpose(v, g), v.size)
+
+
+class Parts(LaneRule):
+    """An operation with several results, each of which is a `Part`. Its variable has no gradient of
+    its own: `whole` passes on those of all parts at once. The first item of its data is a
+    dictionary of the gradients that parts have received so far."""
+
+    always = True
+
+    def part(self, v: Var, k: int, tangent: Value) -> Value:
+        """Returns the tangent of a part, given that of the operand."""
+        raise NotImplementedError
+
+    def whole(self, v: Var, found: dict[int, Value], sink: Any) -> None:
+        """Passes on the gradients of parts."""
+        raise NotImplementedError
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        return None
+
+    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
+        found = dict(v.data[0])
+        v.data[0].clear()
+        if found:
+            self.whole(v, found, sink)
+
+    def reset(self, v: Var) -> None:
+        v.data[0].clear()
+
+
+class Part(LaneRule):
+    """A result of `Parts`; `data` is its number."""
+
+    always = True
+    keeps_inputs = False
+
+    def __init__(self, name: str, masks: bool) -> None:
+        super().__init__(name)
+        self.masks = masks
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        of = v.deps[0]
+        source = of.deps[0]
+        if source is None or source.grad is None:
+            return None
+        return of.rule.part(of, v.data, Value(source.grad, source.grad_var))
+
+    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
+        if g is not None:
+            v.deps[0].data[0][v.data] = g
+            sink.mark(v.deps[0])
+
+
 def _value(rule: LaneRule, n: Node, inputs: tuple, deps: tuple, data: Any = None) -> Value:
-    if not any(deps) or not n.dtype.is_float:
-        return Value(n)
-    return Value(n, rule.record(n, inputs, deps, data))
+    tracked = any(deps) and n.dtype.is_float
+    return as_value((n, rule.record(n, inputs, deps, data) if tracked else None))
 
 
 def _lift(like: Value, value: float, size: int = 1) -> Value:
@@ -79,18 +152,6 @@ def _select(m: Node, a: Value, b: Value) -> Value:
 def add(a: Value, b: Value) -> Value:
     """Returns the sum of two gradients."""
     return RECORDED.add(a, b)
-
-
-class _Cast(LaneRule):
-    name = "cast"
-    keeps_inputs = False
-    masks = False
-
-    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        return cast(v.dtype, tangents[0])
-
-    def backward(self, v: Var, g: Value, sink: Any) -> None:
-        sink.add(0, cast(v.deps[0].dtype, g))
 
 
 def cast(dtype: DType, a: Value) -> Value:
@@ -140,61 +201,23 @@ def record_gather(source: Value, at: Access, n: Node) -> Value:
     return _value(GATHER, n, (index, mask), (source.var,), (size, at.mode))
 
 
-class _Records:
-    """Data of a gather of records: the numbers of source entries and of components, and during a
-    reverse traversal the gradients of components received so far."""
-
-    __slots__ = ("count", "gradients", "mode", "size")
-
-    def __init__(self, size: int, count: int, mode: Any) -> None:
-        self.size, self.count, self.mode = size, count, mode
-        self.gradients: dict[int, Value] = {}
-
-
-class _Packet(LaneRule):
-    """A gather of records as a whole. Its variable has no gradient of its own: it passes on the
-    gradients of all components at once. `data` is a `_Records`."""
+class _Packet(Parts):
+    """A gather of records. Its data are also the numbers of source entries and of components, and
+    the mode of the scatter-reduction for gradients."""
 
     name = "gather_packet"
-    always = True
 
-    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        return None
+    def part(self, v: Var, k: int, tangent: Value) -> Value:
+        (_, size, count, _), (index, mask) = v.data, v.inputs
+        at = Access(access.entry(index, count, k), mask, "derivative of dr.gather", inside=True)
+        return gather(full(tangent, size), at)
 
-    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
-        records, (index, mask) = v.data, v.inputs
-        found, records.gradients = records.gradients, {}
-        if found:
-            zero = Value(node.literal(v.dtype, 0))
-            values = [found.get(j, zero) for j in range(records.count)]
-            what = "gradient of dr.gather"
-            sink.scatter_add(
-                0, values, Access(index, mask, what, records.count, True, records.mode, "add")
-            )
-
-    def reset(self, v: Var) -> None:
-        v.data.gradients.clear()
-
-
-class _Component(LaneRule):
-    """A component of records; `data` is its number."""
-
-    name = "component"
-    always = True
-    keeps_inputs = False
-
-    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        packet = v.deps[0]
-        records, (index, mask), source = packet.data, packet.inputs, packet.deps[0]
-        if source is None or source.grad is None:
-            return None
-        tangent = full(Value(source.grad, source.grad_var), records.size)
-        where = access.entry(index, records.count, v.data)
-        return gather(tangent, Access(where, mask, "derivative of dr.gather", inside=True))
-
-    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
-        if g is not None:
-            v.deps[0].data.gradients[v.data] = g
+    def whole(self, v: Var, found: dict[int, Value], sink: Any) -> None:
+        (_, _, count, mode), (index, mask) = v.data, v.inputs
+        zero = Value(node.literal(v.dtype, 0))
+        values = [found.get(j, zero) for j in range(count)]
+        at = Access(index, mask, "gradient of dr.gather", count, True, mode, "add")
+        sink.scatter_add(0, values, at)
 
 
 def gather_packet(source: Value, at: Access) -> list[Value]:
@@ -206,8 +229,8 @@ def gather_packet(source: Value, at: Access) -> list[Value]:
         return [gather(source, one) for one in at.entries(n.size)]
     nodes = access.gather_packet(n, at)
     index, mask, _ = at.bounds(n.size)
-    records = _Records(n.size, count, at.mode)
-    packet = _value(PACKET, nodes[0], (index, mask), (source.var,), records).var
+    data = {}, n.size, count, at.mode
+    packet = _value(PACKET, nodes[0], (index, mask), (source.var,), data).var
     return [_value(COMPONENT, c, (), (packet,), j) for j, c in enumerate(nodes)]
 
 
@@ -216,17 +239,6 @@ def full(a: Value, size: int) -> Value:
     if a.node.size == size:
         return a
     return _value(BROADCAST, node.resize(a.node, size), (), (a.var,))
-
-
-class _Broadcast(LaneRule):
-    keeps_inputs = False
-    masks = False
-
-    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        return tangents[0]
-
-    def backward(self, v: Var, g: Value, sink: Any) -> None:
-        sink.add(0, g, v.size)
 
 
 def copy(a: Value) -> Value:
@@ -506,14 +518,15 @@ def _reversed_prefix(g: Value, exclusive: bool, run: int) -> Value:
 def reverse(a: Value, run: int = 0) -> Value:
     """Returns the entries in reverse order, within runs of `run` lanes if that is not 0."""
     size = a.node.size
-    lane = node.lane(size)
-    run = run or size
-    position = node.apply(op.remainder, lane, node.literal(dt.u32, run))
-    first = node.apply(op.sub, lane, position)
-    last = node.apply(op.add, first, node.literal(dt.u32, run - 1))
-    if freeze_size.parts(size, run) * run > size:  # the last run is shorter
-        last = node.apply(op.minimum, last, node.literal(dt.u32, size - 1))
-    index = node.apply(op.sub, last, position)
+    if size <= 1 or (a.node.op is LITERAL and a.var is None):
+        return a
+    # The numbers are constant or equal to the size, so that frozen functions can adapt them.
+    place, end = node.lane(size), node.literal(dt.u32, size)
+    if run:
+        lane, place = place, node.apply(op.remainder, place, node.literal(dt.u32, run))
+        following = node.apply(op.add, node.apply(op.sub, lane, place), node.literal(dt.u32, run))
+        end = node.apply(op.minimum, following, end)  # the last run may be shorter
+    index = node.apply(op.sub, end, node.apply(op.add, place, node.literal(dt.u32, 1)))
     return gather(a, Access(index))
 
 
@@ -538,12 +551,13 @@ def _neighbour(a: Value, offset: int, run: int) -> Value:
     where = node.apply(op.add, position, node.literal(dt.u32, offset))  # negative ones wrap
     index = node.apply(op.add, lane, node.literal(dt.u32, offset))
     valid = node.apply(op.lt, where, node.literal(dt.u32, run or size))
-    if run and freeze_size.parts(size, run) * run > size:  # the last run is shorter
+    if run:  # the last of which may be shorter
         valid = node.apply(op.and_, valid, node.apply(op.lt, index, node.literal(dt.u32, size)))
     return gather(a, Access(index, valid))
 
 
-CAST, GATHER, BROADCAST, COPY = _Cast(), _Gather(), _Broadcast("broadcast"), _Broadcast("copy")
-PACKET, COMPONENT = _Packet(), _Component()
+CAST = Linear("cast", lambda v, t: cast(v.dtype, t), lambda v, g: cast(v.deps[0].dtype, g))
+BROADCAST, COPY = [Linear(name, lambda v, t: t, lambda v, g: g) for name in ("broadcast", "copy")]
+GATHER, PACKET, COMPONENT = _Gather(), _Packet(), Part("component", masks=True)
 SCATTER, PREFIX = _Scatter(), _Prefix()
 REDUCE, EXTREMUM = _Reduce(masks=False), _Reduce(masks=True)

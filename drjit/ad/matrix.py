@@ -16,7 +16,7 @@ from ..jit.run import launch
 from ..jit.trace.access import Access
 from .algebra import operands
 from .graph import Value, Var
-from .lanes import LaneRule, _value, add, full, gather
+from .lanes import LaneRule, Linear, _value, add, full, gather
 
 
 class _Product(LaneRule):
@@ -90,25 +90,15 @@ def matmul(a: Value, b: Value, layout: product.ProductLayout) -> Value:
     return _value(PRODUCT, n, (a.node, b.node), (a.var, b.var), (layout, sizes))
 
 
-class _SumRows(LaneRule):
-    """`data` is the number of rows and columns of each matrix, and the size of the operand."""
-
-    name = "reduce_rows"
-    keeps_inputs = False
-    masks = False
-
-    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        rows, columns, size = v.data
-        return sum_rows(full(tangents[0], size), rows, columns)
-
-    def backward(self, v: Var, g: Value, sink: Any) -> None:
-        rows, columns, size = v.data
-        lane, width = node.lane(size), node.literal(dt.u32, columns)
-        index = node.apply(op.remainder, lane, width)
-        if size > rows * columns:
-            matrix = node.apply(op.quotient, lane, node.literal(dt.u32, rows * columns))
-            index = node.apply(op.add, index, node.apply(op.mul, matrix, width))
-        sink.add(0, gather(full(g, v.size), Access(index)))
+def _repeat_rows(v: Var, g: Value) -> Value:
+    """The transpose of `sum_rows`: each sum for all entries of its column."""
+    rows, columns, size = v.data
+    lane, width = node.lane(size), node.literal(dt.u32, columns)
+    index = node.apply(op.remainder, lane, width)
+    if size > rows * columns:
+        matrix = node.apply(op.quotient, lane, node.literal(dt.u32, rows * columns))
+        index = node.apply(op.add, index, node.apply(op.mul, matrix, width))
+    return gather(full(g, v.size), Access(index))
 
 
 def sum_rows(a: Value, rows: int, columns: int) -> Value:
@@ -119,4 +109,8 @@ def sum_rows(a: Value, rows: int, columns: int) -> Value:
     return _value(SUM_ROWS, n, (), (a.var,), (rows, columns, a.node.size))
 
 
-PRODUCT, SUM_ROWS = _Product(), _SumRows()
+PRODUCT = _Product()
+SUM_ROWS = Linear(
+    "reduce_rows", lambda v, t: sum_rows(full(t, v.data[2]), *v.data[:2]), _repeat_rows
+)
+"""Its data are the number of rows and columns of each matrix, and the size of the operand."""

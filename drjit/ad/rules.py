@@ -34,10 +34,6 @@ class Rule:
     add)` calls `add` with each primal value that these need.
     """
 
-    __slots__ = (
-        "direct", "guarded", "keeps_inputs", "keeps_result", "masked", "masks", "name", "partials",
-        "product", "reads", "symmetric", "tangent",
-    )  # fmt: skip
     compilers: ClassVar[dict[str, Callable[["Rule"], Callable]]] = {}
     """The compilers of `direct`, `masked`, `tangent` and `reads`, which are created on first
     use."""

@@ -8,23 +8,25 @@ otherwise, edges are freed at the end: a traversal that fails can be repeated.
 
 import enum
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Sequence, Set
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 from ..jit import collector
 from ..jit import flags as jit_flags
+from ..jit.device import Device, using
 from ..jit.enumeration import Named
 from ..jit.flags import JitFlag
 from ..jit.ir import node
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.trace import access
-from ..jit.trace.access import Access, Replacement
+from ..jit.trace.access import Access
+from ..jit.trace.feature_vectors import Matrix, add_lanes
 from . import lanes, steps, trap, vector
 from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
-from .graph import Scope, Value, Var, living, scope, take_gradient, title, where
+from .graph import Scope, Value, Var, as_value, living, scope, take_gradient, title, where
 from .rules import same
 
 
@@ -51,8 +53,9 @@ class ADFlag(Named, enum.IntEnum):
 
 
 class _Queue(threading.local):
-    """A thread's queue: variables, the directions in which they were collected, and variables from
-    before the boundary of a scope that were reached along edges."""
+    """A thread's queue: variables, the directions in which they were collected, the device on which
+    the first ones are, and variables from before the boundary of a scope that were reached along
+    edges."""
 
     def __init__(self) -> None:
         self.clear()
@@ -60,6 +63,7 @@ class _Queue(threading.local):
     def clear(self) -> None:
         self.variables: dict[Var, None] = {}
         self.modes: set[ADMode] = set()
+        self.device: Device | None = None
         self.outside: dict[Var, None] = {}
 
     frees = False  # whether the current traversal frees the edges that it visits
@@ -74,9 +78,11 @@ def _boundary() -> tuple[Scope | None, int]:
     return inner, 0 if inner is None else inner.isolate_from
 
 
-def enqueue(mode: ADMode, seeds: list[Var], since: int = 0) -> None:
+def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | None = None) -> None:
     """Adds the variables that a traversal from `seeds` visits: those that depend on them, with
-    serial numbers from `since` on, or those that they depend on."""
+    serial numbers from `since` on, or those that they depend on. `device` is where they are, and
+    constants for their derivatives should be."""
+    _queue.device = _queue.device or device
     variables, outside = _queue.variables, _queue.outside
     first = _boundary()[1]
     _queue.modes.add(mode)
@@ -91,22 +97,16 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0) -> None:
                 if v.serial < first:
                     outside[v] = None
         return
-    stack = []
-    for v in seeds:
-        if v.serial < first:
-            outside[v] = None
-        elif v not in variables:
-            variables[v] = None
-            stack.append(v)
+    stack: list[Sequence[Var | None]] = [seeds]
     while stack:
-        for d in stack.pop().deps:
-            if d is None:
+        for v in stack.pop():
+            if v is None:
                 continue
-            if d.serial < first:
-                outside[d] = None
-            elif d not in variables:
-                variables[d] = None
-                stack.append(d)
+            if v.serial < first:
+                outside[v] = None
+            elif v not in variables:
+                variables[v] = None
+                stack.append(v.deps)
 
 
 def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
@@ -118,10 +118,16 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
             scope.
     """
     variables = sorted(_queue.variables, key=_serial)
-    modes, outside = _queue.modes, _queue.outside
+    modes, outside, device = _queue.modes, _queue.outside, _queue.device
     _queue.clear()
-    if not variables and not outside:
-        return
+    if variables or outside:
+        with using(device):
+            _traverse(mode, flags, variables, modes, outside)
+
+
+def _traverse(
+    mode: ADMode, flags: int, variables: list[Var], modes: set[ADMode], outside: dict[Var, None]
+) -> None:
     keep = bool(flags & ADFlag.KeepGraph)
     if keep:
         flags = flags & ~ADFlag.ClearEdges
@@ -147,9 +153,7 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
             if sink.inner is not None:
                 _postpone(sink.inner, outside, members)
             if flags & ADFlag.ClearEdges:
-                for v in variables:
-                    if v.rule is not None:
-                        _cut(v, members)
+                _cut(variables, members)
         else:
             _forward([*outside, *[v for v in variables if v.serial >= first]], flags, sink)
     except BaseException as error:
@@ -272,7 +276,7 @@ def _visit(v: Var, rule: Any, sink: "GradientSink") -> None:
     if rule.elementwise:
         _partials(v, rule, rule.guarded or (rule.product and sink.masking), sink)
     else:
-        rule.backward(v, None if v.grad is None else Value(v.grad, v.grad_var), sink)
+        rule.backward(v, None if v.grad is None else as_value((v.grad, v.grad_var)), sink)
     sink.masking = False
 
 
@@ -290,13 +294,14 @@ def _partials(v: Var, rule: Any, guarded: bool, sink: "GradientSink") -> None:
         sink.accumulate(d, c, v.size)
 
 
-def _cut(v: Var, members: set[Var] | None) -> None:
-    """Frees the edges of a variable, or those to the members of a traversal."""
-    if members is not None and any(d is not None and d not in members for d in v.deps):
-        v.deps = tuple([None if d in members else d for d in v.deps])
-        return
-    v.deps = v.inputs = ()
-    v.result = v.rule = v.data = None
+def _cut(variables: list[Var], members: set[Var] | None) -> None:
+    """Frees the edges of variables, or those to the members of a traversal."""
+    for v in variables:
+        if members is not None and any(d is not None and d not in members for d in v.deps):
+            v.deps = tuple([None if d in members else d for d in v.deps])
+        else:
+            v.deps = v.inputs = ()
+            v.result = v.rule = v.data = None
 
 
 def _forward(variables: list[Var], flags: int, sink: "GradientSink") -> None:
@@ -345,9 +350,7 @@ def _forward(variables: list[Var], flags: int, sink: "GradientSink") -> None:
         if cleared and v in sources and v.serial >= sink.first:
             v.grad = v.grad_var = None
     if flags & ADFlag.ClearEdges:
-        for v in variables:
-            if v.deps and v.serial >= sink.first:
-                _cut(v, members)
+        _cut([v for v in variables if v.serial >= sink.first], members)
 
 
 class GradientSink:
@@ -357,11 +360,6 @@ class GradientSink:
     `masked` are variables whose gradient may be 0 in some lanes because an operation passes nothing
     on there, so products must be guarded against turning it into NaN.
     """
-
-    __slots__ = (
-        "first", "inner", "keep", "masked", "masking", "members", "outer", "plain", "recording",
-        "trap", "var",
-    )  # fmt: skip
 
     def __init__(self, keep: bool, members: set[Var] | None) -> None:
         self.keep, self.members = keep, members
@@ -378,10 +376,6 @@ class GradientSink:
         # Contributions are nodes that are only added up.
         self.plain = not keep and not self.trap and not (self.outer and self.outer.atomic)
 
-    def takes(self, v: Var) -> bool:
-        """Returns whether the traversal visits a variable."""
-        return self.members is None or v in self.members
-
     def begin(self, variables: list[Var]) -> None:
         """Prepares a traversal within a body: gradients of inputs of a body being recorded are
         handed over, and those of code that is restricted to some lanes count in these lanes
@@ -397,6 +391,10 @@ class GradientSink:
                 if v.grad is not None and v.rule is not None:
                     self._restrict(v, mask)
 
+    def takes(self, v: Var) -> bool:
+        """Returns whether the traversal visits a variable."""
+        return self.members is None or v in self.members
+
     def operands(self, v: Var, grad: Any, grad_var: Var | None) -> tuple[Any, Any, Any, Any]:
         """Returns the gradient, result and inputs of a variable in the algebra of this traversal,
         and the algebra."""
@@ -409,7 +407,7 @@ class GradientSink:
     def add(self, i: int, value: Value, lanes_: int = 1) -> None:
         """Adds to the gradient of operand `i` of the current variable."""
         d = self.var.deps[i]
-        if d is not None and self.takes(d):
+        if d is not None and (self.members is None or d in self.members):
             self.accumulate(d, value if self.keep else value.node, lanes_)
 
     def accumulate(self, v: Var, c: Any, lanes_: int) -> None:
@@ -473,18 +471,19 @@ class GradientSink:
             return
         d.grad = access.scatter(take_gradient(d), nodes, at)
 
-    def update(
-        self, i: int, in_place: Callable[[Replacement], Node], recorded: Callable[[Value], Value]
+    def add_lanes(
+        self, i: int, matrix: Matrix, factors: list[Value], some: Node | None = None
     ) -> None:
-        """Adds to the gradient of operand `i`, an array, by a side effect: `in_place` changes the
-        gradient and returns the node that then stands for it; `recorded` returns a new value."""
+        """Adds vectors summed over lanes to a matrix in the gradient of operand `i`, in place if
+        nothing else holds it; see `vector.add_lanes`."""
         d = self._target(i)
         if d is None:
             return
         if self.keep:
-            d.grad, d.grad_var = recorded(_full_gradient(d))
+            d.grad, d.grad_var = vector.add_lanes(_full_gradient(d), matrix, factors, some)
             return
-        d.grad = in_place(take_gradient(d))
+        nodes = [f.node for f in factors]
+        d.grad = add_lanes(take_gradient(d), matrix, nodes, vector.GRADIENT, some)
 
 
 def _total(c: Value, lanes_: int) -> Value:

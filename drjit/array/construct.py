@@ -65,8 +65,13 @@ def _without_keywords(cls: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
         elif interop.is_foreign_array(arg) and not _is_number(arg):
             args = (interop.from_object(cls, arg, flip_axes=True),)
     if kwargs:
-        raise TypeError(f"{type_label(cls)}(): Unknown keyword argument '{next(iter(kwargs))}'")
+        raise _invalid(cls, f"Unknown keyword argument '{next(iter(kwargs))}'")
     return args
+
+
+def _invalid(cls: Any, problem: str) -> TypeError:
+    """Returns the error to raise for arguments of the class."""
+    return TypeError(f"{type_label(cls)}(): {problem}")
 
 
 def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
@@ -83,28 +88,23 @@ def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
         kind = type(value)
     if dtype.is_mask:
         if strict and kind is not bool:
-            raise TypeError(
-                f"{type_label(cls)}(): a sequence for a mask may only contain bool, not {value!r}"
-            )
+            raise _invalid(cls, f"a sequence for a mask may only contain bool, not {value!r}")
         return bool(value)
     if dtype.is_float:
         try:
             return node.normalize(dtype, float(value))
         except OverflowError:
-            raise TypeError(f"{type_label(cls)}(): the integer is beyond any float") from None
+            raise _invalid(cls, "the integer is beyond any float") from None
     if kind is float:
         if strict:
-            raise TypeError(
-                f"{type_label(cls)}(): a sequence for an integer type may not contain a float "
-                f"({value!r})"
+            raise _invalid(
+                cls, f"a sequence for an integer type may not contain a float ({value!r})"
             )
         if not math.isfinite(value):
-            raise TypeError(f"{type_label(cls)}(): {value} has no integer value")
+            raise _invalid(cls, f"{value} has no integer value")
     value = int(value)
-    high = (1 << (dtype.bits - dtype.is_signed)) - 1
-    low = -high - 1 if dtype.is_signed else 0
-    if not low <= value <= high:
-        raise TypeError(f"{type_label(cls)}(): {value} is out of range ({low} to {high})")
+    if not dtype.low <= value <= dtype.high:
+        raise _invalid(cls, f"{value} is out of range ({dtype.low} to {dtype.high})")
     return value
 
 
@@ -121,7 +121,7 @@ def _as_number(cls: Any, dtype: DType, value: Any) -> Any:
             return float(value)
         if hasattr(value, "__index__"):
             return operator.index(value)
-    raise TypeError(f"{type_label(cls)}(): cannot convert a value of type {type_label(value)}")
+    raise _invalid(cls, f"cannot convert a value of type {type_label(value)}")
 
 
 def _is_number(value: Any) -> bool:
@@ -137,7 +137,7 @@ def _sequence(cls: Any, value: Any) -> list:
     if is_sequence(value):
         iterable = isinstance(value, Iterable)
         return list(value) if iterable else [value[i] for i in range(len(value))]
-    raise TypeError(f"{type_label(cls)}(): cannot convert a value of type {type_label(value)}")
+    raise _invalid(cls, f"cannot convert a value of type {type_label(value)}")
 
 
 def is_sequence(value: Any) -> bool:
@@ -201,9 +201,7 @@ def _leaf(cls: Any, arg: Any) -> Any:
 def _leaf_from_array(cls: Any, arg: Any) -> Any:
     kind = arg._kind
     if kind == "leaf":
-        if arg._backend is not cls._backend:
-            raise TypeError(f"{type_label(cls)}(): arrays of {type_label(arg)} are elsewhere")
-        return leaf.cast(cls, arg)
+        return leaf.cast(cls, arg if arg._backend is cls._backend else _moved(cls, arg))
     if kind == "tensor":
         if len(arg._shape) != 1:
             raise TypeError(
@@ -217,6 +215,23 @@ def _leaf_from_array(cls: Any, arg: Any) -> Any:
         f"{type_label(cls)}(): cannot convert {type_label(arg)}, which has several components; "
         "use dr.ravel() for its entries in order"
     )
+
+
+def _moved(cls: Any, arg: Any) -> Any:
+    """Returns an array of another backend with the same element type, as an array of this one.
+
+    Raises:
+        TypeError: it has a derivative, which stays behind.
+    """
+    if arg._var is not None and visible(arg._var) is not None:
+        raise TypeError(
+            f"{type_label(cls)}(): {type_label(arg)} belongs to another backend, where its "
+            "derivatives are; convert dr.detach(x) instead"
+        )
+    home = table.find(cls._namespace, "leaf", arg._dtype)
+    if arg._node.is_literal:
+        return leaf.wrap(home, arg._node)
+    return leaf.from_numpy(home, leaf.host(arg), copy=True)
 
 
 def _leaf_of_numbers(cls: Any, values: list) -> Any:
@@ -261,7 +276,7 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
         _init_leaf(made := new(kind), kind, (value,))
         return made
     if value is None:
-        raise TypeError(f"{type_label(cls)}(): Item assignment failed. A component cannot be None.")
+        raise _invalid(cls, "Item assignment failed. A component cannot be None.")
     if not issubclass(kind, ArrayBase):
         if isinstance(value, ArrayBase):
             value = value.item() if value._kind == "leaf" and len(value) == 1 else value
@@ -273,9 +288,7 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
 
 
 def _wrong_size(cls: Any, expected: Any, got: int) -> TypeError:
-    return TypeError(
-        f"{type_label(cls)}(): Input has the wrong size (expected {expected} components, got {got})"
-    )
+    return _invalid(cls, f"Input has the wrong size (expected {expected} components, got {got})")
 
 
 def _components(cls: Any, values: Sequence[Any]) -> list:
@@ -322,7 +335,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
 
 def _from_nested(cls: Any, arg: Any) -> list:
     if arg.__meta__.kind == "matrix" and cls.__meta__.kind not in ("vector", "matrix"):
-        raise TypeError(f"{type_label(cls)}(): cannot convert {type_label(arg)}")
+        raise _invalid(cls, f"cannot convert {type_label(arg)}")
     if cls._size is not None and len(arg._components) != cls._size:
         raise _wrong_size(cls, cls._size, len(arg._components))
     if issubclass(cls.Value, ArrayBase) or arg._dtype is cls._dtype:
@@ -338,9 +351,7 @@ def _from_tensor(cls: Any, arg: Any) -> list:
     depth = len(cls.__meta__.dims) + cls.__meta__.is_jit
     shape = arg._shape
     if len(shape) != depth:
-        raise TypeError(
-            f"{type_label(cls)}(): the tensor has {len(shape)} dimensions, {depth} are needed"
-        )
+        raise _invalid(cls, f"the tensor has {len(shape)} dimensions, {depth} are needed")
     if cls._size is not None and shape[0] != cls._size:
         raise _wrong_size(cls, cls._size, shape[0])
     if cls._namespace == "scalar":
@@ -411,7 +422,7 @@ def _resized(cls: Any, arg: Any) -> list:
     """Returns the rows of a matrix, cropped, or padded like the identity matrix."""
     n, m, rows = cls._size, arg._size, arg._components
     if arg.__meta__.dims[2:] not in ((), cls.__meta__.dims[2:]):
-        raise TypeError(f"{type_label(cls)}(): cannot convert {type_label(arg)}")
+        raise _invalid(cls, f"cannot convert {type_label(arg)}")
     if n == m and len(arg.__meta__.dims) == len(cls.__meta__.dims):
         return _from_nested(cls, arg)
     return _rows(cls, lambda i, j: rows[i]._components[j] if max(i, j) < m else int(i == j))
@@ -434,9 +445,8 @@ def _init_tensor(
     cls = type(self)
     if flip_axes:
         if shape is not None or not isinstance(array, ArrayBase) or array._kind == "tensor":
-            raise TypeError(
-                f"{type_label(cls)}(): 'flip_axes' is for nested arrays such as Array3f, and goes "
-                "without 'shape'"
+            raise _invalid(
+                cls, "'flip_axes' is for nested arrays such as Array3f, and goes without 'shape'"
             )
         flat, natural = _flat(cls, array)
         self._array = tensor.permuted(flat, natural, range(len(natural))[::-1])
@@ -446,12 +456,10 @@ def _init_tensor(
         self._array, self._shape = cls.Array(), (0,)
         return
     if array is _MISSING:
-        raise TypeError(f"{type_label(cls)}(): Input array must be specified beside the shape")
+        raise _invalid(cls, "Input array must be specified beside the shape")
     sizes = shape if isinstance(shape, tuple) else (-1,)
     if shape is not None and not all(isinstance(n, int) and n >= 0 for n in sizes):
-        raise TypeError(
-            f"{type_label(cls)}(): 'shape' must be a tuple of sizes such as (2, 3), not {shape!r}"
-        )
+        raise _invalid(cls, f"'shape' must be a tuple of sizes such as (2, 3), not {shape!r}")
     flat, natural = _flat(cls, array)
     if shape is not None and len(flat) != math.prod(shape):
         raise TypeError(
@@ -545,7 +553,5 @@ def _collect(cls: Any, values: list, numbers: list) -> tuple[int, ...]:
         else:
             shapes.add(_collect(cls, _sequence(cls, v), numbers))
     if len(shapes) > 1:
-        raise TypeError(
-            f"{type_label(cls)}(): ragged input, the rows of the nested sequences differ in size"
-        )
+        raise _invalid(cls, "ragged input, the rows of the nested sequences differ in size")
     return (len(values), *(shapes.pop() if shapes else ()))

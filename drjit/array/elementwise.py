@@ -18,7 +18,7 @@ from .nested import goes_into_each
 from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
 
 
-class Unsupported(RuntimeError):
+class UnsupportedError(RuntimeError):
     """The operation does not support the element type."""
 
 
@@ -32,22 +32,7 @@ def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
     `name` is the function that the user called, for messages.
 
     Raises:
-        RuntimeError: types, sizes or shapes are incompatible, or the element type is not supported.
-    """
-    result = recorded(op_, *args)
-    if result is not None:
-        return result
-    try:
-        return promoted(op_, args, name)
-    except Unsupported as problem:
-        raise RuntimeError(str(problem)) from None
-
-
-def attempt(op_: Op, *args: Any, name: str = "") -> Any:
-    """Like `elementwise`, but distinguishes unsupported element types from other errors.
-
-    Raises:
-        Unsupported: the operation does not support the element type.
+        UnsupportedError: the operation does not support the element type.
         RuntimeError: types, sizes or shapes are incompatible.
     """
     result = recorded(op_, *args)
@@ -55,7 +40,7 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
 
 
 def promoted(op_: Op, args: tuple, name: str) -> Any:
-    """Like `attempt`, for operands that must first be promoted, or that are invalid."""
+    """Like `elementwise`, for operands that must first be promoted, or that are invalid."""
     name = name or f"dr.{op_.name.rstrip('_')}"
     for a in args:
         if isinstance(a, KernelValue):
@@ -72,7 +57,7 @@ def promoted(op_: Op, args: tuple, name: str) -> Any:
     dtype = cls._dtype if issubclass(cls, ArrayBase) else _python_dtype(op_, cls)
     if dtype is None or not op_.accepts(dtype):
         element = "" if dtype is None else f" (element type {dtype.name})"
-        raise Unsupported(f"{name}(): operation not supported for {type_label(cls)}{element}")
+        raise UnsupportedError(f"{name}(): operation not supported for {type_label(cls)}{element}")
     try:
         if not issubclass(cls, ArrayBase):
             return numbers(op_, dtype, operands)
@@ -179,7 +164,9 @@ def _map(op_: Op, cls: Any, operands: list) -> Any:
     r._components = []
     for i in range(size):
         entry = [c[i if len(c) > 1 else 0] if isinstance(c, list) else c for c in columns]
-        r._components.append(attempt(op_, *entry) if traced else numbers(op_, cls._dtype, entry))
+        r._components.append(
+            elementwise(op_, *entry) if traced else numbers(op_, cls._dtype, entry)
+        )
     return r
 
 
@@ -232,4 +219,4 @@ def _map_tensor(op_: Op, cls: Any, result: Any, operands: list, first: int) -> A
         a if shape is None else tensor.broadcast(a, s, shape)
         for a, s in zip(parts, shapes, strict=True)
     ]
-    return tensor.wrap(result, attempt(op_, *arrays), shape)
+    return tensor.wrap(result, elementwise(op_, *arrays), shape)

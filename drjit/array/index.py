@@ -22,7 +22,7 @@ from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
 from .meta import DYNAMIC
 from .show import is_array
-from .tensor_index import is_integer
+from .tensor_index import is_integer, is_mask
 
 LETTERS = "xyzw"
 
@@ -65,7 +65,7 @@ def getitem(self: Any, key: Any) -> Any:
         return value
     if isinstance(key, slice):
         return _leaf_slice(self, key) if kind == "leaf" else _nested_slice(self, key)
-    if _is_mask(key):
+    if is_mask(key):
         return type(self)(self)
     if is_integer(key):
         return getitem(self, operator.index(key))
@@ -89,7 +89,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         TypeError: the key has an unsupported type, or the value cannot be converted.
     """
     kind = self._kind
-    if _is_mask(key):
+    if is_mask(key):
         (_set_masked_tensor if kind == "tensor" else _set_masked)(self, key, value)
     elif kind == "tensor":
         tensor_index.setitem(self, key, value)
@@ -135,10 +135,6 @@ def _bad_key(self: Any, key: Any, method: str) -> TypeError:
     return TypeError(
         f"{_what(self, method)}: invalid key of type '{type_label(key)}'; expected {allowed}"
     )
-
-
-def _is_mask(key: Any) -> bool:
-    return is_array(key) and key._dtype.is_mask
 
 
 def _is_index_array(key: Any) -> bool:
@@ -247,7 +243,7 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
         return
     leaf_access.replace(self, access.Replacement.own)
     owned = self._node
-    schedule.evaluate([owned])
+    schedule.evaluate([owned], self._device)
     launch.put(owned.dtype, owned.data, i, number)
 
 

@@ -37,10 +37,10 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     for op_ in ops.UNARY:
         if op_.accepts(cls._dtype):
             found[f"__{op_.method}__"] = _unary(op_, cls, cls, nothing)
-    return {name: _own_code(f, name, cls) for name, f in found.items()}
+    return {name: own_code(f, name, cls) for name, f in found.items()}
 
 
-def _own_code(f: Any, name: str, cls: type) -> Callable:
+def own_code(f: Any, name: str, cls: type) -> Callable:
     """Returns the function with its own code object, because the interpreter specializes code for
     the types that it encounters.
     """
@@ -193,8 +193,8 @@ _select = _maker("a, b, c", {"a": "mask", "b": "either", "c": "either"}, _TERNAR
 
 
 def _binary(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
-    forward = _own_code(_forward(op_, cls, result, general), op_.name, cls)
-    backward = _own_code(_backward(op_, cls, result, general), op_.name, cls)
+    forward = own_code(_forward(op_, cls, result, general), op_.name, cls)
+    backward = own_code(_backward(op_, cls, result, general), op_.name, cls)
 
     def binary(a, b):
         return forward(a, b) if type(a) is cls else backward(b, a)
@@ -298,7 +298,7 @@ def _for_class(op_: Op, cls: Any) -> Callable:
     if cls._kind == "leaf" and op_.accepts(cls._dtype):
         form = _select if op_.result == "second" else (_unary, _binary, _ternary)[op_.arity - 1]
         made = form(op_, cls, cls.Mask if op_.result == "mask" else cls, nothing)
-        return _own_code(made, op_.name, cls)
+        return own_code(made, op_.name, cls)
     meta = cls.__meta__
     of_leaves = meta.kind == "vector" and getattr(cls.Value, "_kind", "") == "leaf"
     return _on_components(op_, cls) if of_leaves and meta.is_jit else nothing

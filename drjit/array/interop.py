@@ -15,13 +15,16 @@ from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.run import launch, schedule
 from ..jit.target import numpy as numpy_target
-from . import leaf
+from . import foreign, leaf
 from .base import ArrayBase
 from .base import type_label as _name
 from .meta import DYNAMIC
 from .show import component_shape, evaluated, inner, is_array, shape_of
 
-_PROTOCOLS = ("__array_interface__", "__array__", "__dlpack__", "__buffer__")
+_PROTOCOLS = (
+    "__array_interface__", "__array__", "__dlpack__", "__cuda_array_interface__", "__buffer__",
+)  # fmt: skip
+_ON_CUDA = 2  # according to DLPack
 _BUFFERS = (memoryview, bytes, bytearray)
 _COMPLEX = {dt.f32: np.dtype(np.complex64), dt.f64: np.dtype(np.complex128)}
 
@@ -86,6 +89,11 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     Raises:
         TypeError: shape or element type is incompatible.
     """
+    there = foreign.away(cls)
+    if there is not None:
+        found = there.foreign(obj, f"{_name(cls)}()")
+        if found is not None:
+            return _from_foreign(cls, obj, found, flip_axes)
     data = host_array(obj)
     data = data.T if flip_axes else data
     if cls.__meta__.kind == "complex":
@@ -99,6 +107,27 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     if data.dtype.kind not in "biuf":
         raise _mismatch(cls, obj, data)
     return build(cls, _converted(cls._dtype, data), obj)
+
+
+def _from_foreign(cls: Any, obj: Any, found: Any, flip_axes: bool) -> Any:
+    """Implements `from_object` for an array on the device of the class."""
+    made = foreign.to_tensor(cls, found, flip_axes)
+    if cls._kind == "tensor":
+        return made
+    if cls._kind == "leaf" and len(made._shape) <= 1:
+        return made._array
+    if len(made._shape) == 0:
+        return cls(made._array)
+    lanes_missing = len(made._shape) == len(_expected(cls)) - 1
+    try:
+        if cls._kind == "leaf":
+            raise TypeError("too many dimensions")
+        if lanes_missing and cls.__meta__.kind != "complex":
+            made._shape = (*made._shape, 1)
+        return cls(made)
+    except TypeError:
+        shown = np.broadcast_to(np.zeros((), found.dtype.numpy), found.shape)
+        raise _mismatch(cls, obj, shown) from None
 
 
 def build(cls: Any, data: np.ndarray, obj: Any = None) -> Any:
@@ -294,19 +323,23 @@ def to_memoryview(value: Any) -> memoryview:
 
 
 def dlpack(value: Any, stream: Any = None, **arguments: Any) -> Any:
-    """Implements `__dlpack__`: returns a capsule with the array's memory on the host.
+    """Implements `__dlpack__`: returns a capsule with the array's memory. On a GPU, the reader's
+    `stream` waits for queued work; nested arrays are copied.
 
     Raises:
         BufferError: `stream` is not None, though the array is on the host.
     """
+    there = foreign.away(value)
+    if there is not None:
+        return foreign.dlpack(value, there, stream, **arguments)
     if stream is not None:
         raise BufferError(f"{_name(type(value))}.__dlpack__(): an array on the host has no streams")
     return to_numpy(value).__dlpack__(**arguments)
 
 
 def dlpack_device(value: Any) -> tuple[int, int]:
-    """Implements `__dlpack_device__`: the host."""
-    return (1, 0)
+    """Implements `__dlpack_device__`: (1, 0) for the host, (2, 0) for the first GPU."""
+    return (1, 0) if value._device is None else value._device.dlpack_device
 
 
 def to_torch(value: Any) -> Any:
@@ -320,6 +353,8 @@ def to_torch(value: Any) -> Any:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise _missing(value, "torch", "PyTorch", "pip install torch") from None
+    if dlpack_device(value)[0] == _ON_CUDA:
+        return torch.from_dlpack(value)
     data = _foreign_integers(to_numpy(value), torch, "uint16 uint32 uint64")
     # PyTorch has no read-only arrays.
     return torch.from_numpy(data if data.flags.writeable else data.copy())
@@ -332,9 +367,12 @@ def to_jax(value: Any) -> Any:
         ModuleNotFoundError: JAX is not installed.
     """
     try:
+        import jax.dlpack  # pyright: ignore[reportMissingImports]
         import jax.numpy  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise _missing(value, "jax", "JAX", "pip install jax") from None
+    if dlpack_device(value)[0] == _ON_CUDA:
+        return jax.dlpack.from_dlpack(value)
     return jax.numpy.asarray(to_numpy(value))
 
 

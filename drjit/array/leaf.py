@@ -2,13 +2,14 @@
 through the generated operators), which is why derivatives are recorded here as well.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from ..ad import algebra, lanes
-from ..ad.graph import Value
+from ..ad.graph import Value, as_value
 from ..jit.device import Device, current
 from ..jit.ir import node
 from ..jit.ir.dtype import DType
@@ -75,9 +76,18 @@ def check_empty(op_: Op, nodes: tuple[Node, ...]) -> None:
         )
 
 
+# Without calls of Python functions, because there are many arrays.
+_held = attrgetter("_node", "_var")
+
+
 def value(a: Any) -> Value:
     """Returns the traced value of an array with its variable in the derivative graph."""
-    return Value(a._node, a._var)
+    return as_value(_held(a))
+
+
+def values(arrays: Iterable[Any]) -> list[Value]:
+    """Returns the traced values of arrays."""
+    return [*map(as_value, map(_held, arrays))]
 
 
 def from_value(cls: type, v: Value) -> Any:

@@ -157,11 +157,18 @@ def prefix(reduce: str, value: Any, exclusive: bool, block_size: int = 0) -> Any
 
 
 @_on_its_device
+def reverse(value: Any, block_size: int) -> Any:
+    """Reverses the entries within runs of `block_size` entries; the last run may be shorter."""
+    return from_value(type(value), lanes.reverse(value_of(value), block_size))
+
+
+@_on_its_device
 def block_reduce(reduce: str, value: Any, block_size: int) -> Any:
     """Reduces each run of `block_size` entries."""
     return from_value(type(value), lanes.reduce(reduce, value_of(value), block_size))
 
 
+@_on_its_device
 def compress(mask: Any, result: type) -> Any:
     """Returns the indices where a mask is true, as an array of class `result`."""
     return wrap(result, collective.compress(mask._node))

@@ -4,7 +4,7 @@ import enum
 
 from ..jit.backend import JitBackend
 from ..jit.cpu.device import CPU
-from ..jit.device import register
+from ..jit.device import Device, announce, register
 from ..jit.enumeration import Named
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
@@ -28,7 +28,18 @@ DYNAMIC = -1
 
 BACKENDS = {"scalar": JitBackend.Invalid, "llvm": JitBackend.LLVM, "cuda": JitBackend.CUDA}
 register(CPU)
+
+
+def _cuda() -> Device:
+    from ..jit.cuda.device import discover
+
+    return discover()
+
+
+announce(JitBackend.CUDA, _cuda)
 KINDS = ("leaf", "vector", "complex", "quaternion", "matrix", "tensor")
+SPECIAL = KINDS[2:5]
+"""The kinds with products of their own."""
 
 
 class ArrayMeta(str):

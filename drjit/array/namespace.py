@@ -8,14 +8,19 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from ..jit.backend import JitBackend
+from ..jit.device import find
 from . import table
 
-_chosen = "llvm"
+_chosen = ""
 _stored: Any = vars(ModuleType)["__dict__"]
 
 
 def chosen() -> str:
-    """Returns the namespace behind `drjit.auto`."""
+    """Returns the namespace behind `drjit.auto`: the one that was chosen, or else `cuda` if there
+    is a GPU, or else `llvm`."""
+    if not _chosen:
+        choose("llvm" if find(JitBackend.CUDA) is None else "cuda")
     return _chosen
 
 
@@ -35,7 +40,9 @@ def _entries(module: ModuleType) -> dict[str, Any]:
 def _source(module: str) -> str:
     """Returns the namespace whose types a module contains; differentiable types only if there are
     any."""
-    found = module.removeprefix("drjit.").replace("auto", _chosen)
+    found = module.removeprefix("drjit.")
+    if found.startswith("auto"):
+        found = found.replace("auto", chosen())
     return "scalar" if found == "scalar.ad" else found
 
 

@@ -4,10 +4,10 @@ component by component.
 
 from collections.abc import Callable
 from itertools import repeat
-from types import FunctionType
 from typing import Any
 
 from ..jit.ir.op import ARITHMETIC, COMPARISONS, UNARY
+from .inline import own_code
 from .leaf import beside, new
 
 _EQUALITY = ("eq", "ne")
@@ -62,7 +62,7 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         method = f"__{o.method}__"
         if getattr(leaf, method) is not getattr(general, method):
             found[method] = _unary(cls, getattr(cls.Value, method))
-    return {name: _named(f, name, cls) for name, f in found.items()}
+    return {name: own_code(f, name, cls) for name, f in found.items()}
 
 
 def _unary(cls: type, function: Callable) -> Callable:
@@ -101,8 +101,3 @@ def _binary(
         return otherwise(self, other)
 
     return binary
-
-
-def _named(f: Any, name: str, cls: type) -> Callable:
-    code = f.__code__.replace(co_name=name, co_qualname=f"{cls.__qualname__}.{name}")
-    return FunctionType(code, f.__globals__, name, None, f.__closure__)

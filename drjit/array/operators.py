@@ -15,7 +15,7 @@ from ..jit.ir import op as ops
 from ..jit.ir.op import Op
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
-from .elementwise import Unsupported, elementwise, promoted
+from .elementwise import UnsupportedError, elementwise, promoted
 from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
@@ -39,7 +39,7 @@ def _expression(a: Any, symbol: str, b: Any) -> str:
 def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
     try:
         return promoted(op_, (a, b), f"operator {symbol}")
-    except Unsupported:
+    except UnsupportedError:
         hint = _HINTS.get(symbol, "")
         text = f"unsupported operand type(s) for {_expression(a, symbol, b)}{hint}"
         raise OperandError(text) from None

@@ -14,10 +14,9 @@ from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from . import leaf, table
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
-from .meta import BACKENDS, DYNAMIC
+from .meta import BACKENDS, DYNAMIC, SPECIAL
 
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
-_SPECIAL = ("complex", "quaternion", "matrix")
 _expr: dict[tuple, Any] = {}
 _plain: dict[tuple, Any] = {}  # the same for arguments that need no conversion to operands
 _NUMBERS = (bool, int, float)
@@ -101,7 +100,7 @@ def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
                     f"and numbers: {_labels(types)}"
                 )
         return "tensor", ()
-    special = [m for m in metas if m.kind in _SPECIAL]
+    special = [m for m in metas if m.kind in SPECIAL]
     if special:
         kind, dims = special[0].kind, max((m.dims for m in special), key=len)
         for m in metas:
@@ -169,7 +168,7 @@ def nesting(arg: Any, arrays: list) -> tuple[Any, ...]:
     Its element type is mask, to which any other type is preferred.
     """
     traced = [a for a in arrays if a._namespace != "scalar"]
-    if not traced or any(a.__meta__.kind in ("tensor", *_SPECIAL) for a in arrays):
+    if not traced or any(a.__meta__.kind in ("tensor", *SPECIAL) for a in arrays):
         return ()
     dims = _sizes(arg)
     namespace = max((a._namespace for a in traced), key=lambda n: _RANK[n])
@@ -259,14 +258,11 @@ def convert(cls: Any, value: Any) -> Any:
 def check_range(cls: Any, value: Any) -> None:
     """Raises a RuntimeError if a Python integer does not fit into the element type."""
     dtype = cls._dtype
-    if type(value) is int and dtype.is_int:
-        high = (1 << (dtype.bits - dtype.is_signed)) - 1
-        low = -high - 1 if dtype.is_signed else 0
-        if not low <= value <= high:
-            raise Incompatible(
-                f"Could not promote type 'int': the number {value} does not fit into "
-                f"{type_label(cls)} ({low} to {high}); convert the array to a wider type first"
-            )
+    if type(value) is int and dtype.is_int and not dtype.low <= value <= dtype.high:
+        raise Incompatible(
+            f"Could not promote type 'int': the number {value} does not fit into {type_label(cls)} "
+            f"({dtype.low} to {dtype.high}); convert the array to a wider type first"
+        )
 
 
 def expr_t(*args: Any) -> Any:

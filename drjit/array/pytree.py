@@ -64,12 +64,6 @@ def field_names(cls: type) -> Iterable[str] | None:
     return found
 
 
-def is_struct(arg: Any) -> bool:
-    """Returns whether a type or a value is a structure: a data class or a class with
-    `DRJIT_STRUCT`."""
-    return field_names(arg if isinstance(arg, type) else type(arg)) is not None
-
-
 def is_container(tree: Any) -> bool:
     """Returns whether a value is a container."""
     return role(type(tree)) in CONTAINERS
@@ -307,38 +301,52 @@ def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
     >>> list(pairs([1, {"x": 2}], [3, {"x": [4, 5]}], "example"))
     [(1, 3), (2, [4, 5])]
     """
-    for _, (a, b) in _rows((first, second), what, exact=False):
+    for _, (a, b) in _rows((first, second), what, "inside"):
         yield a, b
 
 
+def alike(what: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the leaves of two PyTrees in order with their paths. A list may be paired with a tuple
+    or a structure of as many parts, and any container with an array.
+
+    Raises:
+        RecursionError: a PyTree is too deep, or contains itself.
+        RuntimeError: the PyTrees differ in structure.
+    """
+    for path, (a, b) in _rows((first, second), what, "alike"):
+        yield path, a, b
+
+
 def _rows(
-    trees: tuple[Any, ...], what: str, exact: bool = True
+    trees: tuple[Any, ...], what: str, match: str = "exact"
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yields the leaves of the first PyTree in order, each with its path, and the values at the
-    same place of the others; these are leaves as well if the structures must match `exact`ly."""
+    same place of the others. The structures must `match`: the others are `exact`ly the same, have
+    any values where the first one has leaves (`inside`), or are `alike`."""
     try:
-        yield from _below(trees, what, exact, "")
+        yield from _below(trees, what, match, "")
     except RecursionError:
         raise too_deep() from None
 
 
 def _below(
-    trees: tuple[Any, ...], what: str, exact: bool, path: str
+    trees: tuple[Any, ...], what: str, match: str, path: str
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
     first, *others = trees
     found = children(first)
-    if found is None:
-        for other in others if exact else ():
+    ends = match == "alike" and any(map(is_array, trees))
+    if found is None or ends:
+        for other in others if match != "inside" and not ends else ():
             if is_container(other):
                 raise _mismatch(what, path, first, other)
         yield path, trees
         return
-    columns = [_matching(first, len(found), other, what, path) for other in others]
+    columns = [_matching(first, len(found), other, what, match, path) for other in others]
     for (name, value), *row in zip(found, *columns, strict=True):
-        yield from _below((value, *row), what, exact, path + name)
+        yield from _below((value, *row), what, match, path + name)
 
 
-def _matching(first: Any, count: int, other: Any, what: str, path: str) -> list[Any]:
+def _matching(first: Any, count: int, other: Any, what: str, match: str, path: str) -> list[Any]:
     """Returns the parts of `other`, in the order of the `count` parts of `first`."""
     if isinstance(first, dict) and isinstance(other, dict):
         if first.keys() != other.keys():
@@ -347,7 +355,8 @@ def _matching(first: Any, count: int, other: Any, what: str, path: str) -> list[
                 f"{list(first)} and {list(other)}"
             )
         return [other[k] for k in first]
-    if type(first) is not type(other):
+    apart = {"dict", "other"} & {role(type(first)), role(type(other))}
+    if type(first) is not type(other) and (match != "alike" or apart):
         raise _mismatch(what, path, first, other)
     values = opened(other, role(type(other)))[1]
     if len(values) != count:

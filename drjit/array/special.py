@@ -13,11 +13,10 @@ from . import leaf, table
 from .base import ArrayBase, type_label
 from .elementwise import elementwise
 from .leaf import new
-from .meta import DYNAMIC
+from .meta import DYNAMIC, SPECIAL
 from .promote import Incompatible, convert, number_type, resolve
 from .recorded_function import repeated
 
-SPECIAL = ("complex", "quaternion", "matrix")
 formulas: dict[tuple[str, str], Callable] = {}
 
 
@@ -97,10 +96,7 @@ def product(a: Any, b: Any) -> Any:
         return scale(a, b, lambda c, s: s * c)
     if "matrix" in (kind_of(a), kind_of(b)):
         return matrix_product(a, b)
-    cls, a, b = _both(a, b)
-    return of_components(
-        cls, formulas[cls.__meta__.kind, "mul"](tuple(a._components), tuple(b._components))
-    )
+    return _combined("mul", a, b)
 
 
 def quotient(a: Any, b: Any) -> Any:
@@ -119,10 +115,7 @@ def quotient(a: Any, b: Any) -> Any:
         return matrix_product(a, reciprocal(b))
     if kind_of(a) == "matrix":
         raise Incompatible(f"cannot divide {type_label(a)} by {type_label(b)}")
-    cls, a, b = _both(a, b)
-    return of_components(
-        cls, formulas[cls.__meta__.kind, "div"](tuple(a._components), tuple(b._components))
-    )
+    return _combined("div", a, b)
 
 
 def reciprocal(a: Any) -> Any:
@@ -137,12 +130,16 @@ def reciprocal(a: Any) -> Any:
 
 def power(a: Any, b: Any) -> Any:
     """Returns `a ** b` if one is complex or a quaternion and the exponent is not an integer."""
+    return _combined("power", a, b)
+
+
+def _combined(name: str, a: Any, b: Any) -> Any:
+    """Applies the named formula to operands of one kind, converted to their common class."""
     cls, a, b = _both(a, b)
-    if cls.__meta__.kind == "matrix":
+    formula = formulas.get((cls.__meta__.kind, name))
+    if formula is None:
         raise Incompatible("matrices only have integer powers")
-    return of_components(
-        cls, formulas[cls.__meta__.kind, "power"](tuple(a._components), tuple(b._components))
-    )
+    return of_components(cls, formula(tuple(a._components), tuple(b._components)))
 
 
 def _both(a: Any, b: Any) -> tuple[Any, Any, Any]:

@@ -17,8 +17,6 @@ from . import inline, nested
 from .base import ArrayBase
 from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
 
-NAMESPACES = ("scalar", "llvm", "llvm.ad", "cuda", "cuda.ad")
-
 _ALL = tuple(SUFFIX)
 _WITH_MASK = (dt.mask, dt.f16, dt.f32, dt.f64)
 _FLOATS = (dt.f16, dt.f32, dt.f64)
@@ -138,13 +136,18 @@ def _build(namespace: str, name: str) -> type:
         if is_leaf and meta.is_diff
         else ("_node",)
         if is_leaf
+        else ("_array", "_shape")
+        if is_tensor
         else ("_components",)
     )
+    place = device.find(meta.backend)
+    if place is not None and not place.on_host:
+        slots += ("_exported",)  # see `foreign`
     of_numbers = namespace == "scalar" and len(dims) == 1
     if of_numbers:
         slots = ("_held",)
     members: dict[str, Any] = {
-        "__slots__": ("_array", "_shape") if is_tensor else slots,
+        "__slots__": slots,
         "__module__": f"drjit.{namespace}",
         "__doc__": None,
         "__meta__": meta,
@@ -154,8 +157,8 @@ def _build(namespace: str, name: str) -> type:
         "_diff": meta.is_diff,
         "_backend": meta.backend,
         "_namespace": namespace,
-        "_device": device.find(meta.backend),
-        "_usable": not meta.is_jit or device.find(meta.backend) is not None,
+        "_device": place,
+        "_usable": not meta.is_jit or place is not None,
     }
     cls: Any = type(name, (ArrayBase,), members)
     _unfinished[namespace, name] = cls

@@ -116,6 +116,13 @@ def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gat
     return leaf_access.gather(array, Access(index._node, what=what))
 
 
+def permuted_back(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gather") -> Any:
+    """Undoes `permuted`: `shape` is that of the tensor, whose axes are in another order in the
+    array."""
+    back = [order.index(a) for a in range(len(shape))]
+    return permuted(array, tuple([shape[a] for a in order]), back, what)
+
+
 def joined(arrays: Sequence[Any], sizes: Sequence[int], what: str = "dr.scatter") -> Any:
     """Traced arrays of one type and of these numbers of entries, or one for all, one after the
     other."""

@@ -153,7 +153,7 @@ def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
     """
     for k in keys:
         simple = k is None or k is ... or isinstance(k, slice) or is_integer(k)
-        if not (simple or _is_mask(k) or _is_index(k)):
+        if not (simple or _is_index(k)):
             raise OperandError(
                 f"{what}: invalid key of type '{type_label(k)}'; expected integers, slices, None, "
                 "..., integer arrays, or masks"
@@ -168,7 +168,7 @@ def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
     found: list[Any] = []
     axis = 0
     for k in [*keys[:at], *[slice(None)] * (len(shape) - used), *keys[at:]]:
-        found += _positions_of(k, shape, axis, what) if _is_mask(k) else [k]
+        found += _positions_of(k, shape, axis, what) if is_mask(k) else [k]
         axis += _axes(k)
     return found
 
@@ -181,7 +181,7 @@ def _axes(key: Any) -> int:
     """Returns the number of axes that a key addresses."""
     if key is None or key is ...:
         return 0
-    return len(_flat(key)[1]) if _is_mask(key) else 1
+    return len(_flat(key)[1]) if is_mask(key) else 1
 
 
 def _is_flat(key: Any) -> bool:
@@ -189,11 +189,13 @@ def _is_flat(key: Any) -> bool:
 
 
 def _is_index(key: Any) -> bool:
-    return is_array(key) and key._dtype.is_int and (key._kind == "tensor" or _is_flat(key))
+    """Returns whether a key is an array of integers, or a mask."""
+    valid = is_array(key) and not key._dtype.is_float
+    return valid and (key._kind == "tensor" or _is_flat(key))
 
 
-def _is_mask(key: Any) -> bool:
-    return is_array(key) and key._dtype.is_mask and (key._kind == "tensor" or _is_flat(key))
+def is_mask(key: Any) -> bool:
+    return is_array(key) and key._dtype.is_mask
 
 
 def _flat(key: Any) -> tuple[Any, Shape]:

@@ -4,13 +4,15 @@ is created.
 
 from typing import Any, NoReturn
 
+from ..jit.backend import JitBackend
+from ..jit.device import find, missing
 from . import table
 from .base import ArrayBase, type_label
 
 
 def refuse(cls: Any) -> NoReturn:
-    """Always raises a RuntimeError, as there is no CUDA target, and the base class has no
-    entries."""
+    """Always raises a RuntimeError: the backend of the class cannot be used, or it is the base
+    class, which has no entries."""
     if cls is ArrayBase:
         raise RuntimeError("drjit.ArrayBase is not constructible: use one of its subclasses")
     missing_cuda(type_label(cls))
@@ -18,10 +20,11 @@ def refuse(cls: Any) -> NoReturn:
 
 def missing_cuda(what: str) -> NoReturn:
     """See `refuse`; `what` is the function that the user called."""
+    if find(JitBackend.CUDA) is not None:
+        raise RuntimeError(f"{what}: this package does not support this yet")
     raise RuntimeError(
-        f"{what}: the CUDA backend is not available. This version of drjit-numba has "
-        "no compiler for it; one that has also needs an NVIDIA GPU with its driver, and Numba's "
-        "package for it (pip install numba-cuda). On the CPU, use drjit.llvm."
+        f"{what}: the CUDA backend is not available: {missing(JitBackend.CUDA)} Without an NVIDIA "
+        "GPU, use drjit.llvm."
     )
 
 

@@ -1,5 +1,6 @@
-"""The array types of the current backend, as chosen by `drjit.set_backend` (`drjit.llvm` by
-default). `drjit.auto.ad` holds their differentiable counterparts.
+"""The array types of the current backend, as chosen by `drjit.set_backend`: by default those of
+`drjit.cuda` if there is a GPU, and of `drjit.llvm` otherwise. `drjit.auto.ad` holds their
+differentiable counterparts.
 """
 
 from ..array import namespace as _namespace

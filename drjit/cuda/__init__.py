@@ -1,5 +1,5 @@
-"""Arrays whose kernels run on an NVIDIA GPU; only the types exist so far. `drjit.cuda.ad` holds
-their differentiable counterparts.
+"""Arrays whose kernels run on an NVIDIA GPU. `drjit.cuda.ad` holds their differentiable
+counterparts.
 """
 
 from ..array import namespace as _namespace

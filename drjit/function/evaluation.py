@@ -113,7 +113,7 @@ def make_opaque(*args: Any) -> None:
     for a in arrays:
         if a._node.is_literal:
             a._node = scheduler.as_data(a._node, a._device)
-    scheduler.evaluate([a._node for a in arrays])
+    scheduler.evaluate([a._node for a in arrays], arrays[-1]._device if arrays else None)
 
 
 def copy(arg: Any, /) -> Any:
@@ -164,9 +164,3 @@ def thread_count() -> int:
 def set_thread_count(arg: int, /) -> None:
     """Sets the number of threads that run kernels, starting with the next launch."""
     runtime.set_thread_count(arg)
-
-
-__all__ = [
-    "copy", "eval", "flush_thread", "make_opaque", "schedule", "set_thread_count",
-    "sync_thread", "thread_count",
-]  # fmt: skip

@@ -28,7 +28,7 @@ from ..jit.ir.op import ReduceMode
 from ..jit.trace.access import Access
 from ..random import Generator
 from ..random import rng as make_rng
-from .levels import Level, levels, next_multiple
+from .levels import Level, exp2, log2, next_multiple
 
 # Upper bound on the memory, in bytes, for the private gradient copies of all threads together.
 _COPIES = 1 << 28
@@ -177,15 +177,28 @@ class HashEncoding:
         return ValueError(f"{self._what()}: {name}={value} {why}")
 
     def _made_levels(self) -> list[Level]:
-        return levels(
-            type(self).__name__,
-            self._dimension,
-            self._n_levels,
-            self._n_features_per_level,
-            self._hashmap_size,
-            self._base_resolution,
-            self._per_level_scale,
-        )
+        """Returns the levels, with consecutive tables. The number of entries of a table is a
+        multiple of the number of features.
+
+        Raises:
+            ValueError: a resolution is too large.
+        """
+        found: list[Level] = []
+        offset, log_scale = 0, log2(self._per_level_scale)
+        for number in range(self._n_levels):
+            if math.log2(self._base_resolution) + number * log_scale >= 31:
+                raise ValueError(
+                    f"{self._what()}: per_level_scale={self._per_level_scale} makes level {number} "
+                    "too fine, resolutions must be below 2**31"
+                )
+            scale = self._base_resolution * exp2(number * log_scale) - 1
+            resolution = math.ceil(scale) + 1
+            vertices = resolution**self._dimension
+            size = next_multiple(min(vertices, self._hashmap_size), self._n_features_per_level)
+            hashed = vertices > self._hashmap_size
+            found.append(Level(scale, resolution, hashed, offset, size))
+            offset += size
+        return found
 
     # Parameters
 

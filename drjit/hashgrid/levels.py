@@ -1,4 +1,4 @@
-"""The levels of a hash encoding: their resolutions and table sizes."""
+"""The levels of a hash encoding, and the arithmetic that determines their resolutions."""
 
 import math
 from collections.abc import Sequence
@@ -84,35 +84,3 @@ class Level(NamedTuple):
     hashed: bool
     offset: int
     size: int
-
-
-def levels(
-    what: str,
-    dimension: int,
-    count: int,
-    features: int,
-    hashmap_size: int,
-    base_resolution: int,
-    per_level_scale: float,
-) -> list[Level]:
-    """Returns the levels of an encoding of class `what`, with consecutive tables. The number of
-    entries of a table is a multiple of the number of features.
-
-    Raises:
-        ValueError: a resolution is too large.
-    """
-    found: list[Level] = []
-    offset, log_scale = 0, log2(per_level_scale)
-    for number in range(count):
-        if math.log2(base_resolution) + number * log_scale >= 31:
-            raise ValueError(
-                f"{what}(): per_level_scale={per_level_scale} makes level {number} too fine, "
-                "resolutions must be below 2**31"
-            )
-        scale = base_resolution * exp2(number * log_scale) - 1
-        resolution = math.ceil(scale) + 1
-        vertices = resolution**dimension
-        size = next_multiple(min(vertices, hashmap_size), features)
-        found.append(Level(scale, resolution, vertices > hashmap_size, offset, size))
-        offset += size
-    return found

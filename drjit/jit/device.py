@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -34,6 +34,21 @@ class Buffer:
     owner: object
     source: Any
     views: int
+
+
+class Foreign(NamedTuple):
+    """An array of another library in the memory of a device.
+
+    The `size` entries of the buffer span it: entry (i, j, ...) is `offset + i*strides[0] + ...`.
+    `strides` is None for a dense array.
+    """
+
+    buffer: Buffer
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    offset: int
+    size: int
 
 
 class Kernel(ABC):
@@ -135,6 +150,47 @@ class Device(ABC):
         """Returns the entries for users: in shared memory, which counts in `views`, or a copy."""
         return self.download(buffer, dtype, size).copy()
 
+    # ---- Exchange with other libraries
+
+    on_host = False
+    """Whether its memory is that of the process, which NumPy can share."""
+    dlpack_device = (1, 0)
+    """Its type and number according to DLPack."""
+
+    def foreign(self, obj: Any, what: str) -> Foreign | None:
+        """Returns the array that an object shows in memory of the device, or None if it is
+        elsewhere; `what` is the caller in messages."""
+        return None
+
+    def dlpack(
+        self, buffer: Buffer, dtype: DType, shape: tuple[int, ...], stream: Any, **options: Any
+    ) -> Any:
+        """Returns a DLPack capsule for a dense array in memory that is not that of the process; see
+        `__dlpack__` in the array API standard."""
+        raise BufferError("the memory of this backend cannot be shared")
+
+    def export(self, buffer: Buffer, dtype: DType, shape: tuple[int, ...]) -> Any:
+        """Returns what keeps a dense array for other libraries, and describes it as `interface`,
+        the value of `__cuda_array_interface__`."""
+        raise AttributeError("the memory of this backend cannot be shared")
+
+    # ---- More about memory
+
+    def error_words(self) -> np.ndarray:
+        """Returns the words of an error record that kernels can write to: six zeros of type
+        `int64`."""
+        return np.zeros(6, np.int64)
+
+    def flush_memory(self) -> None:  # noqa: B027
+        """Returns unused memory to the system; waits for queued work."""
+
+    def memory_statistics(self) -> dict[str, int]:
+        """Returns the bytes `in_use`, at `peak`, and `pooled` for later use."""
+        return {"in_use": 0, "peak": 0, "pooled": 0}
+
+    def clear_memory_statistics(self) -> None:  # noqa: B027
+        """Resets the peak to the current use."""
+
     # ---- Kernels
 
     @abstractmethod
@@ -161,6 +217,9 @@ class Device(ABC):
     def forget_error(self, error: BaseException) -> bool:
         """Does not raise an error in `sync`, since it is raised elsewhere; returns whether it was
         left to be raised."""
+
+    event: "type[Event]"
+    """The class of marks in its queue."""
 
     # ---- Primitives: `n` entries of type `t` in a buffer, with n > 1
 
@@ -197,6 +256,73 @@ class Device(ABC):
         `drjit.jit.primitives.matmul.ProductLayout` says."""
 
 
+class Event(ABC):
+    """A mark in the queue of a device, to wait for the work before it or to measure time.
+
+    Without timing, there is nothing to measure later.
+
+    >>> from drjit.llvm import Event
+    >>> start, end = Event(), Event()
+    >>> start.record(); end.record()
+    >>> end.wait()
+    >>> start.elapsed_time(end) >= 0
+    True
+    """
+
+    __slots__ = ("__weakref__", "_recorded", "_timing")
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        self._timing = enable_timing
+        self._recorded = False
+
+    @abstractmethod
+    def record(self) -> None:
+        """Marks this point of the queue; the event is complete when all work queued before it
+        is."""
+
+    @abstractmethod
+    def query(self) -> bool:
+        """Returns whether all work before the event is complete."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Waits for all work before the event."""
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        """Returns the milliseconds from this event to another; waits for both.
+
+        Raises:
+            RuntimeError: one was not recorded, or was created without timing, or they belong to
+                different backends.
+            TypeError: the argument is no event.
+        """
+        what = "Event.elapsed_time()"
+        if not isinstance(end_event, Event):
+            raise TypeError(f"{what}: expected an Event, got {type(end_event).__name__}.")
+        if type(end_event) is not type(self):
+            raise RuntimeError(f"{what}: the events belong to different backends.")
+        if not (self._timing and end_event._timing):
+            raise RuntimeError(f"{what}: both events must have timing enabled.")
+        if not (self._recorded and end_event._recorded):
+            raise RuntimeError(f"{what}: both events must be recorded first.")
+        self.wait()
+        end_event.wait()
+        return self._milliseconds(end_event)
+
+    @abstractmethod
+    def _milliseconds(self, end: Any) -> float:
+        """Returns the time to a later event of the same class; both are complete."""
+
+    @property
+    @abstractmethod
+    def handle(self) -> int:
+        """A number that identifies the event: on a GPU, the `CUevent`."""
+
+
+class DeviceUnavailable(RuntimeError):
+    """What is missing to use a device, and how to get it."""
+
+
 class DeviceMismatch(RuntimeError):
     """A program that was to be computed from arrays of several devices."""
 
@@ -206,7 +332,7 @@ def mismatch(devices: Iterable[Device]) -> DeviceMismatch:
     names = ", ".join(sorted(d.backend.name for d in devices))
     return DeviceMismatch(
         f"a computation combines arrays of different backends ({names}), whose memory is apart. "
-        "Bring them to one backend first, for example with dr.migrate()."
+        "Bring them to one backend first, for example with drjit.llvm.Float(x)."
     )
 
 
@@ -223,6 +349,9 @@ def common(*buffers: Buffer) -> Device:
 
 
 _devices: dict[JitBackend, Device] = {}
+_discoveries: dict[JitBackend, Callable[[], Device]] = {}
+_missing: dict[JitBackend, str] = {}
+_lock = threading.RLock()
 
 
 class _Thread(threading.local):
@@ -237,9 +366,31 @@ def register(device: Device) -> None:
     _devices[device.backend] = device
 
 
+def announce(backend: JitBackend, discover: Callable[[], Device]) -> None:
+    """Lets the first use of a backend call `discover`, which returns its device or raises
+    `DeviceUnavailable`."""
+    _discoveries[backend] = discover
+
+
 def find(backend: JitBackend) -> Device | None:
-    """Returns the device of a backend, or None if it cannot be used."""
-    return _devices.get(backend)
+    """Returns the device of a backend, or None if it cannot be used (see `missing`)."""
+    found = _devices.get(backend)
+    if found is None and backend in _discoveries:
+        with _lock:  # another thread may be searching
+            discover = _discoveries.pop(backend, None)
+            if discover is not None:
+                try:
+                    register(discover())
+                except DeviceUnavailable as reason:
+                    _missing[backend] = str(reason)
+            found = _devices.get(backend)
+    return found
+
+
+def missing(backend: JitBackend) -> str:
+    """Returns why a backend cannot be used."""
+    find(backend)
+    return _missing.get(backend, "there is none in this package.")
 
 
 def devices() -> list[Device]:
@@ -269,6 +420,15 @@ def raise_first(errors: Sequence[BaseException]) -> NoReturn:
     if others:
         error.add_note(f"{len(others)} more kernel launches reported an error.")
     raise error
+
+
+def size_class(nbytes: int) -> int:
+    """Returns the capacity of the block for a request: steps of 256 bytes, and above 1024 four per
+    octave."""
+    if nbytes <= 1024:
+        return (nbytes + 255) & ~255 or 256
+    shift = (nbytes - 1).bit_length() - 3
+    return (((nbytes - 1) >> shift) + 1) << shift
 
 
 def whole_blocks(size: int) -> int:

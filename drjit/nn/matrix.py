@@ -8,7 +8,7 @@ from operator import index
 from typing import Any, Literal
 
 from ..ad import vector as derivatives
-from ..ad.graph import Value, visible
+from ..ad.graph import as_value, visible
 from ..array import pytree, table
 from ..array.base import ArrayBase, BoundsError, IncompatibleError, type_label
 from ..function.ad.grad import grad
@@ -16,7 +16,7 @@ from ..function.data.create import arange
 from ..function.data.memory import gather
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import VarType
-from ..jit.trace.feature_vectors import MatrixLayout, place
+from ..jit.trace.feature_vectors import Matrix
 from .coopvec import CoopVec, wrap
 
 LAYOUTS = ("inference", "training", "row_major")
@@ -301,12 +301,13 @@ def _check_operands(views: dict[str, Any], x: Any, what: str) -> None:
             f"{what}: 'x' must be a cooperative vector, got {type_label(x)}; make one of it with "
             "drjit.nn.CoopVec()"
         )
+    dtype = x._dtype
     for name, v in views.items():
         check(v, what)
-        if v.buffer._dtype is not x._dtype:
+        if v.buffer._dtype is not dtype:
             raise IncompatibleError(
                 f"{what}: '{name}' has entries of type {v.buffer._dtype.name}, but 'x' has "
-                f"features of type {x._dtype.name}. Convert the vector with drjit.nn.cast(), "
+                f"features of type {dtype.name}. Convert the vector with drjit.nn.cast(), "
                 "or pack matrices of that type."
             )
 
@@ -344,9 +345,7 @@ def matvec(
             f"{what}: incompatible shapes, cannot multiply {form} {rows}x{columns} matrix by a "
             f"vector of {len(x)} features"
         )
-    matrix = derivatives.Matrix(
-        place(A.offset), MatrixLayout(rows, columns, A.stride), transposed, A.layout != "inference"
-    )
+    matrix = Matrix(A.offset, rows, columns, A.stride, transposed, A.layout != "inference")
     buffers = [A.buffer]
     bias = None
     if b is not None:
@@ -355,10 +354,10 @@ def matvec(
                 f"{what}: 'b' must be a vector of {count} entries (shape ({count}, 1), stride 1), "
                 f"but it has shape {b.shape} and stride {b.stride}"
             )
-        bias = derivatives.Matrix(place(b.offset), MatrixLayout(count, 1, 1))
+        bias = Matrix(b.offset, count, 1, 1)
         buffers.append(b.buffer)
-    values = [Value(a._node, visible(a._var)) for a in buffers]
-    vector = Value(x._node, visible(x._var))
+    values = [as_value((a._node, visible(a._var))) for a in buffers]
+    vector = as_value((x._node, visible(x._var)))
     result = derivatives.matvec(values[0], matrix, vector, *values[1:], bias=bias, what=what)
     return wrap(_joined(x, buffers, what), result)
 

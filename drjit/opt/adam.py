@@ -12,8 +12,8 @@ from ..function.math.arithmetic import fma, lerp, maximum, sqr, sqrt
 from ..jit.ir import dtype as dt
 from ..jit.run.freeze import active as active_recorder
 from .optimizer import Optimizer
-from .parameter import RateCache, blank, option, with_leaves
-from .rmsprop import check_epsilon, check_fraction, normalized
+from .parameter import RateCache, blank, check_fraction, check_not_negative, option, with_leaves
+from .rmsprop import normalized
 
 
 class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
@@ -68,7 +68,7 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
     ) -> None:
         check_fraction(type(self).__name__, "beta_1", beta_1)
         check_fraction(type(self).__name__, "beta_2", beta_2)
-        check_epsilon(type(self).__name__, epsilon)
+        check_not_negative(type(self).__name__, "epsilon", epsilon)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
@@ -151,7 +151,7 @@ class AdamW(Adam):
         uniform: bool = False,
         amsgrad: bool = False,
     ) -> None:
-        check_decay("AdamW", weight_decay)
+        check_not_negative("AdamW", "weight_decay", weight_decay)
         self.weight_decay = weight_decay
         super().__init__(
             lr,
@@ -172,11 +172,6 @@ class AdamW(Adam):
 def decayed(cache: RateCache, x: Any, lr: Any, weight_decay: float) -> Any:
     """Applies weight decay: subtracts `lr * weight_decay` times the parameter."""
     return fma(x, cache.product(flat_class(type(x)), lr, -weight_decay), x) if weight_decay else x
-
-
-def check_decay(optimizer: str, value: float) -> None:
-    if not value >= 0:
-        raise RuntimeError(f"dr.opt.{optimizer}(): 'weight_decay' must be >= 0, not {value}")
 
 
 def _uniform(v: Any) -> Any:

@@ -14,10 +14,9 @@ from ..function.inspect import traits
 from ..function.math.arithmetic import fma, sqr
 from ..function.math.matmul import matmul
 from ..function.math.transcendental import sqrt as root
-from .adam import check_decay, decayed
+from .adam import decayed
 from .optimizer import Optimizer
-from .parameter import Job, RateCache, blank, option
-from .rmsprop import check_fraction
+from .parameter import Job, RateCache, blank, check_fraction, check_not_negative, option
 
 # Coefficients of the polynomial a·x + b·x³ + c·x⁵ that a Newton-Schulz iteration applies to
 # singular values.
@@ -74,9 +73,8 @@ class Muon(Optimizer[tuple[Any, tuple[int, ...]]]):
         promote_fp16: bool = True,
     ) -> None:
         check_fraction("Muon", "momentum", momentum)
-        check_decay("Muon", weight_decay)
-        if ns_steps < 0:
-            raise RuntimeError(f"dr.opt.Muon(): 'ns_steps' must be >= 0, not {ns_steps}")
+        check_not_negative("Muon", "weight_decay", weight_decay)
+        check_not_negative("Muon", "ns_steps", ns_steps)
         self.momentum = momentum
         self.nesterov = nesterov
         self.ns_steps = ns_steps

@@ -19,22 +19,8 @@ from ..function.conversion import related
 from ..function.inspect import traits
 from ..function.math import arithmetic
 from ..jit.ir import dtype as dt
-from .parameter import (
-    Extra,
-    Job,
-    LearningRate,
-    RateCache,
-    State,
-    entries,
-    entries_class,
-    layout,
-    loaded,
-    loaded_rate,
-    restored,
-    stored,
-    stored_rate,
-    tracked,
-)
+from . import parameter
+from .parameter import Extra, Job, LearningRate, RateCache, State
 
 
 class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
@@ -193,13 +179,16 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         promoted = self.promote_fp16 and cls._dtype is dt.f16
         if promoted:
             value = related(cls, dtype=dt.f32)(value)
-        value = tracked(value, entries(value))
+        value = parameter.tracked(value, parameter.entries(value))
         # Data from the beginning, so that the first step runs the same program as all others.
         evaluation.make_opaque(value)
         if key in self.state:
             old, _, lr, extra = self.state[key]
-            if layout(old) == layout(value):
-                before, now = entries_class(type(old)), entries_class(type(value))
+            if parameter.layout(old) == parameter.layout(value):
+                before, now = (
+                    parameter.entries_class(type(old)),
+                    parameter.entries_class(type(value)),
+                )
                 if before is not now:
                     extra = map_tree(lambda v: now(v) if type(v) is before else v, extra)
                 self.state[key] = value, promoted, lr, extra
@@ -307,8 +296,8 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         for key in rates:
             self._parameter(key)
         for key, rate in rates.items():
-            parameter, promoted, _, extra = self.state[key]
-            self.state[key] = parameter, promoted, rate, extra
+            value, promoted, _, extra = self.state[key]
+            self.state[key] = value, promoted, rate, extra
         self.lr = general
 
     def _factor(self, value: Any, method: str, role: str = "a learning rate") -> LearningRate:
@@ -358,14 +347,14 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
                 if mask is not None:
                     x = arithmetic.select(mask, job.value, x)
                     extra = self._select(mask, job.extra, extra)
-                state[key] = tracked(value, x), promoted, lr, extra
+                state[key] = parameter.tracked(value, x), promoted, lr, extra
             self.state.update(state)
         if eval:
             evaluation.eval(state)
 
     def _job(self, key: str, grad_scale: Any) -> Job[Extra]:
         value, _, lr, extra = self.state[key]
-        x, grad = entries(value), entries(derivatives.grad(value))
+        x, grad = parameter.entries(value), parameter.entries(derivatives.grad(value))
         if grad_scale is not None:
             grad = self._scaled(grad, grad_scale, key)
         rate = self.lr if lr is None else lr
@@ -430,14 +419,14 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         >>> list(Adam(1e-3, {"x": Float(1)}).state_dict())
         ['lr', 'x.value', 'x.steps', 'x.first_moment', 'x.second_moment']
         """
-        found: dict[str, Any] = {"lr": stored_rate(self.lr)}
+        found: dict[str, Any] = {"lr": parameter.stored_rate(self.lr)}
         for key, (value, _, lr, extra) in self.state.items():
             found[f"{key}.value"] = derivatives.detach(value, False)
             if lr is not None:
-                found[f"{key}.lr"] = stored_rate(lr)
+                found[f"{key}.lr"] = parameter.stored_rate(lr)
             for name, part in self._named(extra):
                 if name is not None:
-                    found[f"{key}.{name}"] = stored(part, value)
+                    found[f"{key}.{name}"] = parameter.stored(part, value)
         return found
 
     def _named(self, extra: Extra) -> list[tuple[str | None, Any]]:
@@ -472,23 +461,27 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
 
         state: dict[str, State[Extra]] = {}
         for key, (old, promoted, _, extra) in self.state.items():
-            value = restored(saved[f"{key}.value"], old, f"{what}: '{key}.value'")
+            value = parameter.restored(saved[f"{key}.value"], old, f"{what}: '{key}.value'")
             following = iter([name for name, _ in self._named(extra)])
 
             def part(v: Any, key: str = key, names: Any = following, old: Any = old) -> Any:
                 name = next(names)
                 full = f"{key}.{name}"
-                return v if name is None else loaded(saved[full], v, old, f"{what}: '{full}'")
+                return (
+                    v
+                    if name is None
+                    else parameter.loaded(saved[full], v, old, f"{what}: '{full}'")
+                )
 
             extra = map_tree(part, extra)
-            rate = loaded_rate(saved.get(f"{key}.lr"), old)
+            rate = parameter.loaded_rate(saved.get(f"{key}.lr"), old)
             if rate is not None:
                 rate = self._factor(rate, "load_state_dict")
-            value = tracked(old, entries(value))
+            value = parameter.tracked(old, parameter.entries(value))
             evaluation.make_opaque(value)
             state[key] = value, promoted, rate, extra
         some = next(iter(self.values()), None)
-        lr = loaded_rate(saved["lr"], some)
+        lr = parameter.loaded_rate(saved["lr"], some)
         self.lr = None if lr is None else self._factor(lr, "load_state_dict")
         self.state.update(state)
 

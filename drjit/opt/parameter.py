@@ -51,6 +51,16 @@ class RateCache(dict):
         return self[key][0]
 
 
+def check_fraction(optimizer: str, name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise RuntimeError(f"dr.opt.{optimizer}(): '{name}' must be in [0, 1), not {value}")
+
+
+def check_not_negative(optimizer: str, name: str, value: float) -> None:
+    if not value >= 0:
+        raise RuntimeError(f"dr.opt.{optimizer}(): '{name}' must be >= 0, not {value}")
+
+
 def option(value: float) -> str:
     """Formats a number for `repr`: 0.95, 0, 1e-08."""
     return f"{value:g}"

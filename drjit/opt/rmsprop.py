@@ -8,7 +8,7 @@ from ..function.conversion import flat_class
 from ..function.math.arithmetic import fma, lerp, sqr
 from ..function.math.transcendental import sqrt
 from .optimizer import Optimizer
-from .parameter import RateCache, blank, option
+from .parameter import RateCache, blank, check_fraction, check_not_negative, option
 
 
 class RMSProp(Optimizer[Any]):
@@ -43,7 +43,7 @@ class RMSProp(Optimizer[Any]):
         promote_fp16: bool = True,
     ) -> None:
         check_fraction("RMSProp", "alpha", alpha)
-        check_epsilon("RMSProp", epsilon)
+        check_not_negative("RMSProp", "epsilon", epsilon)
         self.alpha = alpha
         self.epsilon = epsilon
         super().__init__(lr, params, mask_updates=mask_updates, promote_fp16=promote_fp16)
@@ -73,13 +73,3 @@ def normalized(g: Any, v: Any, epsilon: float) -> Any:
 
 # Positive numbers that are not lost in the addition.
 _SMALLEST = {"float16": 2.0**-24, "float32": 2.0**-126, "float64": 2.0**-1022}
-
-
-def check_fraction(optimizer: str, name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise RuntimeError(f"dr.opt.{optimizer}(): '{name}' must be in [0, 1), not {value}")
-
-
-def check_epsilon(optimizer: str, value: float) -> None:
-    if not value >= 0:
-        raise RuntimeError(f"dr.opt.{optimizer}(): 'epsilon' must be >= 0, not {value}")

@@ -7,7 +7,7 @@ from ..array.base import ArrayBase
 from ..function.conversion import flat_class
 from ..function.math.arithmetic import fma
 from .optimizer import Optimizer
-from .parameter import RateCache, blank, option
+from .parameter import RateCache, blank, check_not_negative, option
 
 
 class SGD(Optimizer[Any]):
@@ -44,8 +44,7 @@ class SGD(Optimizer[Any]):
         mask_updates: bool = False,
         promote_fp16: bool = True,
     ) -> None:
-        if not momentum >= 0:
-            raise RuntimeError(f"dr.opt.SGD(): 'momentum' must be >= 0, not {momentum}")
+        check_not_negative("SGD", "momentum", momentum)
         if nesterov and momentum == 0:
             raise RuntimeError("dr.opt.SGD(): 'nesterov' needs a momentum > 0")
         self.momentum = momentum

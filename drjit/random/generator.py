@@ -270,7 +270,7 @@ class Philox4x32Generator(Generator):
         if not w.traced or self._keeps():
             self._counter = w.wrapped32(counter + calls)
             return
-        if w.namespace.startswith("llvm") and counter._node.size == 1:
+        if counter._node.size == 1:
             # Data written by the host: no kernel is needed. The value is remembered, because
             # reading it would wait for all running kernels.
             known, value = self._remembered

@@ -60,9 +60,7 @@ class Words:
         elif isinstance(value, (list, tuple, range, np.ndarray)) and self.traced:
             return cls(value)
         elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-            bits = 8 * dtype.itemsize
-            low = -(1 << (bits - 1)) if dtype.is_signed else 0
-            if not low <= value < low + (1 << bits):
+            if not dtype.low <= value <= dtype.high:
                 raise TypeError(f"{what}: {value} is not in the range of {dtype.name}")
             return cls(int(value))
         raise TypeError(

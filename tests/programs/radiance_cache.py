@@ -95,6 +95,7 @@ def main():
     opt.update(cache.net)
     opt["grid"] = cache.encoding.params
     rng = PCG32(size=BATCH)
+    dr.eval(rng)
     for i in range(40):
         cache.net["weights"] = opt["weights"]
         cache.encoding.set_params(Float16(opt["grid"]))
@@ -108,8 +109,8 @@ def main():
         error = dr.square(estimate - reflected) / (dr.square(dr.detach(estimate)) + 0.1)
         loss = dr.mean(error, axis=None)
         dr.backward(scaler.scale(loss))
+        dr.eval(loss, rng)
         scaler.step(opt)
-        dr.eval(rng)
         if i % 10 == 0:
             print("loss", i, loss)
     n = 6

@@ -83,10 +83,12 @@ def render(shape: Shape, light: Array3f) -> Float:
 def main():
     light = dr.normalize(Array3f(0.5, -0.6, 0.7))
     target = render(Shape(rounded_box(Array3f(0.5, 0.35, 0.4), 0.1)), light)
+    dr.eval(target)
     print("target", dr.mean(target), dr.count(target > 0))
     picture = TensorXf(target, (SIZE, SIZE))
     print(picture[::5, ::5])
     cubic = render(Shape(ball(0.6), cubic=True), light)
+    dr.eval(cubic)
     print("cubic", dr.mean(cubic), dr.count(cubic > 0))
 
     # one number: the radius of a ball
@@ -96,6 +98,7 @@ def main():
     reference = dr.detach(render(Shape(ball(0.6)), light))
     loss = dr.mean(dr.square(image - reference))
     dr.forward(radius, flags=dr.ADFlag.Default | dr.ADFlag.ClearEdges)
+    dr.eval(loss, loss.grad)
     print("radius", loss, loss.grad)
 
     # the whole grid, with a smoothness term

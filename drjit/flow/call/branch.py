@@ -8,10 +8,12 @@ from typing import Any
 
 from ...ad import capture
 from ...ad.graph import Scope, Value
+from ...array import leaf
 from ...array.base import type_label
 from ...function.ad.scopes import isolate_grad
 from ...function.evaluation import eval as evaluate
 from ...jit import flags
+from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -23,7 +25,7 @@ from ..region.condition import check_mode, chosen_mode, mask_of
 from ..region.failure import call
 from ..region.masked import masked, merged
 from ..region.outcome import Outcome, Version, parted
-from ..region.state import State, WeakValue, content, contents, names
+from ..region.state import State, WeakValue, names
 from ..region.vectors import joined, spread, spreading
 from .gradient import RecordedCall
 
@@ -73,12 +75,13 @@ def if_stmt(
     if mode == "evaluated":
         args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
     branch = _Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
-    if mode == "evaluated":
-        evaluate(mask, args)
-        return joined(branch.select())
-    if mask._node.size == 0:
-        return branch.select()
-    return _Symbolic(branch, label or "").run()
+    with using(mask._device):
+        if mode == "evaluated":
+            evaluate(mask, args)
+            return joined(branch.select())
+        if mask._node.size == 0:
+            return branch.select()
+        return _Symbolic(branch, label or "").run()
 
 
 class _Branch:
@@ -124,7 +127,7 @@ class _Branch:
         omitted and do not change."""
         found: dict[int, tuple[Version, Version]] = {}
         for k in parted(outcomes, self.args):
-            unchanged = self._version(k, contents)
+            unchanged = self._version(k, leaf.values)
             first, second = (o.version(k, unchanged, self.args) for o in outcomes)
             with suppress(RuntimeError):
                 found[k] = first, second.like(first, False)
@@ -160,7 +163,7 @@ class _Branch:
         first = self.first
 
         def held(arrays: list[Any]) -> list[Value | None]:
-            found = zip(arrays, contents(arrays), strict=True)
+            found = zip(arrays, leaf.values(arrays), strict=True)
             if written is not None:
                 return [None if v.node.serial in written else v for _, v in found]
             return [
@@ -250,7 +253,7 @@ class _Branch:
         functions have written to unchanged."""
         first, second = outcomes
         pairs = zip(contents, second.arrays, strict=True)
-        rest = iter([v or content(array) for v, array in pairs])
+        rest = iter([v or leaf.value(array) for v, array in pairs])
         placed = [
             one.state.place(other.tree, [*islice(rest, len(one.arrays))])
             for one, other in zip(first.versions, second.versions, strict=True)
@@ -316,7 +319,7 @@ class _Symbolic:
         args = self.branch.args
         for k, held in self.outside.items():
             held.restore(args.leaves[k])
-            self.outside[k] = WeakValue(content(args.leaves[k]))
+            self.outside[k] = WeakValue(leaf.value(args.leaves[k]))
         self.captured.restore()
         self.captured = CapturedArrays(self.branch.bodies, args.leaves)
 

@@ -94,6 +94,3 @@ def reorder_threads(key: Any, num_bits: int, value: Any) -> Any:
             f"dr.reorder_threads(): 'value' of type {type_label(value)} contains no traced array"
         )
     return copy(value)
-
-
-__all__ = ["dispatch", "reorder_threads"]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ...ad import capture, graph, vector
 from ...ad.algebra import RECORDED
-from ...ad.graph import Scope, Value, Var, visible
+from ...ad.graph import Scope, Value, Var, as_value, visible
 from ...function.ad.custom import attached
 from ...jit.ir import node, op
 from ...jit.ir.dtype import DType
@@ -17,7 +17,6 @@ from ...jit.trace import access, record
 from ...jit.trace.substitute import Substitution
 from ..region.dependence import Term, is_sum, starts
 from ..region.recorded import NOTHING, Recomputation, RecordedOp, RecordedRegion
-from ..region.state import as_value
 from ..region.targets import Targets, is_zero
 
 
@@ -242,15 +241,10 @@ class RecordedCall(RecordedOp):
 
             return trace
 
-        now, then = graph.scope(), self.scope
-        graph.push(
-            Scope(then.all, then.variables, outer_gradients=now.outer_gradients if now else None)
-        )
-        try:
+        then, now = self.scope, graph.outer_gradients()
+        with graph.within(Scope(then.all, then.variables, outer_gradients=now)):
             bodies = [block(b) for b in self.bodies]
             return record.branches(masks, bodies, nodes + passed, self.what)
-        finally:
-            graph.pop()
 
     def recomputed(self, around: Recomputation | None = None) -> list[Value]:
         """Recomputes the differentiable results with differentiable operations: every function is

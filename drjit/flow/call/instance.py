@@ -192,6 +192,3 @@ def instance_t(dtype: type, domain: type) -> type[InstanceArray]:
         "_registry": registry,
     }
     return type(f"{domain.__name__}Ptr", (InstanceArray,), members)
-
-
-__all__ = ["InstanceArray", "clear_registry", "instance_t"]

@@ -17,6 +17,7 @@ from ...array.tree import Tree
 from ...function.ad.scopes import isolate_grad
 from ...function.conversion import mask_leaf
 from ...function.protocols import CallablePT
+from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
@@ -28,7 +29,7 @@ from ...jit.trace.access import Access
 from ..region.condition import chosen_mode
 from ..region.failure import failed
 from ..region.result import matched
-from ..region.state import contents, copied
+from ..region.state import copied
 from ..region.vectors import has_vectors, joined, reading, spread
 from .gradient import RecordedCall
 
@@ -218,10 +219,11 @@ def run(
         )
     size = node.broadcast_size(tuple(nodes), what)
     call = Call(what, functions, chosen._node, active._node, arguments, size)
-    if symbolic:
-        return _symbolic(call)
-    with isolate_grad():  # gradients propagated by the functions continue once all have been called
-        return _evaluated(call, type(chosen))
+    with using(chosen._device):
+        if symbolic:
+            return _symbolic(call)
+        with isolate_grad():  # gradients propagated by functions continue once all were called
+            return _evaluated(call, type(chosen))
 
 
 def _result(call: Call, function: Function, args: tuple, kwargs: dict, count: int | None) -> Tree:
@@ -241,7 +243,7 @@ def _symbolic(call: Call) -> Any:
     masks = [call.mask(f) for f in call.functions]
     # Constants stay constants, so that functions are simplified for them.
     passed = [k for k, a in enumerate(call.arguments.leaves) if a._node.op is not LITERAL]
-    held = contents(call.arguments.leaves)
+    held = leaf.values(call.arguments.leaves)
     recorded = RecordedCall(call.what, held, passed, masks)
     given = call.arguments.emptied().filled  # positional and named arguments of functions
     results: list[Tree] = []
@@ -257,7 +259,7 @@ def _symbolic(call: Call) -> Any:
                 result = matched(call.what, results[0], result)
             else:
                 results.append(result.emptied())
-            found = contents(result.leaves)
+            found = leaf.values(result.leaves)
             recorded.note(body, found)
             return [v.node for v in found]
 
@@ -332,6 +334,3 @@ def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
             target._assign(leaf.resize(value, size))
         elif count:
             leaf_access.scatter(target, [leaf.resize(value, count)], at)
-
-
-__all__ = ["switch"]

@@ -33,11 +33,6 @@ class InputLayout:
     are not opened.
     """
 
-    __slots__ = (
-        "_depth", "_lenient", "_node_numbers", "_numbers", "_size_numbers", "closed", "holders",
-        "key", "literals", "nodes", "objects", "sizes",
-    )  # fmt: skip
-
     def __init__(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> None:
         self.key: list[Any] = [names]
         self.objects: list[Any] = []

@@ -16,7 +16,7 @@ from ...jit.trace import record
 from ...jit.trace.access import Access
 from ..region.masked import masked, merged
 from ..region.private_state import PrivateState
-from ..region.state import State, WeakValue, assign, content
+from ..region.state import State, WeakValue, assign
 from .body import Loop
 
 
@@ -95,7 +95,7 @@ def _iteration(
     # Only such an array may hold its node, or it would have to be copied.
     held = [None if k in memory else v for k, v in enumerate(state.contents())]
     after, arrays = loop.run_body(state, written)
-    values = [content(a) for a in arrays]
+    values = [leaf.value(a) for a in arrays]
     loop.check_sizes(state.paths, held, values, active._node.size, written, not dropped)
     for k, (array, old) in enumerate(zip(arrays, held, strict=True)):
         serial = array._node.serial
@@ -168,7 +168,7 @@ class _Lanes:
         for k, array in enumerate(state.leaves):
             if array._node.size == size and k not in memory:
                 picked = leaf_access.gather(array, at)
-                assign(array, content(picked))
+                assign(array, leaf.value(picked))
                 self.known[k] = picked._node
         if self.lane is not None:
             chosen = leaf_access.gather(self.lane, at)
@@ -183,7 +183,7 @@ class _Lanes:
         for k, array in enumerate(state.leaves):
             if k not in memory:
                 before = cast(Value, self.before[k])
-                assign(array, content(self.full[k]) if k in self.full else before)
+                assign(array, leaf.value(self.full[k]) if k in self.full else before)
 
     def _store(self, state: State, size: int, memory: dict[int, int]) -> None:
         """Stores changes of the variables in the current lanes."""

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from types import CodeType
 
 from ...ad import capture, graph
-from ...ad.graph import Value, visible
+from ...ad.graph import Value, Var, as_value, visible
+from ...array import leaf
 from ...array.tree import Tree
 from ...jit import flags
 from ...jit.flags import JitFlag
@@ -16,7 +17,7 @@ from ..region.closure import CapturedArrays
 from ..region.dependence import Trace, adds_to
 from ..region.private_state import PrivateState
 from ..region.recorded import NOTHING, RecordedRegion
-from ..region.state import WeakValue, as_value, content, contents
+from ..region.state import WeakValue
 from ..region.targets import Targets
 from .body import Loop
 from .gradient import Tape
@@ -156,7 +157,7 @@ class Symbolic:
             for k, value in self._tape(self.trace, places, finals).items():
                 found[k] = value
             for k in self.outside:
-                now = content(state.leaves[k])  # depends on what was written to it
+                now = leaf.value(state.leaves[k])  # depends on what was written to it
                 found[k] = now if now.node is found[k].node else found[k]
         return private.returned(state.place(self.after, found, True))
 
@@ -189,17 +190,19 @@ class Symbolic:
         tape.loop = loop_of(own)
         return tape.attached(finals)
 
-    def _put(self, places: list[int], nodes: list[Node]) -> list[Value | None]:
+    def _put(self, places: list[int], nodes: list[Node], tracking: bool) -> list[Value | None]:
         values: list[Value | None] = [None] * len(self.before)
-        tracking, leaves = self.tracking, self.state.leaves
-        for k, n in zip(places, nodes, strict=True):
-            tracked = tracking and leaves[k]._diff and leaves[k]._dtype.is_float
-            values[k] = as_value((n, graph.new_input(n) if tracked else None))
+        at, own, leaves = dict(zip(places, nodes, strict=True)), dict[int, Var](), self.state.leaves
+        if tracking:
+            tracked = [k for k in places if leaves[k]._diff and leaves[k]._dtype.is_float]
+            own = dict(zip(tracked, graph.new_inputs([at[k] for k in tracked]), strict=True))
+        for k, n in at.items():
+            values[k] = as_value((n, own.get(k)))
         self.state.put(values)
         return values
 
     def _cond(self, places: list[int], nodes: list[Node]) -> Node:
-        self._put(places, nodes)
+        self._put(places, nodes, False)
         test = self.loop.run_cond(self.state)
         for k, n in zip(places, nodes, strict=True):
             if self.state.leaves[k]._node is not n:
@@ -213,7 +216,7 @@ class Symbolic:
         self, places: list[int], nodes: list[Node], outer_gradients: capture.OuterGradients
     ) -> list[Node]:
         with capture.body(outer_gradients) as inner:
-            inputs = self._put(places, nodes)
+            inputs = self._put(places, nodes, self.tracking)
             body = RecordedRegion(nodes, inner)
             body.inputs = [a._var for a in self.state.leaves]
             if self.tracking:
@@ -222,7 +225,7 @@ class Symbolic:
                         outer_gradients.alias(v.var, before.var)  # type: ignore[arg-type]
             self.after, arrays = self.loop.run_body(self.state)
             self.captured.check(self.loop.what)
-            self.results = results = contents(arrays)
+            self.results = results = leaf.values(arrays)
             for k in self.outside:
                 self._check_outside(k, results[k].node)
             for k, v in enumerate(inputs if outer_gradients.reached else ()):

@@ -5,6 +5,7 @@ from typing import Any
 
 from ...array.base import type_label
 from ...jit import flags
+from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir.node import LITERAL
 from ...jit.trace import record
@@ -66,18 +67,8 @@ def while_loop(
     if compress is None:
         compress = bool(flags.current & JitFlag.CompressLoops)
     if evaluated and compress and not record.recording() and holds_vectors(state):
-        result = while_loop(
-            spread(state),
-            reading(cond),
-            spreading(body),
-            labels,
-            label,
-            mode,
-            strict,
-            compress,
-            max_iterations,
-        )
-        return joined(result)
+        options = labels, label, mode, strict, compress, max_iterations
+        return joined(while_loop(spread(state), reading(cond), spreading(body), *options))
     if mode == "scalar":
         return _scalar(state, cond, body, call(what, cond, *state), what)
     start = State(state, titles, what)
@@ -100,12 +91,13 @@ def while_loop(
     if loop.test._node.op is LITERAL and not loop.test._node.data:
         start.restore(before)
         return state
-    if mode == "symbolic":
+    with using(loop.test._device):
+        if mode == "evaluated":
+            return loop_evaluated.run(loop, before, compress)
         start.put(before)
         symbolic = Symbolic(loop, before, limit)
         del before  # nothing else may hold what the loop writes to
         return symbolic.run()
-    return loop_evaluated.run(loop, before, compress)
 
 
 def _scalar(state: tuple, cond: Callable, body: Callable, test: Any, what: str) -> tuple:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
-from ...array import pytree
+from ...array import leaf, pytree
 from ...jit.ir.node import AFTER
-from .state import WeakValue, content
+from .state import WeakValue
 
 
 def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
@@ -55,7 +55,7 @@ class CapturedArrays:
         if found := closure_arrays(functions):
             own = {id(a) for a in state}
             self._arrays = [
-                (name, a, WeakValue(content(a))) for name, a in found if id(a) not in own
+                (name, a, WeakValue(leaf.value(a))) for name, a in found if id(a) not in own
             ]
 
     def check(self, what: str) -> None:

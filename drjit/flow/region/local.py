@@ -325,6 +325,3 @@ def _check_type(what: str, dtype: Any, value: Any) -> None:
     for name, field in (fields or {}).items():
         if isinstance(field, type) and issubclass(field, ArrayBase):
             _check_type(f"{what}, field '{name}'", field, getattr(value, name))
-
-
-__all__ = ["Local", "alloc_local"]

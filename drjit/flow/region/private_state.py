@@ -8,10 +8,11 @@ from operator import is_not
 from typing import Any, NamedTuple
 
 from ...ad.graph import Value
+from ...array import leaf
 from ...array.base import ArrayBase
 from ...array.pytree import ROLES, leaf_arrays, role
 from ...array.tree import opened, rebuilt, set_contents
-from .state import State, assign, content, contents, holding
+from .state import State, assign, holding
 
 
 class _Copy(NamedTuple):
@@ -41,7 +42,7 @@ class PrivateState:
         leaves = [*tree.leaves]
         for k, original in enumerate(tree.leaves):
             if k not in kept:
-                held = content(original)
+                held = leaf.value(original)
                 made = leaves[k] = holding(original, held)
                 self._arrays[id(made)] = made, original, held
         self._same = {id(tree.leaves[k]) for k in kept}
@@ -96,9 +97,9 @@ class PrivateState:
         if known is None:
             return value, id(value) not in self._same
         _, original, start = known
-        now = content(value)
+        now = leaf.value(value)
         if now == start:
-            return (original if content(original) == start else value), False
+            return (original if leaf.value(original) == start else value), False
         assign(original, now)
         return original, True
 
@@ -107,8 +108,8 @@ class PrivateState:
         keys, now = opened(value, kind)
         original = value if known is None else known.original
         if isinstance(value, ArrayBase):
-            if known is not None and contents(leaf_arrays(value)) == known.start:
-                same = contents(leaf_arrays(original)) == known.start
+            if known is not None and leaf.values(leaf_arrays(value)) == known.start:
+                same = leaf.values(leaf_arrays(original)) == known.start
                 return (original if same else value), False
             set_contents(original, keys, self._returned(now)[0])
             return original, True

@@ -59,7 +59,6 @@ class RecordedRegion:
         self.around: list[Var] = []
         self._shared: dict[Node, Node] = {}
         self._sources: list[Var] = []
-        self._reach: dict[Var, int] = {}
 
     def close(self, results: list[Value], written: list[tuple[int, ScatterTarget]]) -> None:
         """Ends tracing, given the results and the targets that the body has written to."""
@@ -107,22 +106,23 @@ class RecordedRegion:
             (self.around if v.serial < begin else self.variables).append(v)  # without dependences
         self.variables += reversed(own)
 
+    @cached_property
     def _bits(self) -> dict[Var, int]:
         """The sources that each variable depends on, as bit sets."""
-        reach, sources = self._reach, self._sources
-        if not reach:
-            for v in self.around:
-                reach[v] = 1 << len(sources)
+        reach: dict[Var, int] = {}
+        sources = self._sources
+        for v in self.around:
+            reach[v] = 1 << len(sources)
+            sources.append(v)
+        for v in self.variables:
+            bits = 0
+            for d in v.deps:
+                if d is not None:
+                    bits |= reach[d]
+            if bits == 0:
+                bits = 1 << len(sources)
                 sources.append(v)
-            for v in self.variables:
-                bits = 0
-                for d in v.deps:
-                    if d is not None:
-                        bits |= reach[d]
-                if bits == 0:
-                    bits = 1 << len(sources)
-                    sources.append(v)
-                reach[v] = bits
+            reach[v] = bits
         return reach
 
     def sources(self, results: Iterable[Var | None]) -> list[Var]:
@@ -132,7 +132,7 @@ class RecordedRegion:
 
     def reach(self, variables: Iterable[Var | None]) -> int:
         """Returns the sources on which some variables depend, as a bit set."""
-        bits, known = 0, self._bits()
+        bits, known = 0, self._bits
         for v in variables:
             bits |= known.get(v, 0)  # type: ignore[arg-type]
         return bits
@@ -158,11 +158,10 @@ class RecordedRegion:
         outer_gradients.first, outer_gradients.copies = self.begin, copies
         inner = (graph.scope() or Scope()).isolated()
         inner.isolate_from, inner.outer_gradients, inner.tape = self.begin, outer_gradients, []
-        graph.push(inner)
         try:
-            yield
+            with graph.within(inner):
+                yield
         finally:
-            graph.pop()
             inner.tape.clear()
             outer_gradients.copies = None
 

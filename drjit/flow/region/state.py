@@ -7,17 +7,14 @@ so that all references to it see the result; everything else is returned as new 
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence, Set
 from math import prod
-from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ...ad.graph import Value, Var
-from ...array import pytree
+from ...ad.graph import Value
+from ...array import leaf, pytree
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.leaf import new
 from ...array.pytree import role
 from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
@@ -25,21 +22,6 @@ from .undefined import Undefined, UndefinedError
 
 _NUMBERS = (bool, int, float)
 _PLAIN = (ModuleType, FunctionType, type, ArrayBase)
-
-
-# Without calls of Python functions, because there are many arrays.
-_held = attrgetter("_node", "_var")
-as_value: Callable[[tuple[Node, Var | None]], Value] = partial(tuple.__new__, Value)
-
-
-def content(array: Any) -> Value:
-    """Returns the contents of an array."""
-    return as_value(_held(array))
-
-
-def contents(arrays: Iterable[Any]) -> list[Value]:
-    """Returns the contents of arrays."""
-    return [*map(as_value, map(_held, arrays))]
 
 
 def assign(array: Any, value: Value) -> None:
@@ -82,7 +64,7 @@ class Attribute:
 
     def __init__(self, path: str, owner: Any, name: str, array: Any) -> None:
         self.path, self.owner, self.name, self.array = path, owner, name, array
-        self.before = [WeakValue(content(a)) for a in pytree.leaf_arrays(array)]
+        self.before = [WeakValue(leaf.value(a)) for a in pytree.leaf_arrays(array)]
 
     def check(self, what: str, written: Set[int]) -> None:
         """Raises a RuntimeError if the array has changed other than by a scatter."""
@@ -195,7 +177,7 @@ class State:
 
     def contents(self) -> list[Value]:
         """Returns the current contents of the arrays."""
-        return contents(self.leaves)
+        return leaf.values(self.leaves)
 
     def put(self, contents: Sequence[Value | None]) -> None:
         """Sets the contents of the arrays; None leaves one unchanged."""
@@ -334,7 +316,7 @@ class State:
                 if isinstance(now, KernelValue):
                     leaves.append(now._with(value))
                     continue
-                now = new(type(now))
+                now = leaf.new(type(now))
             now._node, var = value
             if now._diff:
                 now._var = var
@@ -346,7 +328,7 @@ class State:
         before = self.tree
         own, other, keys = after.objects[k], before.objects[k], before.keys.get(k)
         if isinstance(own, ArrayBase):
-            made: Any = own if own is other else new(type(own))
+            made: Any = own if own is other else leaf.new(type(own))
             if own._kind == "tensor":
                 known = [after.keys[k], before.keys[k], own._shape]
                 made._shape = self._shape(values[0]._node.size, known, like)
@@ -399,14 +381,14 @@ class Paths(Sequence[str]):
 def copied(array: Any) -> Any:
     """Returns a one-dimensional array, or a vector, with the same contents, including
     derivatives."""
-    return holding(array, content(array))
+    return holding(array, leaf.value(array))
 
 
 def holding(array: Any, value: Value) -> Any:
     """Returns a new array, or vector, of the same type with the given contents."""
     if isinstance(array, KernelValue):
         return array._with(value)
-    made = new(type(array))
+    made = leaf.new(type(array))
     made._node, var = value
     if made._diff:
         made._var = var

@@ -13,7 +13,7 @@ from ...function.ad import grad
 from ...function.inspect import traits
 from ...jit.ir.node import AFTER, literal
 from .result import map_arrays, traced
-from .state import State, assign, content, names
+from .state import State, assign, names
 
 
 def collect_indices(arg: Any, /) -> list[int]:
@@ -100,7 +100,7 @@ def traverse_py_cb_rw(arg0: Any, arg1: Callable[..., int], /) -> None:
         index = arg1(variable_index.number(array), "", "")
         if not isinstance(index, int):
             raise RuntimeError(f"{what}: expected an index from the callback, not {index!r}")
-        assign(array, content(_found(index, array, what)))
+        assign(array, leaf.value(_found(index, array, what)))
 
 
 def _attributes(owner: Any) -> Any:
@@ -265,7 +265,7 @@ class VariableTracker:
         made = [_found(index, a, what) for a, index in zip(arrays, indices, strict=True)]
         for a, new in zip(arrays, made, strict=True):
             if not (preserve_dirty and a._node.op is AFTER):
-                assign(a, content(new))
+                assign(a, leaf.value(new))
 
     def verify_size(self, arg: int, /) -> None:
         """Raises a RuntimeError if the size of an array is neither this one nor 1."""
@@ -298,15 +298,3 @@ class VariableTracker:
                 "or written"
             )
         return self._state
-
-
-__all__ = [
-    "IndexVector",
-    "VariableTracker",
-    "check_compatibility",
-    "collect_indices",
-    "new_grad",
-    "traverse_py_cb_ro",
-    "traverse_py_cb_rw",
-    "update_indices",
-]

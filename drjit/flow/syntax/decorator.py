@@ -236,6 +236,3 @@ class _Super(ast.NodeTransformer):
                 ast.copy_location(ast.Name(n, ast.Load()), node) for n in ("__class__", self.owner)
             ]
         return node
-
-
-__all__ = ["hint", "syntax"]

@@ -117,7 +117,7 @@ def _sum(weighted: list[tuple[Any, np.ndarray]]) -> float:
 
 def _entries(arrays: list[Any]) -> list[np.ndarray]:
     """Returns the entries of one-dimensional arrays, computed by a single kernel."""
-    schedule.evaluate([a._node for a in arrays])
+    schedule.evaluate([a._node for a in arrays], arrays[0]._device if arrays else None)
     return [np.array(leaf.host(a), np.float64) for a in arrays]
 
 
@@ -175,7 +175,7 @@ def _forward(f: Callable, args: tuple, points: list[np.ndarray]) -> list[np.ndar
         clear_grad(tracked)
         unit = np.zeros(points[k].size)
         unit[i] = 1
-        a._var.grad = leaf.node_from_numpy(a._dtype, unit, copy=True)
+        a._var.grad = leaf.node_from_numpy(a._dtype, unit, True, a._device)
         enqueue(ADMode.Forward, a)
         traverse(ADMode.Forward, ADFlag.ClearEdges)
         return _sum([(grad(r), w) for r, w in _weights(result)])
@@ -190,6 +190,3 @@ def _worst(mode: str, found: list[np.ndarray], expected: list[np.ndarray]) -> Mi
         for i in range(len(a))
     ]
     return max(entries, key=lambda m: m.error, default=Mismatch(mode, 0, 0, 0.0, 0.0))
-
-
-__all__ = ["check_grad"]

@@ -457,6 +457,3 @@ def _change(op: CustomOp, a: Any, hub: Var) -> None:
         )
     v.rule, v.deps = _SIDE_RESULT, (hub,)
     graph.renew(v)
-
-
-__all__ = ["CustomOp", "custom"]

@@ -185,7 +185,8 @@ def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
         yield target, source
         return
     other = pytree.children(source)
-    if other is None and pytree.is_struct(target) and _is_value(source):
+    is_value = issubclass(type(source), (bool, int, float, ArrayBase))
+    if is_value and pytree.role(type(target)) == "struct":
         for _, t in branches:
             yield from _pairs(t, source, what)
         return
@@ -204,10 +205,6 @@ def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
         )
     for (_, t), s in zip(branches, others, strict=True):
         yield from _pairs(t, s, what)
-
-
-def _is_value(source: Any) -> bool:
-    return isinstance(source, (bool, int, float, ArrayBase))
 
 
 def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]:

@@ -13,7 +13,6 @@ from ...ad.traverse import ADFlag, ADMode
 from ...array import pytree
 from ...array.base import type_label
 from ...jit import flags as jit_flags
-from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -57,7 +56,8 @@ def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
                 "by position, or a single one as 'arg'"
             )
         args = (kwargs["arg"],)
-    traversal.enqueue(mode, variables(args))
+    arrays = pytree.arrays(args)
+    traversal.enqueue(mode, variables(args), device=arrays[0]._device if arrays else None)
 
 
 @described
@@ -124,9 +124,8 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
         for v in seeds:  # a variable may occur several times
             one = ir.literal(v.dtype, 1)
             v.grad = one if v.grad is None else ir.apply(op.add, v.grad, one)
-    traversal.enqueue(mode, seeds)
-    with using(arrays[0]._device):
-        traverse(mode, flags)
+    traversal.enqueue(mode, seeds, device=arrays[0]._device)
+    traverse(mode, flags)
 
 
 def _has_gradient(v: Var) -> bool:

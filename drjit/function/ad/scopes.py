@@ -126,9 +126,3 @@ def isolate_grad(when: bool = True) -> ADContextManager | NullContextManager:
     [6]
     """
     return _entered(ADScope.Isolate, (), when)
-
-
-__all__ = [
-    "ADContextManager", "ADScope", "NullContextManager", "isolate_grad", "resume_grad",
-    "suspend_grad",
-]  # fmt: skip

@@ -113,6 +113,3 @@ def _reshape(
     if count == 0:
         return conversion.assemble(dtype, [dtype._leaf() for _ in range(prod(dims))], levels)
     return unravel_dims(dtype, flat, levels, order, what)
-
-
-__all__ = ["reshape"]

@@ -8,9 +8,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ...array import leaf, leaf_access
-from ...array.elementwise import elementwise
 from ...array.pytree import is_container, map_tree
-from ...array.tensor import permuted
+from ...array.tensor import permuted, permuted_back
 from ...jit.ir import op as ops
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import normalize
@@ -30,13 +29,12 @@ class Scan(NamedTuple):
     exclusive: bool
     reverse: bool
 
-    def of_leaf(self, value: Any, run: int, what: str) -> Any:
+    def of_leaf(self, value: Any, run: int) -> Any:
         """Scans a traced array, as a whole or within runs."""
-        span = run or value._node.size
         if self.reverse:
-            value = _reversed(value, span, what)
+            value = leaf_access.reverse(value, run)
         found = leaf_access.prefix(self.rule.key, value, self.exclusive, run)
-        return _reversed(found, span, what) if self.reverse else found
+        return leaf_access.reverse(found, run) if self.reverse else found
 
     def of_numbers(self, dtype: DType, entries: list) -> list:
         """Scans entries of a `drjit.scalar` array."""
@@ -120,7 +118,7 @@ def _prefix_axis(scan: Scan, value: Any, axis: int, what: str) -> Any:
     if not is_array(value):
         return cls(scan.of_list(list(value), scan.rule.identity))
     if value._kind == "leaf":
-        return scan.of_leaf(value, 0, what)
+        return scan.of_leaf(value, 0)
     if value._kind == "tensor":
         return _prefix_tensor(scan, value, axis, what)
     if axis > 0:
@@ -133,19 +131,6 @@ def _prefix_axis(scan: Scan, value: Any, axis: int, what: str) -> Any:
     return nested(cls, scan.of_list(value._components, start))
 
 
-def _reversed(value: Any, run: int, what: str) -> Any:
-    """Reverses every run of entries; the last one may be shorter."""
-    n = value._node.size
-    if n <= 1 or (value._node.is_literal and value._var is None):
-        return value
-    index = conversion.lanes(type(value), n)
-    if run >= n:
-        return conversion.pick(value, (n - 1) - index, what)
-    first = (index // run) * run
-    last = elementwise(ops.minimum, first + (run - 1), n - 1)
-    return conversion.pick(value, first + last - index, what)
-
-
 def _prefix_tensor(scan: Scan, value: Any, axis: int, what: str) -> Any:
     cls, shape, array = type(value), value._shape, value._array
     n = shape[axis]
@@ -156,9 +141,8 @@ def _prefix_tensor(scan: Scan, value: Any, axis: int, what: str) -> Any:
     if array._kind == "nested":
         found = _of_runs(lambda run: scan.of_numbers(array._dtype, run), moved, n)
     else:
-        found = scan.of_leaf(moved, n, what)
-    back = [order.index(a) for a in range(len(shape))]
-    return tensor(cls, permuted(found, tuple([shape[a] for a in order]), back, what), shape)
+        found = scan.of_leaf(moved, n)
+    return tensor(cls, permuted_back(found, shape, order, what), shape)
 
 
 def _of_runs(f: Callable[[list], list], array: Any, size: int) -> Any:
@@ -273,7 +257,7 @@ def block_prefix_reduce(
         _check_block(scan.rule, v, size, what)
         if v._kind == "nested":
             return _of_runs(partial(scan.of_numbers, v._dtype), v, size)
-        return scan.of_leaf(v, size, what)
+        return scan.of_leaf(v, size)
 
     return _each_flat(one, value, what)
 

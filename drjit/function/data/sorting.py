@@ -8,7 +8,7 @@ import numpy as np
 
 from ...array import leaf_access
 from ...array.elementwise import elementwise
-from ...array.tensor import permuted
+from ...array.tensor import permuted, permuted_back
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.run import freeze_size
@@ -64,12 +64,6 @@ def _order_on_host(flat: Any, run: int, descending: bool) -> Any:
     return nested(conversion.flat_class(type(flat), dt.u32), found.ravel().tolist())
 
 
-def _moved_back(cls: Any, flat: Any, shape: Any, order: list[int]) -> Any:
-    moved = [shape[a] for a in order]
-    back = [order.index(a) for a in range(len(shape))]
-    return tensor(cls, permuted(flat, tuple(moved), back), shape)
-
-
 def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
     """Applies a function of a tensor and an axis to any array and returns an array of the same
     shape."""
@@ -99,7 +93,8 @@ def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
         if t._array._kind == "leaf" and t._shape[place] == len(t._array):
             return tensor(type(t), leaf_access.sort(t._array, descending), t._shape)
         moved, found, _, order = _order_of(t, (place,), descending)
-        return _moved_back(type(t), pick(moved, found, "dr.sort"), t._shape, order)
+        ordered = permuted_back(pick(moved, found, "dr.sort"), t._shape, order)
+        return tensor(type(t), ordered, t._shape)
 
     return _on_tensors(value, axis, "dr.sort", along)
 
@@ -120,7 +115,8 @@ def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
     def along(t: Any, place: int) -> Any:
         _, found, run, order = _order_of(t, (place,), descending)
         index = found if run == len(found) else found % run
-        return _moved_back(conversion.with_dtype(type(t), dt.u32), index, t._shape, order)
+        cls = conversion.with_dtype(type(t), dt.u32)
+        return tensor(cls, permuted_back(index, t._shape, order), t._shape)
 
     found = _on_tensors(value, axis, "dr.argsort", along)
     wanted = conversion.with_dtype(type(value), dt.u32)

@@ -66,5 +66,3 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[Callab
 
 wrap_ad = wrap
 """An older name of `wrap`."""
-
-__all__ = ["wrap", "wrap_ad"]

@@ -7,7 +7,7 @@
 import functools
 import operator
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,8 +64,8 @@ def allclose(
     elif _is_sequence(a) or _is_sequence(b) or pytree.is_container(a) or pytree.is_container(b):
         sequences = _is_sequence(a) or _is_sequence(b)
         try:
-            rows = _rows(a, b) if sequences else list(_pairs("dr.allclose", a, b))
-            return all(bool(allclose(x, y, rtol, atol, equal_nan)) for *_, x, y in rows)
+            rows = _rows(a, b) if sequences else pytree.alike("dr.allclose", a, b)
+            return all(bool(allclose(x, y, rtol, atol, equal_nan)) for *_, x, y in list(rows))
         except RecursionError:
             raise pytree.too_deep() from None
     elif not all(isinstance(v, (int, float, complex)) for v in (a, b)):
@@ -309,7 +309,7 @@ def assert_equal(
     if not flags.current & JitFlag.Debug:
         return
     report = Report("dr.assert_equal", fmt, args, kwargs, tb_depth, tb_skip)
-    for path, a, b in _pairs(report.what, arg0, arg1):
+    for path, a, b in pytree.alike(report.what, arg0, arg1):
         if _is_recorded(a) or _is_recorded(b):
             report.check_later(a != b)
             continue
@@ -431,38 +431,3 @@ def _user_frames(depth: int, skip: int) -> list[Location]:
             found.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
     return found[skip:]
-
-
-def _pairs(what: str, a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yields corresponding leaves of two PyTrees with their paths; a list may be paired with a
-    tuple or an array.
-
-    Raises:
-        RecursionError: a PyTree is too deep, or contains itself.
-        RuntimeError: the PyTrees differ in structure.
-    """
-    try:
-        yield from _pairs_below(what, a, b, "")
-    except RecursionError:
-        raise pytree.too_deep() from None
-
-
-def _pairs_below(what: str, a: Any, b: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    first, second = pytree.children(a), pytree.children(b)
-    arrays = is_array(a) or is_array(b)
-    if (first is None and second is None) or arrays:
-        yield path, a, b
-        return
-    if first is None or second is None or isinstance(a, dict) != isinstance(b, dict):
-        raise RuntimeError(
-            f"{what}(): the structures differ{' at ' + path if path else ''}: {type_label(a)} and "
-            f"{type_label(b)}"
-        )
-    if isinstance(a, dict) and a.keys() != b.keys():
-        raise RuntimeError(f"{what}(): dictionaries with keys {list(a)} and {list(b)}")
-    others = [b[k] for k in a] if isinstance(a, dict) else [v for _, v in second]
-    if len(others) != len(first):
-        sizes = f"{len(first)} and {len(others)}"
-        raise RuntimeError(f"{what}(): sizes differ{' at ' + path if path else ''}: {sizes}")
-    for (name, x), y in zip(first, others, strict=True):
-        yield from _pairs_below(what, x, y, path + name)

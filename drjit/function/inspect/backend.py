@@ -1,18 +1,25 @@
 """The execution environment: available backends and memory."""
 
 from ...array import table
-from ...array.meta import JitBackend
-from ...jit.cpu import memory
-from ...jit.cpu.runtime import Event
-from ...jit.device import find
+from ...array.meta import BACKENDS, JitBackend
+from ...array.unavailable import missing_cuda
+from ...jit.device import Event, devices, find
 from ...jit.trace import access
+
+
+class _NoEvent(Event):
+    """Stands for the class of events of a backend that is not available."""
+
+    def __new__(cls, enable_timing: bool = True) -> "_NoEvent":
+        missing_cuda("drjit.cuda.Event()")
 
 
 def _event(namespace: str) -> type:
     """Returns the class `Event` of a namespace with traced arrays."""
     if namespace == "scalar":
         raise AttributeError("module 'drjit.scalar' has no type 'Event': nothing is queued there")
-    return Event
+    device = find(BACKENDS[namespace.partition(".")[0]])
+    return _NoEvent if device is None else device.event
 
 
 table.extras["Event"] = _event
@@ -32,11 +39,12 @@ def has_backend(arg: JitBackend, /) -> int:
 
 
 def flush_malloc_cache() -> None:
-    """Returns unused memory to the system; waits for queued work.
+    """Returns unused memory of all backends to the system; waits for queued work.
 
     >>> dr.flush_malloc_cache()
     """
-    memory.flush_malloc_cache()
+    for device in devices():
+        device.flush_memory()
 
 
 def expand_threshold() -> int:

@@ -124,14 +124,15 @@ def kernel_source(*values: Any) -> str:
         store(f32, p[2], i, v2)
     <BLANKLINE>
     """
-    nodes = [a._node for a in leaf_arrays(values) if a._kind == "leaf"]
+    arrays = [a for a in leaf_arrays(values) if a._kind == "leaf"]
+    nodes = [a._node for a in arrays]
     texts = []
     for n in nodes:
         if n.is_literal:
             texts.append(f"# {n.dtype}, {n.size} entries: the constant {n.data}, no kernel\n")
         elif n.is_evaluated:
             texts.append(f"# {n.dtype}, {n.size} entries: already evaluated, no kernel\n")
-    texts += [k.text for k in schedule.preview(nodes)]
+    texts += [k.text for k in schedule.preview(nodes, arrays[-1]._device if arrays else None)]
     return "\n".join(texts)
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from ...array import pytree, show, table
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.meta import DYNAMIC, ArrayMeta
+from ...array.meta import DYNAMIC, SPECIAL, ArrayMeta
 from ...array.namespace import choose
 from ...array.promote import expr_t
-from ...array.special import SPECIAL
 from ...jit.backend import JitBackend
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType, VarType
@@ -419,7 +418,8 @@ def _width(value: Any) -> int:
 
 
 def set_backend(arg: str | JitBackend, /) -> None:
-    """Chooses the backend behind `drjit.auto`: `llvm`, `cuda` or `scalar`.
+    """Chooses the backend behind `drjit.auto`: `llvm`, `cuda` or `scalar`. By default, it is `cuda`
+    if there is a GPU, and `llvm` otherwise.
 
     Raises:
         RuntimeError: there is no such backend.

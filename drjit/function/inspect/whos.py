@@ -5,8 +5,7 @@ import sys
 from typing import Any
 
 from ...array import pytree
-from ...jit.cpu import memory
-from ...jit.device import devices
+from ...jit.device import Buffer, Device, current, devices
 from ...jit.ir import label
 from ...jit.ir.node import Node, shared
 from ...jit.trace import access
@@ -68,6 +67,20 @@ def _status(n: Node) -> str:
     return "evaluated" if n.is_evaluated else "pending"
 
 
+def _backends(nodes: list[Node]) -> dict[Node, str]:
+    """Returns the names of the backends to which values belong, given in the order of creation: of
+    their data, or else of what they are computed from. Constants belong to the current one."""
+    found: dict[Node, str] = {}
+    for n in nodes:
+        place = n.data.device if isinstance(n.data, Buffer) else n.data
+        if isinstance(place, Device):
+            found[n] = place.backend.name
+        else:
+            known = [found[d] for d in n.deps if d in found]
+            found[n] = next(iter(known), "")
+    return {n: name or current().backend.name for n, name in found.items()}
+
+
 def _size_text(nbytes: float) -> str:
     for unit in ("B", "KiB", "MiB"):
         if nbytes < 1024:
@@ -91,23 +104,23 @@ def whos(as_string: bool = False) -> str | None:
     lines = ["", "  ID       Type      Status          Refs        Size     Storage   Label", rule]
     stored = waiting = 0
     nodes = live_nodes()
+    backends = _backends(nodes)
     for n in nodes:
         nbytes = n.size * n.dtype.itemsize
         stored += nbytes if n.is_evaluated else 0
         waiting += 0 if n.is_evaluated or n.is_literal else nbytes
-        # Not counted: the list, the loop variable and the argument of the call.
-        refs = sys.getrefcount(n) - 3
+        # Not counted: the list, the table, the loop variable and the argument of the call.
+        refs = sys.getrefcount(n) - 4
         storage = _size_text(nbytes) if n.is_evaluated else ""
         lines.append(
-            f"  {n.serial:<8} LLVM {n.dtype.code:<4} {_status(n):<12}{refs:8}{n.size:12}"
+            f"  {n.serial:<8} {backends[n]} {n.dtype.code:<4} {_status(n):<12}{refs:8}{n.size:12}"
             f"{storage:>12}   {label.labels.get(n, '')}".rstrip()
         )
     if not nodes:
         lines.append(f"{'-- no values --':^80}".rstrip())
     found = [k for d in devices() for k in d.kernels() if k.launches]
     compiled = sum(k.tier == "compiled" for k in found)
-    statistics = memory.statistics()
-    stored_text, in_use = _size_text(stored), _size_text(statistics["in_use"])
+    stored_text = _size_text(stored)
     lines += [
         rule,
         "",
@@ -119,10 +132,14 @@ def whos(as_string: bool = False) -> str | None:
         "",
         "  Memory",
         "  ======",
-        f"   - In use   : {in_use}, at most {_size_text(statistics['peak'])}.",
-        f"   - Pool     : {_size_text(statistics['pooled'])} to be used again.",
-        "",
     ]
+    for d in devices():
+        used = {k: _size_text(v) for k, v in d.memory_statistics().items()}
+        lines += [
+            f"   - {d.backend.name:<9}: {used['in_use']} in use, at most {used['peak']}; "
+            f"{used['pooled']} to be used again.",
+        ]
+    lines.append("")
     return drawing.printed(lines, as_string)
 
 
@@ -147,12 +164,14 @@ def graphviz(as_string: bool = False) -> Any:
     ...
     """
     nodes = []
-    for n in live_nodes():
+    live = live_nodes()
+    backends = _backends(live)
+    for n in live:
         name = label.labels.get(n)
         kind = "effect" if n.op.effect else _status(n)
         title = f"Literal: {n.data:.6g}" if n.is_literal else n.op.name
         parts = [drawing.labeled(name)] if name is not None else []
-        parts += [title, f"{{Type: LLVM {n.dtype.code}|Size: {n.size}}}", f"r{n.serial}"]
+        parts += [title, f"{{Type: {backends[n]} {n.dtype.code}|Size: {n.size}}}", f"r{n.serial}"]
         nodes.append((n, kind if name is None else "labeled", "|".join(parts)))
     return drawing.picture("dr.graphviz", nodes, _COLORS, True, as_string)
 

@@ -76,6 +76,3 @@ def graphviz_ad(as_string: bool = False) -> Any:
         text = f"{title}|{{Type: {v.dtype.code}|Size: {v.size}}}|a{v.serial}"
         nodes.append((v, _kind(v, used), text))
     return drawing.picture("dr.graphviz_ad", nodes, _COLORS, False, as_string)
-
-
-__all__ = ["graphviz_ad", "whos_ad"]

@@ -581,15 +581,10 @@ def log2i(arg: Any, /) -> Any:
 def _factors(name: str, a: Any, b: Any) -> tuple[int, int]:
     """Returns two Python integers that are both unsigned or both signed 32-bit integers."""
     if isinstance(a, int) and isinstance(b, int):
-        low, high = (-1 << 31, 1 << 31) if min_of(a, b) < 0 else (0, 1 << 32)
+        low, high = (-1 << 31, 1 << 31) if a < 0 or b < 0 else (0, 1 << 32)
         if low <= a < high and low <= b < high:
             return int(a), int(b)
     raise TypeError(f"dr.{name}(): expected integer arrays or 32-bit integers, got {a!r} and {b!r}")
-
-
-def min_of(a: int, b: int) -> int:
-    """Returns the smaller of two integers (`min` is a function of this package)."""
-    return a if a < b else b
 
 
 def mul_hi(arg0: Any, arg1: Any, /) -> Any:

@@ -162,5 +162,3 @@ def _on_host(a: Any, b: Any, at: bool, bt: bool) -> Any:
 
 
 operators.matmul["tensor"] = matmul
-
-__all__ = ["matmul"]

@@ -131,6 +131,3 @@ def std(
         _refuse_integers(value, "dr.std", "standard deviation")
     found = var(value, axis, mode, keepdims, ddof)
     return elementwise(op.sqrt, found, name="dr.std") if is_array(found) else found**0.5
-
-
-__all__ = ["mean", "std", "var"]

@@ -3,6 +3,7 @@
 # Functions of modules are its methods.
 # pyright: reportAssignmentType=false
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ class Cpu(Device):
     """The processor: memory of the process, worker threads, the tiers of `kernel`."""
 
     backend = JitBackend.LLVM
+    on_host = True
     allocate = staticmethod(memory.allocate)
     allocate_for = staticmethod(memory.allocate_for)
     adopt = staticmethod(memory.adopt)
@@ -26,6 +28,11 @@ class Cpu(Device):
     drain = staticmethod(runtime.drain)
     sync = staticmethod(runtime.sync)
     forget_error = staticmethod(runtime.forget)
+    event = runtime.Event
+    error_words = staticmethod(partial(np.zeros, 6, np.int64))
+    flush_memory = staticmethod(memory.flush_malloc_cache)
+    memory_statistics = staticmethod(memory.statistics)
+    clear_memory_statistics = staticmethod(memory.clear_statistics)
     prefix = staticmethod(collective.prefix)
     block_reduce = staticmethod(collective.block_reduce)
     reduce_rows = staticmethod(collective.reduce_rows)

@@ -22,7 +22,7 @@ from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..ir.node import BUFFER, make
 from ..run import cache, history
-from ..run.launch import refer
+from ..run.launch import layout_of, refer
 from ..target import numpy as numpy_target
 from ..target.numpy.reduction import passed_over
 from ..text.program import Output, Program, effect_words
@@ -61,11 +61,6 @@ BLOCKS_PER_THREAD = 16
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
 _WATCHED = _DEBUG | _BLOCKING
-
-_FORMAT = {
-    dt.mask: "?7x", dt.i8: "q", dt.u8: "Q", dt.i16: "q", dt.u16: "Q", dt.i32: "q", dt.u32: "Q",
-    dt.i64: "q", dt.u64: "Q", dt.f16: "e6x", dt.f32: "f4x", dt.f64: "d",
-}  # fmt: skip
 
 _kernels: dict[Any, "CpuKernel"] = {}
 
@@ -307,9 +302,7 @@ class CpuKernel(Kernel):
 def for_program(text: str, program: Program) -> CpuKernel:
     """Returns the kernel of a program and its text. There is one per process, text, and way to
     launch it, because the text does not show parameters that nothing reads."""
-    pointers = "Q" * (program.words - 1 - len(program.inputs) - len(program.literals))
-    literals = "".join([_FORMAT[t] for t in program.literals])
-    layout = "Q" + "Q" * len(program.inputs) + literals + pointers
+    layout = layout_of(program)
     key = text, layout, *[(o.kind, o.dtype) for o in program.outputs]
     found = _kernels.get(key)
     if found is None:

@@ -117,15 +117,6 @@ class _Export:
         self._buffer.views -= 1
 
 
-def size_class(nbytes: int) -> int:
-    """Returns the capacity of the block for a request: steps of 256 bytes, and above 1024 four per
-    octave."""
-    if nbytes <= 1024:
-        return (nbytes + 255) & ~255 or 256
-    shift = (nbytes - 1).bit_length() - 3
-    return (((nbytes - 1) >> shift) + 1) << shift
-
-
 def allocate(nbytes: int, host: bool = False) -> Buffer:
     """Returns a buffer of at least `nbytes` bytes, with undefined contents.
 

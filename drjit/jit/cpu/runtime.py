@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from drjit.jit import log
+from drjit.jit import device, log
 from drjit.jit.cpu import native
 from drjit.jit.device import raise_first
 
@@ -208,26 +208,17 @@ def retain(thing: object) -> None:
         _inflight.append((submitted, None, thing, None, 0))
 
 
-class Event:
-    """A mark in the queue of jobs, to wait for the work before it or to measure time.
+class Event(device.Event):
+    """A mark in the queue of jobs; see `device.Event`."""
 
-    >>> start, end = Event(), Event()
-    >>> start.record(); end.record()
-    >>> end.wait()
-    >>> start.elapsed_time(end) >= 0
-    True
-    """
-
-    __slots__ = ("__weakref__", "_ticket", "_times", "_timing")
+    __slots__ = ("_ticket", "_times")
 
     def __init__(self, enable_timing: bool = True) -> None:
-        self._timing = enable_timing
+        super().__init__(enable_timing)
         self._ticket = 0
-        self._times = None
+        self._times = native.Times()
 
     def record(self) -> None:
-        """Marks this point of the queue; the event is complete when all work queued before it
-        is."""
         self._times = times = native.Times()
         if _control is None:
             self._ticket = submitted
@@ -235,34 +226,19 @@ class Event:
         else:
             # A job without a kernel, which only writes the time.
             self._ticket = launch(0, 0, 0, 0, 1, True, times, None, ctypes.addressof(times))
+        self._recorded = True
 
     def query(self) -> bool:
-        """Returns whether all work before the event is complete."""
         return self._ticket <= completed()
 
     def wait(self) -> None:
-        """Waits for all work before the event."""
         wait(self._ticket)
 
-    def elapsed_time(self, end_event: "Event") -> float:
-        """Returns the milliseconds from this event to another; waits for both.
-
-        Raises RuntimeError if one was not recorded, or was created without timing.
-        """
-        if not isinstance(end_event, Event):
-            raise TypeError(
-                f"Event.elapsed_time(): expected an Event, got {type(end_event).__name__}."
-            )
-        if not (self._timing and end_event._timing):
-            raise RuntimeError("Event.elapsed_time(): both events must have timing enabled.")
-        if self._times is None or end_event._times is None:
-            raise RuntimeError("Event.elapsed_time(): both events must be recorded first.")
-        wait(max(self._ticket, end_event._ticket))
-        return (end_event._times.start - self._times.start) * 1e-6
+    def _milliseconds(self, end: "Event") -> float:
+        return (end._times.start - self._times.start) * 1e-6
 
     @property
     def handle(self) -> int:
-        """A number that identifies the event."""
         return id(self)
 
 

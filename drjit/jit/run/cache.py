@@ -173,16 +173,21 @@ def info() -> dict[str, object]:
 def maxsize() -> int:
     """Returns the maximum size of the cache in bytes: `DRJIT_CACHE_MAXSIZE` (`512M`, `2G`), by
     default 1 GiB."""
-    wish = os.environ.get("DRJIT_CACHE_MAXSIZE", "").strip()
+    return bytes_of("DRJIT_CACHE_MAXSIZE", _DEFAULT_MAXSIZE)
+
+
+def bytes_of(variable: str, default: int) -> int:
+    """Returns the size that an environment variable names (`512M`, `2G`), or the default."""
+    wish = os.environ.get(variable, "").strip()
     value = wish.upper().removesuffix("B").removesuffix("I")
     if not value:
-        return _DEFAULT_MAXSIZE
+        return default
     number, unit = (value[:-1], value[-1]) if value[-1].isalpha() else (value, "")
     try:
         return int(float(number) * _UNITS[unit])
     except (KeyError, ValueError, OverflowError):
-        log.log(log.LogLevel.Warn, "DRJIT_CACHE_MAXSIZE=%r is no size such as 512M", wish)
-        return _DEFAULT_MAXSIZE
+        log.log(log.LogLevel.Warn, "%s=%r is no size such as 512M", variable, wish)
+        return default
 
 
 def folder() -> Path | None:

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from .. import flags
-from ..device import Buffer, Device, Kernel, current
+from ..device import Buffer, Device, Kernel, current, using
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
@@ -74,19 +74,22 @@ class Launch(NamedTuple):
 
 class Operation(NamedTuple):
     """A function of evaluated nodes that performs its own launches. `sizes` are those of its
-    results where they depend on the contents of its operands."""
+    results where they depend on the contents of its operands, and `device` is where it computes
+    with constants alone."""
 
     function: Callable
     arguments: tuple[Any, ...]
     results: tuple[ValueNumber, ...]
     sizes: tuple[int, ...] | None
+    device: Device | None = None
 
     def bind(self) -> Callable[[list], None]:
-        function, arguments, results, sizes = self
+        function, arguments, results, sizes, device = self
 
         def step(values: list) -> None:
             given = [values[a] if type(a) is ValueNumber else _argument(a) for a in arguments]
-            found = _evaluated(function(*given))
+            with using(device):
+                found = _evaluated(function(*given))
             if sizes is not None and tuple([n.size for n in found]) != sizes:
                 raise SizeChanged
             for number, n in zip(results, found, strict=True):
@@ -329,7 +332,7 @@ class Recorder:
         sizes = tuple([n.size for n in found]) if sized_by_data else None
         if sized_by_data:
             self._depends_on_data()
-        self.steps.append(Operation(function, given, tuple(numbers), sizes))
+        self.steps.append(Operation(function, given, tuple(numbers), sizes, current()))
         return tuple(found) if isinstance(result, tuple) else found[0]
 
     def bound(self, n: Node) -> int:

@@ -4,6 +4,7 @@ and how the host gets data into buffers and out of them.
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,12 @@ from ..ir.dtype import DType
 from ..ir.location import describe
 
 _BLOCKING = int(JitFlag.LaunchBlocking)  # a plain number is tested faster than an enumeration
+
+# How `struct` spells a literal in a word of the parameter block.
+_FORMAT = {
+    dt.mask: "?7x", dt.i8: "q", dt.u8: "Q", dt.i16: "q", dt.u16: "Q", dt.i32: "q", dt.u32: "Q",
+    dt.i64: "q", dt.u64: "Q", dt.f16: "e6x", dt.f32: "f4x", dt.f64: "d",
+}  # fmt: skip
 
 on_read: Callable[[], None] | None = None
 """Called before the host reads what kernels computed; set by `freeze`."""
@@ -32,7 +39,7 @@ class ErrorRecord:
 
     def __init__(self, at: Device, checks: Sequence) -> None:
         self.device = at
-        self.words = np.zeros(6, np.int64)
+        self.words = at.error_words()
         self.checks = [(c.data, c.deps[0].dtype) for c in checks]
         self.above: tuple[ErrorRecord, ...] = ()
         self.done = False
@@ -119,6 +126,13 @@ def out_of_bounds(what: str, index: int, size: int, packet: int, noun: str = "an
         count = size // packet
         holds += f", which holds {count} packet{'' if count == 1 else 's'} of {packet} entries"
     return f"{what}: index {index} is out of bounds for {holds}"
+
+
+def layout_of(program: Any) -> str:
+    """Returns the parameter block of a program in the notation of `struct`."""
+    pointers = "Q" * (program.words - 1 - len(program.inputs) - len(program.literals))
+    literals = "".join([_FORMAT[t] for t in program.literals])
+    return "Q" + "Q" * len(program.inputs) + literals + pointers
 
 
 def run(

@@ -198,7 +198,7 @@ def forget_kernels() -> None:
     _plans.clear()
 
 
-def preview(roots: list[Node]) -> list[Kernel]:
+def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
     """Returns the kernels that `evaluate` would launch for these nodes and all pending side
     effects, without launching them.
     """
@@ -231,7 +231,7 @@ def preview(roots: list[Node]) -> list[Kernel]:
         wanted = [n for n in every if n.op is not BUFFER and n.op is not LITERAL]
         _preview = []
         try:
-            _evaluate([copies[n] for n in wanted], None)
+            _evaluate([copies[n] for n in wanted], device)
             return _preview
         finally:
             _preview = None
@@ -308,7 +308,8 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
                 plans.remove(plan)
                 plans.insert(0, plan)
             for made, size, *parts in plan.launches:
-                _write(made, size, *[[order[k] for k in part] for part in parts])
+                nodes = [[order[k] for k in part] for part in parts]
+                _write((made, size, *nodes))  # type: ignore[arg-type]
             return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
@@ -481,15 +482,12 @@ def _run(
         if not named:  # other programs of this structure get a text of their own
             _kernels[key] = known
     made, passed = known
-    inputs, literals, checks = graph.inputs, graph.literals, graph.checks
-    if passed.inputs is not None:
-        inputs = [inputs[k] for k in passed.inputs]
-    if passed.literals is not None:
-        literals = [literals[k] for k in passed.literals]
-    if passed.checks is not None:
-        checks = [checks[k] for k in passed.checks]
+    inputs, literals, checks = [
+        found if taken is None else [found[k] for k in taken]
+        for found, taken in zip((graph.inputs, graph.literals, graph.checks), passed, strict=True)
+    ]
     parts = made, size, roots, inputs, literals, checks, targets
-    (_write if targets else _launch)(*parts)
+    (_write if targets else _launch)(parts)
     return parts
 
 
@@ -544,16 +542,9 @@ def _make_room(more: int = 0) -> None:
     _entries += more
 
 
-def _launch(
-    made: Kernel,
-    size: int,
-    roots: list[Node],
-    inputs: list[Node],
-    literals: list[Node],
-    checks: Sequence[Node],
-    targets: list[Node],
-) -> None:
+def _launch(parts: Launch) -> None:
     """Launches a kernel for nodes, which become buffers."""
+    made, size, roots, inputs, literals, checks, targets = parts
     effects = [e.data for e in targets] if targets else ()
     if _preview is not None:
         _preview.append(made)
@@ -567,14 +558,14 @@ def _launch(
             _finish(n, outputs[k])
 
 
-def _write(*parts: Any) -> None:
+def _write(parts: Launch) -> None:
     """Launches a kernel that may have effects."""
     made, *_, targets = parts
     if not targets or not made.can_be_interrupted:
-        _launch(*parts)
+        _launch(parts)
     else:  # updates take effect one by one, and those made must count as made
         with interrupt.postponed():
-            _launch(*parts)
+            _launch(parts)
 
 
 def _has_value(n: Node) -> bool:

@@ -57,11 +57,6 @@ class ProgramGraph:
     equal literal's row.
     """
 
-    __slots__ = (
-        "_bodies", "_key", "_values", "checks", "inputs", "literals", "mark", "noted", "open",
-        "order",
-    )  # fmt: skip
-
     def __init__(self, roots: list[Node]) -> None:
         self.mark = object()
         self.order: list[Node] = []

@@ -271,7 +271,7 @@ class Replacement:
                 return own
             node = held
         copy = make(op.copy, self.dtype, self.size, (node,))
-        schedule.evaluate([copy])
+        schedule.evaluate([copy], self._device)
         return copy
 
 

@@ -35,18 +35,22 @@ from .access import Replacement
 VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
 
 
-class MatrixLayout(NamedTuple):
-    """The layout of a matrix in a buffer: element (r, c) is at offset `r * stride + c` from the
-    first element."""
+class Matrix(NamedTuple):
+    """A matrix, or a vector of one column, in a buffer: element (r, c) is entry `offset + r *
+    stride + c`. Products use its transpose if it is `transposed`; `reversible` says whether its
+    gradient may be requested."""
 
+    offset: int
     rows: int
     columns: int
     stride: int
+    transposed: bool = False
+    reversible: bool = True
 
-
-def place(offset: int) -> Node:
-    """Returns the position of a matrix in a buffer, as an operand of `matvec` and `outer`."""
-    return literal(dt.i64, offset)
+    @property
+    def at(self) -> Node:
+        """The offset as an operand: a parameter of kernels."""
+        return make(LITERAL, dt.i64, 1, (), self.offset)
 
 
 def vector(parts: Sequence[Node], what: str = "vector") -> Node:
@@ -57,9 +61,9 @@ def vector(parts: Sequence[Node], what: str = "vector") -> Node:
     """
     first = parts[0]
     count, size = len(parts), broadcast_size(tuple(parts), what)
-    if all(p is first for p in parts):
+    if len({*parts}) == 1:
         return splat(count, first)
-    if all(p.op is LITERAL and _same(p.data, first.data) for p in parts):
+    if first.op is LITERAL and all(p.op is LITERAL and _same(p.data, first.data) for p in parts):
         return literal(dt.vector(first.dtype, count), first.data, size)
     deps = first.deps  # read before the op: another thread may be evaluating the node
     if first.op is FEATURE and deps:
@@ -159,12 +163,12 @@ _sources: weakref.WeakKeyDictionary[Node, Callable[[], Node | None]] = weakref.W
 
 def _source(a: Node, t: DType, what: str) -> Node:
     """Returns a buffer in the form needed for products with vectors of an element type."""
-    nested = innermost() is not None
-    if nested:
+    if a.op is not BUFFER:
         access.refuse_written(a, what)
     wide = t.accumulator
     if a.dtype is wide and a.op is not LITERAL:
         return a
+    nested = innermost() is not None
     known = _sources.get(a)
     found = known() if known is not None else None
     recording = freeze.active() is not None  # freezing must record how a source is computed
@@ -181,54 +185,26 @@ def _source(a: Node, t: DType, what: str) -> Node:
 
 
 def matvec(
-    a: Node,
-    at: Node,
-    layout: MatrixLayout,
-    transposed: bool,
-    x: Node,
-    bias: Node | None = None,
-    bias_at: Node | None = None,
-    what: str = "matvec",
+    a: Node, matrix: Matrix, x: Node, what: str, b: Node | None = None, bias: Matrix | None = None
 ) -> Node:
-    """Multiplies a matrix stored in the buffer `a`, or its transpose, with a vector and adds a bias
-    that is part of a buffer."""
+    """Multiplies a matrix in the buffer `a` with a vector and adds a bias in the buffer `b`."""
     t = x.dtype.element
-    operands = [_source(a, t, what), at, dense(x)]
-    if bias is not None and bias_at is not None:
-        operands += [_source(bias, t, what), bias_at]
-    count = layout.columns if transposed else layout.rows
-    data = (*layout, transposed)
-    return make(op.matvec, dt.vector(t, count), x.size, tuple(operands), data)
+    operands = [_source(a, t, what), matrix.at, dense(x)]
+    if b is not None and bias is not None:
+        operands += [_source(b, t, what), bias.at]
+    count = matrix.columns if matrix.transposed else matrix.rows
+    return make(op.matvec, dt.vector(t, count), x.size, tuple(operands), matrix[1:5])
 
 
-def outer(
-    target: Replacement,
-    at: Node,
-    layout: MatrixLayout,
-    y: Node,
-    x: Node,
-    what: str,
+def add_lanes(
+    target: Replacement, matrix: Matrix, factors: Sequence[Node], what: str,
     some: Node | None = None,
-) -> Node:
-    """Adds the outer products of two vectors, summed over lanes (only those of the mask `some`, if
-    given), to a matrix in a buffer. Returns the node that stands for the buffer from then on."""
-    return _sum(op.outer, target, at, tuple(layout), (dense(y), dense(x)), what, some)
-
-
-def accumulate(target: Replacement, at: Node, y: Node, what: str) -> Node:
-    """Adds a vector, summed over lanes, to a range of a buffer; see `outer`."""
-    return _sum(op.accumulate, target, at, (y.dtype.count,), (dense(y),), what)
-
-
-def _sum(
-    kind: op.Op,
-    target: Replacement,
-    at: Node,
-    shape: tuple,
-    values: tuple[Node, ...],
-    what: str,
-    some: Node | None = None,
-) -> Node:
+) -> Node:  # fmt: skip
+    """Adds a vector, or the outer product of two, summed over lanes (only those of the mask `some`,
+    if given), to a matrix in a buffer. Returns the node that stands for the buffer from then on."""
+    values = [dense(v) for v in factors]
+    single = len(values) == 1
+    kind, shape = (op.accumulate, matrix[1:2]) if single else (op.outer, matrix[1:4])
     mask = active()
     if some is not None:
         mask = combine(op.and_, (some, mask))
@@ -237,10 +213,4 @@ def _sum(
         before = target.own()
         effect = schedule.Effect(before.data, target.dtype, target.size, "add", "expand")
         effect.shape = shape
-        return schedule.add_effect(kind, (at, *values, mask), lanes, effect, before)
-
-
-__all__ = [
-    "MatrixLayout", "accumulate", "dense", "feature", "matvec", "outer", "place", "put",
-    "splat", "sum_lanes", "take", "total", "vector",
-]  # fmt: skip
+        return schedule.add_effect(kind, (matrix.at, *values, mask), lanes, effect, before)

@@ -29,10 +29,6 @@ class Shared:
     `varying` are passed as arguments. Unless `nodes` is listed explicitly, the body consists of the
     nodes with serial numbers from `first` up to, but excluding, `last`."""
 
-    __slots__ = (
-        "__weakref__", "first", "inside", "last", "nodes", "results", "values", "varying",
-    )  # fmt: skip
-
     def __init__(
         self,
         inside: list[Node],

@@ -22,14 +22,10 @@ _UNSIGNED = {np.dtype(f"{k}{n}"): np.dtype(f"u{n}") for k in "iu" for n in (1, 2
 class Type:
     """An element type in kernel text: `f32(x)` converts, `load(f32, ...)` names it."""
 
-    __slots__ = ("accumulator", "dtype", "highest", "kind", "lowest", "scalar", "upper")
-
     def __init__(self, element: DType):
         self.dtype, self.scalar, self.kind = element.numpy, element.scalar, element.numpy.kind
         self.accumulator = element.accumulator.numpy
-        if element.is_int:
-            self.lowest, self.highest = (int(f(self.dtype)) for f in (_lowest, _highest))
-            self.upper = float(self.highest + 1)  # a power of two: exact
+        self.low, self.high = element.low, element.high
 
     def __call__(self, x: Value) -> Value:
         if isinstance(x, bool | int | float):
@@ -47,8 +43,7 @@ class Type:
 
     def _constant(self, x: bool | int | float) -> Value:
         if self.kind in "iu" and isinstance(x, int):
-            x = (x - self.lowest) % (self.highest - self.lowest + 1) + self.lowest
-            return self.scalar(x)
+            return self.scalar((x - self.low) % (self.high - self.low + 1) + self.low)
         if self.kind == "b":
             return np.bool_(x != 0)
         if self.kind == "f":
@@ -58,20 +53,13 @@ class Type:
     def _saturate(self, x: Value) -> Value:
         if x.dtype == _F16:
             x = x.astype(_F32)
-        above, below = x >= self.upper, x <= float(self.lowest)
+        # Powers of two, which are exact.
+        above, below = x >= float(self.high + 1), x <= float(self.low)
         inside = np.where(above | below | (x != x), 0, x).astype(self.dtype)
-        return np.where(above, self.highest, np.where(below, self.lowest, inside))[()]
+        return np.where(above, self.high, np.where(below, self.low, inside))[()]
 
     def __repr__(self) -> str:
         return self.dtype.name
-
-
-def _lowest(dtype: np.dtype) -> int:
-    return np.iinfo(dtype).min
-
-
-def _highest(dtype: np.dtype) -> int:
-    return np.iinfo(dtype).max
 
 
 TYPES = {element.code: Type(element) for element in ALL}

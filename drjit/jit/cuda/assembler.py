@@ -1,0 +1,250 @@
+"""From PTX to machine code by a tool of NVIDIA's, where there is one; otherwise, the driver
+translates the PTX.
+
+The tools are the library nvJitLink (`pip install nvidia-nvjitlink`) and the program `ptxas`
+(`pip install nvidia-cuda-nvcc`, or a CUDA toolkit). They also say which resources a kernel takes.
+"""
+
+import ctypes
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint, c_void_p
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from drjit.jit import log
+from drjit.jit.cuda.driver import CudaError, excerpt
+
+_WINDOWS = sys.platform == "win32"
+_PTX = 2  # NVJITLINK_INPUT_PTX
+
+
+class AssemblerError(RuntimeError):
+    """PTX that is not valid. The text contains what the tool says, and the lines that it names."""
+
+
+class Resources(NamedTuple):
+    """What a thread of a kernel takes, and in bytes of `shared`, what a block does."""
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    shared: int
+
+
+class Tool(ABC):
+    """A tool that assembles PTX. `version` is that of CUDA to which it belongs."""
+
+    name: str
+    version: tuple[int, int]
+
+    @abstractmethod
+    def assemble(self, ptx: str, target: str) -> bytes:
+        """Returns the machine code for a target such as `sm_90`.
+
+        Raises:
+            AssemblerError: the PTX is not valid, or the tool does not know the target.
+        """
+
+
+class Ptxas(Tool):
+    """The program `ptxas`."""
+
+    name = "ptxas"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        found = re.search(r"release (\d+)\.(\d+)", self._run("--version").stdout)
+        if found is None:
+            raise OSError(f"{path} does not say its version")
+        self.version = int(found[1]), int(found[2])
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        flags = subprocess.CREATE_NO_WINDOW if _WINDOWS else 0  # type: ignore[attr-defined]
+        return subprocess.run(
+            [self.path, *arguments], capture_output=True, text=True, creationflags=flags
+        )
+
+    def assemble(self, ptx: str, target: str) -> bytes:
+        return self._assembled(ptx, target)[0]
+
+    def resources(self, ptx: str, target: str) -> dict[str, Resources]:
+        """Returns the resources of each kernel in PTX.
+
+        Raises:
+            AssemblerError: the PTX is not valid.
+        """
+        return resources(self._assembled(ptx, target)[1])
+
+    def _assembled(self, ptx: str, target: str) -> tuple[bytes, str]:
+        with tempfile.TemporaryDirectory(prefix="drjit-") as folder:
+            source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+            source.write_text(ptx)
+            done = self._run("-v", f"-arch={target}", str(source), "-o", str(result))
+            if done.returncode:
+                text = (done.stderr + done.stdout).replace(f"{source}", "PTX")
+                raise AssemblerError(explained(text, ptx, self.name))
+            return result.read_bytes(), done.stderr + done.stdout
+
+
+class NvJitLink(Tool):
+    """The library nvJitLink."""
+
+    name = "nvJitLink"
+
+    def __init__(self, path: str) -> None:
+        self.library: Any = ctypes.CDLL(path)
+        for function, types in (
+            ("Version", (POINTER(c_uint), POINTER(c_uint))),
+            ("Create", (POINTER(c_void_p), c_uint, POINTER(c_char_p))),
+            ("Destroy", (POINTER(c_void_p),)),
+            ("AddData", (c_void_p, c_uint, c_char_p, c_size_t, c_char_p)),
+            ("Complete", (c_void_p,)),
+            ("GetLinkedCubinSize", (c_void_p, POINTER(c_size_t))),
+            ("GetLinkedCubin", (c_void_p, c_void_p)),
+            ("GetErrorLogSize", (c_void_p, POINTER(c_size_t))),
+            ("GetErrorLog", (c_void_p, c_char_p)),
+        ):
+            getattr(self.library, f"nvJitLink{function}").argtypes = types
+        major, minor = c_uint(), c_uint()
+        self.library.nvJitLinkVersion(byref(major), byref(minor))
+        self.version = major.value, minor.value
+
+    def assemble(self, ptx: str, target: str) -> bytes:
+        library, linker = self.library, c_void_p()
+        options = (c_char_p * 2)(f"-arch={target}".encode(), b"-O3")
+        code = library.nvJitLinkCreate(byref(linker), 2, options)
+        try:
+            text = ptx.encode()
+            code = code or library.nvJitLinkAddData(linker, _PTX, text, len(text), b"PTX")
+            code = code or library.nvJitLinkComplete(linker)
+            if code:
+                raise AssemblerError(explained(self._log(linker, code), ptx, self.name))
+            made = self._bytes("GetLinkedCubin", linker)
+        finally:
+            library.nvJitLinkDestroy(byref(linker))
+        return made
+
+    def _bytes(self, what: str, linker: c_void_p) -> bytes:
+        size = c_size_t()
+        getattr(self.library, f"nvJitLink{what}Size")(linker, byref(size))
+        made = ctypes.create_string_buffer(size.value)
+        getattr(self.library, f"nvJitLink{what}")(linker, made)
+        return made.raw
+
+    def _log(self, linker: c_void_p, code: int) -> str:
+        text = self._bytes("GetErrorLog", linker) if linker else b""
+        return text.rstrip(b"\0").decode(errors="replace") or f"error {code}"
+
+
+@functools.cache
+def tools() -> tuple[Tool, ...]:
+    """Returns the tools of this machine, the fastest one first."""
+    found: list[Tool] = []
+    for make, candidates in ((NvJitLink, _libraries()), (Ptxas, _programs())):
+        for path in candidates:
+            try:
+                found.append(make(path))
+                break
+            except (OSError, AttributeError) as error:
+                log.log(log.LogLevel.Warn, "%s cannot be used (%s)", path, error)
+    return tuple(found)
+
+
+def ptxas() -> Ptxas | None:
+    """Returns the program `ptxas`, if there is one."""
+    return next((t for t in tools() if isinstance(t, Ptxas)), None)
+
+
+def _wheels() -> list[Path]:
+    """Returns the folders of NVIDIA's packages for Python: `nvidia/nvjitlink`, `nvidia/cu13`."""
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        return []
+    roots = spec.submodule_search_locations if spec else None
+    return sorted((p for root in roots or () for p in Path(root).glob("*")), reverse=True)
+
+
+def _libraries() -> Iterator[str]:
+    pattern = "bin/**/nvJitLink_*.dll" if _WINDOWS else "lib/libnvJitLink.so.*"
+    for folder in _wheels():
+        yield from map(str, folder.glob(pattern))
+
+
+def _programs() -> Iterator[str]:
+    name = "ptxas.exe" if _WINDOWS else "ptxas"
+    if on_path := shutil.which("ptxas"):
+        yield on_path
+    toolkits = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
+    for folder in (*_wheels(), *map(Path, toolkits), Path("/usr/local/cuda")):
+        if (folder / "bin" / name).exists():
+            yield str(folder / "bin" / name)
+
+
+def assemble(device: Any, ptx: str, name: str) -> bytes:
+    """Returns what a device's driver loads for PTX: machine code if there is a tool, or else the
+    PTX. `name` is that of the kernel in messages."""
+    tool = _tool_for(device.driver)
+    if tool is not None:
+        try:
+            code = tool.assemble(ptx, "sm_{}{}".format(*device.capability))
+            if tool not in _proven:
+                device.driver.unload(device.driver.load(code))
+                _proven.add(tool)
+            return code
+        except (AssemblerError, CudaError, OSError) as error:
+            text = "kernel %s: the driver translates the PTX, because %s failed (%s)"
+            log.log(log.LogLevel.Info, text, name, tool.name, error)
+    return ptx.encode() + b"\0"
+
+
+def kind(device: Any) -> tuple[object, ...]:
+    """Returns what images depend on besides the PTX."""
+    tool = _tool_for(device.driver)
+    made_by = (device.driver.name,) if tool is None else (tool.name, tool.version)
+    return *made_by, device.capability
+
+
+_proven: set[Tool] = set()  # whose machine code a driver has loaded
+
+
+def _tool_for(driver: Any) -> Tool | None:
+    """Returns a tool whose machine code a driver can load: it is of no newer generation."""
+    if driver.emulated:
+        return None
+    return next((t for t in tools() if t.version[0] <= driver.version() // 1000), None)
+
+
+def resources(report: str) -> dict[str, Resources]:
+    """Returns the resources of each kernel in the report of `ptxas -v`."""
+    found = {}
+    for part in report.split("Compiling entry function ")[1:]:
+        name = part.split("'")[1]
+
+        def number(pattern: str, part: str = part) -> int:
+            match = re.search(pattern, part)
+            return int(match[1]) if match else 0
+
+        found[name] = Resources(
+            number(r"Used (\d+) registers"),
+            number(r"(\d+) bytes spill stores"),
+            number(r"(\d+) bytes spill loads"),
+            number(r"(\d+) bytes stack frame"),
+            number(r"(\d+) bytes smem"),
+        )
+    return found
+
+
+def explained(text: str, ptx: str, tool: str) -> str:
+    """Returns the message for what a tool says, with the lines of PTX that it names."""
+    return f"{tool}: {text.strip()}{excerpt(text, ptx)}"

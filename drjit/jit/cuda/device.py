@@ -1,0 +1,256 @@
+"""A GPU as a device, and how it is found: `discover`."""
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ..backend import JitBackend
+from ..device import Buffer, Device, DeviceUnavailable, Foreign, Kernel, elements
+from ..ir.dtype import DType
+from . import assembler, exchange
+from .driver import OLDEST_CAPABILITY, OLDEST_VERSION, CudaError, DeviceAttribute, Driver
+from .event import event_of
+from .memory import CudaBuffer, Pool
+from .pinned import Records, Staging
+from .runtime import Queue
+
+_SEED = 1 << 16  # bytes of a pattern that are uploaded to fill memory
+
+
+def _elsewhere(module: str, name: str) -> Callable[..., Any]:
+    """Returns a method that calls a function of a module, imported on first use, with the
+    device."""
+
+    def method(self: "Cuda", *arguments: Any) -> Any:
+        return getattr(import_module(f".{module}", __package__), name)(self, *arguments)
+
+    return method
+
+
+class Cuda(Device):
+    """A GPU: its memory, a stream, kernels made from PTX.
+
+    `driver`, `queue`, `pool` and `staging` are what kernels and primitives use. `capability` is
+    the compute capability, `multiprocessors` their number, `shared_limit` the bytes of shared
+    memory that a block may have.
+    """
+
+    backend = JitBackend.CUDA
+
+    def __init__(self, driver: Driver, ordinal: int = 0, limit: int | None = None) -> None:
+        self.driver, self.ordinal = driver, ordinal
+        self.name = driver.device_name(ordinal)
+        kind = exchange.dlpack.EMULATED if driver.emulated else exchange.dlpack.CUDA
+        self.dlpack_device = (kind, ordinal)
+        self.capability = capability_of(driver, ordinal)
+        attribute = driver.device_attribute
+        self.multiprocessors = attribute(ordinal, DeviceAttribute.MULTIPROCESSORS)
+        self.shared_limit = attribute(ordinal, DeviceAttribute.MAX_SHARED_PER_BLOCK_OPTIN)
+        driver.open(ordinal)
+        self.queue = Queue(driver)
+        self.pool = Pool(self, self.queue, limit)
+        self.staging = Staging(self.queue)
+        self.event = event_of(self.queue)
+        self.records = Records(self.queue)
+        self.made: dict[Any, Kernel] = {}
+
+    @cached_property
+    def counter(self) -> int:
+        """The address of a `u32` by which the blocks of a launch count themselves: zero between
+        launches."""
+        address = self.driver.allocate(4)
+        self.queue.fill(address, 0, 4, 1)
+        return address
+
+    # ---- Memory
+
+    def allocate(self, nbytes: int) -> CudaBuffer:
+        return self.pool.allocate(nbytes)
+
+    def upload(self, values: np.ndarray) -> CudaBuffer:
+        made = self.pool.allocate(values.nbytes)
+        self.staging.upload(np.ascontiguousarray(values), made.address)
+        return made
+
+    def filled(self, dtype: DType, size: int, value: Any) -> CudaBuffer:
+        count = elements(dtype, size)
+        made = self.pool.allocate(dtype.itemsize * count)
+        pattern = np.full(1, value, dtype.numpy).tobytes()
+        width = next(w for w in (1, 2, 4, 8) if pattern == pattern[:w] * (len(pattern) // w))
+        if width == 8:
+            self._repeat(made.address, pattern, 8 * count)
+        elif count:
+            bits = int.from_bytes(pattern[:width], "little")
+            times = dtype.itemsize * count // width
+            self.queue.fill(made.address, bits, width, times)
+        return made
+
+    def _repeat(self, address: int, pattern: bytes, nbytes: int) -> None:
+        """Fills memory with a pattern, of which each copy doubles the length."""
+        done = min(nbytes, _SEED)
+        seed = np.frombuffer(pattern * (done // len(pattern)), np.uint8)
+        self.staging.upload(seed, address)
+        while done < nbytes:
+            n = min(done, nbytes - done)
+            self.queue.copy(address + done, address, n)
+            done += n
+
+    def copy(self, buffer: Buffer, nbytes: int) -> CudaBuffer:
+        made = self.pool.allocate(nbytes)
+        if nbytes:
+            self.queue.copy(made.address, buffer.address, nbytes)
+        return made
+
+    def download(self, buffer: Buffer, dtype: DType, size: int) -> np.ndarray:
+        values = np.empty(size, dtype.numpy)
+        self.staging.download(buffer.address, values)
+        return values
+
+    def view(self, buffer: Buffer, dtype: DType, size: int) -> np.ndarray:
+        return self.download(buffer, dtype, size)
+
+    def put(self, buffer: Buffer, dtype: DType, at: int, value: float) -> None:
+        entry = np.full(1, value, dtype.numpy)
+        self.staging.upload(entry, buffer.address + at * dtype.itemsize)
+
+    def write(self, buffer: Buffer, values: np.ndarray) -> None:
+        """Replaces the first entries of a buffer."""
+        self.staging.upload(np.ascontiguousarray(values), buffer.address)
+
+    def foreign(self, obj: Any, what: str) -> Foreign | None:
+        return exchange.imported(self, obj, what)
+
+    def dlpack(
+        self, buffer: Any, dtype: DType, shape: tuple[int, ...], stream: Any, **options: Any
+    ) -> Any:
+        return exchange.given(self, buffer, dtype, shape, stream, **options)
+
+    def export(self, buffer: Any, dtype: DType, shape: tuple[int, ...]) -> exchange.Export:
+        return exchange.Export(self, buffer, dtype, shape)
+
+    def error_words(self) -> np.ndarray:
+        return self.records.words()
+
+    def flush_memory(self) -> None:
+        self.pool.flush()
+
+    def clear_memory_statistics(self) -> None:
+        self.pool.clear_statistics()
+
+    def memory_statistics(self) -> dict[str, int]:
+        pool = self.pool
+        return {
+            "in_use": pool.in_use, "peak": pool.peak, "pooled": pool.pooled, "hits": pool.hits,
+            "misses": pool.misses,
+        }  # fmt: skip
+
+    # ---- Kernels: `drjit.jit.cuda.kernel` makes them, and keeps them in `made`
+
+    kernel = _elsewhere("kernel", "for_program")
+
+    def assemble(self, ptx: str, name: str) -> bytes:
+        """Returns the image of a kernel to load: machine code or PTX."""
+        return assembler.assemble(self, ptx, name)
+
+    def image_kind(self) -> object:
+        """Returns what images depend on besides the kernel."""
+        return assembler.kind(self)
+
+    def kernels(self) -> list[Kernel]:
+        return [*self.made.values()]
+
+    def forget_kernels(self) -> None:
+        self.queue.drain()
+        self.made.clear()
+
+    # ---- Order
+
+    def drain(self) -> None:
+        self.queue.drain()
+
+    def sync(self) -> None:
+        self.queue.sync()
+
+    def forget_error(self, error: BaseException) -> bool:
+        return self.queue.forget(error)
+
+    # ---- Primitives: functions of `drjit.jit.cuda.primitives`, with the device first
+
+    prefix = _elsewhere("primitives", "prefix")
+    block_reduce = _elsewhere("primitives", "block_reduce")
+    reduce_rows = _elsewhere("primitives", "reduce_rows")
+    compress = _elsewhere("primitives", "compress")
+    sort = _elsewhere("primitives", "sort")
+    matmul = _elsewhere("primitives", "matmul")
+
+
+def capability_of(driver: Driver, ordinal: int) -> tuple[int, int]:
+    """Returns the compute capability of a device."""
+    major = driver.device_attribute(ordinal, DeviceAttribute.CAPABILITY_MAJOR)
+    return major, driver.device_attribute(ordinal, DeviceAttribute.CAPABILITY_MINOR)
+
+
+def discover() -> Cuda:
+    """Returns the GPU of this machine: the first one that `CUDA_VISIBLE_DEVICES` shows, or an
+    emulated one if `DRJIT_CUDA` is `emulated`.
+
+    Raises:
+        DeviceUnavailable: there is none, or `DRJIT_CUDA` is `off`; the text says what is missing.
+    """
+    wish = os.environ.get("DRJIT_CUDA", "")
+    if wish == "off":
+        raise DeviceUnavailable("the environment variable DRJIT_CUDA=off disables it.")
+    if wish == "emulated":
+        from .emulated import EmulatedDriver
+
+        return Cuda(EmulatedDriver())
+    if wish:
+        raise DeviceUnavailable(
+            f"DRJIT_CUDA={wish!r}: expected 'off' or 'emulated', or no such variable."
+        )
+    from .libcuda import LibCuda
+
+    try:
+        driver = LibCuda()
+        check(driver)
+        return Cuda(driver)
+    except CudaError as error:
+        raise DeviceUnavailable(f"the NVIDIA driver reports {error}.") from error
+
+
+def check(driver: Driver, ordinal: int = 0) -> None:
+    """Checks that a device can run kernels, and that they can be compiled.
+
+    Raises:
+        DeviceUnavailable: it cannot; the text says what is missing.
+    """
+    version = driver.version()
+    if version < OLDEST_VERSION:
+        raise DeviceUnavailable(
+            f"the NVIDIA driver supports CUDA {version // 1000}.{version % 1000 // 10}, and 12.0 "
+            "is required. Install driver 525 or later from https://www.nvidia.com/drivers."
+        )
+    if driver.device_count() <= ordinal:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        hint = "" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"
+        raise DeviceUnavailable(f"the NVIDIA driver finds no GPU{hint}.")
+    capability = capability_of(driver, ordinal)
+    if capability < OLDEST_CAPABILITY:
+        raise DeviceUnavailable(
+            f"the GPU {driver.device_name(ordinal)} has compute capability "
+            f"{capability[0]}.{capability[1]}, and 7.0 (Volta) is required."
+        )
+    from llvmlite import binding
+
+    binding.initialize_all_targets()
+    try:
+        binding.Target.from_triple("nvptx64-nvidia-cuda")
+    except RuntimeError:
+        raise DeviceUnavailable(
+            "llvmlite was built without the target NVPTX. Install the one from PyPI: "
+            "pip install --force-reinstall llvmlite."
+        ) from None

@@ -1,0 +1,274 @@
+"""Kernels of GPUs: their parameter block, their machine code, and their launches."""
+
+import json
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drjit.jit import debug, flags, log
+from drjit.jit.device import Buffer, Kernel, elements
+from drjit.jit.flags import JitFlag
+from drjit.jit.run import cache, history
+from drjit.jit.run.launch import layout_of
+from drjit.jit.target.cuda.form import EACH
+from drjit.jit.target.numpy.reduction import passed_over
+from drjit.jit.text.program import Program, effect_words
+
+# Plain numbers: testing for an enumeration member takes ten times as long.
+_DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
+
+MEASURED = 4
+"""How many launches of a kernel are timed, besides those with `JitFlag.KernelHistory`."""
+
+# The parameters after the block: the number of lanes, and the address of the counter.
+_LAST = struct.Struct("<qQ").pack
+
+
+class Duration:
+    """The time of a launch, known when that has ended: `last` is in nanoseconds."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, device: Any) -> None:
+        self.start, self.end = device.event(), device.event()
+        self.start.record()
+
+    @property
+    def last(self) -> int:
+        return round(self.start.elapsed_time(self.end) * 1e6)
+
+
+class Code:
+    """Machine code on a device: a kernel's entry and, if it has one, the entry that finishes."""
+
+    __slots__ = ("entry", "finish", "form", "module", "queue")
+
+    def __init__(self, device: Any, form: Any, image: bytes) -> None:
+        driver = device.driver
+        self.queue, self.form = device.queue, form
+        self.module = driver.load(image)
+        self.entry = driver.function(self.module, form.entry)
+        self.finish = driver.function(self.module, form.finish) if form.finish else 0
+        if form.shared:
+            driver.set_dynamic_shared(self.entry, form.shared)
+
+    def __del__(self, _finalizing: Any = sys.is_finalizing) -> None:
+        if not _finalizing():
+            self.queue.unload(self.module)
+
+
+class CudaKernel(Kernel):
+    """A kernel with its parameter block, and its machine code once there is some."""
+
+    __slots__ = ("code", "measured", "outputs", "pack", "words")
+
+    def __init__(self, device: Any, text: str, layout: str, program: Program | None) -> None:
+        name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
+        super().__init__(device, text, name, program)
+        outputs = program.outputs if program is not None else ()
+        self.outputs = tuple([(o.kind, o.dtype) for o in outputs])
+        self.pack = struct.Struct("<" + layout).pack
+        self.words = program.words if program is not None else 0
+        self.code: Code | None = None
+        self.measured: list[Duration] = []
+
+    @property
+    def tier(self) -> str:
+        return "compiled" if self.code is not None else "numpy"
+
+    @property
+    def mean_time(self) -> float:
+        times = [m.last for m in self.measured]
+        return sum(times) / len(times) * 1e-9 if times else 0.0
+
+    def launch(
+        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
+        record: Any,
+    ) -> list[Buffer | None]:  # fmt: skip
+        if flags.current & _DEBUG:
+            return self._on_numpy(size, inputs, literals, checks, targets, record)
+        code = self.code or self.compile()
+        device: Any = self.device
+        words: list[Any] = [record.words.ctypes.data if record else 0]
+        for n in inputs:
+            words.append(n.data.address)
+        for n in literals:
+            words.append(n.data)
+        for c in checks:
+            words.append(c.data[0])
+        # Buffers need not be kept beyond this function: memory freed then serves later launches
+        # only, and the stream runs them in order.
+        temporary: list[Buffer] = []
+        largest = 0
+        for e in targets:
+            words.append(e.buffer.address)
+            if e.mode == "expand":
+                acc, start = e.dtype.accumulator, 0
+                if acc is not e.dtype:
+                    start = passed_over(e.reduce, np.dtype(acc.numpy))
+                    temporary.append(device.filled(acc, e.size, start))
+                    start, largest = temporary[-1].address, max(largest, e.size)
+                words += [start, e.size]
+        grid = self.blocks(size)
+        outputs: list[Buffer | None] = []
+        for kind, t in self.outputs:
+            if kind == "effect":
+                outputs.append(None)
+                continue
+            lanes = size
+            if kind == "reduce":
+                temporary.append(device.allocate(8 * grid))
+                words.append(temporary[-1].address)
+                lanes = 1
+            outputs.append(b := device.allocate_for(t, lanes))
+            words.append(b.address)
+        block, keep = self.pack(*words), self
+        if not code.form.by_value:
+            memory = device.upload(np.frombuffer(block, np.uint8))
+            block, keep = struct.pack("<Q", memory.address), (self, memory)
+        block += _LAST(size, device.counter)
+        self.queue(code, block, size, grid, largest, record, keep)
+        return outputs
+
+    def blocks(self, size: int) -> int:
+        """Returns the number of blocks of a launch."""
+        device: Any = self.device
+        form = self.code.form  # type: ignore[union-attr]
+        blocks = -(-size // form.threads)
+        return min(blocks, form.each * device.multiprocessors) if form.strides else blocks
+
+    def queue(
+        self, code: Code, block: bytes, size: int, grid: int, largest: int = 0, record: Any = None,
+        keep: Any = None,
+    ) -> None:  # fmt: skip
+        """Queues the launch of `grid` blocks with a parameter block, and that of the entry that
+        finishes over the largest number of accumulators. `size` is for the log and the history."""
+        device: Any = self.device
+        queue, form = device.queue, code.form
+        threads = (form.threads, 1, 1)
+        watched = flags.current & _HISTORY
+        time = Duration(device) if watched or len(self.measured) < MEASURED else None
+        keep = keep or self
+        queue.launch(code.entry, (grid, 1, 1), threads, block, form.shared, self.name, record, keep)
+        if code.finish and largest:
+            blocks = min(-(-largest // form.threads), EACH * device.multiprocessors)
+            queue.launch(code.finish, (blocks, 1, 1), threads, block, 0, self.name, None, keep)
+        if time is not None:
+            time.end.record()
+            if len(self.measured) < MEASURED:
+                self.measured.append(time)
+            if watched:
+                history.add(self, size, "compiled", time)
+        if log.level >= 3:
+            log.log(
+                log.LogLevel.Info,
+                "kernel %s: launched, %d lanes, %d blocks of %d threads",
+                self.name, size, grid, form.threads,
+            )  # fmt: skip
+
+    # ---- Code
+
+    def compile(self) -> Code:
+        """Returns the machine code, from the disk cache or compiled from the text."""
+        device: Any = self.device
+        start = time.perf_counter()
+        contract = bool(flags.current & JitFlag.FastMath)
+        key = cache.digest(self.text, "cuda", contract, self.words, device.image_kind())
+        entry = cache.get(key)
+        if entry is not None:
+            try:
+                self.code, self.state = Code(device, *_decoded(entry.code)), "disk"
+            except Exception as error:  # a damaged entry is compiled again
+                log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
+        if self.code is None:
+            form = self.lowered(contract)
+            image = device.assemble(form.code, self.name)
+            form = form._replace(code="")
+            self.code, self.state = Code(device, form, image), "memory"
+            cache.put(key, self.text, _encoded(form, image), bool(form.finish))
+        self.seconds = time.perf_counter() - start
+        self.made_at = self.launches
+        log.log(
+            log.LogLevel.Info,
+            "kernel %s: %s in %.1f ms, %d statements",
+            self.name, "loaded" if self.state == "disk" else "compiled", self.seconds * 1e3,
+            self.statements,
+        )  # fmt: skip
+        log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
+        return self.code
+
+    def lowered(self, contract: bool) -> Any:
+        """Returns the kernel as PTX, with how it is launched."""
+        from drjit.jit.target import cuda
+
+        device: Any = self.device
+        return cuda.compile(self.text, self.name, self.words, contract, device.capability)
+
+    # ---- Debug mode
+
+    def _on_numpy(
+        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
+        record: Any,
+    ) -> list[Buffer | None]:  # fmt: skip
+        """Runs the text as Python on copies of what it reads, for debuggers."""
+        device: Any = self.device
+        device.drain()
+
+        def copied(t: Any, n: int, b: Buffer) -> np.ndarray:
+            return device.download(b, t, elements(t, n))
+
+        p: list[Any] = [record.words if record else None]
+        p += [copied(n.dtype, n.size, n.data) for n in inputs]
+        p += [n.dtype.scalar(n.data) for n in literals] + [c.data[0] for c in checks]
+        changed: dict[Buffer, np.ndarray] = {}
+        for e in targets:
+            if e.buffer not in changed:
+                changed[e.buffer] = copied(e.dtype, e.size, e.buffer)
+            p.append(changed[e.buffer])
+            p += [None, e.size][: effect_words(e.mode) - 1]
+        results: list[np.ndarray | None] = []
+        for kind, t in self.outputs:
+            results.append(None)
+            if kind != "effect":
+                lanes = size if kind == "store" else 1
+                results[-1] = np.empty(elements(t, lanes), t.numpy)
+                p += [None] * (kind == "reduce")
+                p.append(results[-1])
+        if self.state == "new":
+            self.state = "numpy"
+        start = time.perf_counter()
+        debug.run(self.text, self.name, p, size)
+        if flags.current & _HISTORY:
+            history.add(self, size, "numpy", time.perf_counter() - start)
+        for buffer, values in changed.items():
+            device.write(buffer, values)
+        if record is not None:
+            device.queue.report(record)
+        return [None if values is None else device.upload(values) for values in results]
+
+
+def _encoded(form: Any, image: bytes) -> bytes:
+    """Returns machine code with how it is launched, for the disk cache."""
+    return json.dumps(form).encode() + b"\n" + image
+
+
+def _decoded(code: bytes) -> tuple[Any, bytes]:
+    from drjit.jit.target.cuda.form import Compiled
+
+    head, _, image = code.partition(b"\n")
+    return Compiled(*json.loads(head)), image
+
+
+def for_program(device: Any, text: str, program: Program) -> CudaKernel:
+    """Returns the kernel of a program and its text. There is one for each text and way to launch
+    it, because the text does not show parameters that nothing reads."""
+    layout = layout_of(program)
+    key = text, layout, *[(o.kind, o.dtype) for o in program.outputs]
+    found = device.made.get(key)
+    if found is None:
+        found = device.made[key] = CudaKernel(device, text, layout, program)
+    return found

@@ -1,0 +1,284 @@
+"""The CUDA driver API by ctypes: a table of prototypes, and `LibCuda`, the `Driver` on top of it.
+
+The library comes with the driver of the GPU. It is loaded when a `LibCuda` is created.
+"""
+
+import ctypes
+import sys
+from collections.abc import Callable
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
+from typing import Any
+
+from drjit.jit.cuda.driver import CudaError, DeviceAttribute, Driver, FunctionAttribute, excerpt
+from drjit.jit.device import DeviceUnavailable
+
+_INT, _HANDLE, _SIZE = POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)
+_ADDRESS = ctypes.c_uint64  # CUdeviceptr
+
+PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "cuInit": (c_uint,),
+    "cuDriverGetVersion": (_INT,),
+    "cuGetErrorName": (c_int, POINTER(c_char_p)),
+    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    "cuDeviceGetCount": (_INT,),
+    "cuDeviceGet": (_INT, c_int),
+    "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceGetAttribute": (_INT, c_int, c_int),
+    "cuDevicePrimaryCtxRetain": (_HANDLE, c_int),
+    "cuCtxSetCurrent": (c_void_p,),
+    "cuMemGetInfo_v2": (_SIZE, _SIZE),
+    "cuMemAlloc_v2": (POINTER(_ADDRESS), c_size_t),
+    "cuMemFree_v2": (_ADDRESS,),
+    "cuMemHostAlloc": (_HANDLE, c_size_t, c_uint),
+    "cuMemFreeHost": (c_void_p,),
+    "cuMemcpyAsync": (_ADDRESS, _ADDRESS, c_size_t, c_void_p),
+    "cuMemsetD8Async": (_ADDRESS, ctypes.c_ubyte, c_size_t, c_void_p),
+    "cuMemsetD16Async": (_ADDRESS, ctypes.c_ushort, c_size_t, c_void_p),
+    "cuMemsetD32Async": (_ADDRESS, c_uint, c_size_t, c_void_p),
+    "cuPointerGetAttribute": (c_void_p, c_int, _ADDRESS),
+    "cuModuleLoadDataEx": (_HANDLE, c_void_p, c_uint, _INT, _HANDLE),
+    "cuModuleUnload": (c_void_p,),
+    "cuModuleGetFunction": (_HANDLE, c_void_p, c_char_p),
+    "cuFuncGetAttribute": (_INT, c_int, c_void_p),
+    "cuFuncSetAttribute": (c_void_p, c_int, c_int),
+    "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, _HANDLE),
+    "cuStreamCreate": (_HANDLE, c_uint),
+    "cuStreamDestroy_v2": (c_void_p,),
+    "cuStreamSynchronize": (c_void_p,),
+    "cuStreamQuery": (c_void_p,),
+    "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
+    "cuEventCreate": (_HANDLE, c_uint),
+    "cuEventDestroy_v2": (c_void_p,),
+    "cuEventRecord": (c_void_p, c_void_p),
+    "cuEventQuery": (c_void_p,),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
+}
+"""The functions of the library that are called, and the types of their arguments. All return the
+code of an error."""
+
+_NOT_READY = 600
+_NOT_A_POINTER = 1  # CUDA_ERROR_INVALID_VALUE
+_PORTABLE_MAPPED = 1 | 2  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_MEMORY_TYPE, _ORDINAL = 2, 9  # of CUpointer_attribute
+_MEMORY_TYPES = {1: "host", 2: "device"}
+_ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # of CUjit_option
+_LOG_BYTES = 1 << 14
+_PARAMETERS, _PARAMETER_BYTES = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE
+
+
+def load_library() -> Any:
+    """Returns the library of the driver, with prototypes.
+
+    Raises:
+        DeviceUnavailable: there is none, or it lacks a function.
+    """
+    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        library = ctypes.CDLL(name)
+    except OSError as error:
+        raise DeviceUnavailable(
+            f"there is no NVIDIA driver: {name} cannot be loaded ({error}). Install the driver for "
+            "the GPU from https://www.nvidia.com/drivers; on Linux, packages of the distribution "
+            "have it too, and in containers the NVIDIA container toolkit passes it on."
+        ) from None
+    for function, types in PROTOTYPES.items():
+        try:
+            found = getattr(library, function)
+        except AttributeError:
+            raise DeviceUnavailable(
+                f"the NVIDIA driver is too old: its library {name} has no function {function}. "
+                "Install driver 525 or later (CUDA 12.0)."
+            ) from None
+        found.argtypes, found.restype = types, c_int
+    return library
+
+
+class LibCuda(Driver):
+    """The driver of the system. `library` has its functions."""
+
+    name = "CUDA driver"
+
+    def __init__(self, library: Any = None) -> None:
+        self.library = load_library() if library is None else library
+        self._context = c_void_p()
+        self._call("cuInit", 0)
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        code = getattr(self.library, function)(*arguments)
+        if code:
+            raise self._error(code, function)
+
+    def _here(self, function: str, *arguments: Any) -> None:
+        """Calls a function with the context that was opened. Another library may have changed that
+        of the thread since the last call."""
+        self._call("cuCtxSetCurrent", self._context)
+        self._call(function, *arguments)
+
+    def _new(self, call: Callable[..., None], function: str, *arguments: Any) -> int:
+        """Returns the handle that a function writes to its first argument."""
+        made = c_void_p()
+        call(function, byref(made), *arguments)
+        return made.value or 0
+
+    def _number(self, function: str, *arguments: Any) -> int:
+        found = c_int()
+        self._call(function, byref(found), *arguments)
+        return found.value
+
+    def _error(self, code: int, function: str, kernel: str | None = None, log: str = "") -> Any:
+        """Returns the exception for the code of an error."""
+        texts = []
+        for describe in ("cuGetErrorName", "cuGetErrorString"):
+            found = c_char_p()
+            getattr(self.library, describe)(code, byref(found))
+            texts.append((found.value or b"").decode(errors="replace"))
+        name, text = texts
+        text = "\n".join(filter(None, (text or "no description", log.strip())))
+        return CudaError(name or f"CUDA error {code}", text, function, code, kernel or None)
+
+    # ---- Devices
+
+    def version(self) -> int:
+        return self._number("cuDriverGetVersion")
+
+    def device_count(self) -> int:
+        return self._number("cuDeviceGetCount")
+
+    def device_name(self, ordinal: int) -> str:
+        name = ctypes.create_string_buffer(256)
+        self._call("cuDeviceGetName", name, 256, self._number("cuDeviceGet", ordinal))
+        return name.value.decode(errors="replace")
+
+    def device_attribute(self, ordinal: int, attribute: DeviceAttribute) -> int:
+        device = self._number("cuDeviceGet", ordinal)
+        return self._number("cuDeviceGetAttribute", attribute, device)
+
+    def open(self, ordinal: int) -> None:
+        device = self._number("cuDeviceGet", ordinal)
+        self._context = c_void_p(self._new(self._call, "cuDevicePrimaryCtxRetain", device))
+
+    def memory_info(self) -> tuple[int, int]:
+        free, total = c_size_t(), c_size_t()
+        self._here("cuMemGetInfo_v2", byref(free), byref(total))
+        return free.value, total.value
+
+    # ---- Memory
+
+    def allocate(self, nbytes: int) -> int:
+        made = _ADDRESS()
+        self._here("cuMemAlloc_v2", byref(made), nbytes)
+        return made.value
+
+    def release(self, address: int) -> None:
+        self._here("cuMemFree_v2", address)
+
+    def allocate_host(self, nbytes: int) -> int:
+        return self._new(self._here, "cuMemHostAlloc", nbytes, _PORTABLE_MAPPED)
+
+    def release_host(self, address: int) -> None:
+        self._here("cuMemFreeHost", address)
+
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        self._here("cuMemcpyAsync", to, source, nbytes, stream)
+
+    def fill(self, to: int, value: int, width: int, count: int, stream: int) -> None:
+        self._here(f"cuMemsetD{8 * width}Async", to, value, count, stream)
+
+    def pointer(self, address: int) -> tuple[str, int] | None:
+        found = []
+        self._call("cuCtxSetCurrent", self._context)
+        for attribute in (_MEMORY_TYPE, _ORDINAL):
+            value = _ADDRESS()
+            code = self.library.cuPointerGetAttribute(byref(value), attribute, address)
+            if code == _NOT_A_POINTER:
+                return None
+            if code:
+                raise self._error(code, "cuPointerGetAttribute")
+            found.append(value.value & 0xFFFFFFFF)
+        kind = _MEMORY_TYPES.get(found[0])
+        return None if kind is None else (kind, found[1])
+
+    # ---- Code
+
+    def load(self, image: bytes) -> int:
+        self._call("cuCtxSetCurrent", self._context)
+        made, log = c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
+        options = (c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
+        values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
+        text = image + b"\0"  # PTX ends with it
+        code = self.library.cuModuleLoadDataEx(byref(made), text, 2, options, values)
+        if code:
+            problem = log.value.decode(errors="replace").strip()
+            ptx = "" if image[:4] == b"\x7fELF" else image.decode(errors="replace")
+            shown = f"{problem}{excerpt(problem, ptx)}"
+            raise self._error(code, "cuModuleLoadDataEx", log=shown)
+        return made.value or 0
+
+    def unload(self, module: int) -> None:
+        self._here("cuModuleUnload", module)
+
+    def function(self, module: int, name: str) -> int:
+        return self._new(self._here, "cuModuleGetFunction", module, name.encode())
+
+    def function_attribute(self, function: int, attribute: FunctionAttribute) -> int:
+        return self._number("cuFuncGetAttribute", attribute, function)
+
+    def set_dynamic_shared(self, function: int, nbytes: int) -> None:
+        attribute = FunctionAttribute.MAX_DYNAMIC_SHARED_BYTES
+        self._here("cuFuncSetAttribute", function, attribute, nbytes)
+
+    def launch(
+        self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
+        stream: int, parameters: bytes, name: str = "",
+    ) -> None:  # fmt: skip
+        size = c_size_t(len(parameters))
+        text = c_char_p(parameters)  # which does not copy
+        start = ctypes.cast(text, c_void_p).value
+        extra = (c_void_p * 5)(_PARAMETERS, start, _PARAMETER_BYTES, ctypes.addressof(size), 0)
+        self._call("cuCtxSetCurrent", self._context)
+        code = self.library.cuLaunchKernel(function, *grid, *block, shared, stream, None, extra)
+        if code:
+            raise self._error(code, "cuLaunchKernel", name)
+
+    # ---- Streams and events
+
+    def create_stream(self) -> int:
+        return self._new(self._here, "cuStreamCreate", _NON_BLOCKING)
+
+    def destroy_stream(self, stream: int) -> None:
+        self._here("cuStreamDestroy_v2", stream)
+
+    def synchronize(self, stream: int) -> None:
+        self._here("cuStreamSynchronize", stream)
+
+    def done(self, stream: int) -> bool:
+        return self._ready("cuStreamQuery", stream)
+
+    def wait_for(self, stream: int, event: int) -> None:
+        self._here("cuStreamWaitEvent", stream, event, 0)
+
+    def create_event(self, timing: bool = False) -> int:
+        return self._new(self._here, "cuEventCreate", 0 if timing else _NO_TIMING)
+
+    def destroy_event(self, event: int) -> None:
+        self._here("cuEventDestroy_v2", event)
+
+    def record(self, event: int, stream: int) -> None:
+        self._here("cuEventRecord", event, stream)
+
+    def reached(self, event: int) -> bool:
+        return self._ready("cuEventQuery", event)
+
+    def elapsed(self, start: int, end: int) -> float:
+        found = c_float()
+        self._here("cuEventElapsedTime", byref(found), start, end)
+        return found.value
+
+    def _ready(self, function: str, handle: int) -> bool:
+        self._call("cuCtxSetCurrent", self._context)
+        code = getattr(self.library, function)(handle)
+        if code and code != _NOT_READY:
+            raise self._error(code, function)
+        return not code

@@ -1,0 +1,440 @@
+"""The primitives of a GPU: kernels that are not made from programs (`drjit.jit.target.cuda
+.primitives`), and how work is divided among their blocks. Functions take the device first; they are
+methods of `drjit.jit.device.Device`, where they are described.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import flags
+from ..device import Buffer, size_class
+from ..flags import JitFlag
+from ..ir import dtype as dt
+from ..ir.dtype import DType
+from ..run import launch
+from ..target.cuda.form import EACH, THREADS
+from ..target.cuda.primitives import compress as _compress
+from ..target.cuda.primitives import dots, products, radix, scan
+from ..target.cuda.primitives.entry import Entry
+from ..target.cuda.primitives.lookback import FIRST
+from ..target.cuda.primitives.rows import Rows
+from ..target.cuda.primitives.runs import Runs
+from ..target.cuda.primitives.tiles import Shape
+from .kernel import CudaKernel
+
+_BLOCKING = int(JitFlag.LaunchBlocking)
+_WIDEST = 16  # bytes of an access
+_SECTOR = 32  # bytes that memory delivers together
+
+# Reads of a thread from which on more threads share a run, or as many as a warp does.
+_READS = 4
+_OF_WARP = 1024
+# The fewest reads of a thread in a piece of a run or of a matrix.
+_PIECE = 8
+
+
+class PrimitiveKernel(CudaKernel):
+    """A kernel that `spec`, a named tuple with a method `emit`, writes."""
+
+    __slots__ = ("spec",)
+
+    def __init__(self, device: Any, spec: Any) -> None:
+        super().__init__(device, f"{spec}\n", "", None)
+        self.name = f"{type(spec).__name__}_{self.name}"
+        self.spec = spec
+
+    def lowered(self, contract: bool) -> Any:
+        device: Any = self.device
+        entry = Entry()
+        self.spec.emit(entry)
+        return entry.compiled(self.name, device.capability)
+
+
+def _run(device: Any, spec: Any, size: int, grid: int, *arguments: Any) -> None:
+    """Launches a kernel with buffers and numbers; `size` is the number of entries in the log."""
+    key = type(spec), spec
+    kernel = device.made.get(key)
+    if kernel is None:
+        kernel = device.made[key] = PrimitiveKernel(device, spec)
+    kernel.launches += 1
+    code = kernel.code or kernel.compile()
+    words = [a if isinstance(a, int) else a.address for a in arguments]
+    kernel.queue(code, struct.pack(f"<{len(words)}q", *words), size, grid)
+
+
+def _done(device: Any, read: list[Buffer], written: list[Buffer]) -> None:
+    """Ends a primitive: errors of what it has read are those of what it has written."""
+    launch.refer(read, written)
+    if flags.current & _BLOCKING:
+        device.sync()
+
+
+def _width(address: int, t: DType, multiple: int) -> int:
+    """Returns the number of elements, a divisor of `multiple`, in the widest aligned access."""
+    bits = address | multiple * t.itemsize | _WIDEST
+    return (bits & -bits) // t.itemsize
+
+
+def _power(n: int) -> int:
+    """Returns the next power of two."""
+    return 1 << (n - 1).bit_length()
+
+
+# ------------------------------------------------------------------------------------- reductions
+
+
+def block_reduce(device: Any, reduce: str, t: DType, n: int, source: Buffer, run: int) -> Buffer:
+    count = n // run
+    result = device.allocate_for(t, count)
+    _reduce_runs(device, reduce, t, t, source, result, count, run)
+    _done(device, [source], [result])
+    return result
+
+
+def _reduce_runs(
+    device: Any, reduce: str, t: DType, to: DType, source: Buffer, result: Buffer, count: int,
+    length: int,
+) -> None:  # fmt: skip
+    """Queues the reduction of `count` runs of `length` entries."""
+    n = count * length
+    width = _width(source.address, t, length)
+    reads = length // width
+    group = _group(t, reads, width)
+    if group < THREADS:
+        grid = -(-count * group // THREADS)
+        _run(
+            device,
+            Runs(reduce, t.code, to.code, width, group),
+            n,
+            grid,
+            source,
+            result,
+            count,
+            length,
+        )
+        return
+    wanted = -(-EACH * device.multiprocessors // count)
+    pieces = min(wanted, -(-reads // (_PIECE * THREADS)))
+    if pieces <= 1:
+        spec = Runs(reduce, t.code, to.code, width, THREADS)
+        _run(device, spec, n, count, source, result, count, length)
+        return
+    chunk = -(-reads // pieces) * width
+    pieces = -(-length // chunk)
+    acc = t.accumulator
+    parts = device.allocate_for(acc, count * pieces)
+    spec = Runs(reduce, t.code, acc.code, width, THREADS, True)
+    total = count * pieces
+    _run(device, spec, n, total, source, parts, total, length, chunk, pieces)
+    _reduce_runs(device, reduce, acc, to, parts, result, count, pieces)
+
+
+def _group(t: DType, reads: int, width: int) -> int:
+    """Returns how many threads share so many consecutive reads: enough for whole sectors of memory,
+    and for not too many reads of each."""
+    if reads > _OF_WARP:
+        return THREADS
+    sector = min(_power(reads), _power(max(_SECTOR // (width * t.itemsize), 1)))
+    return min(32, max(sector, _power(-(-reads // _READS))))
+
+
+def reduce_rows(
+    device: Any, reduce: str, t: DType, n: int, source: Buffer, rows: int, columns: int
+) -> Buffer:
+    matrices = n // (rows * columns)
+    result = device.allocate_for(t, matrices * columns)
+    _reduce_rows(device, reduce, t, t, source, result, matrices, rows, columns)
+    _done(device, [source], [result])
+    return result
+
+
+def _reduce_rows(
+    device: Any, reduce: str, t: DType, to: DType, source: Buffer, result: Buffer, matrices: int,
+    rows: int, columns: int,
+) -> None:  # fmt: skip
+    """Queues the reduction of matrices along their columns."""
+    n = matrices * rows * columns
+    width = _width(source.address, t, columns)
+    across = min(32, _power(columns // width))
+    down = THREADS // across
+    strips = -(-columns // (width * across))
+    wanted = -(-EACH * device.multiprocessors // (matrices * strips))
+    chunks = min(wanted, -(-rows // (_PIECE * down)))
+    chunk = -(-rows // chunks)
+    chunks = -(-rows // chunk)
+    acc, parts = t.accumulator, result
+    if chunks > 1:
+        parts = device.allocate_for(acc, matrices * chunks * columns)
+    kept = acc if chunks > 1 else to
+    spec = Rows(reduce, t.code, kept.code, width, across)
+    grid = strips * chunks * matrices
+    _run(device, spec, n, grid, source, parts, rows, columns, strips, chunk, chunks)
+    if chunks > 1:
+        _reduce_rows(device, reduce, acc, to, parts, result, matrices, chunks, columns)
+
+
+# ------------------------------------------------------------------------------------------ scans
+
+
+def prefix(
+    device: Any, reduce: str, t: DType, n: int, source: Buffer, exclusive: bool, run: int
+) -> Buffer:
+    result = device.allocate_for(t, n)
+    size, what = Shape.of(t.code).size, (reduce, t.code, not exclusive)
+    if run <= size:
+        span = size // run * run
+        words = [source, result, n, run, span, _aligned(source, t, span)]
+        _run(device, scan.ShortRuns(*what), n, -(-n // span), *words)
+    else:
+        _scan_long(device, what, t, n, source, result, run)
+    _done(device, [source], [result])
+    return result
+
+
+def _scan_long(
+    device: Any, what: tuple[str, str, bool], t: DType, n: int, source: Buffer, result: Buffer,
+    length: int,
+) -> None:  # fmt: skip
+    """Queues the scan of runs that are longer than a tile."""
+    size, aligned = Shape.of(t.code).size, _aligned(source, t, length)
+    runs, tiles = -(-n // length), -(-length // size)
+    last = n - (runs - 1) * length
+    if not t.is_float and t.itemsize <= 4:
+        total = (runs - 1) * tiles + -(-last // size)
+        words = device.filled(dt.u64, FIRST + total, 0)
+        spec = scan.LookBackScan(*what)
+        _run(device, spec, n, total, source, result, n, length, tiles, aligned, words)
+        return
+    pieces = min(tiles, -(-EACH * device.multiprocessors // runs))
+    chunk = -(-tiles // pieces) * size
+    pieces = -(-length // chunk)
+    total = (runs - 1) * pieces + -(-last // chunk)
+    acc = t.accumulator
+    totals = device.allocate_for(acc, total)
+    if pieces > 1:
+        # Nothing comes after the last one.
+        width = _width(source.address, t, length)
+        spec = Runs(what[0], t.code, acc.code, width, THREADS, True)
+        words = [source, totals, total - 1, length, chunk, pieces]
+        _run(device, spec, n, total - 1, *words)
+    words = [source, result, n, length, chunk, pieces, aligned, totals]
+    _run(device, scan.ChainedScan(*what), n, total, *words)
+
+
+def _aligned(source: Buffer, t: DType, step: int) -> int:
+    """Returns whether every so many elements begin at a multiple of the widest access."""
+    return int((source.address | step * t.itemsize) % _WIDEST == 0)
+
+
+def compress(device: Any, n: int, mask: Buffer) -> tuple[Buffer, int]:
+    tiles = -(-n // Shape.of("mask").size)
+    found = device.allocate_for(dt.u32, n)
+    words = device.filled(dt.u64, FIRST + tiles, 0)
+    aligned = _aligned(mask, dt.mask, 0)
+    _run(device, _compress.Compress(), n, tiles, mask, n, found, tiles, aligned, words)
+    _done(device, [mask], [found, words])
+    size = int(launch.to_numpy(dt.u64, FIRST, words)[_compress.TOTAL])
+    if size_class(4 * size) <= size_class(4 * n) // 2:
+        found = device.copy(found, 4 * size)
+    return found, size
+
+
+# ---------------------------------------------------------------------------------------- sorting
+
+
+def sort(
+    device: Any, t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int
+) -> tuple[Buffer, Buffer | None]:
+    columns = [(t, keys)] if payload is None else [(t, keys), (dt.u32, payload)]
+    results = [device.allocate_for(c, n) for c, _ in columns]
+    size = radix.tile_size(t.code)
+    if n <= size:
+        words = [keys, n, bits, results[0]]
+        if payload is not None:
+            words += [payload, results[1]]
+        _run(device, radix.SortTile(t.code, payload is not None), n, 1, *words)
+    else:
+        _sort_tiles(device, t, n, columns, results, bits)
+    _done(device, [b for _, b in columns], results)
+    return results[0], results[1] if payload is not None else None
+
+
+def _sort_tiles(
+    device: Any, t: DType, n: int, columns: list, results: list[Buffer], bits: int
+) -> None:
+    """Queues a pass for each digit of the keys."""
+    passes = -(-bits // radix.DIGIT)
+    tiles = -(-n // radix.tile_size(t.code))
+    others = [device.allocate_for(c, n) for c, _ in columns]
+    # The counters of tiles, the plan of each pass, its counts and the positions of its digits, and
+    # the words of the tiles.
+    table = passes * radix.BINS
+    memory = device.filled(dt.u64, 2 * passes + table + tiles * radix.BINS, 0)
+    tickets = memory.address
+    plan = tickets + 8 * passes
+    counts = plan + 8 * passes
+    starts = counts + 4 * table
+    words = starts + 4 * table
+    grid = min(EACH * device.multiprocessors, -(-n // Shape.of(t.code).size))
+    keys = columns[0][1]
+    aligned = _aligned(keys, t, 0)
+    _run(device, radix.CountDigits(t.code, passes), n, grid, keys, n, aligned, counts)
+    _run(device, radix.PlanPasses(passes), n, 1, counts, n, starts, plan)
+    spec = radix.SortDigit(t.code, len(columns) > 1)
+    given = [b for (_, a), r, o in zip(columns, results, others, strict=True) for b in (a, r, o)]
+    for k in range(passes):
+        _run(
+            device, spec, n, tiles, *given, n, k * radix.DIGIT, plan + 8 * k,
+            starts + 4 * radix.BINS * k, tickets + 8 * k, words, k * radix.STATUS,
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------- products
+
+
+class _Tiling(NamedTuple):
+    """Tiles that blocks compute, and what part of the peak performance they reach."""
+
+    make: Callable[[products.Layout], Any]
+    speed: float
+
+
+def _by_multiply_adds(size: int, each: int, speed: float) -> _Tiling:
+    return _Tiling(lambda o: products.MultiplyAdds(o, size, size, 8, each, each), speed)
+
+
+def _by_tensor_cores(rows: int, columns: int, down: int, speed: float) -> _Tiling:
+    return _Tiling(lambda o: products.TensorCores(o, rows, columns, down), speed)
+
+
+_MULTIPLY_ADDS = {
+    4: [
+        _by_multiply_adds(128, 8, 1),
+        _by_multiply_adds(64, 4, 0.75),
+        _by_multiply_adds(32, 2, 0.35),
+    ],
+    8: [_by_multiply_adds(64, 4, 1), _by_multiply_adds(32, 2, 0.5)],
+}
+_TENSOR_CORES = [
+    _by_tensor_cores(128, 128, 2, 1), _by_tensor_cores(64, 64, 2, 0.6),
+    _by_tensor_cores(16, 128, 1, 0.25), _by_tensor_cores(128, 16, 8, 0.25),
+]  # fmt: skip
+# The smallest depth that is worth a block, in tiles.
+_DEEP = 8
+
+
+class _Operands(NamedTuple):
+    """Where the operands of products begin: a table on the device if there are several of them. The
+    address of an operand is aligned as `bits` are, or more.
+    """
+
+    table: Buffer | None
+    offsets: tuple[int, int]
+    bits: tuple[int, int]
+
+
+def _operands(device: Any, layout: Any) -> _Operands:
+    """Returns where operands begin, which the layout remembers."""
+    found = layout.plans.get("cuda")
+    if found is None or (found.table is not None and found.table.device is not device):
+        if len(layout.offsets) == 1:
+            first = tuple(layout.offsets[0].tolist())
+            found = _Operands(None, first, first)
+        else:
+            bits = tuple(np.bitwise_or.reduce(layout.offsets, axis=0).tolist())
+            found = _Operands(device.upload(layout.offsets.ravel()), (0, 0), bits)
+        layout.plans["cuda"] = found
+    return found
+
+
+def matmul(
+    device: Any, t: DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: Any,
+    *, reduced: bool = False,
+) -> Buffer:  # fmt: skip
+    """Products of matrices. If it is `reduced`, single precision is rounded to 11 bits before it is
+    multiplied, which tensor cores can do (TF32)."""
+    m, n, _ = layout.sizes
+    count, places = len(layout.offsets), _operands(device, layout)
+    result = device.allocate_for(t, m * n * count)
+    starts = [x.address + o * t.itemsize for (x, _), o in zip((a, b), places.offsets, strict=True)]
+    bits = [x | o * t.itemsize for x, o in zip(starts, places.bits, strict=True)]
+    table = [] if places.table is None else [places.table]
+    how = _of_row if m == 1 else _of_tiles
+    how(device, t, layout, result, starts, bits, table, reduced)
+    _done(device, [a[0], b[0]], [result])
+    return result
+
+
+def _of_tiles(
+    device: Any, t: DType, layout: Any, result: Buffer, starts: list[int], bits: list[int],
+    table: list, reduced: bool,
+) -> None:  # fmt: skip
+    """Queues products of matrices."""
+    (m, n, k), (at, bt), count = layout.sizes, layout.transposed, len(layout.offsets)
+    modern = device.capability >= (8, 0)
+    tilings = _MULTIPLY_ADDS[t.accumulator.itemsize]
+    if modern and (t is dt.f16 or (t is dt.f32 and reduced)):
+        tilings = _TENSOR_CORES
+    widths = _width(bits[0], t, m if at else k), _width(bits[1], t, k if bt else n)
+    form = products.Layout(t.code, t.code, at, bt, *widths, bool(table), modern)
+    best = None
+    for tiling in tilings:
+        spec = tiling.make(form)
+        tiles = -(-m // spec.rows) * -(-n // spec.columns) * count
+        # With few tiles, several blocks share the depth.
+        most = max(k // (spec.depth * _DEEP), 1)
+        slices = max(min(device.multiprocessors // tiles, most), 1)
+        chunk = -(-k // (slices * spec.depth)) * spec.depth
+        slices = -(-k // chunk)
+        waves = -(-tiles * slices // device.multiprocessors)
+        cost = waves * spec.rows * spec.columns * chunk / tiling.speed
+        if best is None or cost < best[0]:
+            best = cost, spec, tiles * slices, chunk, slices
+    _, spec, grid, chunk, slices = best  # type: ignore[misc]
+    parts = _parts(device, t, slices * count * m * n) if slices > 1 else result
+    if slices > 1:
+        spec = spec._replace(layout=form._replace(result=t.accumulator.code))
+    _run(device, spec, m * n * count, grid, *starts, parts, m, n, k, chunk, count, *table)
+    _join(device, t, parts, result, slices, m * n * count)
+
+
+def _of_row(
+    device: Any, t: DType, layout: Any, result: Buffer, starts: list[int], bits: list[int],
+    table: list, reduced: bool,
+) -> None:  # fmt: skip
+    """Queues products of a row and matrices."""
+    (_, n, k), (_, bt), count = layout.sizes, layout.transposed, len(layout.offsets)
+    if bt:
+        width = min(_width(bits[0], t, k), _width(bits[1], t, k))
+        group = _group(t, k // width, width)
+        strips, step = -(-n * group // THREADS), group * width
+    else:
+        width = _width(bits[1], t, n)
+        across = min(32, _power(n // width))
+        strips, step = -(-n // (width * across)), THREADS // across
+    wanted = -(-EACH * device.multiprocessors // (strips * count))
+    slices = max(min(wanted, k // (step * _PIECE)), 1)
+    chunk = -(-k // (slices * step)) * step
+    slices = -(-k // chunk)
+    parts = _parts(device, t, slices * count * n) if slices > 1 else result
+    kept = t.accumulator if slices > 1 else t
+    if bt:
+        spec: Any = dots.Dots(t.code, kept.code, width, group, bool(table))
+    else:
+        spec = dots.RowSums(t.code, kept.code, width, across, bool(table))
+    grid = strips * count * slices
+    _run(device, spec, n * count, grid, *starts, parts, n, k, chunk, count, strips, *table)
+    _join(device, t, parts, result, slices, n * count)
+
+
+def _parts(device: Any, t: DType, size: int) -> Buffer:
+    return device.allocate_for(t.accumulator, size)
+
+
+def _join(device: Any, t: DType, parts: Buffer, result: Buffer, slices: int, size: int) -> None:
+    """Queues the sum of what blocks have found for parts of the depth."""
+    if slices > 1:
+        _reduce_rows(device, "add", t.accumulator, t, parts, result, 1, slices, size)

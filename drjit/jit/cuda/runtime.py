@@ -1,0 +1,355 @@
+"""The order of work on a device: launches and copies in one stream, what they need until they have
+ended, and waiting for them.
+
+Memory that is freed may be used again by later work at once, because a stream does one thing after
+the other. Only what the host reads or writes itself has to wait. Progress is known from markers:
+events that are recorded every few launches, and where something waits.
+"""
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from drjit.jit import log
+from drjit.jit.cuda.driver import CudaError, Driver
+from drjit.jit.device import raise_first
+
+GRACE_SECONDS = 2.0
+"""How long an interrupted wait lets kernels run before it stops their loops."""
+AHEAD_MS = 50.0
+"""How much work may be queued, measured by the time that launches took before. A program that is
+faster than the device stays this close to it, which bounds the age of its output and the delay of
+reads and Ctrl-C."""
+MARKERS = 64  # may be waiting at most, whatever the launches before them take
+SPACING = 16  # launches from one marker to the next, fewer if they take long
+SPIN_SECONDS = 200e-6  # how long a waiter asks again and again before it sleeps in between
+_LONGEST_SLEEP = 1e-3
+_SHORTEST = 1e-4  # milliseconds of a launch; what events measure may be 0
+_EXIT_SECONDS = 1.0
+_STOP_WORD = 5  # of a record: see docs/kernel-language.md
+
+
+class _Entry(NamedTuple):
+    """A launch, or something else to keep until those before it have ended."""
+
+    ticket: int
+    name: str
+    keep: object
+    record: Any
+
+
+class Queue:
+    """The stream of a device, and what its unfinished work needs.
+
+    The ticket of a launch or copy is its number. `submitted` is the newest one, `completed` the
+    newest one known to have ended.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.stream = driver.create_stream()
+        self.submitted = self.completed = 0
+        self.lock = threading.RLock()  # reentrant: the garbage collector may run anything anywhere
+        self._entries: deque[_Entry] = deque()
+        self._markers: deque[tuple[int, int]] = deque()  # ticket, event
+        self._last: tuple[int, int] | None = None  # the newest marker that was reached
+        self._events: list[int] = []  # for markers
+        self._mean = 1.0  # milliseconds of a launch
+        self._errors: deque[BaseException] = deque()
+        self._told = False  # whether an error that ended the use of the device has been raised
+        self.forked = False  # whether this process is a child, which cannot use the driver
+        _queues.add(self)
+
+    # ---- Work
+
+    def launch(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        parameters: bytes,
+        shared: int = 0,
+        name: str = "",
+        record: Any = None,
+        keep: object = None,
+    ) -> int:
+        """Queues a launch and returns its ticket; waits if too much is queued.
+
+        `record` and `keep` are kept until it has ended. Then the `check` of the record is called,
+        which returns None or an exception for `sync` to raise.
+        """
+        if len(self._markers) > 2:
+            self._fall_back()
+        with self.lock:
+            # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
+            ticket = self.submitted + 1
+            self._entries.append(_Entry(ticket, name, keep, record))
+            driver, stream = self.driver, self.stream
+            self.call(driver.launch, function, grid, block, shared, stream, parameters, name)
+            self.submitted = ticket
+            marked = self._markers[-1][0] if self._markers else self.completed
+            if ticket - marked >= min(SPACING, AHEAD_MS / (4 * self._mean)):
+                self.mark()
+        return ticket
+
+    def copy(self, to: int, source: int, nbytes: int) -> None:
+        """Queues a copy between addresses on the device or in pinned memory."""
+        with self.lock:
+            self.submitted += 1
+            self.call(self.driver.copy, to, source, nbytes, self.stream)
+
+    def fill(self, to: int, value: int, width: int, count: int) -> None:
+        """Queues writing the bits of a value `count` times, in 1, 2 or 4 bytes each."""
+        with self.lock:
+            self.submitted += 1
+            self.call(self.driver.fill, to, value, width, count, self.stream)
+
+    def record(self, event: int) -> None:
+        """Moves an event of the driver to the end of the queue."""
+        self.call(self.driver.record, event, self.stream)
+
+    def reached(self, event: int) -> bool:
+        """Returns whether the work before an event of the driver has ended."""
+        return self.call(self.driver.reached, event)
+
+    def report(self, record: Any) -> None:
+        """Calls the check of work that ran without a launch; `sync` raises its error."""
+        if (error := record.check()) is not None:
+            self._errors.append(error)
+
+    def unload(self, module: int) -> None:
+        """Drops a module of the driver when the launches queued so far have ended."""
+        self._entries.append(_Entry(self.submitted, "", _Module(self.driver, module), None))
+
+    def retain(self, thing: object) -> None:
+        """Keeps an object until the work queued so far has ended."""
+        if self.completed < self.submitted:
+            self._entries.append(_Entry(self.submitted, "", thing, None))
+
+    # ---- Waiting
+
+    def drain(self) -> None:
+        """Waits for all work, and leaves errors that the checks of launches return for `sync`.
+
+        Raises:
+            CudaError: a launch failed.
+        """
+        ticket = self.submitted
+        if self.completed < ticket:
+            with self.lock:
+                if not self._markers or self._markers[-1][0] < ticket:
+                    self.mark()
+            self.wait(lambda: self._progress() >= ticket)
+        if self._entries:
+            self._prune()
+
+    def sync(self) -> None:
+        """Waits for all work, and raises the first error in it. An interrupt (Ctrl-C) ends the wait
+        with KeyboardInterrupt; loops that have not ended `GRACE_SECONDS` later are stopped."""
+        self.drain()
+        self.raise_errors()
+
+    def raise_errors(self) -> None:
+        """Raises the first error of the launches that have ended."""
+        self._progress()
+        self._prune()
+        if self._errors:
+            errors = [*self._errors]
+            self._errors.clear()
+            raise_first(errors)
+
+    def wait(self, over: Callable[[], bool]) -> None:
+        """Waits until `over` returns True, with Ctrl-C as in `sync`."""
+        try:
+            _poll(over)
+        except KeyboardInterrupt as interrupt:
+            self._give_up(over, interrupt)
+            raise
+
+    def wait_for_event(self, event: int) -> None:
+        """Waits until an event of the driver is reached."""
+        self.wait(lambda: self.reached(event))
+
+    def forget(self, error: BaseException) -> bool:
+        """Does not raise an error that is raised elsewhere; returns whether it was left."""
+        try:
+            self._errors.remove(error)
+        except ValueError:
+            return False
+        return True
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function of the driver. It may report that a launch failed before; the error then
+        names those that it may be, and nothing is left in the queue."""
+        try:
+            return function(*arguments)
+        except CudaError as error:
+            self._told = self._told or error.is_of_launch
+            if error.is_of_launch and (names := self._abandon()):
+                error.add_note(f"One of these kernels failed, or several: {', '.join(names)}.")
+            raise
+
+    # ---- Progress
+
+    def mark(self) -> None:
+        """Records a marker after the newest launch."""
+        with self.lock:
+            event = self._events.pop() if self._events else self.driver.create_event(timing=True)
+            self.record(event)
+            self._markers.append((self.submitted, event))
+
+    def _progress(self) -> int:
+        """Returns the ticket of the newest launch that has ended."""
+        with self.lock:
+            while self._markers and self.reached(self._markers[0][1]):
+                ticket, event = self._markers.popleft()
+                if self._last is not None:
+                    before, start = self._last
+                    if ticket > before:
+                        passed = self.driver.elapsed(start, event) / (ticket - before)
+                        self._mean = max(passed, _SHORTEST)
+                    self._events.append(start)
+                self._last = ticket, event
+                self.completed = ticket
+        return self.completed
+
+    def _fall_back(self) -> None:
+        """Waits until no more is queued than `AHEAD_MS` and `MARKERS` allow."""
+
+        def close() -> bool:
+            ahead = self.submitted - self._progress()
+            markers = len(self._markers)
+            return markers <= 2 or (markers < MARKERS and ahead * self._mean <= AHEAD_MS)
+
+        if not close():
+            self.wait(close)
+        self._prune()
+
+    def _prune(self) -> None:
+        """Drops the entries of launches that have ended and calls their checks."""
+        if not self._entries:
+            return
+        done = []
+        with self.lock:
+            while self._entries and self._entries[0].ticket <= self.completed:
+                done.append(self._entries.popleft())
+        # Outside the lock, because destructors run foreign code.
+        for entry in done:
+            if entry.record is not None:
+                try:
+                    error = entry.record.check()
+                except Exception as raised:
+                    error = raised
+                if error is not None:
+                    self._errors.append(error)
+
+    def _abandon(self) -> list[str]:
+        """Forgets all unfinished work after an error; returns the names of the kernels."""
+        with self.lock:
+            names = dict.fromkeys([e.name for e in self._entries if e.name])
+            self._entries.clear()
+            self._events += [event for _, event in self._markers]
+            self._markers.clear()
+            self.completed = self.submitted
+        return [*names]
+
+    def _give_up(self, over: Callable[[], bool], interrupt: KeyboardInterrupt) -> None:
+        """After Ctrl-C, stops the loops of kernels that do not end by themselves soon, so that an
+        endless one does not block the process."""
+        try:
+            if _poll(over, GRACE_SECONDS):
+                return
+        except KeyboardInterrupt:
+            pass  # the user does not want to wait any longer
+        for entry in list(self._entries):
+            if entry.record is not None and entry.ticket > self.completed:
+                entry.record.words[_STOP_WORD] = 1
+        interrupt.add_note(
+            "Loops of running kernels were stopped. Arrays that they were computing hold "
+            "unfinished values."
+        )
+        _poll(over, GRACE_SECONDS)
+
+    # ---- The end of the process
+
+    def finish(self) -> None:
+        """Shows errors that nobody has seen as warnings."""
+        told = self._told
+        try:
+            self.mark()
+            ticket = self.submitted
+            _poll(lambda: self._progress() >= ticket, _EXIT_SECONDS)
+            self._prune()
+        except RuntimeError as error:
+            if not told:
+                self._errors.append(error)
+        for error in self._errors:
+            log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
+        self._errors.clear()
+
+    def leave(self) -> None:
+        """In a forked child: nothing of the driver can be used."""
+        self.lock, self.forked = threading.RLock(), True
+        self.driver.__class__ = _Forked  # pyright: ignore[reportAttributeAccessIssue]
+        self._abandon()
+        self._errors.clear()
+
+
+class _Module:
+    """A module of the driver that ends with this object."""
+
+    def __init__(self, driver: Driver, module: int) -> None:
+        self.driver, self.module = driver, module
+
+    def __del__(self) -> None:
+        with contextlib.suppress(RuntimeError):  # after an error, or a fork
+            self.driver.unload(self.module)
+
+
+def _poll(over: Callable[[], bool], seconds: float | None = None) -> bool:
+    """Asks until the answer is True, or time is up; returns the last answer."""
+    start = time.monotonic()
+    pause = 20e-6
+    while not over():
+        passed = time.monotonic() - start
+        if seconds is not None and passed > seconds:
+            return False
+        if passed > SPIN_SECONDS:
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_SLEEP)
+    return True
+
+
+class _Forked(Driver):
+    """What a driver becomes in a forked child."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(
+            "CUDA cannot be used after a fork: start processes with the method 'spawn' "
+            "(multiprocessing.get_context('spawn')), or use CUDA only after the fork"
+        )
+
+
+_queues: "weakref.WeakSet[Queue]" = weakref.WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    for queue in list(_queues):
+        if not queue.forked:
+            queue.finish()
+
+
+def _after_fork_in_child() -> None:
+    for queue in list(_queues):
+        queue.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

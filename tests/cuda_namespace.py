@@ -1,0 +1,37 @@
+"""`drjit.cuda` on an emulated device of tests."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import drjit as dr
+from drjit.array import namespace, table
+from drjit.jit import device
+from drjit.jit.run import schedule
+
+
+@contextmanager
+def registered(own: device.Device) -> Iterator[Any]:
+    """Makes a device that of `drjit.cuda`, for which all types are built again."""
+    devices, classes, chosen = device._devices, table._classes, namespace._chosen
+    device._devices = {k: v for k, v in devices.items() if k is not own.backend}
+    table._classes = {k: v for k, v in classes.items() if not k[0].startswith("cuda")}
+    modules = [
+        vars(ModuleType)["__dict__"].__get__(m) for m in (dr.cuda, dr.cuda.ad, dr.auto, dr.auto.ad)
+    ]
+    device.register(own)
+
+    def forget() -> None:
+        for entries in modules:
+            for name in table.names("cuda"):
+                entries.pop(name, None)
+
+    forget()
+    try:
+        yield own
+    finally:
+        classes |= {k: v for k, v in table._classes.items() if not k[0].startswith("cuda")}
+        device._devices, table._classes, namespace._chosen = devices, classes, chosen
+        forget()
+        schedule.forget_kernels()

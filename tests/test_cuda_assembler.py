@@ -1,0 +1,188 @@
+"""From PTX to modules of the driver: the tools, their messages, and the cache on disk."""
+
+import pytest
+from cuda_library import FakeLibrary
+from cuda_stub import stub
+
+from drjit.jit.cuda import assembler
+from drjit.jit.cuda.assembler import AssemblerError, Resources
+from drjit.jit.cuda.device import Cuda
+from drjit.jit.cuda.driver import CudaError
+from drjit.jit.cuda.emulated import EmulatedDriver
+from drjit.jit.cuda.libcuda import LibCuda
+
+PTX = """.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry k1(.param .u64 p)
+{
+  .reg .b64 %rd<4>;
+  .reg .b32 %r<4>;
+  .shared .align 8 .b8 values[1024];
+  ld.param.u64 %rd1, [p];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  st.shared.u32 [values], %r1;
+  st.global.u32 [%rd3], %r1;
+  ret;
+}
+"""
+REPORT = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k1' for 'sm_90'
+ptxas info    : Function properties for k1
+    16 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 24 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]
+ptxas info    : Compile time = 2.194 ms
+ptxas info    : Compiling entry function 'k2' for 'sm_90'
+ptxas info    : Function properties for k2
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers, used 0 barriers
+"""
+TOOLS = {t.name: t for t in assembler.tools()}
+
+
+@pytest.fixture(params=["ptxas", "nvJitLink"])
+def tool(request):
+    if request.param not in TOOLS:
+        pytest.skip(f"there is no {request.param}")
+    return TOOLS[request.param]
+
+
+class Broken(assembler.Tool):
+    """A tool of which tests say what it does."""
+
+    name, version = "broken", (12, 0)
+    calls = 0
+
+    def assemble(self, ptx, target):
+        self.calls += 1
+        if "bad" in ptx:
+            raise AssemblerError(assembler.explained("PTX, line 1; error", ptx, self.name))
+        return b"\x7fELF" + target.encode()
+
+
+@pytest.fixture
+def library():
+    return FakeLibrary()
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    made = Broken()
+    monkeypatch.setattr(assembler, "tools", lambda: (made,))
+    return made
+
+
+def test_machine_code(tool):
+    assert tool.version >= (12, 0)
+    code = tool.assemble(PTX, "sm_90")
+    assert code[:4] == b"\x7fELF" and b"k1" in code
+    assert tool.assemble(PTX, "sm_80") != code
+
+
+def test_invalid_ptx(tool):
+    with pytest.raises(AssemblerError) as found:
+        tool.assemble(PTX.replace("add.s64", "foo.s64"), "sm_90")
+    text = str(found.value)
+    assert text.startswith(f"{tool.name}: ") and "line 12" in text and "'foo'" in text
+    assert "\n   12    foo.s64 %rd3, %rd1, %rd2;\n   13    st.shared" in text
+
+
+def test_unknown_targets(tool):
+    with pytest.raises(AssemblerError):
+        tool.assemble(PTX, "sm_12")
+
+
+def test_resources_of_a_kernel():
+    if (found := assembler.ptxas()) is None:
+        pytest.skip("there is no ptxas")
+    (name, taken), *others = found.resources(PTX, "sm_90").items()
+    assert (name, others) == ("k1", [])
+    assert 0 < taken.registers < 32
+    assert taken == Resources(taken.registers, 0, 0, 0, 1024)
+
+
+def test_resources_in_a_report():
+    assert assembler.resources(REPORT) == {
+        "k1": Resources(24, 4, 12, 16, 1024),
+        "k2": Resources(8, 0, 0, 0, 0),
+    }
+
+
+def test_what_the_driver_loads(library, broken):
+    gpu = Cuda(LibCuda(library))
+    before = assembler.kind(gpu)
+    assert assembler.assemble(gpu, PTX, "k1") == b"\x7fELFsm_90"
+    library.capability = (8, 6)
+    other = Cuda(LibCuda(library))
+    assert assembler.assemble(other, PTX, "k1") == b"\x7fELFsm_86"
+    broken.version = (11, 8)
+    assert len({before, assembler.kind(other), assembler.kind(gpu)}) == 3
+
+
+def test_the_driver_takes_ptx_where_there_is_no_tool(library, monkeypatch):
+    monkeypatch.setattr(assembler, "tools", tuple)
+    assert assembler.assemble(Cuda(LibCuda(library)), PTX, "k1") == PTX.encode() + b"\0"
+
+
+def test_the_driver_takes_ptx_where_the_tool_fails(library, broken):
+    assert assembler.assemble(Cuda(LibCuda(library)), "bad", "k1") == b"bad\0"
+
+
+def test_the_driver_takes_ptx_where_it_cannot_load_the_code(library, broken):
+    library.log = b"no kernel image is available"
+    assert assembler.assemble(Cuda(LibCuda(library)), PTX, "k1") == PTX.encode() + b"\0"
+
+
+def test_the_driver_takes_ptx_where_the_tool_is_newer(library, broken):
+    broken.version = (13, 0)
+    gpu = Cuda(LibCuda(library))
+    assert assembler.assemble(gpu, PTX, "k1") == PTX.encode() + b"\0"
+    assert broken.calls == 0 and assembler.kind(gpu) == ("CUDA driver", (9, 0))
+
+
+def test_the_emulator_takes_ptx(broken):
+    gpu = Cuda(EmulatedDriver(emulator=stub))
+    assert assembler.assemble(gpu, PTX, "k1") == PTX.encode() + b"\0"
+    assert broken.calls == 0
+
+
+def test_an_error_of_the_driver_shows_the_ptx(library):
+    library.log = b"ptxas, line 3: error"
+    with pytest.raises(CudaError) as found:
+        LibCuda(library).load(b"a\nb\nbad\nc\n\0")
+    assert str(found.value) == (
+        "CUDA_ERROR_INVALID_PTX: a PTX JIT compilation failed\nptxas, line 3: error\n    1  a\n"
+        "    2  b\n    3  bad\n    4  c (cuModuleLoadDataEx)"
+    )
+
+
+def test_tools_that_do_not_work_are_passed_over(monkeypatch, tmp_path, capfd):
+    program = tmp_path / "bin" / "ptxas"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho nothing\n")
+    program.chmod(0o755)
+    library = tmp_path / "lib" / "libnvJitLink.so.12"
+    library.parent.mkdir()
+    library.write_text("no library")
+    monkeypatch.setattr(assembler, "_wheels", lambda: [tmp_path])
+    monkeypatch.setattr(assembler.shutil, "which", lambda name: None)
+    monkeypatch.setenv("CUDA_HOME", "")
+    monkeypatch.setenv("CUDA_PATH", "")
+    assert str(program) in [*assembler._programs()]
+    found = assembler.tools.__wrapped__()
+    assert not any(getattr(t, "path", "") == str(program) for t in found)
+    assert "ptxas does not say its version" in capfd.readouterr().err
+
+
+def test_tools_of_wheels_are_found(monkeypatch, tmp_path):
+    (tmp_path / "nvidia" / "cu13" / "bin").mkdir(parents=True)
+    (tmp_path / "nvidia" / "cu13" / "bin" / "ptxas").touch()
+    (tmp_path / "nvidia" / "nvjitlink" / "lib").mkdir(parents=True)
+    (tmp_path / "nvidia" / "nvjitlink" / "lib" / "libnvJitLink.so.12").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert {"nvjitlink", "cu13"} <= {p.name for p in assembler._wheels()}
+    library = tmp_path / "nvidia" / "nvjitlink" / "lib" / "libnvJitLink.so.12"
+    assert str(library) in [*assembler._libraries()]
+    assert str(tmp_path / "nvidia/cu13/bin/ptxas") in [*assembler._programs()]

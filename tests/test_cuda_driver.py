@@ -1,0 +1,289 @@
+"""The driver by ctypes, on a library that notes its calls, and how a GPU is found."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from cuda_library import CONTEXT, FakeLibrary
+
+import drjit as dr
+from drjit.jit.cuda import device as cuda_device
+from drjit.jit.cuda import libcuda
+from drjit.jit.cuda.device import Cuda, check
+from drjit.jit.cuda.driver import CudaError, DeviceAttribute, FunctionAttribute
+from drjit.jit.cuda.libcuda import LibCuda
+from drjit.jit.device import DeviceUnavailable
+from drjit.jit.ir import dtype as dt
+
+
+@pytest.fixture
+def library():
+    return FakeLibrary()
+
+
+@pytest.fixture
+def driver(library):
+    made = LibCuda(library)
+    made.open(0)
+    library.calls.clear()
+    return made
+
+
+def test_properties(library):
+    driver = LibCuda(library)
+    assert library.take() == [("cuInit", 0)]
+    assert (driver.version(), driver.device_count()) == (12040, 1)
+    assert driver.device_attribute(0, DeviceAttribute.MULTIPROCESSORS) == 16
+    assert driver.device_attribute(0, DeviceAttribute.MAX_SHARED_PER_BLOCK_OPTIN) == 97
+    driver.open(0)
+    assert driver.memory_info() == (5 << 30, 8 << 30)
+    assert [c[0] for c in library.calls][-2:] == ["cuCtxSetCurrent", "cuMemGetInfo_v2"]
+    assert library.calls[-2] == ("cuCtxSetCurrent", CONTEXT)
+
+
+def test_the_name_of_a_device(library, monkeypatch):
+    def name(buffer, length, device):
+        buffer.value = b"NVIDIA H200"
+        return 0
+
+    driver = LibCuda(library)
+    monkeypatch.setattr(library, "cuDeviceGetName", name)
+    assert driver.device_name(0) == "NVIDIA H200"
+
+
+def test_memory(driver, library):
+    a = driver.allocate(1000)
+    assert library.take() == [("cuMemAlloc_v2", 1000)]
+    host = driver.allocate_host(64)
+    assert library.take() == [("cuMemHostAlloc", 64, 3)]
+    driver.copy(a, host, 64, 0x51)
+    driver.fill(a, 0xAB, 1, 10, 0x51)
+    driver.fill(a, 0xABCD, 2, 10, 0x51)
+    driver.fill(a, 0xDEADBEEF, 4, 10, 0x51)
+    assert library.take() == [
+        ("cuMemcpyAsync", a, host, 64, 0x51),
+        ("cuMemsetD8Async", a, 0xAB, 10, 0x51),
+        ("cuMemsetD16Async", a, 0xABCD, 10, 0x51),
+        ("cuMemsetD32Async", a, 0xDEADBEEF, 10, 0x51),
+    ]
+    assert driver.pointer(a) == ("device", 0)
+    assert driver.pointer(12345) is None
+    library.take()
+    driver.release(a)
+    driver.release_host(host)
+    assert library.take() == [("cuMemFree_v2", a), ("cuMemFreeHost", host)]
+    assert library.memory == {}
+
+
+def test_code(driver, library):
+    module = driver.load(b"// PTX")
+    assert module == 0x30D and library.image == b"// PTX"
+    library.take()
+    function = driver.function(module, "k1")
+    assert library.take() == [("cuModuleGetFunction", 0x30D, b"k1")]
+    assert driver.function_attribute(function, FunctionAttribute.REGISTERS) == 104
+    driver.set_dynamic_shared(function, 100_000)
+    assert library.take()[1:] == [("cuFuncSetAttribute", function, 8, 100_000)]
+    driver.launch(function, (7, 2, 1), (128, 1, 4), 512, 0x51, b"0123456789abcdef", "k1")
+    assert library.launched == [b"0123456789abcdef"]
+    assert library.take() == [("cuLaunchKernel", function, 7, 2, 1, 128, 1, 4, 512, 0x51, None)]
+    zeros = bytes(24)
+    driver.launch(function, (1, 1, 1), (1, 1, 1), 0, 0x51, zeros)
+    assert library.launched[-1] == zeros
+    driver.unload(module)
+    assert library.take()[-1] == ("cuModuleUnload", 0x30D)
+
+
+def test_streams_and_events(driver, library):
+    stream = driver.create_stream()
+    first, second = driver.create_event(timing=True), driver.create_event()
+    assert library.take() == [("cuStreamCreate", 1), ("cuEventCreate", 0), ("cuEventCreate", 2)]
+    driver.record(first, stream)
+    driver.wait_for(stream, second)
+    assert driver.elapsed(first, second) == 1.5
+    driver.synchronize(stream)
+    assert driver.done(stream) and driver.reached(first)
+    library.fails = {"cuStreamQuery": 600, "cuEventQuery": 600}
+    assert not driver.done(stream) and not driver.reached(first)
+    driver.destroy_event(first)
+    driver.destroy_stream(stream)
+    assert library.take() == [
+        ("cuEventRecord", first, stream), ("cuStreamWaitEvent", stream, second, 0),
+        ("cuEventElapsedTime", first, second), ("cuStreamSynchronize", stream),
+        ("cuStreamQuery", stream), ("cuEventQuery", first), ("cuStreamQuery", stream),
+        ("cuEventQuery", first), ("cuEventDestroy_v2", first), ("cuStreamDestroy_v2", stream),
+    ]  # fmt: skip
+
+
+def test_errors_name_the_call_and_the_kernel(driver, library):
+    library.fails = {
+        "cuMemAlloc_v2": 2,
+        "cuLaunchKernel": 1,
+        "cuEventQuery": 700,
+        "cuMemFree_v2": 999,
+    }
+    with pytest.raises(CudaError) as found:
+        driver.allocate(10)
+    assert str(found.value) == "CUDA_ERROR_OUT_OF_MEMORY: out of memory (cuMemAlloc_v2)"
+    assert found.value.is_out_of_memory and found.value.code == 2
+    with pytest.raises(CudaError) as found:
+        driver.launch(1, (1, 1, 1), (1, 1, 1), 0, 0, b"", "k12")
+    assert str(found.value) == (
+        "CUDA_ERROR_INVALID_VALUE: invalid argument (cuLaunchKernel, kernel k12)"
+    )
+    assert found.value.kernel == "k12" and not found.value.is_of_launch
+    with pytest.raises(CudaError, match="CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory") as found:
+        driver.reached(1)
+    assert found.value.is_of_launch
+    with pytest.raises(CudaError, match=r"CUDA error 999: no description \(cuMemFree_v2\)"):
+        driver.release(1)
+    library.log = b"ptxas application ptx input, line 4; error: Unexpected instruction"
+    with pytest.raises(CudaError) as found:
+        driver.load(b"bad")
+    assert str(found.value) == (
+        "CUDA_ERROR_INVALID_PTX: a PTX JIT compilation failed\nptxas application ptx input, line "
+        "4; error: Unexpected instruction (cuModuleLoadDataEx)"
+    )
+
+
+def test_a_device_on_the_library(library):
+    gpu = Cuda(LibCuda(library))
+    values = np.arange(300_000, dtype=np.float32)
+    b = gpu.upload(values)
+    np.testing.assert_array_equal(gpu.download(gpu.copy(b, 1_200_000), dt.f32, 300_000), values)
+    np.testing.assert_array_equal(
+        gpu.download(gpu.filled(dt.f64, 50_000, 1.1), dt.f64, 50_000), np.full(50_000, 1.1)
+    )
+    gpu.queue.launch(5, (1, 1, 1), (32, 1, 1), b"12345678", name="k1")
+    assert library.launched == [b"12345678"]
+    gpu.sync()
+    library.fails = {"cuEventRecord": 719}  # the driver reports a failure by any later call
+    gpu.queue.launch(5, (1, 1, 1), (32, 1, 1), b"12345678", name="k2")
+    with pytest.raises(CudaError, match="LAUNCH_FAILED") as found:
+        gpu.sync()
+    assert found.value.__notes__ == ["One of these kernels failed, or several: k2."]
+    library.fails.clear()
+
+
+# Discovery
+
+
+def test_no_driver(monkeypatch):
+    def load(name):
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(libcuda.ctypes, "CDLL", load)
+    with pytest.raises(
+        DeviceUnavailable, match=r"no NVIDIA driver: libcuda.so.1 .*cannot open .*nvidia.com"
+    ):
+        LibCuda()
+
+
+def test_a_driver_without_a_function(monkeypatch, library):
+    del library.cuMemcpyAsync
+    for name in libcuda.PROTOTYPES:
+        if hasattr(library, name):
+            setattr(library, name, lambda *_: 0)
+    monkeypatch.setattr(libcuda.ctypes, "CDLL", lambda name: library)
+    with pytest.raises(DeviceUnavailable, match=r"too old: .*no function cuMemcpyAsync.* 525"):
+        LibCuda()
+
+
+def test_too_old_a_driver(library):
+    library.version = 11080
+    with pytest.raises(DeviceUnavailable, match=r"supports CUDA 11\.8, and 12\.0 .*driver 525"):
+        check(LibCuda(library))
+
+
+def test_no_device(library, monkeypatch):
+    library.devices = 0
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with pytest.raises(DeviceUnavailable, match=r"finds no GPU\.$"):
+        check(LibCuda(library))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    with pytest.raises(DeviceUnavailable, match=r"finds no GPU \(CUDA_VISIBLE_DEVICES is '-1'\)"):
+        check(LibCuda(library))
+
+
+def test_too_old_a_device(library):
+    library.capability = (6, 1)
+    with pytest.raises(DeviceUnavailable, match=r"compute capability 6\.1, and 7\.0"):
+        check(LibCuda(library))
+
+
+def test_llvm_without_ptx(library, monkeypatch):
+    from llvmlite import binding
+
+    def from_triple(triple):
+        raise RuntimeError(f"no target {triple}")
+
+    monkeypatch.setattr(binding.Target, "from_triple", from_triple)
+    with pytest.raises(DeviceUnavailable, match="llvmlite was built without the target NVPTX"):
+        check(LibCuda(library))
+
+
+def test_an_error_of_the_driver(library, monkeypatch):
+    library.fails = {"cuInit": 100}
+    monkeypatch.setattr(libcuda, "load_library", lambda: library)
+    monkeypatch.delenv("DRJIT_CUDA", raising=False)
+    with pytest.raises(DeviceUnavailable, match=r"reports CUDA_ERROR_NO_DEVICE: no CUDA-capable"):
+        cuda_device.discover()
+
+
+def test_a_usable_driver(library, monkeypatch):
+    monkeypatch.setattr(libcuda, "load_library", lambda: library)
+    monkeypatch.delenv("DRJIT_CUDA", raising=False)
+    found = cuda_device.discover()
+    assert isinstance(found, Cuda) and found.capability == (9, 0)
+
+
+def test_what_the_environment_says(monkeypatch):
+    monkeypatch.setenv("DRJIT_CUDA", "off")
+    with pytest.raises(DeviceUnavailable, match="DRJIT_CUDA=off disables it"):
+        cuda_device.discover()
+    monkeypatch.setenv("DRJIT_CUDA", "yes")
+    with pytest.raises(DeviceUnavailable, match="DRJIT_CUDA='yes': expected 'off' or 'emulated'"):
+        cuda_device.discover()
+
+
+def process(code: str, **environment: str) -> list[str]:
+    command = [sys.executable, "-W", "error", "-c", code]
+    found = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout.splitlines()
+
+
+def test_the_first_use_looks_for_a_device():
+    lines = process(
+        """
+import sys, drjit as dr
+from drjit.llvm import Float
+dr.eval(Float(1, 2) + 1)
+print(sorted(m for m in sys.modules if "cuda" in m))
+print(dr.has_backend(dr.JitBackend.CUDA), dr.auto.Float, dr.detail.cuda_version())
+for make in (dr.cuda.Float, dr.cuda.Event):
+    try:
+        make(1)
+    except RuntimeError as error:
+        print(error)
+""",
+        DRJIT_CUDA="off",
+    )
+    loaded, found, *errors = lines
+    assert loaded == "['drjit.cuda', 'drjit.cuda.ad', 'drjit.cuda.graphics']"
+    assert found == "0 <class 'drjit.llvm.Float'> (0, 0)"
+    assert errors == [
+        f"drjit.cuda.{name}: the CUDA backend is not available: the environment variable "
+        "DRJIT_CUDA=off disables it. Without an NVIDIA GPU, use drjit.llvm."
+        for name in ("Float", "Event()")
+    ]
+
+
+def test_functions_that_ask_for_the_backend():
+    assert dr.detail.malloc_watermark(dr.JitBackend.CUDA) >= 0
+    with pytest.raises(TypeError):
+        dr.has_backend("cuda")

@@ -1,0 +1,235 @@
+"""What the public functions say of a GPU: memory, events, waiting, the version, the choice of the
+backend. The device is the emulated one."""
+
+import _thread
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from cuda_namespace import registered
+
+import drjit as dr
+from drjit import llvm
+from drjit.jit.cuda.device import Cuda
+from drjit.jit.cuda.driver import CudaError
+from drjit.jit.cuda.emulated import EmulatedDriver
+from drjit.jit.cuda.memory import OutOfMemory
+
+CUDA = dr.JitBackend.CUDA
+
+
+@pytest.fixture
+def gpu():
+    with registered(Cuda(EmulatedDriver())) as made:
+        yield made
+
+
+@pytest.fixture
+def slow():
+    """A device whose work waits until somebody asks for it."""
+    with registered(Cuda(EmulatedDriver(delayed=True))) as made:
+        yield made
+
+
+def test_the_backend_is_there(gpu):
+    assert dr.has_backend(CUDA) == 1
+    assert dr.backend_v(dr.cuda.Float) is CUDA
+    assert dr.detail.cuda_version() == (13, 0)
+    assert dr.detail.cuda_compute_capability() == 90
+    first = dr.detail.new_scope(CUDA)
+    assert dr.detail.scope(CUDA) == first
+
+
+def test_what_is_not_supported(gpu):
+    for call in (dr.cuda.green_context, dr.cuda.GLInterop.from_buffer, dr.cuda.register_gl_texture):
+        with pytest.raises(RuntimeError, match="does not support this yet"):
+            call(1)
+
+
+def test_auto_prefers_the_gpu(gpu, monkeypatch):
+    monkeypatch.setattr("drjit.array.namespace._chosen", "")
+    assert dr.auto.Float is dr.cuda.Float
+    assert dr.auto.ad.Array3f is dr.cuda.ad.Array3f
+    dr.set_backend("llvm")
+    assert dr.auto.Float is llvm.Float
+    dr.set_backend(CUDA)
+    assert dr.auto.Float is dr.cuda.Float
+
+
+def test_memory_statistics(gpu):
+    dr.detail.malloc_clear_statistics()
+    before = dr.detail.malloc_watermark(dr.JitBackend.LLVM)
+    x = dr.opaque(dr.cuda.Float, 1, 100_000)
+    assert dr.detail.malloc_watermark(CUDA) == 458_752
+    assert dr.detail.malloc_watermark(dr.JitBackend.LLVM) == before
+    shown = dr.whos(as_string=True)
+    assert "CUDA f32  evaluated" in shown
+    assert "CUDA     : 448 KiB in use, at most 448 KiB; 0 B to be used again." in shown
+    del x
+    assert "CUDA     : 0 B in use, at most 448 KiB; 448 KiB to be used again." in dr.whos(True)
+    dr.flush_malloc_cache()
+    assert "CUDA     : 0 B in use, at most 448 KiB; 0 B to be used again." in dr.whos(True)
+    dr.detail.malloc_clear_statistics()
+    assert dr.detail.malloc_watermark(CUDA) == 0
+
+
+def test_tools_name_the_backend_of_values(gpu):
+    x = dr.cuda.Float([1, 2, 3])
+    dr.set_label(x, "input")
+    y = x * 2 + 1
+    dr.set_label(y, "output")
+    z = llvm.Float([1, 2]) + 1
+    dr.set_label(z, "other")
+    lines = dr.whos(as_string=True).splitlines()
+    named = {words[-1]: words[1:3] for words in (line.split() for line in lines) if words}
+    assert named["input"] == ["CUDA", "f32"] and named["output"] == ["CUDA", "f32"]
+    assert named["other"] == ["LLVM", "f32"]
+    assert "Type: CUDA f32|Size: 3" in dr.graphviz(as_string=True)
+    assert "x0 = load(f32, p[1], i)" in dr.kernel_source(y)
+
+
+def test_memory_that_is_full(monkeypatch):
+    with registered(Cuda(EmulatedDriver(limit=8 << 20))):
+        x = dr.opaque(dr.cuda.Float, 1, 1_000_000)
+        with pytest.raises(OutOfMemory, match=r"on the GPU: 4,194,304 bytes are in use.* are free"):
+            dr.eval(dr.arange(dr.cuda.Float, 1_000_000) + x)
+        del x
+        y = dr.arange(dr.cuda.Float, 1_000_000) + 1
+        assert y[999_999] == 1_000_000
+
+
+def test_events(slow):
+    assert dr.cuda.Event is dr.cuda.ad.Event and issubclass(
+        dr.cuda.Event, type(llvm.Event()).__base__
+    )
+    start, end = dr.cuda.Event(), dr.cuda.Event()
+    start.record()
+    x = dr.opaque(dr.cuda.Float, 1, 1000) + 1
+    dr.eval(x)
+    end.record()
+    assert not end.query()
+    end.wait()
+    assert start.query() and end.query() and start.elapsed_time(end) > 0
+    assert isinstance(start.handle, int)
+    with pytest.raises(RuntimeError, match="different backends"):
+        start.elapsed_time(llvm.Event())
+
+
+def test_waiting(slow):
+    x = dr.gather(dr.cuda.Float, dr.cuda.Float([1, 2]), dr.opaque(dr.cuda.UInt, 9))
+    dr.eval(x)
+    assert slow.queue.completed < slow.queue.submitted
+    dr.flush_thread()
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        dr.sync_thread()
+    assert slow.queue.completed == slow.queue.submitted
+    dr.sync_thread()
+    y = dr.gather(dr.cuda.Float, dr.cuda.Float([1, 2]), dr.opaque(dr.cuda.UInt, 7))
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        y.numpy()
+    dr.sync_thread()
+
+
+def test_blocking_launches(slow):
+    with dr.scoped_set_flag(dr.JitFlag.LaunchBlocking):
+        x = dr.gather(dr.cuda.Float, dr.cuda.Float([1, 2]), dr.opaque(dr.cuda.UInt, 9))
+        with pytest.raises(IndexError, match="index 9"):
+            dr.eval(x)
+
+
+def test_a_kernel_that_fails(slow, monkeypatch):
+    x = dr.cuda.Float([1, 2, 3]) + 1
+    launch = slow.driver.launch
+
+    def broken(function, grid, block, shared, stream, parameters, name=""):
+        bad = parameters[:8] + (16).to_bytes(8, "little") + parameters[16:]  # the first input
+        launch(function, grid, block, shared, stream, bad, name)
+
+    monkeypatch.setattr(slow.driver, "launch", broken)
+    dr.eval(x)
+    with pytest.raises(CudaError, match=r"(?s)CUDA_ERROR_LAUNCH_FAILED: .*0x10.*kernel k") as found:
+        x.numpy()
+    assert "One of these kernels failed" in found.value.__notes__[0]
+    monkeypatch.undo()
+    assert (dr.cuda.Float([1, 2, 3]) + 1).numpy().tolist() == [2, 3, 4]
+
+
+@dr.syntax
+def endless(x):
+    while x >= 0:
+        x = dr.select(x > 1000, 0, x + 1)
+    return x
+
+
+def test_loops_end_where_the_host_says_so(gpu):
+    """What Ctrl-C does on a GPU: the host writes to the record while the kernel reads it."""
+
+    def stop():
+        gpu.queue._entries[-1].record.words[5] = 1
+
+    threading.Timer(0.3, stop).start()
+    x = endless(dr.opaque(dr.cuda.Float, 0, 4))
+    dr.eval(x)
+    assert len(x.numpy()) == 4
+
+
+def test_ctrl_c_ends_an_emulated_loop(gpu):
+    threading.Timer(0.3, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        dr.eval(endless(dr.opaque(dr.cuda.Float, 0, 4)))
+    assert (dr.cuda.Float([1, 2]) + 1).numpy().tolist() == [2, 3]
+    dr.sync_thread()
+
+
+def test_threads_of_python(slow):
+    found = {}
+
+    def work(k):
+        x = dr.arange(dr.cuda.Float, 1000) + k
+        for _ in range(5):
+            x = x * 2
+            dr.eval(x)
+        found[k] = x.numpy()
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for k in range(4):
+        np.testing.assert_array_equal(found[k], (np.arange(1000) + k) * 32)
+
+
+def test_arrays_in_cycles_are_freed(gpu):
+    import gc
+
+    before = gpu.memory_statistics()["in_use"]
+    x = dr.cuda.ad.Float([1, 2, 3])
+    dr.enable_grad(x)
+    y = dr.gather(dr.cuda.ad.Float, x, dr.cuda.ad.UInt(2, 1)) * x[0]
+    dr.backward(dr.sum(y))
+    assert dr.grad(x).numpy().tolist() == [0, 1, 1]
+    del x, y
+    gc.collect()
+    assert gpu.memory_statistics()["in_use"] == before
+
+
+def test_a_program_of_its_own():
+    """The environment chooses the emulated device, for `drjit.auto` as well."""
+    code = """
+import drjit as dr
+from drjit.auto.ad import Float
+x = Float([1, 2, 3])
+dr.enable_grad(x)
+dr.backward(x * x)
+print(type(x).__module__, dr.grad(x), dr.detail.cuda_version(), dr.has_backend(dr.JitBackend.CUDA))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True,
+        env={**os.environ, "DRJIT_CUDA": "emulated"},
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout == "drjit.cuda.ad [2, 4, 6] (13, 0) 1\n"

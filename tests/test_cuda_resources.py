@@ -1,0 +1,97 @@
+"""What kernels of typical programs take on GPUs, according to NVIDIA's assembler: few registers, so
+that many threads run at the same time, and no memory for values that registers do not hold."""
+
+import numpy as np
+import pytest
+from cuda_namespace import registered
+
+import drjit as dr
+from drjit.jit.cuda import assembler
+from drjit.jit.cuda.device import Cuda
+from drjit.jit.cuda.emulated import EmulatedDriver
+from drjit.jit.target import cuda
+
+PTXAS = assembler.ptxas()
+CAPABILITIES = [(7, 5), (8, 0), (9, 0), (12, 0)]
+
+pytestmark = [
+    pytest.mark.processor,
+    pytest.mark.skipif(PTXAS is None, reason="there is no ptxas"),
+]
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    with registered(Cuda(EmulatedDriver())) as made:
+        yield made
+
+
+@dr.syntax
+def mandelbrot(mod):
+    """The number of iterations after which points of the complex plane escape."""
+    k = dr.arange(mod.UInt, 24 * 16)
+    cx = mod.Float(k % 24) / 24 * 3 - 2
+    cy = mod.Float(k // 24) / 16 * 2 - 1
+    x, y, n = mod.Float(0), mod.Float(0), mod.UInt(0)
+    while (x * x + y * y < 4) & (n < 50):
+        x, y = x * x - y * y + cx, 2 * x * y + cy
+        n += 1
+    return n
+
+
+def distance(p):
+    return dr.norm(p) - 1 + dr.sin(9 * p.x) * dr.sin(9 * p.y) * dr.sin(9 * p.z) * 0.05
+
+
+@dr.syntax
+def sphere_tracing(mod):
+    """The brightness of a wavy sphere, which rays approach by steps as long as the distance."""
+    Float, Array3f = mod.Float, mod.Array3f
+    k = dr.arange(mod.UInt, 16 * 16)
+    d = dr.normalize(Array3f(Float(k % 16) / 8 - 1, Float(k // 16) / 8 - 1, 2))
+    p, n = Array3f(0, 0, -3), mod.UInt(0)
+    while n < 40:
+        p += d * distance(p)
+        n += 1
+    steps = Array3f(1e-3, 0, 0), Array3f(0, 1e-3, 0), Array3f(0, 0, 1e-3)
+    normal = dr.normalize(Array3f(*[distance(p + step) - distance(p) for step in steps]))
+    light = dr.maximum(dr.dot(normal, dr.normalize(Array3f(1, -1, -1))), 0)
+    return dr.select(dr.norm(p) < 2, light + 0.1, 0)
+
+
+def histogram(mod, bins):
+    """How many of some numbers are in each bin."""
+    x = mod.Float(dr.arange(mod.UInt, 3000) * 2654435769 >> 8) / (1 << 24)
+    counts = dr.zeros(mod.UInt, bins)
+    dr.scatter_add(counts, mod.UInt(1), mod.UInt(x * bins))
+    return counts
+
+
+def few_bins(mod):
+    return histogram(mod, 64)
+
+
+def many_bins(mod):
+    return histogram(mod, 100_000)
+
+
+PROGRAMS = {mandelbrot: 24, sphere_tracing: 40, few_bins: 32, many_bins: 24}
+"""Each with the most registers that its kernel may take."""
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_registers(gpu, program):
+    gpu.forget_kernels()
+    np.testing.assert_allclose(
+        program(dr.cuda).numpy(), program(dr.llvm).numpy(), rtol=1e-2, atol=1e-2
+    )
+    kernels = [k for k in gpu.kernels() if k.statements > 5]  # not those that fill arrays
+    assert kernels
+    for kernel in kernels:
+        for capability in CAPABILITIES:
+            made = cuda.compile(kernel.text, kernel.name, kernel.words, False, capability)
+            assert PTXAS is not None
+            found = PTXAS.resources(made.code, "sm_{}{}".format(*capability))[made.entry]
+            assert found.registers <= PROGRAMS[program], (capability, found)
+            assert not (found.spill_stores or found.spill_loads or found.stack), found
+            assert found.shared <= 48 << 10, found
