@@ -39,6 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what the types of drjit.llvm stand for: with cuda, the tests that name them run on "
         "the emulated GPU, or on a real one if DRJIT_CUDA is set to an empty string",
     )
+    parser.addoption(
+        "--assemble",
+        action="store_true",
+        help="ptxas assembles each PTX text that a test makes; one that it refuses fails the test",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,6 +59,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         for name in ("allocate", "allocate_for", "upload", "filled", "copy"):
             setattr(Cpu, name, _refuse)
+    if config.getoption("--assemble"):
+        from assembling import register
+
+        register(config)
 
 
 def _refuse(*_: Any) -> None:

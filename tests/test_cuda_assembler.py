@@ -1,6 +1,7 @@
 """From PTX to modules of the driver: the tools, their messages, and the cache on disk."""
 
 import pytest
+from assembling import Assembling
 from cuda_library import FakeLibrary
 from cuda_stub import stub
 
@@ -186,3 +187,18 @@ def test_tools_of_wheels_are_found(monkeypatch, tmp_path):
     library = tmp_path / "nvidia" / "nvjitlink" / "lib" / "libnvJitLink.so.12"
     assert str(library) in [*assembler._libraries()]
     assert str(tmp_path / "nvidia/cu13/bin/ptxas") in [*assembler._programs()]
+
+
+@pytest.mark.parametrize("tool", ["ptxas"], indirect=True)
+def test_with_assemble_a_text_that_is_refused_fails_the_test(tool):
+    plugin = Assembling(tool)
+    for text, ends in ((PTX, StopIteration), (PTX.replace("add.s64", "add.x64"), AssemblerError)):
+        test = plugin.pytest_runtest_call()
+        next(test)
+        plugin.assemble(text, (7, 0))
+        with pytest.raises(ends) as caught:
+            test.send(None)
+    assert "add.x64 %rd3, %rd1, %rd2;" in str(caught.value)
+    assert not plugin.refused
+    del plugin.totals["seconds"]
+    assert plugin.totals == {"texts": 2, "refused": 1, "kernels": 1, "spilling": 0}

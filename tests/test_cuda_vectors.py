@@ -59,6 +59,22 @@ def test_as_on_the_processor(function, given, monkeypatch):
     function(**given, **{k: v for k, v in others.items() if k in parameters})
 
 
+@pytest.mark.parametrize("t", [*processor.FLOATS, dt.u8, dt.i64], ids=str)
+def test_vectors_in_memory(t):
+    n, count = dt.VECTOR_BLOCK + 5, 3
+    stored = (10 + numbers(dt.f64, 2, count, dt.VECTOR_BLOCK)).astype(t.numpy)
+    text, result = Text(), np.zeros_like(stored)
+    place = text.word(stored.ravel())
+    each = text.let(f"load_vector({t.code}, {count}, {place}, i)")
+    first = text.let(f"broadcast_vector({t.code}, {count}, {place})")
+    place = text.word(result.ravel())
+    text.do(f"store_vector({t.code}, {count}, {place}, i, {text.let(f'{each} + {first}')})")
+    call("\n".join(text.lines), text.words, n)
+    got, want = result.swapaxes(0, 1).reshape(count, -1), (stored + stored[0, :, :1]).swapaxes(0, 1)
+    np.testing.assert_array_equal(got[:, :n], want.reshape(count, -1)[:, :n])
+    assert not got[:, n:].any()
+
+
 # ---------------------------------------------------------------------------------------- networks
 
 

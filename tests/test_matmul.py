@@ -58,6 +58,7 @@ def test_sizes_and_layouts(dtype, flags, tier):
         check(found, a, b)
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("nbytes", [32, 64], ids=["32 bytes", "64 bytes"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
@@ -80,6 +81,7 @@ def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
         dr.flush_kernel_cache()
 
 
+@pytest.mark.processor
 @every_type
 @pytest.mark.parametrize("flags", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=["", "Bt", "At", "At Bt"])
 def test_nothing_is_written_beyond_the_memory_of_a_product(dtype, flags, monkeypatch):
@@ -211,6 +213,7 @@ def test_what_is_refused(a, b, flags, error, text):
         dr.matmul(a, b, **flags)
 
 
+@pytest.mark.processor
 def test_the_kernel_is_one_line():
     dr.eval(TensorXf(data((3, 3))) @ TensorXf(data((3, 3))))
     assert any(

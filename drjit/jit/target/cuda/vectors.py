@@ -158,7 +158,7 @@ def load_vector(t: Any, code: str, count: int, base: str) -> Value | object:
     """`load_vector(T, n, p[k], i)`."""
     if t.plan.in_memory(t.target):
         return MEMORY
-    return t.made(code, _read(t, code, count, _first(t.f, code, count, base), VECTOR_BLOCK)).value
+    return t.made(code, _read(t, code, count, _first(t.f, code, count, base))).value
 
 
 @in_registers("type integer pointer")
@@ -166,13 +166,13 @@ def broadcast_vector(t: Any, code: str, count: int, base: str) -> Value | object
     """`broadcast_vector(T, n, p[k])`."""
     if t.plan.in_memory(t.target):
         return MEMORY
-    return t.made(code, _read(t, code, count, base, 1)).value
+    return t.made(code, _read(t, code, count, base)).value
 
 
-def _read(t: Any, code: str, count: int, start: str, step: int) -> list[str]:
+def _read(t: Any, code: str, count: int, start: str) -> list[str]:
     f, parts = t.f, []
     for k in range(count):
-        place = address(f, code, start, k * step)
+        place = address(f, code, start, k * VECTOR_BLOCK)
         x = f.op(f"load {f.types.memory[code]}, ptr {place}, align {BYTES[code]}")
         parts.append(from_memory(f, code, x))
     return parts
