@@ -112,9 +112,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 # Files about the processor, its targets, or other processes; those about GPUs choose their own.
 _NOT_ABOUT_DEVICES = (
     "test_cache", "test_cuda", "test_device", "test_docs", "test_doctor", "test_examples",
-    "test_interface", "test_loop_kernels", "test_memory.py", "test_module_contents", "test_native",
+    "test_interface", "test_memory.py", "test_module_contents", "test_native",
     "test_numpy_target", "test_oracle", "test_package", "test_programs", "test_robustness_process",
-    "test_runtime", "test_signatures", "test_simd", "test_step_kernels", "test_three_executions",
+    "test_runtime", "test_signatures", "test_simd", "test_step_kernels",
 )  # fmt: skip
 
 

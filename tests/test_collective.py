@@ -14,6 +14,8 @@ from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import identity
 from drjit.jit.primitives import collective
 
+pytestmark = pytest.mark.usefixtures("computing_nodes")
+
 FUNCTIONS: dict[str, Callable] = {
     "add": lambda a, b: a + b,
     "mul": lambda a, b: a * b,

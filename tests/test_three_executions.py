@@ -10,11 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from helpers import differing, opaque, results
+from helpers import DEVICE, differing, opaque, results
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from drjit.jit import flags
 from drjit.jit.cpu import kernel
+from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
@@ -27,6 +29,9 @@ from drjit.jit.trace.access import Access
 
 njit_target = pytest.importorskip("njit_target", reason="the third execution needs Numba")
 
+pytestmark = pytest.mark.usefixtures("computing_nodes")
+
+DEBUG = int(JitFlag.Debug)
 CALLS = [name for name in op.ELEMENTWISE if op.TABLE[name].kind not in ("cast", "bitcast")]
 LIBRARY = [name for name in CALLS if name in library.names]
 PLAIN = [name for name in CALLS if name not in library.names]
@@ -87,12 +92,15 @@ def agree(executions: dict[str, list[np.ndarray]], names: list[str]) -> None:
 def execute(
     build: Callable[[], dict[str, Node]], monkeypatch: pytest.MonkeyPatch, njit: bool = True
 ) -> None:
-    """Traces and evaluates a program once for each execution, and compares."""
+    """Traces and evaluates a program once for each execution, and compares. On a GPU, there are
+    two: debug mode is that on NumPy."""
     found = {}
     names: list[str] = []
-    for execution in ("numpy", "compiled", "njit")[: 2 + njit]:
+    for execution in ("numpy", "compiled", "njit")[: 2 + (njit and DEVICE.on_host)]:
         with monkeypatch.context() as patch:
-            if execution == "njit":
+            if not DEVICE.on_host:
+                patch.setattr(flags, "current", flags.current | DEBUG * (execution == "numpy"))
+            elif execution == "njit":
                 patch.setattr(launch, "run", njit_target.launch)
             else:
                 patch.setattr(kernel, "tier", execution)
@@ -404,6 +412,7 @@ def test_identities_hold_for_every_value(tier: str, t: DType) -> None:
     agree({"numpy": results(known), "hidden": results(unknown)}, what)
 
 
+@pytest.mark.processor
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """An execution with one wrong bit is noticed."""
     launch = njit_target.launch
