@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
+from drjit.jit.cpu import kernel
 from drjit.jit.ir import node
+from drjit.jit.target import numpy as numpy_target
 from drjit.llvm.ad import PCG32, Array2f64, Bool, Float, TensorXf64, UInt
 from drjit.llvm.ad import Float64 as F
 
@@ -616,3 +618,32 @@ def test_whatever_lies_within_branches(inner, depth, tier):
         return nested(depth, x, y)
 
     check(f, X, Y)
+
+
+@pytest.mark.processor
+@pytest.mark.parametrize("n", [1, 2, 7, 64, 300])
+def test_an_inner_loop_is_recomputed_from_checkpoints(n, monkeypatch):
+    """In few steps: a lane that went back to the beginning each time would take n * n / 2."""
+    monkeypatch.setattr(kernel, "tier", "numpy")
+    dr.flush_kernel_cache()
+    steps = []
+    cbrt = numpy_target.namespace["cbrt"]
+    monkeypatch.setitem(numpy_target.namespace, "cbrt", lambda x: steps.append(1) or cbrt(x))
+
+    def inner(x):
+        body = lambda i, x: (i + 1, dr.cbrt(x) + 0.75)  # noqa: E731
+        return loop("symbolic", lambda i, x: i < n, body, UInt(0), x)[1]
+
+    x = F(ONE)
+    dr.enable_grad(x)
+    once = lambda i, x: (i + 1, inner(x))  # noqa: E731
+    y = loop("symbolic", lambda i, x: i < 1, once, UInt(0), x, max_iterations=1)[1]
+    dr.backward(y)
+    dr.eval(x.grad)
+    dr.flush_kernel_cache()
+    assert len(steps) <= 2 * n + n * np.log2(n) / 2
+    value, slope = 0.8, 1.0
+    for _ in range(n):
+        root = np.cbrt(value)
+        value, slope = root + 0.75, slope / (3 * root * root)
+    np.testing.assert_allclose(x.grad, slope, rtol=1e-12)
