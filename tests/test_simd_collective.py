@@ -152,7 +152,9 @@ def test_reductions_of_few_large_blocks_are_divided():
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 1])
-def test_compress(share, threads):
+@pytest.mark.parametrize("width", [1, 4])
+def test_compress(width, share, threads, lanes, monkeypatch):
+    monkeypatch.setattr(simd, "packet_lanes", lambda text: width * lanes)
     runtime.set_thread_count(threads)
     for n in SIZES:
         x = np.random.default_rng(n).random(n) < share
