@@ -451,13 +451,14 @@ CONSTANT = frozenset(
         "graphviz", "graphviz_ad", "has_backend", "identity",
         "isolate_grad", "isfinite", "isinf", "isnan", "kernel_history",
         "kernel_history_clear", "kernel_source", "kernels", "largest", "linspace", "log2i",
-        "log_level", "lzcnt", "mul_hi", "mul_wide", "none", "none_nested", "one_minus_epsilon",
-        "ones", "ones_like", "opaque_width", "popcnt", "print", "profile_mark", "recip_overflow",
-        "reinterpret_array", "relative_grad", "resume_grad", "round", "scatter_inc", "set_backend",
-        "set_expand_threshold", "set_flag", "set_grad", "set_grad_enabled", "set_label",
-        "set_log_level", "set_thread_count", "shape", "sign", "slice_index", "smallest", "step",
-        "suspend_grad", "sync_thread", "thread_count", "traverse", "trunc", "tzcnt", "whos",
-        "whos_ad", "width", "wrap", "wrap_ad", "zeros", "zeros_like",
+        "log_level", "lzcnt", "migrate", "mul_hi", "mul_wide", "none", "none_nested",
+        "one_minus_epsilon", "ones", "ones_like", "opaque_width", "popcnt", "print", "profile_mark",
+        "recip_overflow", "reinterpret_array", "relative_grad", "resume_grad", "round",
+        "scatter_inc", "set_backend", "set_expand_threshold", "set_flag", "set_grad",
+        "set_grad_enabled", "set_label", "set_log_level", "set_thread_count", "shape", "sign",
+        "slice_index", "smallest", "step", "suspend_grad", "sync_thread", "thread_count",
+        "traverse", "trunc", "tzcnt", "whos", "whos_ad", "width", "wrap", "wrap_ad", "zeros",
+        "zeros_like",
     )
 )  # fmt: skip
 

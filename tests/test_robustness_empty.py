@@ -307,10 +307,10 @@ NOT_APPLICABLE = frozenset(
         "flush_kernel_cache", "flush_malloc_cache", "flush_thread", "forward", "forward_from",
         "forward_to", "get_cmake_dir", "graphviz", "graphviz_ad", "has_backend", "isolate_grad",
         "kernel_history",
-        "kernel_history_clear", "kernels", "largest", "log_level", "one_minus_epsilon",
-        "profile_mark", "recip_overflow", "resample", "resume_grad", "rng", "set_backend",
-        "set_expand_threshold", "set_flag", "set_log_level", "set_thread_count", "smallest",
-        "suspend_grad", "sync_thread", "thread_count", "traverse", "upsample", "whos",
+        "kernel_history_clear", "kernels", "largest", "log_level", "migrate",
+        "one_minus_epsilon", "profile_mark", "recip_overflow", "resample", "resume_grad", "rng",
+        "set_backend", "set_expand_threshold", "set_flag", "set_log_level", "set_thread_count",
+        "smallest", "suspend_grad", "sync_thread", "thread_count", "traverse", "upsample", "whos",
         "whos_ad", "wrap", "wrap_ad",
     )
 )  # fmt: skip

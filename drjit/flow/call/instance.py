@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ...array import leaf, table
 from ...array.base import ArrayBase, IncompatibleError, type_label
+from ...jit.backend import JitBackend
 from ...jit.ir import dtype as dt
 
 
@@ -67,6 +68,7 @@ class InstanceArray:
 
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
     domain: ClassVar[type]
+    _backend: ClassVar[JitBackend]  # that of the numbers
     _registry: ClassVar[_Registry]
     index: Any
 
@@ -189,6 +191,7 @@ def instance_t(dtype: type, domain: type) -> type[InstanceArray]:
         "__doc__": InstanceArray.__doc__,
         "__module__": domain.__module__,
         "domain": domain,
+        "_backend": index._backend,
         "_registry": registry,
     }
     return type(f"{domain.__name__}Ptr", (InstanceArray,), members)
