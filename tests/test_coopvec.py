@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import launched, uniform
+from helpers import launched, named, uniform
 
 import drjit as dr
 from drjit import nn
@@ -98,7 +98,7 @@ def test_construction(args, expected, tier):
     v = nn.CoopVec(*args)
     assert v.type is Float
     assert len(v) == len(expected)
-    assert repr(v) == f"drjit.nn.CoopVec[drjit.llvm.ad.Float, shape={np.shape(expected)}]"
+    assert repr(v) == named(f"drjit.nn.CoopVec[drjit.llvm.ad.Float, shape={np.shape(expected)}]")
     np.testing.assert_array_equal(features(v + 0), expected)
     # As a part of another one.
     np.testing.assert_array_equal(features(nn.CoopVec(v, v) + 0), expected * 2)
@@ -375,7 +375,7 @@ def test_products_of_matrices_and_vectors(rows, columns, dtype, tier):
 def test_no_lanes(tier):
     A, b = nn.pack(TensorXf(rand((3, 2))), TensorXf(rand(3)))
     v = nn.matvec(A, nn.CoopVec(Float(), Float()), b)
-    assert repr(v) == "drjit.nn.CoopVec[drjit.llvm.ad.Float, shape=(3, 0)]"
+    assert repr(v) == named("drjit.nn.CoopVec[drjit.llvm.ad.Float, shape=(3, 0)]")
     assert [len(x) for x in dr.tanh(v)] == [0, 0, 0]
     assert len(dr.sum(v)) == 0
 
@@ -564,7 +564,7 @@ def test_vectors_are_results_of_recorded_branches(tier):
 
 def test_views_of_arrays():
     A = nn.view(TensorXf16([[1, 2, 3], [4, 5, 6]]))
-    assert repr(A) == (
+    assert repr(A) == named(
         "drjit.nn.MatrixView[\n"
         "    dtype=VarType.Float16,\n"
         '    layout="row_major",\n'
@@ -805,7 +805,8 @@ def test_integer_features(name, size, tier):
     cls = getattr(dr.llvm.ad, name)
     a, b = np.random.default_rng(size).integers(0, 100, (2, 3, size)).astype(cls(0).numpy().dtype)
     v, w = (nn.CoopVec(*[cls(row) for row in x]) for x in (a, b))
-    assert v.type is cls and repr(v) == f"drjit.nn.CoopVec[drjit.llvm.ad.{name}, shape=(3, {size})]"
+    assert v.type is cls
+    assert repr(v) == named(f"drjit.nn.CoopVec[drjit.llvm.ad.{name}, shape=(3, {size})]")
     with np.errstate(over="ignore"):
         cases = [
             (v + w, a + b), (v - w, a - b), (v * w, a * b), (7 - v * 2, 7 - a * 2),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import named
 
 import drjit as dr
 from drjit import hashgrid, nn, opt
@@ -76,7 +77,7 @@ def test_expression_gives_what_the_page_says(expression: str, expected: str):
     if isinstance(found, Exception):
         assert expected in [cls.__name__ for cls in type(found).__mro__], repr(found)
     else:
-        assert re.sub(r",\s+", ", ", found) == expected
+        assert re.sub(r",\s+", ", ", found) == named(expected)
 
 
 def test_the_page_lists_cases():

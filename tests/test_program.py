@@ -9,11 +9,10 @@ import traceback
 
 import numpy as np
 import pytest
-from helpers import opaque
+from helpers import DEVICE, opaque, results
 
 from drjit.jit import flags
-from drjit.jit.cpu import kernel, runtime
-from drjit.jit.cpu.device import CPU, Cpu
+from drjit.jit.cpu import kernel
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import label, op
@@ -26,6 +25,8 @@ from drjit.jit.text.program import Instr, Output, Program
 from drjit.jit.trace import access
 from drjit.jit.trace.access import Access
 
+pytestmark = pytest.mark.usefixtures("computing_nodes")
+
 
 def lines(*roots: Node) -> list[str]:
     """The statements of the one kernel for some nodes."""
@@ -35,6 +36,7 @@ def lines(*roots: Node) -> list[str]:
     return [line.strip() for line in body]
 
 
+@pytest.mark.processor
 def test_large_work_does_not_wait_for_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions of the library take NumPy far longer than an addition does."""
     monkeypatch.setattr(kernel, "tier", "auto")
@@ -243,9 +245,9 @@ def test_every_kind_of_operation_can_be_rendered() -> None:
 
 def test_words_of_the_parameter_block(monkeypatch: pytest.MonkeyPatch) -> None:
     programs: list[Program] = []
-    for_program = CPU.kernel
+    for_program = DEVICE.kernel
     monkeypatch.setattr(
-        Cpu, "kernel", lambda _, text, p: programs.append(p) or for_program(text, p)
+        type(DEVICE), "kernel", lambda _, text, p: programs.append(p) or for_program(text, p)
     )
     x, index = opaque(dt.f32, range(4)), opaque(dt.u32, [0, 1])
     y = ir.apply(op.mul, access.gather(x, Access(index)), ir.literal(dt.f32, 3))
@@ -297,12 +299,12 @@ def trapped(n: Node, *traps: JitFlag) -> list[float]:
     try:
         for trap in (JitFlag.Debug, *traps):
             flags.set_flag(trap, True)
-        schedule.evaluate([n])
+        schedule.evaluate([n], DEVICE)
     finally:
         for trap in (JitFlag.Debug, *traps):
             flags.set_flag(trap, bool(before & trap))
-    runtime.sync()
-    return n.data.array(n.dtype.numpy, n.size).tolist()
+    DEVICE.sync()
+    return results([n])[0].tolist()
 
 
 def test_trap_nan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,9 +329,9 @@ def test_traps_pass_over_what_comes_from_outside(monkeypatch: pytest.MonkeyPatch
 def test_traps_need_debug_mode(tier: str) -> None:
     with flags.scoped_set_flag(JitFlag.TrapNaN):
         n = divided([0], [0])
-        schedule.evaluate([n])
-        runtime.sync()
-    assert np.isnan(n.data.array(np.dtype(np.float32), 1)[0])
+        (found,) = results([n])
+        DEVICE.sync()
+    assert np.isnan(found[0])
 
 
 def test_debug_mode_steps_through_kernels_that_are_compiled_already(

@@ -13,6 +13,7 @@ from pathlib import Path
 import native_kernels
 import numpy as np
 import pytest
+from helpers import DEVICE
 
 import drjit as dr
 from drjit import nn
@@ -36,7 +37,7 @@ oracle = script("training")
 
 # What the reference (1.5.0) finds in fifty steps: the last loss, and evenly spaced ones of the
 # entries that tests/oracle/training.py prints.
-REFERENCE = {
+FIFTY_STEPS = {
     "single": {
         "loss": [0.051898],
         "parameters": [
@@ -72,11 +73,57 @@ REFERENCE = {
 }
 
 
-@pytest.mark.parametrize("name", REFERENCE)
-def test_fifty_steps_agree_with_the_reference(name):
-    found = oracle.train(name)
+# The same in two steps of 256 positions.
+TWO_STEPS = {
+    "single": {
+        "loss": [0.379576],
+        "parameters": [
+            *(-0.045503, -0.079362, 0.124902, -0.098416, 0.081528),
+            *(-0.008955, -0.063761, 0.027871, 0.03951, 0.072574),
+        ],
+    },
+    "half": {
+        "loss": [0.412857],
+        "parameters": [
+            *(-0.047424, -0.081177, 0.123352, -0.098755, 0.083374),
+            *(-0.010948, -0.061768, 0.02977, 0.037537, 0.074524),
+        ],
+    },
+    "hash": {
+        "loss": [0.368958],
+        "parameters": [
+            *(-0.132376, -0.058498, -0.019162, -0.068842, -0.054136, 0.00228),
+            *(-0.345898, -0.244002, -0.217, -0.104997, -0.104461),
+        ],
+        "grid": [
+            *(-0.005328, 0.019814, 0.007414, 5.5e-05, -4.1e-05, 0.019734),
+            *(-9.5e-05, 0.016687, 0.012997, -7.6e-05, 0.016827),
+        ],
+    },
+    "bias": {
+        "loss": [0.484642],
+        "parameters": [
+            *(-0.075426, -0.038761, -0.110225, 0.142009, -0.188104, 0.198366),
+            *(0.197785, -0.118417, 0.05757, 0.101398, -0.001982),
+        ],
+    },
+}
+
+# Minutes on an emulated device.
+LONG = [pytest.mark.sweep] * (not DEVICE.on_host)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        *((name, 2) for name in TWO_STEPS),
+        *(pytest.param(name, 50, marks=LONG) for name in FIFTY_STEPS),
+    ],
+)
+def test_steps_agree_with_the_reference(name, steps):
+    found = oracle.train(name, steps, grid=16 if steps == 2 else 64)
     tolerance = 5e-3 if name == "half" else 1e-3
-    for key, expected in REFERENCE[name].items():
+    for key, expected in (TWO_STEPS if steps == 2 else FIFTY_STEPS)[name].items():
         every = max(1, len(found[key]) // 10)
         own = found[key][::every][:11]
         assert len(own) == len(expected)
@@ -101,7 +148,7 @@ QUICK = [("hash", "single"), ("permuto", "half")]
 @pytest.mark.parametrize(
     ("encoding", "precision"),
     [
-        pytest.param(*key, marks=[pytest.mark.sweep] * (key not in QUICK), id="-".join(key))
+        pytest.param(*key, marks=LONG or [pytest.mark.sweep] * (key not in QUICK), id="-".join(key))
         for key in QUALITY
     ],
 )
@@ -110,6 +157,7 @@ def test_pictures_become_as_good_as_those_of_the_reference(encoding, precision):
     assert found == pytest.approx(QUALITY[encoding, precision], abs=0.3)
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("name", ["bias", "hash"])
 def test_both_tiers_learn_the_same(name, monkeypatch):
     found = []
@@ -161,6 +209,7 @@ def gate():
     runtime.sync()
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("half", [True, False])
 def test_a_step_does_not_wait_for_the_one_before(half, gate, monkeypatch):
     monkeypatch.setattr(kernel, "tier", "compiled")
@@ -180,6 +229,7 @@ def test_a_step_does_not_wait_for_the_one_before(half, gate, monkeypatch):
     assert runtime.completed() < runtime.submitted
 
 
+@pytest.mark.processor
 def test_a_small_kernel_that_waits_for_the_queue_is_compiled(monkeypatch):
     monkeypatch.setattr(kernel, "tier", "auto")
 
@@ -206,38 +256,40 @@ def test_steps_compile_nothing_whatever_the_learning_rate(half, tier):
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):  # for which fills are kernels too
         for factor in factors[:3]:
             training.step(factor)
-        before = len(kernel.kernels())
+        before = len(DEVICE.kernels())
         dr.kernel_history_clear()
         for i, factor in enumerate(factors):
             training.opt.set_learning_rate(1e-3 / (i + 1))
             training.step(factor)
         history = dr.kernel_history()
-    assert len(kernel.kernels()) == before
+    assert len(DEVICE.kernels()) == before
     launches = Counter(entry["hash"] for entry in history)
     assert all(count % len(factors) == 0 for count in launches.values()), launches
 
 
 def test_training_keeps_nothing(monkeypatch):
     monkeypatch.setattr(kernel, "tier", "compiled")
-    training = Training()
+    training = Training(batch=4096 if DEVICE.on_host else 256)
+    few, many = (10, 100) if DEVICE.on_host else (2, 6)
 
     def used(steps):
         for _ in range(steps):
             training.step()
             dr.sync_thread()
-        statistics = memory.statistics()
+        statistics = DEVICE.memory_statistics()
         return statistics["in_use"], statistics["in_use"] + statistics["pooled"]
 
     gc.disable()  # what is not freed at once is part of a cycle
     try:
-        before = used(10)
+        before = used(few)
         objects = len(gc.get_objects())
-        assert used(100) == before
+        assert used(many) == before
         assert len(gc.get_objects()) - objects < 200
     finally:
         gc.enable()
 
 
+@pytest.mark.processor
 def test_the_host_is_not_far_ahead_with_memory_that_it_writes(gate, monkeypatch):
     size = memory.HOST_AHEAD // 16
     waited = []
@@ -254,7 +306,7 @@ def test_the_host_is_not_far_ahead_with_memory_that_it_writes(gate, monkeypatch)
 
 
 def test_a_loss_that_is_no_number_is_skipped_and_reported(capsys):
-    training = Training(half=False)
+    training = Training(half=False, batch=256)
     training.scaler = GradScaler(debug=True)
     training.step()
     before, moments = training.opt["weights"].numpy(), training.opt.state_dict()

@@ -49,34 +49,35 @@ def networks():
     }
 
 
-def train(name, steps=STEPS):
-    """Trains a network. Returns the last loss, the network's output for a few positions, entries
-    of its matrices one after the other, and of the grid if there is one.
+def train(name, steps=STEPS, grid=GRID):
+    """Trains a network on a position in each cell of a grid. Returns the last loss, the network's
+    output for a few positions, entries of its matrices one after the other, and of the grid of
+    features if there is one.
     """
-    layers, dtype, grid = networks()[name]
+    layers, dtype, features = networks()[name]
     net = nn.Sequential(*layers, prefix="net").alloc(dtype, 2, rng=dr.rng(seed=0))
     net = nn.pack(net, layout="training")
     texture = Texture2f(TensorXf(image()))
     rng = dr.rng(seed=1)
     opt = Adam(lr=1e-3)
     opt.update(net)
-    if grid is not None:
-        opt["grid"] = Float32(grid.params)
+    if features is not None:
+        opt["grid"] = Float32(features.params)
         opt.set_learning_rate(grid=1e-2)
     scaler = GradScaler()
 
     def update():
         net["net.weights"] = opt["net.weights"]
-        if grid is not None:
-            grid.params[:] = opt["grid"]
+        if features is not None:
+            features.params[:] = opt["grid"]
 
     def colour(p):
         return Array3f(net(nn.CoopVec(p)))
 
     for _ in range(steps):
         update()
-        t = dr.arange(Float32, GRID)
-        p = (Array2f(dr.meshgrid(t, t)) + rng.random(Array2f, (2, GRID * GRID))) / GRID
+        t = dr.arange(Float32, grid)
+        p = (Array2f(dr.meshgrid(t, t)) + rng.random(Array2f, (2, grid * grid))) / grid
         loss = dr.squared_norm(texture.eval(p) - colour(p))
         dr.backward(scaler.scale(loss))
         scaler.step(opt)
@@ -88,7 +89,7 @@ def train(name, steps=STEPS):
         "output": np.array(dr.detach(colour(Array2f(dr.meshgrid(t, t))))).ravel(),
         "parameters": parameters(net, dtype),
     }
-    if grid is not None:
+    if features is not None:
         found["grid"] = np.array(dr.detach(opt["grid"]))[::13]
     return {key: np.asarray(value, np.float64).ravel() for key, value in found.items()}
 

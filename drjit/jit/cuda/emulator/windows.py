@@ -32,6 +32,15 @@ def aligned(nbytes: int) -> np.ndarray:
     return owner[start : start + nbytes]
 
 
+def _is_same_in_warps(place: np.ndarray, at: np.ndarray) -> bool:
+    """Returns whether all threads of each warp are there, and access the same bytes."""
+    n = len(place)
+    if n % 32 or place[0] & 31 or place[-1] - place[0] != n - 1:
+        return False
+    rows = at.reshape(-1, 32)
+    return not np.count_nonzero(rows != rows[:, :1])
+
+
 class Windows(Accesses):
     """A chunk of threads with shared and local memory."""
 
@@ -213,6 +222,12 @@ class Windows(Accesses):
             return
         line = self.line()
         at = np.broadcast_to(at, (len(place),))
+        if not writes and _is_same_in_warps(place, at):
+            # Frequent in products of matrices: no bank conflicts, and two lanes stand for a warp.
+            lanes = np.arange(len(place)).reshape(-1, 32)[:, :2].reshape(-1)
+            with Among(lanes):
+                self.note(place[lanes], at[lanes], size, writes, strong, value, line)
+            return
         self._count_conflicts(place, at, size, line)
         self.note(place, at, size, writes, strong, value, line)
 
