@@ -6,6 +6,7 @@ JitFlag.Debug`.
 """
 
 import enum
+import os
 from collections.abc import Callable
 
 from .enumeration import Named
@@ -47,6 +48,9 @@ class JitFlag(Named, enum.IntEnum):
     TrapInf = 134217728
     # Not in the reference; with Debug: calls `breakpoint()` at the beginning of every kernel.
     Breakpoint = 268435456
+    # Not in the reference: Numba compiles kernels, not the front end of this package alone. Also
+    # set by DRJIT_COMPILER=numba.
+    NumbaCompiler = 536870912
     Default = 26484606 | 33554432
     VCallRecord = 256
     VCallOptimize = 512
@@ -56,7 +60,14 @@ class JitFlag(Named, enum.IntEnum):
     Recording = 524288
 
 
+COMPILERS = ("direct", "numba")
+_compiler = os.environ.get("DRJIT_COMPILER", "direct")
+if _compiler not in COMPILERS:
+    raise ValueError(f"DRJIT_COMPILER={_compiler!r}: expected one of {', '.join(COMPILERS)}")
+
 current: int = int(JitFlag.Default)
+if _compiler == "numba":
+    current |= JitFlag.NumbaCompiler
 
 
 _debugged: list[tuple[type, Callable[[object], None]]] = []

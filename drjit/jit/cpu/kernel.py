@@ -61,6 +61,7 @@ BLOCKS_PER_THREAD = 16
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
 _WATCHED = _DEBUG | _BLOCKING
+_FAST, _NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
 
 _kernels: dict[Any, "CpuKernel"] = {}
 
@@ -219,7 +220,7 @@ class CpuKernel(Kernel):
         if self.coming is not None:
             return not self.coming.done()
         if self.spent >= early and self.launches > 1:
-            self.coming = self._in_background(bool(flags.current & JitFlag.FastMath))
+            self.coming = self._in_background(_options())
         return True
 
     def is_stored(self) -> bool:
@@ -227,8 +228,8 @@ class CpuKernel(Kernel):
         if self.stored is None:
             from ..target import simd
 
-            contract = bool(flags.current & JitFlag.FastMath)
-            self.stored = cache.has(cache.digest(self.text, contract, simd.packet_lanes(self.text)))
+            options = _options()
+            self.stored = cache.has(_key(self.text, options, simd.packet_lanes(self.text)))
         return self.stored
 
     def compile(self) -> None:
@@ -237,17 +238,17 @@ class CpuKernel(Kernel):
         """
         from ..target import simd
 
-        contract = bool(flags.current & JitFlag.FastMath)
+        options = _options()
         coming = self.coming
         if not self.address:
             best = simd.packet_lanes(self.text)
             first = min(best, simd.default_lanes()) if self.loops else best
             widths = sorted({best, first}, reverse=True)
-            made = self._made(widths, contract) if coming is None else coming.result()
+            made = self._made(widths, options) if coming is None else coming.result()
             self.made_at = self.launches
         elif coming is None:
             if self.clock.total * 1e-9 > HOT:
-                self.coming = self._in_background(contract)
+                self.coming = self._in_background(options)
             return
         elif coming.done():
             runtime.retain(self.loaded)  # queued launches may still run it
@@ -267,14 +268,14 @@ class CpuKernel(Kernel):
         )
         log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
 
-    def _in_background(self, contract: bool) -> Any:
+    def _in_background(self, options: int) -> Any:
         """Makes the best compiled form in the background."""
         from ..target import simd
 
         lanes = [simd.packet_lanes(self.text)]
-        return background.submit(lambda: self._made(lanes, contract))
+        return background.submit(lambda: self._made(lanes, options))
 
-    def _made(self, widths: list[int], contract: bool) -> tuple[Any, str, bool, float]:
+    def _made(self, widths: list[int], options: int) -> tuple[Any, str, bool, float]:
         """Returns the first packet width that the disk cache has, or otherwise the last one,
         compiled; where it is from, whether it is not the first, and the seconds that it took.
         """
@@ -283,7 +284,7 @@ class CpuKernel(Kernel):
         start = time.perf_counter()
         key = ""
         for lanes in widths:
-            key = cache.digest(self.text, contract, lanes)
+            key = _key(self.text, options, lanes)
             entry = cache.get(key)
             if entry is None:
                 continue
@@ -293,10 +294,22 @@ class CpuKernel(Kernel):
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
                 continue
             return loaded, "disk", lanes < widths[0], time.perf_counter() - start
-        code = simd.compile(self.text, self.name, widths[-1], contract)
+        contract, by_numba = bool(options & _FAST), bool(options & _NUMBA)
+        code = simd.compile(self.text, self.name, widths[-1], contract=contract, by_numba=by_numba)
         loaded = simd.load(code.code, self.name, code.has_finish)
         cache.put(key, self.text, code.code, code.has_finish)
         return loaded, "memory", widths[-1] < widths[0], time.perf_counter() - start
+
+
+def _options() -> int:
+    """Returns the flags that determine how a text is compiled."""
+    return flags.current & (_FAST | _NUMBA)
+
+
+def _key(text: str, options: int, lanes: int) -> str:
+    """Returns the key of a compiled form in the disk cache."""
+    route = ("numba",) if options & _NUMBA else ()
+    return cache.digest(text, bool(options & _FAST), lanes, *route)
 
 
 def for_program(text: str, program: Program) -> CpuKernel:

@@ -133,22 +133,30 @@ def compile(
     lanes: int | None = None,
     contract: bool = False,
     library: Library = _library,
+    by_numba: bool = False,
 ) -> Object:
     """Compiles the text of a kernel to an object file that exports `name` and, for reductions,
     `name_finish`.
 
-    `contract` allows fused multiply-adds in place of products and sums. Raises KernelError if the
-    text violates the rules of the language.
+    `contract` allows fused multiply-adds in place of products and sums; with `by_numba`, Numba
+    compiles the functions of the text (see `packets`). Raises KernelError if the text violates the
+    rules of the language.
     """
     collector.defer()
-    module = _module_text(text, name, lanes or packet_lanes(text), contract, library)
-    return Object(llvm.object_code(module.ir, module.parted), module.has_finish, module.ir)
+    module = _module_text(text, name, lanes or packet_lanes(text), contract, library, by_numba)
+    code = llvm.object_code(module.ir, module.parted, by_numba)
+    return Object(code, module.has_finish, module.ir)
 
 
-def _module_text(text: str, name: str, lanes: int, contract: bool, library: Library) -> Text:
+def _module_text(
+    text: str, name: str, lanes: int, contract: bool, library: Library, by_numba: bool
+) -> Text:
     from .kernel import module_text
 
-    return module_text(text, name, lanes, contract, library)
+    translate = None
+    if by_numba:
+        from ..packets import body as translate
+    return module_text(text, name, lanes, contract, library, translate)
 
 
 def load(code: bytes, name: str, has_finish: bool) -> Loaded:
@@ -159,11 +167,16 @@ def load(code: bytes, name: str, has_finish: bool) -> Loaded:
 
 
 def assembly(
-    text: str, lanes: int | None = None, contract: bool = False, library: Library = _library
+    text: str,
+    lanes: int | None = None,
+    contract: bool = False,
+    library: Library = _library,
+    by_numba: bool = False,
 ) -> str:
     """Returns the machine code of a kernel's text, as assembly text."""
-    module = _module_text(text, "kernel", lanes or packet_lanes(text), contract, library)
-    return llvm.assembly(module.ir, module.parted)
+    lanes = lanes or packet_lanes(text)
+    module = _module_text(text, "kernel", lanes, contract, library, by_numba)
+    return llvm.assembly(module.ir, module.parted, by_numba)
 
 
 def llvm_version() -> str:

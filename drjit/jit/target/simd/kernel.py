@@ -1,6 +1,7 @@
 """From kernel text to the text of an LLVM module: the packet loop around the translated body."""
 
 import ast
+from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -45,8 +46,16 @@ class Text(NamedTuple):
     parted: bool
 
 
-def module_text(text: str, name: str, lanes: int, contract: bool, library: Library) -> Text:
+def module_text(
+    text: str,
+    name: str,
+    lanes: int,
+    contract: bool,
+    library: Library,
+    translate: Callable[[Translator, ast.FunctionDef], None] | None = None,
+) -> Text:
     """Returns the LLVM module of a kernel that exports `name`, and possibly `name_finish`.
+    `translate` replaces the translation of the bodies of functions.
 
     Raises KernelError if the text violates the rules of the language.
     """
@@ -55,12 +64,14 @@ def module_text(text: str, name: str, lanes: int, contract: bool, library: Libra
         raise KernelError("a kernel text begins with the function kernel(i, p)")
     definition, *others = definitions
     module = Module(llvm.host(), lanes, contract, library)
+    if translate is not None:
+        module.translate = translate
     module.bodies = {d.name: cache(partial(body, d)) for d in others}
     f = module.new(lanes)
     kind = VectorTranslator if any(name in text for name in VECTORS) else Translator
     t = kind(module, f, text, is_kernel=True)
     f.block = "packet"
-    t.body(definition.body)
+    module.translate(t, definition)
     f.do("br label %latch")
     f.start("latch")
     f.do(f"%next = add nsw i64 %i, {lanes}")
@@ -114,7 +125,7 @@ def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[st
     for a, code in zip(parameters, codes, strict=True):
         if code in f.vector:
             f.variables[a.arg] = code, given(a.arg)
-    inner.body(definition.body)
+    t.module.translate(inner, definition)
     values = inner.result
     kind = f.give(values)
     if inner.parts:

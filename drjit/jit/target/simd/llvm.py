@@ -55,9 +55,9 @@ def _machine_for(ir: str) -> Any:
 
 
 @cache
-def _passes(parted: bool) -> tuple[Any, Any]:
+def _passes(parted: bool, in_memory: bool) -> tuple[Any, Any]:
     """Returns the optimization passes. The text is in SSA form without dead or repeated code, so
-    few passes are worth their time.
+    few passes are worth their time; unless variables are in memory, which then leave it first.
 
     If long blocks were split, instructions are not combined, because that would move them to the
     block of their use, away from the loads they depend on.
@@ -65,6 +65,8 @@ def _passes(parted: bool) -> tuple[Any, Any]:
     options = binding.create_pipeline_tuning_options(speed_level=2)
     builder = binding.create_pass_builder(_machine(2), options)
     manager = binding.create_new_module_pass_manager()
+    if in_memory:
+        manager.add_sroa_pass()
     manager.add_always_inliner_pass()
     manager.add_global_dead_code_eliminate_pass()
     if not parted:
@@ -73,29 +75,29 @@ def _passes(parted: bool) -> tuple[Any, Any]:
     return manager, builder
 
 
-def _optimized(ir: str, parted: bool) -> Any:
+def _optimized(ir: str, parted: bool, in_memory: bool = False) -> Any:
     context = binding.create_context()
     try:
         module = binding.parse_assembly(ir, context)
     except RuntimeError as error:
         raise KernelError(f"LLVM rejects the translation: {error}") from None
-    manager, builder = _passes(parted)
+    manager, builder = _passes(parted, in_memory)
     manager.run(module, builder)
     return module
 
 
-def object_code(ir: str, parted: bool) -> bytes:
+def object_code(ir: str, parted: bool, in_memory: bool = False) -> bytes:
     """Compiles the text of a module to an object file; `parted` says that long blocks were
-    split.
+    split, `in_memory` that variables are in memory.
     """
     with lock:
-        return _machine_for(ir).emit_object(_optimized(ir, parted))
+        return _machine_for(ir).emit_object(_optimized(ir, parted, in_memory))
 
 
-def assembly(ir: str, parted: bool) -> str:
+def assembly(ir: str, parted: bool, in_memory: bool = False) -> str:
     """Returns the machine code of a module as assembly text."""
     with lock:
-        return _machine_for(ir).emit_assembly(_optimized(ir, parted))
+        return _machine_for(ir).emit_assembly(_optimized(ir, parted, in_memory))
 
 
 @cache

@@ -25,6 +25,10 @@ INLINE_LOOP_LIMIT = 100
 COLD_LANES = 8
 
 
+def _translate(t: Translator, definition: ast.FunctionDef) -> None:
+    t.body(definition.body)
+
+
 class Library(Protocol):
     """The source of library function definitions."""
 
@@ -54,6 +58,9 @@ class Module:
         # Functions of the kernel's text: the translator for the first call, which returns the types
         # of parameters and results.
         self.bodies: dict[str, Callable] = {}
+        # How the body of a function of the kernel's text is translated: by default, by the
+        # translator.
+        self.translate: Callable[[Translator, ast.FunctionDef], None] = _translate
         self.parted = False  # whether long blocks were split
         # The text of each function of the kernel's text and of each routine for statements with
         # loops of their own, by symbol. The symbols of the routines, and the number of calls of

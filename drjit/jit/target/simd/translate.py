@@ -129,10 +129,10 @@ class Translator(Arguments):
             except KernelError as error:
                 if hasattr(error, "line"):
                     raise
-                raise self._located(error, first) from None
+                raise self.located(error, first) from None
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
                 problem = KernelError(f"cannot be translated ({type(error).__name__}: {error})")
-                raise self._located(problem, first) from error
+                raise self.located(problem, first) from error
 
     def part(self) -> None:
         """Splits a long block. The condition is never true, which LLVM cannot know, or it would
@@ -152,7 +152,7 @@ class Translator(Arguments):
             raise KernelError("not part of the language")
         STATEMENTS[type(s)](self, s)
 
-    def _located(self, error: KernelError, statement: ast.stmt) -> KernelError:
+    def located(self, error: KernelError, statement: ast.stmt) -> KernelError:
         located = KernelError(f"line {statement.lineno}: {ast.unparse(statement)}: {error}")
         located.line = statement.lineno  # type: ignore[attr-defined]
         return located

@@ -67,16 +67,30 @@ class VectorTranslator(Translator):
     def body(self, statements: list[ast.stmt]) -> None:
         """Translates a sequence of statements."""
         if not self.depth:
-            self.names = vector_names(statements)
-            self.over = last_uses(statements, self.names)
+            self.survey(statements)
         super().body(statements)
 
+    def survey(self, statements: list[ast.stmt]) -> None:
+        """Finds the vectors among the variables of the kernel, and their last uses."""
+        self.names = vector_names(statements)
+        self.over = last_uses(statements, self.names)
+
     def statement(self, s: ast.stmt) -> None:
-        """Translates one statement; vectors not needed after it are released."""
-        over = self.dying = self.over.get(id(s), ())
+        """Translates one statement."""
+        self.begin(s)
+        super().statement(s)
+        self.end(s)
+
+    def begin(self, s: ast.stmt) -> None:
+        """Before a statement, notes what it assigns and which vectors nothing needs after it."""
+        self.dying = self.over.get(id(s), ())
         assigns = list(targets(s)) if type(s) is ast.Assign else []
         self.target = assigns[0] if len(assigns) == 1 else ""
-        super().statement(s)
+
+    def end(self, s: ast.stmt) -> None:
+        """After a statement, releases vectors that are no longer needed."""
+        over = self.over.get(id(s), ())
+        assigns = list(targets(s)) if type(s) is ast.Assign else []
         for name in assigns:
             self.literals.pop(name, None)
         value: Any = s.value if len(assigns) == 1 else None  # type: ignore[attr-defined]

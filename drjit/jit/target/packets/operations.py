@@ -1,0 +1,304 @@
+"""The names of the kernel language, known to Numba: one generic rule for their types, and one for
+their translation, which asks the front end of the SIMD target.
+
+The translator of the function that is being compiled is that of Numba's IR builder, as its
+attribute `translator`.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from llvmlite.ir import IntType
+from numba.core import types
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin
+
+from ...ir.op import TABLE
+from .. import library
+from .. import numpy as numpy_target
+from ..simd import elementwise
+from ..simd.ir import NUMBER, SCALAR, KernelError, Value
+from ..simd.translate import OPERATORS, Translator
+from .types import LANES, PARAMETERS, WORD, Constant, Features, Operand, Packet, packet
+
+TESTS = ("any_lane", "all_lanes")
+# The operations of the operators in a text, and the operators as Numba knows them.
+_INFIX = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.USub: operator.neg,
+    ast.UAdd: operator.pos, ast.Invert: operator.invert,
+}  # fmt: skip
+SYMBOLS = {kind: (_INFIX[kind], name) for kind, name in OPERATORS.items()}
+
+# The statements that make vectors of their arguments, and how long these are.
+_COUNTS: dict[str, Callable[[Sequence[Any]], int]] = {
+    "vector": lambda args: len(args) - 1,
+    "splat": lambda args: args[1].node.value,
+    "load_vector": lambda args: args[1].node.value,
+    "broadcast_vector": lambda args: args[1].node.value,
+    "matvec": lambda args: args[4 if args[6].node.value else 3].node.value,
+}
+
+
+# Types of results, by the kind of module and the operation.
+_known: dict[Any, Any] = {}
+
+
+class Held:
+    """A value that is known while compiling: a value of the front end, several, or an argument that
+    the text spells out. To Numba's IR builder, an operand.
+    """
+
+    __slots__ = ("name", "node", "type", "value")
+
+    def __init__(self, value: Any, type: Any = None, node: ast.expr | None = None):
+        self.value, self.type, self.node = value, type, node
+        self.name = ""
+
+    def get_reference(self) -> str:
+        """Returns how LLVM spells the operand."""
+        return self.value[1]
+
+
+class Operation:
+    """A name of the language. Outside of Numba it is what it is on the NumPy target."""
+
+    def __init__(self, name: str, function: Callable):
+        self.__name__, self.function = name, function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__} of the kernel language>"
+
+
+# ------------------------------------------------------------------------------------------ types
+
+
+def result_type(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
+    """Returns the type of an operation's result for the types of its arguments.
+
+    Raises KernelError if there is none.
+    """
+    lanes = t.f.lanes
+    found = _of_vectors(name, args, lanes) if name != "store_vector" else types.none
+    if found is not None:
+        return found
+    count = next((a.count for a in args if type(a) is Features), 0)
+    if not count:
+        return _of_packets(t, name, args)
+    scalars = tuple([packet(a.code, lanes) if type(a) is Features else a for a in args])
+    result = _of_packets(t, name, scalars)
+    if isinstance(result, types.BaseTuple):
+        return types.Tuple([Features(r.code, count, lanes) for r in result])  # type: ignore
+    return Features(result.code, count, lanes)
+
+
+def _of_vectors(name: str, args: tuple[Any, ...], lanes: int) -> Any:
+    """Returns the type of a statement's result if it makes, takes apart or reads a vector."""
+    if name in _COUNTS:
+        try:
+            return Features(_code(args[0]), _COUNTS[name](args), lanes)
+        except (AttributeError, IndexError, KeyError, TypeError):
+            raise KernelError(f"{name} does not take these arguments") from None
+    if name in ("outer", "accumulate"):
+        return types.none
+    if args and type(args[0]) is Features:
+        if name == "put":
+            return args[0]
+        if name in ("take", "feature", "total"):
+            return packet(args[0].code, lanes)
+    return None
+
+
+def _of_packets(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
+    if name in t.module.bodies:
+        _, results = t.module.bodies[name](t)
+        return _type([(code, "") for code in results] if len(results) != 1 else (results[0], ""), t)
+    m = t.module
+    key = type(m), m.library, t.f.lanes, t.contract, name, args
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = _rule(t, name, args)
+    return found
+
+
+def _rule(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
+    lanes = t.f.lanes
+    code = next((a.code for a in args if type(a) is Packet), None)
+    if name in TESTS:
+        return types.boolean
+    if name in SCALAR:
+        return packet(name, lanes)
+    if name == "bitcast":
+        return packet(_code(args[0]), lanes)
+    if name == "select":
+        code = next((a.code for a in args[1:] if type(a) is Packet), None)
+        if code is None:
+            raise KernelError("the operands of select have no type")
+        return packet(code, lanes)
+    if code is not None and name in elementwise.TABLE:
+        row = elementwise.row(name, code, lanes, t.contract)
+        if row is None:
+            raise KernelError(f"the operation does not exist for {code}")
+        return packet(row.result, lanes)
+    if code is not None and name in library.names:
+        inner = "f32" if code == "f16" else code
+        results = _results(name, inner)
+        return packet(code, lanes) if results == 1 else types.UniTuple(packet(code, lanes), results)
+    return _tried(t, name, args)
+
+
+@cache
+def _results(name: str, code: str) -> int:
+    """Returns how many results a function of the library has."""
+    try:
+        value: Any = library.function(name, code).body[-1]
+    except KeyError:
+        raise KernelError(f"the function {name} is unknown for {code}") from None
+    return len(value.value.elts) if type(value.value) is ast.Tuple else 1
+
+
+def _tried(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
+    """Translates an operation in a function of its own, to see what it gives."""
+    kind: Any = type(t.module)
+    module = kind(t.module.machine, t.module.lanes, t.contract, t.module.library)
+    inner: Any = module.translator(module, module.new(t.f.lanes), "", is_kernel=True)
+    nodes: list[ast.expr] = []
+    for k, a in enumerate(args):
+        node = _spelled(a)
+        if node is None:
+            node = ast.Name(f"x{k}")
+            inner.f.variables[node.id] = a.code, "poison"
+        nodes.append(node)
+    return _type(inner.call(ast.Call(ast.Name(name), nodes, [])), t)
+
+
+def _type(value: Any, t: Translator) -> Any:
+    """Returns the type of a value of the front end."""
+    if not value:
+        return types.none
+    if type(value[0]) is tuple:
+        return types.Tuple([packet(code, t.f.lanes) for code, _ in value])
+    return packet(value[0], t.f.lanes)
+
+
+_WORD = ast.Subscript(ast.Name("p"), ast.Constant(0))
+
+
+def _spelled(kind: Any) -> ast.expr | None:
+    """Returns an argument whose type says what it is."""
+    if type(kind) is Constant:
+        return kind.node
+    if kind is WORD:
+        return _WORD
+    if kind is LANES:
+        return ast.Name("i")
+    if kind is PARAMETERS:
+        return ast.Name("p")
+    if isinstance(kind, types.Function):
+        return ast.Name(kind.typing_key.__name__)
+    if isinstance(kind, types.Literal):
+        return ast.Constant(kind.literal_value)
+    return None
+
+
+def _code(kind: Any) -> str:
+    """Returns the element type that an argument names."""
+    node = _spelled(kind)
+    if type(node) is not ast.Name or node.id not in SCALAR:
+        raise KernelError(f"{kind} is not an element type")
+    return node.id
+
+
+# ----------------------------------------------------------------------------------- translation
+
+
+def _argument(kind: Any, x: Any) -> ast.expr:
+    """Returns an argument as the front end reads it: a variable, what the text spells out, or what
+    the type says."""
+    if x.name:
+        return ast.Name(x.name)
+    node = x.node or _spelled(kind)
+    if node is None:
+        raise KernelError(f"{kind} is no operand")
+    return node
+
+
+_BIT = IntType(1)
+
+
+def held(value: Any, kind: Any) -> Held:
+    """Returns a value of the front end as one of Numba's."""
+    if type(kind) is Packet:
+        return Held(value, kind.llvm)
+    return Held(value, _BIT if kind is types.boolean else None)
+
+
+def _emitted(name: str, prefix: bool) -> Callable:
+    """Returns the translation of a call, or of an operator."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Held:
+        t: Translator = builder.translator
+        nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
+        value: Value | tuple[Value, ...] | None
+        if prefix:
+            value = t.apply(name, [t.expr(node) for node in nodes])
+        elif name in TESTS:
+            value = NUMBER, t.test(ast.Call(ast.Name(name), nodes, []))
+        else:
+            value = t.call(ast.Call(ast.Name(name), nodes, []))
+        return held(value, sig.return_type)
+
+    return emit
+
+
+def call_body(t: Translator, name: str, sig: Any, args: Sequence[Any]) -> Held:
+    """Returns the results of a function of the kernel's text."""
+    nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
+    return held(t.call(ast.Call(ast.Name(name), nodes, [])), sig.return_type)
+
+
+def _typed(name: str, key: Any) -> type[AbstractTemplate]:
+    """Returns how Numba's type inference finds the result of an operation."""
+
+    def generic(self: Any, args: tuple[Any, ...], kws: Any) -> Any:
+        t = _lanes_of(args)
+        if kws or t is None:
+            return None
+        return signature(result_type(t, name, args), *args)
+
+    return type(f"Typed_{name}", (AbstractTemplate,), {"generic": generic, "key": key})
+
+
+current: list[Translator] = []
+"""The translators of the functions whose types Numba infers."""
+
+
+def _lanes_of(args: tuple[Any, ...]) -> Translator | None:
+    return current[-1] if current else None
+
+
+operations = {name: Operation(name, f) for name, f in numpy_target.namespace.items()}
+"""The names of the language, as objects that Numba knows."""
+
+function_types: dict[str, Any] = {}
+"""The types by which Numba knows them."""
+
+for _name, _operation in operations.items():
+    function_types[_name] = types.Function(_typed(_name, _operation))
+    infer_global(_operation, function_types[_name])
+    lower_builtin(_operation, types.VarArg(types.Any))(_emitted(_name, False))
+for _function, _name in SYMBOLS.values():
+    infer_global(_function, types.Function(_typed(_name, _function)))
+    if TABLE.get(_name, TABLE["neg"]).arity == 1:
+        lower_builtin(_function, Operand)(_emitted(_name, True))
+        continue
+    for _kinds in ((Operand, Operand), (Operand, types.Number), (types.Number, Operand)):
+        lower_builtin(_function, *_kinds)(_emitted(_name, True))

@@ -1,0 +1,78 @@
+"""Types of Numba for the values of the kernel language."""
+
+import ast
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.datamodel import models
+from numba.extending import register_model
+
+from ..simd.ir import BITS
+
+_LLVM = {"f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType()}
+
+
+class Operand(types.Type):
+    """A type of operands: of packets, vectors, and constants."""
+
+
+class Packet(Operand):
+    """One element of a type for each lane; that of `mask` is a bit."""
+
+    def __init__(self, code: str, lanes: int):
+        self.code, self.lanes = code, lanes
+        self.llvm = ir.VectorType(_LLVM.get(code) or ir.IntType(BITS[code]), lanes)
+        super().__init__(name=f"{code}x{lanes}")
+
+
+class Features(Operand):
+    """A vector: a number of packets. Its statements are deferred and its memory is shared, so it is
+    known while compiling only."""
+
+    def __init__(self, code: str, count: int, lanes: int):
+        self.code, self.count, self.lanes = code, count, lanes
+        super().__init__(name=f"vector({code}x{lanes}, {count})")
+
+
+class Constant(Operand):
+    """An argument that the text spells out: a number, a string, or a sum of numbers of words."""
+
+    def __init__(self, node: ast.expr):
+        self.node = node
+        super().__init__(name=f"constant({ast.unparse(node)})")
+
+
+class Lanes(types.Type):
+    """The lanes of a packet, `i`."""
+
+    def __init__(self) -> None:
+        super().__init__(name="lanes")
+
+
+class Parameters(types.Type):
+    """The parameter block, `p`."""
+
+    def __init__(self) -> None:
+        super().__init__(name="parameters")
+
+
+class Word(types.Type):
+    """A word of the parameter block, `p[k]`."""
+
+    def __init__(self) -> None:
+        super().__init__(name="word")
+
+
+packet = cache(Packet)
+LANES, PARAMETERS, WORD = Lanes(), Parameters(), Word()
+
+for _kind in (Features, Constant, Lanes, Parameters, Word):
+    register_model(_kind)(models.OpaqueModel)
+
+
+@register_model(Packet)
+class _PacketModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, packet: Packet):
+        super().__init__(manager, packet, packet.llvm)
