@@ -195,6 +195,12 @@ def test_too_old_a_driver(library):
     library.version = 11080
     with pytest.raises(DeviceUnavailable, match=r"supports CUDA 11\.8, and 12\.0 .*driver 525"):
         check(LibCuda(library))
+    library.version, library.capability = 12000, (8, 9)
+    check(LibCuda(library))
+    library.capability = (9, 0)
+    message = r"CUDA 12\.0, and 12\.1 is required for compute capability 9\.0\. .*driver 530"
+    with pytest.raises(DeviceUnavailable, match=message):
+        check(LibCuda(library))
 
 
 def test_no_device(library, monkeypatch):

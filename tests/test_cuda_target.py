@@ -132,3 +132,4 @@ def test_neighbouring_floats_are_added_together(count, code, size):
         code_of = lowered(text, len(words), capability=capability).code
         together = f"red.global.add.v{4 if count == 4 else 2}.f32"
         assert (together in code_of) == (capability == (9, 0) and count % 2 == 0)
+        assembled(code_of)

@@ -12,7 +12,7 @@ from ..backend import JitBackend
 from ..device import Buffer, Device, DeviceUnavailable, Foreign, Kernel, elements
 from ..ir.dtype import DType
 from . import assembler, exchange
-from .driver import OLDEST_CAPABILITY, OLDEST_VERSION, CudaError, DeviceAttribute, Driver
+from .driver import OLDEST_CAPABILITY, OLDEST_DRIVERS, CudaError, DeviceAttribute, Driver
 from .event import event_of
 from .memory import CudaBuffer, Pool
 from .pinned import Records, Staging
@@ -228,12 +228,7 @@ def check(driver: Driver, ordinal: int = 0) -> None:
     Raises:
         DeviceUnavailable: it cannot; the text says what is missing.
     """
-    version = driver.version()
-    if version < OLDEST_VERSION:
-        raise DeviceUnavailable(
-            f"the NVIDIA driver supports CUDA {version // 1000}.{version % 1000 // 10}, and 12.0 "
-            "is required. Install driver 525 or later from https://www.nvidia.com/drivers."
-        )
+    _check_version(driver, OLDEST_CAPABILITY)
     if driver.device_count() <= ordinal:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         hint = "" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"
@@ -244,6 +239,7 @@ def check(driver: Driver, ordinal: int = 0) -> None:
             f"the GPU {driver.device_name(ordinal)} has compute capability "
             f"{capability[0]}.{capability[1]}, and 7.0 (Volta) is required."
         )
+    _check_version(driver, capability)
     from llvmlite import binding
 
     binding.initialize_all_targets()
@@ -254,3 +250,21 @@ def check(driver: Driver, ordinal: int = 0) -> None:
             "llvmlite was built without the target NVPTX. Install the one from PyPI: "
             "pip install --force-reinstall llvmlite."
         ) from None
+
+
+def _check_version(driver: Driver, capability: tuple[int, int]) -> None:
+    """Raises unless a driver is new enough for GPUs of a compute capability."""
+    version = driver.version()
+    known = max(c for c in OLDEST_DRIVERS if c <= capability)
+    oldest, number = OLDEST_DRIVERS[known]
+    if version < oldest:
+        since = "" if known == OLDEST_CAPABILITY else " for compute capability {}.{}".format(*known)
+        raise DeviceUnavailable(
+            f"the NVIDIA driver supports CUDA {_dotted(version)}, and {_dotted(oldest)} is "
+            f"required{since}. Install driver {number} or later from "
+            "https://www.nvidia.com/drivers."
+        )
+
+
+def _dotted(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"

@@ -10,8 +10,9 @@ import enum
 import re
 from abc import ABC, abstractmethod
 
-OLDEST_VERSION = 12000
-"""The oldest version of CUDA that a driver must support, 12.0."""
+OLDEST_DRIVERS = {(7, 0): (12000, 525), (9, 0): (12010, 530)}
+"""The oldest version of CUDA that a driver must support, and the oldest such driver, from a compute
+capability on: the versions of PTX come with them. Newer GPUs have no older drivers."""
 OLDEST_CAPABILITY = (7, 0)
 """The oldest compute capability of a device, Volta's."""
 

@@ -201,7 +201,7 @@ class EmulatedDriver(Driver):
 
         def run() -> None:
             try:
-                entry.launch(grid, block, parameters, shared=shared)
+                entry.launch(grid, block, parameters, shared=shared, conflicts=False)
             except self.emulator.EmulatorError as error:
                 if self._error is None:
                     text = f"{error}"

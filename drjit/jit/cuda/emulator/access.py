@@ -13,7 +13,7 @@ from drjit.jit.cuda.emulator.atomics import update
 from drjit.jit.cuda.emulator.errors import Fault, Trap
 from drjit.jit.cuda.emulator.integer import pairs, unpaired
 from drjit.jit.cuda.emulator.memory import Memory, flat, flat_index
-from drjit.jit.cuda.emulator.threads import Shape, Threads
+from drjit.jit.cuda.emulator.threads import Shape, Threads, spread
 
 u8, u16, u32, u64, i64 = np.uint8, np.uint16, np.uint32, np.uint64, np.int64
 
@@ -135,8 +135,8 @@ class Accesses(Threads):
                 values = tuple(rest)
         with Among(lanes):
             address = self.effective(space, place, base, offset, values[0].itemsize)
-        address = np.broadcast_to(address, (len(place),))
-        values = tuple(np.broadcast_to(v, (len(place),)) for v in values)
+        address = spread(address, len(place))
+        values = tuple(spread(v, len(place)) for v in values)
         old = self._update(address, operation, kind, values, returns)
         if lanes is None or not returns:
             return old

@@ -72,9 +72,10 @@ class Launch:
 
     def __init__(
         self, entry: "Entry", grid: Size, block: Size, parameters: bytes, shared: int, checks: bool,
-        single: bool = False,
+        conflicts: bool = True, single: bool = False,
     ):  # fmt: skip
         self.entry, self.checks, self.shared = entry, checks, shared
+        self.conflicts = checks and conflicts
         self.code = translated(entry._program, entry.name, True) if single else entry.code
         self.grid, self.block = shape(grid, "grid"), shape(block, "block")
         self.memory = entry._memory
@@ -121,7 +122,10 @@ class Launch:
         machine = DeviceMachine(
             self.memory, self.parameters, self.grid, self.block, first, blocks, self.shared
         )
-        machine.open(code.layout.shared_bytes, code.layout.local_bytes, code.grain, self.checks)
+        layout = code.layout
+        machine.open(
+            layout.shared_bytes, layout.local_bytes, code.grain, self.checks, self.conflicts
+        )
         machine.line_text = self._line_text
         machine.addresses = self.entry._addresses
         machine.functions = {

@@ -19,6 +19,7 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.emit_control import Barrier
 from drjit.jit.cuda.emulator.errors import Deadlock, DivergentCollective, Fault, InvalidTarget
+from drjit.jit.cuda.emulator.threads import spread
 from drjit.jit.cuda.emulator.translate import Block
 from drjit.jit.cuda.emulator.warp import Warps
 
@@ -212,13 +213,13 @@ class Machine(Warps):
             following = result
         elif type(result) is tuple:
             condition, yes, no = result
-            condition = np.broadcast_to(condition, here.shape)
+            condition = spread(condition, len(here))
             self._count_divergence(condition, place)
             self._join(yes, here[condition])
             self._join(no, here[~condition])
             following = min(yes, no)
         else:
-            result = np.broadcast_to(result, here.shape)
+            result = spread(result, len(here))
             for v in np.unique(result):
                 self._join(int(v), here[result == v])
             following = int(result.min())

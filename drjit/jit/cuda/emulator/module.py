@@ -58,15 +58,17 @@ class Entry:
         return sum(-(-bits // 32) for bits in widths.values() if bits > 1)
 
     def launch(
-        self, grid: Size, block: Size, parameters: bytes, shared: int = 0, checks: bool = True
-    ) -> LaunchReport:
+        self, grid: Size, block: Size, parameters: bytes, shared: int = 0, checks: bool = True,
+        conflicts: bool = True,
+    ) -> LaunchReport:  # fmt: skip
         """Executes the kernel for all threads of a grid.
 
         Sizes are numbers or up to three of them, `shared` the dynamic shared memory in bytes.
-        Without `checks`, races in shared memory and bank conflicts are not looked for. Raises the
-        exceptions of `drjit.jit.cuda.emulator.errors`.
+        Without `checks`, races in shared memory and bank conflicts are not looked for; without
+        `conflicts`, the latter are not. Raises the exceptions of
+        `drjit.jit.cuda.emulator.errors`.
         """
-        launch = Launch(self, grid, block, parameters, shared, checks)
+        launch = Launch(self, grid, block, parameters, shared, checks, conflicts)
         with np.errstate(all="ignore"):
             launch.run()
         return launch.report

@@ -8,6 +8,7 @@ found.)
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -33,20 +34,21 @@ class RaceDetector:
         self.weak = np.zeros(words, bool)  # a read since was neither
 
     def access(
-        self, place: np.ndarray, block: np.ndarray, address: np.ndarray, size: int, writes: bool,
+        self, place: np.ndarray, block: Any, address: np.ndarray, size: int, writes: bool,
         strong: bool, line: int, value: np.ndarray | None, describe: Callable[[int], str],
         line_text: Callable[[int], str],
     ) -> None:  # fmt: skip
         """Notes accesses of `size` bytes at addresses within the chunk's shared memory, and raises
-        a `Fault` if one races with an earlier one. `value` is what is written; `strong` accesses
-        (atomic ones, and those that other threads may rely on) do not race with each other."""
+        a `Fault` if one races with an earlier one. `block` has the block of each thread, or is the
+        only one; `value` is what is written; `strong` accesses (atomic ones, and those that other
+        threads may rely on) do not race with each other."""
         words = address // self.grain
         lanes = np.arange(len(place))
         steps = max(size // self.grain, 1)
         if steps > 1:
             words = (words[:, None] + np.arange(steps)).reshape(-1)
-            place, block = np.repeat(place, steps), np.repeat(block, steps)
-            lanes = np.repeat(lanes, steps)
+            place, lanes = np.repeat(place, steps), np.repeat(lanes, steps)
+            block = block if type(block) is int else np.repeat(block, steps)
         blocks, warps = self.block_count[block], self.warp_count[place >> 5]
         racing = self._racing(self.writes, words, place, blocks, warps)
         if strong:

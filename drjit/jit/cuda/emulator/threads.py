@@ -70,6 +70,11 @@ def _of_places(kind: str, threads: int, blocks: int) -> np.ndarray:
     }[kind[9:]]  # fmt: skip
 
 
+def spread(a: np.ndarray, n: int) -> np.ndarray:
+    """The values of `n` threads, given for each of them or one for all. Not to be written to."""
+    return a if a.shape == (n,) else np.broadcast_to(a, (n,))
+
+
 class Threads:
     """The threads of a chunk: `blocks` blocks of a grid, from the number `first`."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from drjit.jit.cuda.emulator.errors import DivergentCollective, Fault
 from drjit.jit.cuda.emulator.matrix import Fragments
 from drjit.jit.cuda.emulator.numeric import canonical, maximum, minimum
+from drjit.jit.cuda.emulator.threads import spread
 
 u32, i64 = np.uint32, np.int64
 _LANES = np.arange(32)
@@ -49,7 +50,7 @@ class Warps(Fragments):
         """Rows and lanes of the executing threads, and a table: with whom (32 lanes) does each
         lane of each row take part? Raises a `Fault` if a thread is not named itself."""
         lane = place & 31
-        members = np.broadcast_to(members, place.shape)
+        members = spread(members, len(place))
         unnamed = ((members >> lane.astype(u32)) & u32(1)) == 0
         if np.count_nonzero(unnamed):
             k = int(np.flatnonzero(unnamed)[0])
@@ -106,7 +107,7 @@ class Warps(Fragments):
     def vote(self, place: np.ndarray, mode: str, p: np.ndarray, members: np.ndarray) -> np.ndarray:
         """all, any, uni (all are equal) of a predicate, or its bits (ballot)."""
         if self.simple(place, members):
-            rows = np.broadcast_to(p, place.shape).reshape(-1, 32)
+            rows = spread(p, len(place)).reshape(-1, 32)
             if mode == "ballot":
                 return np.repeat(_packed(rows), 32)
             if mode == "uni":
@@ -115,7 +116,7 @@ class Warps(Fragments):
                 result = np.any(rows, 1) if mode == "any" else np.all(rows, 1)
             return np.repeat(result, 32)
         row, lane, table = self.members_of(place, members)
-        true = self.rows_of(np.broadcast_to(p, place.shape), row, lane, len(table))[:, None, :]
+        true = self.rows_of(spread(p, len(place)), row, lane, len(table))[:, None, :]
         if mode == "ballot":
             return _packed(table & true)[row, lane]
         every, some = np.all(true | ~table, 2), np.any(true & table, 2)
@@ -127,7 +128,7 @@ class Warps(Fragments):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Which lanes have the same value (any); all of them, if all have (all)."""
         row, lane, table = self.members_of(place, members)
-        values = self.rows_of(np.broadcast_to(a, place.shape), row, lane, len(table))
+        values = self.rows_of(spread(a, len(place)), row, lane, len(table))
         equal = (values[:, :, None] == values[:, None, :]) & table
         if mode == "any":
             return _packed(equal)[row, lane], np.ones(1, bool)
@@ -145,7 +146,7 @@ class Warps(Fragments):
     ) -> np.ndarray:
         """`redux`: a reduction of the members' values, with the same result for all."""
         row, lane, table = self.members_of(place, members)
-        values = self.rows_of(np.broadcast_to(a, place.shape), row, lane, len(table))
+        values = self.rows_of(spread(a, len(place)), row, lane, len(table))
         if operation in ("min", "max") and a.dtype.kind == "f":
             return self._reduce_floats(operation, values, table, nan)[row, lane]
         ufunc: Any = {

@@ -16,6 +16,7 @@ from drjit.jit.cuda.emulator.access import Accesses, Among, chosen, moved
 from drjit.jit.cuda.emulator.errors import Fault, Misaligned, OutOfBounds, Race
 from drjit.jit.cuda.emulator.memory import flat, flat_index
 from drjit.jit.cuda.emulator.race import RaceDetector, bank_conflicts
+from drjit.jit.cuda.emulator.threads import spread
 
 u8, u64, i64 = np.uint8, np.uint64, np.int64
 
@@ -41,18 +42,26 @@ def _is_same_in_warps(place: np.ndarray, at: np.ndarray) -> bool:
     return not np.count_nonzero(rows != rows[:, :1])
 
 
+def _words(at: np.ndarray, size: int) -> np.ndarray:
+    """The numbers of the words, of 4 bytes, in which aligned accesses lie."""
+    words = at >> 2
+    return words if size <= 4 else (words[:, None] + np.arange(size // 4)).reshape(-1)
+
+
 class Windows(Accesses):
     """A chunk of threads with shared and local memory."""
 
     detector: RaceDetector | None = None
     conflicts: dict[int, int]
     checks: bool
+    counted: bool
     line_text: Callable[[int], str]
 
-    def open(self, static: int, local: int, grain: int, checks: bool) -> None:
+    def open(self, static: int, local: int, grain: int, checks: bool, counted: bool) -> None:
         """Provides `static` and dynamic bytes of shared memory for each block, and `local` bytes
-        for each thread."""
-        self.static, self.checks = static, checks
+        for each thread. Races are looked for with `checks`, bank conflicts counted with
+        `counted`."""
+        self.static, self.checks, self.counted = static, checks, counted
         self.shared_size = static + self.dynamic
         self.shared_stride = -(-self.shared_size // 256) * 256
         self.shared = aligned(self.shared_stride * self.blocks_here)
@@ -68,6 +77,7 @@ class Windows(Accesses):
             warps = self.blocks_here * self.warps_per_block
             self.detector = RaceDetector(len(self.shared), grain, self.blocks_here, warps)
         self.copies: list[dict[str, Any]] = []
+        self.awaited: np.ndarray | None = None
         self.committed: np.ndarray | None = None
 
     # ---- where the parts begin
@@ -221,14 +231,15 @@ class Windows(Accesses):
         if self.detector is None:
             return
         line = self.line()
-        at = np.broadcast_to(at, (len(place),))
+        at = spread(at, len(place))
         if not writes and _is_same_in_warps(place, at):
             # Frequent in products of matrices: no bank conflicts, and two lanes stand for a warp.
             lanes = np.arange(len(place)).reshape(-1, 32)[:, :2].reshape(-1)
             with Among(lanes):
                 self.note(place[lanes], at[lanes], size, writes, strong, value, line)
             return
-        self._count_conflicts(place, at, size, line)
+        if self.counted:
+            self._count_conflicts(place, at, size, line)
         self.note(place, at, size, writes, strong, value, line)
 
     def note(
@@ -240,10 +251,8 @@ class Windows(Accesses):
             return
         if self.copies:
             self._check_copies(at, size)
-        block = np.broadcast_to(np.asarray(self.block_of(place)), (len(place),))
-        self.detector.access(
-            place, block, at, size, writes, strong, line, value, self.name_of, self.line_text
-        )
+        block, texts = self.block_of(place), (self.name_of, self.line_text)
+        self.detector.access(place, block, at, size, writes, strong, line, value, *texts)
 
     def _count_conflicts(self, place: np.ndarray, at: np.ndarray, size: int, line: int) -> None:
         warps, row = np.unique(place >> 5, return_inverse=True)
@@ -361,7 +370,7 @@ class Windows(Accesses):
             return super().effective(space, place, base, offset, size)
         at = self.inside(space, place, base, offset, size, "atomic access")
         if space == "shared" and self.detector is not None:
-            at = np.broadcast_to(at, (len(place),))
+            at = spread(at, len(place))
             self.note(place, at, size, True, True, None, self.line())
         return at.astype(u64) + u64(self._array(space)[0].ctypes.data)
 
@@ -401,6 +410,7 @@ class Windows(Accesses):
                             raise Fault(Misaligned, message, bad)
                     index = flat_index(source[some], 1)[:, None] + np.arange(width)
                     rows[some[:, None], np.arange(width)] = flat(u8)[index]
+        self._await(at, size, True)
         groups = self._groups()[place]
         self.copies.append(
             {"place": place, "at": at, "rows": rows, "group": groups, "line": self.line()}
@@ -436,10 +446,19 @@ class Windows(Accesses):
                 else:
                     self._deliver(part)
         self.copies = left
+        for copy in left:  # which may have a target in common with one that has arrived
+            self._await(copy["at"], copy["rows"].shape[1], True)
+
+    def _await(self, at: np.ndarray, size: int, coming: bool) -> None:
+        """Notes whether a copy to these words, of 4 bytes, is under way."""
+        if self.awaited is None:
+            self.awaited = np.zeros(len(self.shared) // 4, bool)
+        self.awaited[_words(at, size)] = coming
 
     def _deliver(self, copy: dict[str, Any]) -> None:
         at, rows = copy["at"], copy["rows"]
         self.shared[at[:, None] + np.arange(rows.shape[1])] = rows
+        self._await(at, rows.shape[1], False)
         if self.detector is not None:
             others, self.copies = self.copies, []
             size = max(rows.shape[1], self.detector.grain)
@@ -448,6 +467,8 @@ class Windows(Accesses):
 
     def _check_copies(self, at: np.ndarray, size: int) -> None:
         """A fault if an access touches the target of a copy that has not arrived."""
+        if self.awaited is None or not np.count_nonzero(self.awaited[_words(at, size)]):
+            return
         for copy in self.copies:
             targets = np.sort(copy["at"])
             length = copy["rows"].shape[1]

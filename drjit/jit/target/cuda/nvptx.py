@@ -12,8 +12,9 @@ LOWEST = (7, 0)
 """The oldest compute capability with what kernels need: shuffles and votes of threads that have
 diverged, and atomic operations on 16 bits."""
 
-# The version of PTX for a compute capability, which the driver must know: 12.0 knows the first.
-_VERSIONS = {(10, 0): 86, (12, 0): 87}
+# The version of PTX for a compute capability, which the driver must know: see `OLDEST_DRIVERS` in
+# drjit/jit/cuda/driver.py. Compute capability 9.0 has reductions of several floats, of PTX 8.1.
+_VERSIONS = {(9, 0): 81, (10, 0): 86, (12, 0): 87}
 _OLDEST_VERSION = 80
 # The architectures that LLVM knows, of which a GPU runs the code for the next older one.
 _ARCHITECTURES = (70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
