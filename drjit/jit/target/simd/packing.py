@@ -7,10 +7,10 @@ unless they are halves or stored column-major: then the rows of a register tile 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .ir import BYTES, Function
-from .loops import address, below, cast, least, load, loop, store, transposed, vector
+from .ir import BYTES
+from .values import Code, Mask, Pointer, Vector, Word
 
-Rows = Callable[[str], list[str]]  # returns the registers of row k
+Rows = Callable[[Word], list[Vector]]  # returns the registers of row k
 
 # Elements between packed rows of A: rows at distances of a power of two would share cache sets.
 GAP = 16
@@ -52,117 +52,106 @@ class Shape(NamedTuple):
 L1, L2, WRITTEN = "i32 0, i32 3", "i32 0, i32 2", "i32 1, i32 3"
 
 
-def prefetch(f: Function, place: str, how: str) -> None:
-    """Fetches the cache line of an address ahead of its use."""
-    f.do(f"call void @llvm.prefetch.p0(ptr {place}, {how}, i32 1)")
-
-
-def loaded(f: Function, s: Shape, place: str, lanes: int, mask: str) -> str:
+def loaded(s: Shape, place: Pointer, lanes: int, mask: Mask | None = None) -> Vector:
     """Loads consecutive elements of an operand, in the type of the sums."""
-    return cast(f, lanes, load(f, s.code, lanes, place, mask), s.code, s.acc)
+    return place.load(lanes, mask).cast(s.acc)
 
 
-def packed(f: Function, s: Shape, panel: str, k: str) -> list[str]:
+def packed(s: Shape, panel: Pointer, k: Word) -> list[Vector]:
     """Loads row k of a packed panel."""
-    start, offsets = f.op(f"mul i64 {k}, {s.columns}"), range(0, s.columns, s.lanes)
-    return [load(f, s.acc, s.lanes, address(f, s.acc, panel, start, v)) for v in offsets]
+    start = k * s.columns
+    return [(panel + start + v).load(s.lanes) for v in range(0, s.columns, s.lanes)]
 
 
 def packing(
-    f: Function, s: Shape, b: str, panel: str, stride: str, k0: str, left: str, count: str
+    c: Code, s: Shape, b: Pointer, panel: Pointer, stride: Word, k0: Word, left: Word, count: Word
 ) -> Rows:
     """Returns a function that loads row k of a panel from B and packs it. Far rows are prefetched
     to L2: if the stride is a power of two, few of them fit into L1."""
-    masks = [below(f, f.op(f"sub i64 {count}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
-    b = address(f, s.code, b, f.op(f"mul i64 {k0}, {stride}"), left)
-    far = address(f, s.code, b, f.op(f"mul i64 {stride}, {_FAR}"))
+    masks = [c.below(count - v * s.lanes, s.lanes) for v in range(s.vectors)]
+    b = b + k0 * stride + left
+    far = b + stride * _FAR
 
-    def row(k: str) -> list[str]:
-        line, start = f.op(f"mul i64 {k}, {stride}"), f.op(f"mul i64 {k}, {s.columns}")
+    def row(k: Word) -> list[Vector]:
+        line, start = k * stride, k * s.columns
         x = []
         for v, mask in enumerate(masks):
             offset = v * s.lanes
-            prefetch(f, address(f, s.code, far, line, offset), L2)
-            x.append(loaded(f, s, address(f, s.code, b, line, offset), s.lanes, mask))
+            (far + line + offset).prefetch(L2)
+            x.append(loaded(s, b + line + offset, s.lanes, mask))
             if s.rows > 1:  # a single row of A reads B once
-                store(f, s.acc, s.lanes, x[-1], address(f, s.acc, panel, start, offset))
+                (panel + start + offset).store(x[-1])
         return x
 
     return row
 
 
 def pack_b(
-    f: Function, s: Shape, b: str, packed: str, stride: str, k0: str, deep: str, j0: str, count: str
-) -> None:
+    c: Code, s: Shape, b: Pointer, panels: Pointer, stride: Word, k0: Word, deep: Word, j0: Word,
+    count: Word,
+) -> None:  # fmt: skip
     """Packs columns `j0 ...` of the rows `k0 ...` of B, which is stored row-major: panels with as
     many columns as a register tile, row by row. Square blocks are transposed in registers.
     """
-    n, kind = s.lanes, vector(s.acc, s.lanes)
-    with loop(f, 0, count, s.columns) as (j1, _):
-        target = address(f, s.acc, packed, f.op(f"mul i64 {j1}, {s.depth}"))
+    n = s.lanes
+    for j1 in c.range(0, count, s.columns):
+        target = panels + j1 * s.depth
         for v in range(0, s.columns, n):
-            first = f.op(f"add i64 {f.op(f'add i64 {j0}, {j1}')}, {v}")
-            rest = f.op(f"sub i64 {f.op(f'sub i64 {count}, {j1}')}, {v}")
-            lines = rows_of(f, s, b, stride, k0, first, rest, n)
-            with loop(f, 0, deep, n) as (k, _):
-                mask = below(f, f.op(f"sub i64 {deep}, {k}"), n)
-                x = [loaded(f, s, address(f, s.code, p, k), n, mask) for p in lines]
-                for j, one in enumerate(transposed(f, kind, x)):
-                    row = f.op(f"mul i64 {f.op(f'add i64 {k}, {j}')}, {s.columns}")
-                    store(f, s.acc, n, one, address(f, s.acc, target, row, v))
+            lines = rows_of(c, s, b, stride, k0, j0 + j1 + v, count - j1 - v, n)
+            for k in c.range(0, deep, n):
+                mask = c.below(deep - k, n)
+                x = [loaded(s, line + k, n, mask) for line in lines]
+                for j, one in enumerate(c.transposed(x)):
+                    (target + (k + j) * s.columns + v).store(one)
 
 
 def pack_a(
-    f: Function, s: Shape, a: str, packed: str, size: dict, k0: str, deep: str, top: str, rest: str
-) -> None:
+    c: Code, s: Shape, a: Pointer, rows: Pointer, size: dict[str, Word], k0: Word, deep: Word,
+    top: Word, rest: Word,
+) -> None:  # fmt: skip
     """Packs rows `top ...` of the columns `k0 ...` of A next to each other; column by column if A
     is stored that way.
     """
     if s.a_transposed:
-        mask = below(f, rest, s.rows)
-        with loop(f, 0, deep, 1) as (k, _):
-            line = f.op(f"mul i64 {f.op(f'add i64 {k0}, {k}')}, {size['m']}")
-            x = loaded(f, s, address(f, s.code, a, line, top), s.rows, mask)
-            store(f, s.acc, s.rows, x, address(f, s.acc, packed, f.op(f"mul i64 {k}, {s.rows}")))
+        mask = c.below(rest, s.rows)
+        for k in c.range(0, deep):
+            x = loaded(s, a + (k0 + k) * size["m"] + top, s.rows, mask)
+            (rows + k * s.rows).store(x)
         return
-    lines = rows_of(f, s, a, size["k"], k0, top, rest, s.rows)
-    with loop(f, 0, deep, s.lanes) as (k, _):
-        mask = below(f, f.op(f"sub i64 {deep}, {k}"), s.lanes)
+    lines = rows_of(c, s, a, size["k"], k0, top, rest, s.rows)
+    for k in c.range(0, deep, s.lanes):
+        mask = c.below(deep - k, s.lanes)
         for r, line in enumerate(lines):
-            x = loaded(f, s, address(f, s.code, line, k), s.lanes, mask)
-            store(f, s.acc, s.lanes, x, address(f, s.acc, packed, k, r * (s.depth + GAP)))
+            x = loaded(s, line + k, s.lanes, mask)
+            (rows + k + r * (s.depth + GAP)).store(x)
 
 
 def rows_of(
-    f: Function, s: Shape, x: str, stride: str, k0: str, top: str, rest: str, count: int
-) -> list[str]:
+    c: Code, s: Shape, x: Pointer, stride: Word, k0: Word | int, top: Word, rest: Word, count: int
+) -> list[Pointer]:
     """Returns the starts of `count` stored rows of an operand from `top` on. Only `rest` of them
     exist; further ones repeat the last row, and their results are never stored."""
-    last = f.op(f"sub i64 {rest}, 1")
-    lines = []
-    for r in range(count):
-        row = f.op(f"add i64 {top}, {least(f, last, r)}")
-        lines.append(address(f, s.code, x, f.op(f"mul i64 {row}, {stride}"), k0))
-    return lines
+    last = rest - 1
+    return [x + (top + c.least(last, r)) * stride + k0 for r in range(count)]
 
 
-def ahead(f: Function, s: Shape, a: str, size: dict, k0: str, following: str, j1: str) -> Rows:
+def ahead(
+    c: Code, s: Shape, a: Pointer, size: dict[str, Word], k0: Word, following: Word, j1: Word
+) -> Callable[[Word], list[Pointer]]:
     """Returns a function that prefetches parts of the next rows of A at k: each panel of B
     prefetches another two."""
-    last = f.op(f"sub i64 {size['m']}, 1")
+    last = size["m"] - 1
     if s.a_transposed:
-        first = f.op(f"mul i64 {k0}, {size['m']}")
-        start = address(f, s.code, a, first, least(f, last, following))
+        start = a + k0 * size["m"] + c.least(last, following)
 
-        def columns(k: str) -> list[str]:
-            places = [f.op(f"add i64 {k}, {j}") for j in range(s.line)]
-            return [address(f, s.code, start, f.op(f"mul i64 {k}, {size['m']}")) for k in places]
+        def columns(k: Word) -> list[Pointer]:
+            places = [k + j for j in range(s.line)]
+            return [start + place * size["m"] for place in places]
 
         return columns
-    number = f.op(f"udiv i64 {j1}, {s.columns}")
+    number = j1 // s.columns
     starts = []
     for distance in {0, s.rows // 2}:
-        row = f.op(f"urem i64 {f.op(f'add i64 {number}, {distance}')}, {s.rows}")
-        row = least(f, last, f.op(f"add i64 {following}, {row}"))
-        starts.append(address(f, s.code, a, f.op(f"mul i64 {row}, {size['k']}"), k0))
-    return lambda k: [address(f, s.code, start, k) for start in starts]
+        row = c.least(last, following + (number + distance) % s.rows)
+        starts.append(a + row * size["k"] + k0)
+    return lambda k: [start + k for start in starts]

@@ -1,0 +1,160 @@
+"""The values of `values` on NumPy: one can step through a statement's loops with a debugger, print
+every number, and sees a read beyond the end of an array as an error.
+
+>>> code = Stepping()
+>>> total = [code.zeros("f32", 4)]
+>>> x = code.pointer("f32", np.arange(8, dtype=np.float32))
+>>> for k in code.range(0, 8, 4, total):
+...     total[0] = total[0] + (x + k).load(4)
+>>> total[0]
+Vector([ 4.,  6.,  8., 10.], dtype=float32)
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .ir import BYTES, Machine
+
+_TYPES: dict[str, Any] = {
+    "mask": np.uint8, "f16": np.float16, "f32": np.float32, "f64": np.float64,
+} | {f"{sign}{bits}": np.dtype(f"{kind}int{bits}") for sign, kind in (("i", ""), ("u", "u"))
+     for bits in (8, 16, 32, 64)}  # fmt: skip
+
+_REDUCTIONS: dict[str, Callable] = {
+    "add": np.add, "mul": np.multiply, "min": np.fmin, "max": np.fmax, "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}  # fmt: skip
+
+
+class Vector(np.ndarray):
+    """A vector of elements."""
+
+    def cast(self, code: str) -> "Vector":
+        """See `values.Vector.cast`."""
+        return self.astype(_TYPES[code])
+
+    def times_plus(self, factor: "Vector", term: "Vector") -> "Vector":
+        """See `values.Vector.times_plus`; rounded once only if doubles are enough for that."""
+        wide = self.astype(np.float64) * factor + term
+        return wide.astype(self.dtype)
+
+
+class Pointer:
+    """The place of an element in an array; `+` counts elements."""
+
+    def __init__(self, array: np.ndarray, offset: int = 0):
+        self.array, self.offset = array, offset
+
+    def __repr__(self) -> str:
+        return f"Pointer({self.array.dtype}[{self.array.size}], {self.offset})"
+
+    def __add__(self, offset: int) -> "Pointer":
+        return Pointer(self.array, self.offset + offset)
+
+    def _places(self, lanes: int, mask: np.ndarray | None) -> np.ndarray:
+        places = self.offset + np.arange(lanes)
+        chosen = places if mask is None else places[mask]
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.array.size:
+            raise IndexError(f"{lanes} elements at {self!r}: not all are within the array")
+        return places
+
+    def load(self, lanes: int, mask: np.ndarray | None = None) -> Vector:
+        """See `values.Pointer.load`."""
+        result = np.zeros(lanes, self.array.dtype).view(Vector)
+        chosen = slice(None) if mask is None else mask
+        result[chosen] = self.array[self._places(lanes, mask)[chosen]]
+        return result
+
+    def splat(self, lanes: int) -> Vector:
+        """See `values.Pointer.splat`."""
+        return np.repeat(self.load(1), lanes).view(Vector)
+
+    def word(self) -> int:
+        """See `values.Pointer.word`."""
+        return int(self.load(1)[0])
+
+    def store(self, x: np.ndarray, mask: np.ndarray | None = None) -> None:
+        """See `values.Pointer.store`."""
+        chosen = slice(None) if mask is None else mask
+        self.array[self._places(len(x), mask)[chosen]] = x[chosen]
+
+    def prefetch(self, how: str) -> None:
+        """Does nothing."""
+
+
+class Stepping:
+    """Runs loops and branches as they come. It has the methods of `values.Code`, with Python's
+    numbers as words and flags."""
+
+    def __init__(self, register_bytes: int = 32, task: int = 0, thread: int = 0):
+        self.machine = Machine(register_bytes, has_gathers=False)
+        self._task, self._thread = task, thread
+
+    def task(self) -> int:
+        return self._task
+
+    def thread(self) -> int:
+        return self._thread
+
+    def pointer(self, code: str, array: np.ndarray) -> Pointer:
+        return Pointer(array)
+
+    def numbers(self, name: str, table: np.ndarray, names: Sequence[str]) -> dict[str, int]:
+        return {entry: int(table[k]) for k, entry in enumerate(names)}
+
+    def width(self, code: str) -> int:
+        return self.machine.register_bytes // BYTES[code]
+
+    def least(self, x: int, y: int) -> int:
+        return min(x, y)
+
+    def equal(self, x: int, y: int) -> bool:
+        return x == y
+
+    def differ(self, x: int, y: int) -> bool:
+        return x != y
+
+    def pick(self, flag: bool, x: int, y: int) -> int:
+        return x if flag else y
+
+    def zeros(self, code: str, lanes: int) -> Vector:
+        return self.full(code, lanes, 0)
+
+    def full(self, code: str, lanes: int, number: float) -> Vector:
+        return np.full(lanes, number, _TYPES[code]).view(Vector)
+
+    def below(self, count: int, lanes: int) -> np.ndarray:
+        return np.arange(lanes) < count
+
+    def everywhere(self, flag: bool, lanes: int) -> np.ndarray:
+        return np.full(lanes, flag)
+
+    def combine(self, op: str, x: Vector, y: Vector) -> Vector:
+        return _REDUCTIONS[op](x, y)
+
+    def add_long(self, before: Sequence[Vector], x: Vector) -> list[Vector]:
+        total, lost = before
+        full = x + lost
+        after = total + full
+        rest = full - (after - total)
+        return [after, np.where(np.isnan(rest - rest), 0, rest).astype(x.dtype).view(Vector)]
+
+    def transposed(self, rows: Sequence[Vector]) -> list[Vector]:
+        return [x.view(Vector) for x in np.stack(rows, axis=1)]
+
+    def totals(self, rows: Sequence[Vector]) -> Vector:
+        return np.stack(rows).sum(axis=1).view(Vector)
+
+    def range(
+        self, start: int, end: int, step: int = 1, carried: list | None = None
+    ) -> Iterator[int]:
+        return iter(range(start, end, step))
+
+    def when(self, flag: bool, carried: list | None = None) -> Iterator[None]:
+        if flag:
+            yield
+
+    def choose(self, flag: bool, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        return yes() if flag else no()
