@@ -2,19 +2,28 @@
 reads beyond the end are errors, and with any width of registers.
 """
 
+import doctest
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers import uniform
 
-from drjit.jit.target.simd import matmul
-from drjit.jit.target.simd.stepping import Stepping
+from drjit.jit.target.simd import matmul, matvec, outer, row_reduction, stepping
+
+# In place of `values.Code`.
+Stepping: Any = stepping.Stepping
+
+registers = pytest.mark.parametrize("register_bytes", [32, 64])
 
 
-@pytest.mark.parametrize("register_bytes", [32, 64])
+def test_the_example():
+    assert doctest.testmod(stepping, extraglobs={"np": np}).failed == 0
+
+
+@registers
 @pytest.mark.parametrize("flags", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=["", "Bt", "At", "At Bt"])
-@pytest.mark.parametrize(
-    ("m", "n", "k", "rows"), [(1, 9, 21, 1), (3, 17, 33, 4), (13, 19, 40, 8)]
-)
+@pytest.mark.parametrize(("m", "n", "k", "rows"), [(1, 9, 21, 1), (3, 17, 33, 4), (13, 19, 40, 8)])
 def test_a_matrix_product(m, n, k, rows, flags, register_bytes):
     a, b = uniform((m, k), 1), uniform((k, n), 2)
     operands = [
@@ -28,3 +37,66 @@ def test_a_matrix_product(m, n, k, rows, flags, register_bytes):
         Stepping(register_bytes), "f64", rows, n, depth, *operands, result, sizes, scratch, *flags
     )
     np.testing.assert_allclose(result.reshape(m, n), a @ b, rtol=1e-12, atol=1e-14)
+
+
+def test_reading_beyond_an_array_is_an_error():
+    code = Stepping()
+    x = code.pointer("f32", np.zeros(10, np.float32)) + 8
+    np.testing.assert_array_equal(x.load(4, code.below(2, 4)), np.zeros(4))
+    with pytest.raises(IndexError, match=r"4 elements at Pointer\(float32\[10\], 8\)"):
+        x.load(4)
+    with pytest.raises(IndexError):
+        x.store(code.zeros("f32", 4))
+
+
+@registers
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 40), (13, 5), (30, 24)])
+def test_a_matrix_times_a_vector_in_every_lane(rows, columns, transposed, register_bytes):
+    a, x, bias = uniform((rows, columns), 1), uniform((columns, 16), 2), uniform(rows, 3)
+    code = Stepping(register_bytes)
+    strides = (1, rows) if transposed else (columns, 1)
+    shape = matvec.Shape("f64", rows, columns, *strides, True)
+    stored = np.ascontiguousarray(a.T if transposed else a).ravel()
+    pointers = [code.pointer("f64", values) for values in (stored, x.ravel(), bias)]
+    found = [row for _, part in matvec.product(code, shape, 16, *pointers) for row in part]
+    np.testing.assert_allclose(np.array(found), a @ x + bias[:, None], rtol=1e-12, atol=1e-14)
+
+
+@registers
+@pytest.mark.parametrize("share", [0.5, 1])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 9), (16, 30)])
+def test_sums_of_outer_products_and_vectors(rows, columns, share, register_bytes):
+    y, x, active = uniform((rows, 16), 1), uniform((columns, 16), 2), uniform(16, 3) < share
+    code, lanes = Stepping(register_bytes), register_bytes // 8
+    masks = [active[k : k + lanes] for k in range(0, 16, lanes)]
+    stride = columns + 3
+    sums, total = np.ones(rows * stride), np.ones(rows)
+    into, left, right = (code.pointer("f64", v) for v in (sums, y.ravel(), x.ravel()))
+    some_inactive: Any = not active.all()
+    outer.add_outer(code, into, left, right, masks, some_inactive, rows, columns, stride)
+    want = np.ones((rows, stride))
+    want[:, :columns] += (y * active) @ x.T
+    np.testing.assert_allclose(sums.reshape(rows, stride), want, rtol=1e-12)
+    outer.add_vector(code, code.pointer("f64", total), left, masks, rows)
+    np.testing.assert_allclose(total, 1 + (y * active).sum(axis=1), rtol=1e-12)
+
+
+@registers
+@pytest.mark.parametrize("op", ["add", "max"])
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_reductions_of_rows(chunks, op, register_bytes):
+    matrices, rows, columns, strip = 2, 25, 70, 64
+    x = uniform((matrices, rows, columns), 1)
+    chunk, strips = -(-rows // chunks), -(-columns // strip)
+    sizes = np.array([matrices, rows, columns, chunk, chunks, strip, strips])
+    result, partial = np.full(matrices * columns, np.nan), np.full(matrices * chunks * columns, 9.0)
+    given = sizes, result, np.append(partial, np.zeros(8))
+    padded = np.append(x.ravel(), np.zeros(columns))
+    for task in range(matrices * chunks * strips):
+        code = Stepping(register_bytes, task)
+        row_reduction.run_task(code, op, "f64", *given, padded, np.zeros(2 * strip))
+    if chunks > 1:
+        row_reduction.finish(Stepping(register_bytes), op, "f64", *given)
+    want = x.sum(axis=1) if op == "add" else x.max(axis=1)
+    np.testing.assert_allclose(result.reshape(matrices, columns), want, rtol=1e-13)

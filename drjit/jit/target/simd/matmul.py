@@ -68,12 +68,12 @@ def run_task(c: Code, code: str, rows: int, columns: int, depth: int, *given: An
     shape = Shape(code, acc, *tile, lanes, depth, a_transposed, b_transposed)
     size = c.numbers("mm", sizes, _SIZES)
     i0, j0, *starts = _task(c, size, c.pointer("i64", sizes))
-    places = [c.pointer(code, p) + at for p, at in zip(operands, starts, strict=True)]
+    a, b, result = (c.pointer(code, p) + at for p, at in zip(operands, starts, strict=True))
     if shape.rows == 1 and shape.b_transposed:
-        dot_products(c, shape, *places, size["k"], j0, size["columns"])
+        dot_products(c, shape, a, b, result, size["k"], j0, size["columns"])
         return
     memory = c.pointer(acc, scratch) + c.thread() * size["room"]
-    _tile(c, shape, size, *places, i0, j0, memory)
+    _tile(c, shape, size, a, b, result, i0, j0, memory)
 
 
 def _task(c: Code, size: dict[str, Word], table: Pointer) -> list[Word]:

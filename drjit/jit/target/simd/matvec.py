@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from .arguments import statement
 from .feature_loop import Product
-from .ir import FLOATS, SCALAR, Function, KernelError, Value
-from .loops import address, cast, concatenated, fma, load, load_splat, loop, vector, width
+from .ir import FLOATS, Function, KernelError, Value
+from .loops import address
 from .reduction import accumulator
 from .translate import Translator
+from .values import Code, Pointer, Vector, Word
 from .vector import VectorTranslator
 
 # With fewer accumulators than this, a sum is split, because a fused multiply-add waits for the
@@ -37,17 +38,17 @@ class Tile(NamedTuple):
     b_term: int
 
 
-def registers_across(f: Function, count: int) -> int:
+def registers_across(c: Code, count: int) -> int:
     """Returns the number of adjacent registers in a block, out of `count`."""
-    most = 4 if f.machine.register_bytes == 64 else 2
+    most = 4 if c.machine.register_bytes == 64 else 2
     groups = -(-count // most)
     return -(-count // groups)
 
 
-def rows_down(f: Function, count: int, registers: int) -> int:
+def rows_down(c: Code, count: int, registers: int) -> int:
     """Returns the number of rows in a block, out of `count`: few enough for the registers, and such
     that blocks have equal heights."""
-    most = min((24 if f.machine.register_bytes == 64 else 12) // registers, 16)
+    most = min((24 if c.machine.register_bytes == 64 else 12) // registers, 16)
     for rows in range(most, most * 2 // 3, -1):
         if count % rows == 0:
             return rows
@@ -55,64 +56,46 @@ def rows_down(f: Function, count: int, registers: int) -> int:
 
 
 def accumulated(
-    f: Function, s: Tile, terms: int, a: str, b: str, start: Sequence[str]
-) -> list[str]:
-    """Returns the accumulators after `count` terms: `start[r][c] + sum_k a[r, k] * b[k][c]`."""
-    kind, size, split = vector(s.code, s.lanes), s.rows * s.registers, 1
+    c: Code, s: Tile, terms: int, a: Pointer, b: Pointer, start: Sequence[Vector]
+) -> list[Vector]:
+    """Returns the accumulators after `terms` terms: `start[r][i] + sum_k a[r, k] * b[k][i]`."""
+    size, split = s.rows * s.registers, 1
     while size * split < _IN_FLIGHT and split * 4 <= terms:
         split *= 2
-
-    def some(k: str, total: list[str], number: int) -> None:
-        row = address(f, s.code, b, times(f, k, s.b_term))
-        first = address(f, s.code, a, times(f, k, s.a_term))
+    total = [*start, *[c.zeros(s.code, s.lanes)] * (size * (split - 1))]
+    for k, number in strips(c, terms, split, total):
+        row, first = b + k * s.b_term, a + k * s.a_term
         for u in range(number):
-            places = [u * s.b_term + c * s.lanes for c in range(s.registers)]
-            x = [load(f, s.code, s.lanes, address(f, s.code, row, place)) for place in places]
+            x = [(row + (u * s.b_term + i * s.lanes)).load(s.lanes) for i in range(s.registers)]
             for r in range(s.rows):
-                place = address(f, s.code, first, u * s.a_term + r * s.a_row)
-                y = load_splat(f, s.code, s.lanes, place)
-                for c in range(s.registers):
-                    n = u * size + r * s.registers + c
-                    total[n] = fma(f, s.code, s.lanes, y, x[c], total[n])
-
-    total = [*start, *["zeroinitializer"] * (size * (split - 1))]
-    whole = terms // split * split
-    if whole == split:
-        some("0", total, split)
-    else:
-        with loop(f, 0, whole, split, [(kind, x) for x in total]) as (k, total):
-            some(k, total, split)
-    if whole < terms:
-        some(str(whole), total, terms - whole)
+                y = (first + (u * s.a_term + r * s.a_row)).splat(s.lanes)
+                for i in range(s.registers):
+                    n = u * size + r * s.registers + i
+                    total[n] = y.times_plus(x[i], total[n])
     while split > 1:
         split //= 2
         half = size * split
-        total = [f.op(f"fadd {kind} {total[n]}, {total[n + half]}") for n in range(half)]
+        total = [total[n] + total[n + half] for n in range(half)]
     return total
 
 
-def times(f: Function, k: str, step: int) -> str:
-    """Returns a position times the stride between rows."""
-    if k.isdigit():
-        return str(int(k) * step)
-    return k if step == 1 else f.op(f"mul nsw i64 {k}, {step}")
-
-
-def strips(f: Function, count: int, step: int) -> Iterator[tuple[str, int]]:
+def strips(
+    c: Code, count: int, step: int, carried: list[Vector] | None = None
+) -> Iterator[tuple[Word | int, int]]:
     """Yields the parts of a range, with their start and size: a loop over the whole ones, then the
     rest. The code for a part is emitted once for each of the two.
     """
     whole = count // step * step
     if whole > step:
-        with loop(f, 0, whole, step) as (k, _):
+        for k in c.range(0, whole, step, carried):
             yield k, step
     elif whole:
-        yield "0", step
+        yield 0, step
     if whole < count:
-        yield str(whole), count - whole
+        yield whole, count - whole
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
     """A product: element type, size, strides of the matrix, and whether there is a bias."""
 
     code: str
@@ -123,26 +106,36 @@ class _Shape(NamedTuple):
     bias: bool
 
 
-def _product(s: _Shape, f: Function, pointers: Sequence[str], use: Callable[..., None]) -> None:
+def _product(s: Shape, f: Function, pointers: Sequence[str], use: Callable[..., None]) -> None:
     """Calls `use(first, rows)` with the rows of the result from `first` on. The pointers are those
     of the matrix, the vector, and the bias if there is one.
     """
+    c, held = Code(f), accumulator(s.code)
+    for first, rows in product(c, s, f.lanes, *[c.pointer(held, p) for p in pointers]):
+        use(str(first), [x.name for x in rows])
+
+
+def product(
+    c: Code, s: Shape, packet: int, a: Pointer, x: Pointer, bias: Pointer | None = None
+) -> Iterator[tuple[Word | int, list[Vector]]]:
+    """Yields rows of the result, and the number of the first of them, for as many lanes as a packet
+    has. A row of the vector `x` is a packet."""
     held = accumulator(s.code)
-    lanes = min(width(f, held), f.lanes)
-    registers = f.lanes // lanes
-    for first, number in strips(f, s.rows, rows_down(f, s.rows, registers)):
-        a = address(f, held, pointers[0], times(f, first, s.a_row))
-        block = Tile(held, lanes, number, registers, s.a_row, s.a_term, f.lanes)
-        start = ["zeroinitializer"] * number * registers
-        if s.bias:
-            source, start = address(f, held, pointers[2], first), []
+    lanes = min(c.width(held), packet)
+    registers = packet // lanes
+    for first, number in strips(c, s.rows, rows_down(c, s.rows, registers)):
+        corner = a + first * s.a_row
+        block = Tile(held, lanes, number, registers, s.a_row, s.a_term, packet)
+        start = [c.zeros(held, lanes)] * number * registers
+        if bias is not None:
+            source, start = bias + first, []
             for r in range(number):
-                start += [load_splat(f, held, lanes, address(f, held, source, r))] * registers
-        total = accumulated(f, block, s.columns, a, pointers[1], start)
-        rounded = [cast(f, lanes, x, held, s.code) for x in total]
-        total = [cast(f, lanes, x, s.code, held) for x in rounded]
+                start += [(source + r).splat(lanes)] * registers
+        total = accumulated(c, block, s.columns, corner, x, start)
+        rounded = [x.cast(s.code) for x in total]
+        total = [x.cast(held) for x in rounded]
         groups = [total[r : r + registers] for r in range(0, len(total), registers)]
-        use(first, [concatenated(f, SCALAR[held], lanes, group) for group in groups])
+        yield first, [c.joined(group) for group in groups]
 
 
 @statement("type node node integer integer integer flag node *node")
@@ -160,7 +153,7 @@ def matvec(
     pointers = [_element(t, held, a, offset), t.place(v)]
     if bias:
         pointers.append(_element(t, held, *bias))
-    shape = _Shape(code, rows, columns, *step, bool(bias))
+    shape = Shape(code, rows, columns, *step, bool(bias))
     return t.multiply(Product(partial(_product, shape), shape, v, pointers), code, rows)
 
 

@@ -8,26 +8,12 @@ stored back. Inactive lanes become zeros.
 import ast
 
 from .arguments import statement
-from .ir import FLOATS, SCALAR, Function, KernelError
-from .loops import address, alternated, load, loop, store, transposed, vector, when, width
-from .matvec import Tile, accumulated, registers_across, rows_down, strips, times
+from .ir import FLOATS, Function, KernelError
+from .loops import address
+from .matvec import Tile, accumulated, registers_across, rows_down, strips
 from .reduction import accumulator, private_copy
+from .values import Code, Flag, Mask, Pointer, Vector
 from .vector import VectorTranslator
-
-
-def _lane_masks(f: Function, bits: str, lanes: int) -> list[str]:
-    """Returns the active lanes as masks of one register each."""
-    kind = f.vector["mask"]
-    whole = f.op(f"bitcast i{f.lanes} {bits} to {kind}")
-    firsts = range(0, f.lanes, lanes)
-    return [f.shuffle(kind, whole, "poison", range(k, k + lanes)) for k in firsts]
-
-
-def _first(count: int, lanes: int) -> str:
-    """Returns the mask of the first lanes of a register, or none if these are all."""
-    if count == lanes:
-        return ""
-    return f"<{', '.join([f'i1 {str(k < count).lower()}' for k in range(lanes)])}>"
 
 
 def _leave_if_none(f: Function, bits: str) -> None:
@@ -38,98 +24,112 @@ def _leave_if_none(f: Function, bits: str) -> None:
     f.start(some)
 
 
-def _turned(f: Function, code: str, lanes: int, columns: int, bits: str) -> tuple[str, int]:
-    """Returns the vector `%2` lane by lane, with zeros for inactive lanes."""
-    stride, kind = -(-columns // lanes) * lanes, vector(code, lanes)
-    turned = f.once("%turned", f"alloca [{stride * f.lanes} x {SCALAR[code]}], align 64")
-    masks = _lane_masks(f, bits, lanes)
-    for column, number in strips(f, columns, lanes):
-        start = address(f, code, "%2", times(f, column, f.lanes))
-        target = address(f, code, turned, column)
+def _turned(
+    c: Code, source: Pointer, columns: int, lanes: int, masks: list[Mask]
+) -> tuple[Pointer, int]:
+    """Returns a vector lane by lane, with zeros for inactive lanes, and the distance of lanes."""
+    packet, stride = lanes * len(masks), -(-columns // lanes) * lanes
+    turned = c.room("turned", source.code, stride * packet)
+    for column, number in strips(c, columns, lanes):
+        start, target = source + column * packet, turned + column
         for group, mask in enumerate(masks):
-            places = [k * f.lanes + group * lanes for k in range(number)]
-            rows = [load(f, code, lanes, address(f, code, start, place), mask) for place in places]
-            rows += ["zeroinitializer"] * (lanes - number)
-            for k, x in enumerate(transposed(f, kind, rows)):
-                lane = group * lanes + k
-                store(f, code, lanes, x, address(f, code, target, lane * stride))
+            places = [k * packet + group * lanes for k in range(number)]
+            rows = [(start + place).load(lanes, mask) for place in places]
+            rows += [c.zeros(source.code, lanes)] * (lanes - number)
+            for k, x in enumerate(c.transposed(rows)):
+                (target + (group * lanes + k) * stride).store(x)
     return turned, stride
 
 
-def _masked_rows(f: Function, code: str, lanes: int, rows: int, bits: str) -> str:
-    """Returns the vector `%1`, or a copy of it with zeros for inactive lanes."""
-    copy = f.once("%copy", f"alloca [{rows * f.lanes} x {SCALAR[code]}], align 64")
-    with when(f, f.op(f"icmp ne i{f.lanes} {bits}, -1"), [("ptr", "%1")]) as found:
-        masks = _lane_masks(f, bits, lanes)
-        with loop(f, 0, rows, 1) as (number, _):
-            place = times(f, number, f.lanes)
-            source, target = (address(f, code, base, place) for base in ("%1", copy))
+def _masked_rows(
+    c: Code, vector: Pointer, rows: int, lanes: int, masks: list[Mask], some_inactive: Flag
+) -> Pointer:
+    """Returns a vector, or if some lanes are inactive, a copy of it with zeros for these."""
+    packet = lanes * len(masks)
+    copy, found = c.room("copy", vector.code, rows * packet), [vector]
+    for _ in c.when(some_inactive, found):
+        for number in c.range(0, rows):
+            place = number * packet
+            source, target = vector + place, copy + place
             for group, mask in enumerate(masks):
-                x = load(f, code, lanes, address(f, code, source, group * lanes), mask)
-                store(f, code, lanes, x, address(f, code, target, group * lanes))
+                (target + group * lanes).store((source + group * lanes).load(lanes, mask))
         found[:] = [copy]
     return found[0]
+
+
+def add_outer(
+    c: Code, sums: Pointer, y: Pointer, x: Pointer, active: list[Mask], some_inactive: Flag,
+    rows: int, columns: int, stride: int,
+) -> None:  # fmt: skip
+    """Adds the outer products of two vectors to sums, rows of which are `stride` elements apart.
+    `active` are the active lanes, register by register."""
+    code, lanes = sums.code, len(active[0])
+    packet = lanes * len(active)
+    turned, step = _turned(c, x, columns, lanes, active)
+    left = _masked_rows(c, y, rows, lanes, active, some_inactive)
+    across = registers_across(c, -(-columns // lanes)) * lanes
+    for first, number in strips(c, columns, across):
+        b, target = turned + first, sums + first
+        registers = -(-number // lanes)
+        masks = [c.first(min(number - k * lanes, lanes), lanes) for k in range(registers)]
+        for top, height in strips(c, rows, rows_down(c, rows, registers)):
+            a, corner = left + top * packet, target + top * stride
+            places = [
+                (corner + (r * stride + k * lanes), masks[k])
+                for r in range(height)
+                for k in range(registers)
+            ]
+            start = [place.load(lanes, mask) for place, mask in places]
+            block = Tile(code, lanes, height, registers, packet, 1, step)
+            found = accumulated(c, block, packet, a, b, start)
+            for total, (place, mask) in zip(found, places, strict=True):
+                place.store(total, mask)
+
+
+def add_vector(c: Code, sums: Pointer, x: Pointer, active: list[Mask], rows: int) -> None:
+    """Adds the sum over the active lanes of each row of a vector to sums."""
+    lanes = len(active[0])
+    packet = lanes * len(active)
+    for first, number in strips(c, rows, lanes):
+        source = x + first * packet
+        parts: list[Vector] = []
+        for k in range(number):
+            places = [(source + (k * packet + g * lanes), m) for g, m in enumerate(active)]
+            terms = [place.load(lanes, mask) for place, mask in places]
+            while len(terms) > 1:
+                a, b, *rest = terms
+                terms = [*rest, a + b]
+            parts += terms
+        parts += [c.zeros(sums.code, lanes)] * (lanes - number)
+        # Pairs of rows are halved and added until lane k holds the sum of row k.
+        step = 1
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            halves = [[c.alternated(*pair, step, odd) for odd in (False, True)] for pair in pairs]
+            parts = [a + b for a, b in halves]
+            step *= 2
+        target, mask = sums + first, c.first(number, lanes)
+        target.store(target.load(lanes, mask) + parts[0], mask)
 
 
 def _emit_outer(f: Function, code: str, rows: int, columns: int, stride: int) -> None:
     """Emits the function; its parameters are `%0` the sums, `%1` and `%2` the vectors, `%3` the
     active lanes."""
-    lanes = min(width(f, code), f.lanes)
+    c = Code(f)
     _leave_if_none(f, "%3")
-    turned, step = _turned(f, code, lanes, columns, "%3")
-    left = _masked_rows(f, code, lanes, rows, "%3")
-    across = registers_across(f, -(-columns // lanes)) * lanes
-    for first, number in strips(f, columns, across):
-        b, target = address(f, code, turned, first), address(f, code, "%0", first)
-        registers = -(-number // lanes)
-        masks = [_first(min(number - k * lanes, lanes), lanes) for k in range(registers)]
-        for top, height in strips(f, rows, rows_down(f, rows, registers)):
-            a = address(f, code, left, times(f, top, f.lanes))
-            corner = address(f, code, target, times(f, top, stride))
-            places = [
-                (address(f, code, corner, r * stride + c * lanes), masks[c])
-                for r in range(height)
-                for c in range(registers)
-            ]
-            start = [load(f, code, lanes, place, mask) for place, mask in places]
-            block = Tile(code, lanes, height, registers, f.lanes, 1, step)
-            sums = accumulated(f, block, f.lanes, a, b, start)
-            for x, (place, mask) in zip(sums, places, strict=True):
-                store(f, code, lanes, x, place, mask)
+    active = c.lane_masks("%3", min(c.width(code), f.lanes))
+    sums, y, x = (c.pointer(code, f"%{k}") for k in range(3))
+    add_outer(c, sums, y, x, active, c.some_inactive("%3"), rows, columns, stride)
 
 
 def _emit_accumulate(f: Function, code: str, rows: int) -> None:
     """Emits the function; its parameters are `%0` the sums, `%1` the vector, `%2` the active
     lanes."""
-    lanes = min(width(f, code), f.lanes)
-    kind = vector(code, lanes)
+    c = Code(f)
     _leave_if_none(f, "%2")
-    masks = _lane_masks(f, "%2", lanes)
-    for first, number in strips(f, rows, lanes):
-        source = address(f, code, "%1", times(f, first, f.lanes))
-        parts = []
-        for k in range(number):
-            groups = enumerate(masks)
-            places = [(address(f, code, source, k * f.lanes + g * lanes), m) for g, m in groups]
-            sums = [load(f, code, lanes, place, mask) for place, mask in places]
-            while len(sums) > 1:
-                a, b, *rest = sums
-                sums = [*rest, f.op(f"fadd {kind} {a}, {b}")]
-            parts += sums
-        parts += ["zeroinitializer"] * (lanes - number)
-        # Pairs of rows are halved and added until lane k holds the sum of row k.
-        step = 1
-        while len(parts) > 1:
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            halves = [
-                [alternated(f, kind, lanes, *pair, step, high) for high in (False, True)]
-                for pair in pairs
-            ]
-            parts = [f.op(f"fadd {kind} {x}, {y}") for x, y in halves]
-            step *= 2
-        target, mask = address(f, code, "%0", first), _first(number, lanes)
-        before = load(f, code, lanes, target, mask)
-        store(f, code, lanes, f.op(f"fadd {kind} {before}, {parts[0]}"), target, mask)
+    active = c.lane_masks("%2", min(c.width(code), f.lanes))
+    sums, x = (c.pointer(code, f"%{k}") for k in range(2))
+    add_vector(c, sums, x, active, rows)
 
 
 def _target(t: VectorTranslator, code: str, k: int, a: int, n: int, offset: int) -> str:

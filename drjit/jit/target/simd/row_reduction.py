@@ -3,15 +3,13 @@ accumulators in memory, which stay in the L1 cache. Chunks of rows are combined 
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .arguments import statement
-from .atomic import combine
-from .compensated_sum import add_long, is_long
-from .ir import SCALAR, Function, constant
-from .loops import address, below, cast, choose, least, load, loop, numbers, store, vector, width
+from .compensated_sum import is_long
 from .reduction import accumulator, identity
 from .translate import Translator
+from .values import Code, Pointer, Vector, Word
 
 # Number of rows read in succession, which divides the loads and stores of accumulators.
 _TOGETHER = 8
@@ -25,137 +23,134 @@ def reduce_rows(
     """`reduce_rows(T, 'add', p[x], p[k], i, p[sizes], p[scratch], p[partial])`."""
     f = t.f
     code = "u8" if code == "mask" else code  # as in memory
-    r = _Rows.of(f, op, code, sizes)
-    size, lanes, acc = r.size, r.lanes, r.acc
-    # Compute the strip of columns, the chunk of rows, and the matrix of this task.
-    strip = f.op(f"urem i64 %i, {size['strips']}")
-    part = f.op(f"udiv i64 %i, {size['strips']}")
-    chunk = f.op(f"urem i64 {part}, {size['chunks']}")
-    matrix = f.op(f"udiv i64 {part}, {size['chunks']}")
-    first_column = f.op(f"mul i64 {strip}, {size['strip']}")
-    rest = f.op(f"sub i64 {size['columns']}, {first_column}")
-    columns = least(f, rest, size["strip"])
-    first_row = f.op(f"mul i64 {chunk}, {size['chunk']}")
-    end = least(f, f.op(f"add i64 {first_row}, {size['chunk']}"), size["rows"])
-    row_of_all = f.op(f"mul i64 {matrix}, {size['rows']}")
-    start = f.op(f"mul i64 {row_of_all}, {size['columns']}")
-    source = address(f, code, base, start, first_column)
-    # Accumulators, followed by the rounding errors of sums.
-    own = f.op(f"mul i64 %thread, {size['strip']}")
-    own = f.op(f"mul i64 {own}, 2")
-    target = address(f, acc, scratch, own)
-    sums = [target, address(f, acc, target, size["strip"])] if r.is_sum else [target]
-    with loop(f, 0, columns, lanes) as (j, _):
-        for into in sums:
-            store(f, acc, lanes, r.neutral, address(f, acc, into, j))
-    left = f.op(f"urem i64 {f.op(f'sub i64 {end}, {first_row}')}, {_TOGETHER}")
-    last = f.op(f"sub i64 {end}, {left}")
-    with loop(f, first_row, last, _TOGETHER) as (row, _):
-        _add_rows(r, source, row, str(_TOGETHER), columns, sums, ahead=True)
-    _add_rows(r, source, last, left, columns, sums, ahead=False)
-
-    def put(into: str, kept: str) -> None:
-        line = f.op(f"mul i64 {part}, {size['columns']}")
-        result = address(f, kept, into, line, first_column)
-        with loop(f, 0, columns, lanes) as (j, _):
-            x = load(f, acc, lanes, address(f, acc, target, j))
-            r.store(kept, x, result, j, columns)
-
-    several = f.op(f"icmp sgt i64 {size['chunks']}, 1")
-    choose(f, several, lambda: put(f.pointer(partial), acc), lambda: put(f.pointer(k), code))
-    t.finishers.append(lambda f: _join(_Rows.of(f, op, code, sizes), k, partial))
+    given = f.pointer(sizes), f.pointer(k), f.pointer(partial)
+    run_task(Code(f), op, code, *given, base, scratch)
+    t.finishers.append(
+        lambda f: finish(Code(f), op, code, f.pointer(sizes), f.pointer(k), f.pointer(partial))
+    )
 
 
 class _Rows(NamedTuple):
-    """A reduction of rows: the element type and the accumulator type, the lanes of a register and
-    the type of its vectors, and the parameters of the task.
+    """A reduction of rows: the element type and the accumulator type, the lanes of a register, the
+    parameters of the task, and where results go: those of all rows, or those of chunks.
     """
 
-    f: Function
-    op: str
     code: str
     acc: str
     lanes: int
-    kind: str
-    is_sum: bool
-    neutral: str
-    size: dict[str, str]
+    op: str
+    size: dict[str, Word]
+    result: Pointer
+    partial: Pointer
 
     @classmethod
-    def of(cls, f: Function, op: str, code: str, sizes: int) -> "_Rows":
-        acc = accumulator(code)
-        lanes, size = width(f, acc), numbers(f, "rr", f.pointer(sizes), _SIZES)
-        neutral = f"splat ({SCALAR[acc]} {constant(acc, identity(op, acc))})"
-        return cls(f, op, code, acc, lanes, vector(acc, lanes), is_long(op, acc), neutral, size)
+    def of(cls, c: Code, op: str, code: str, sizes: Any, result: Any, partial: Any) -> "_Rows":
+        acc, size = accumulator(code), c.numbers("rr", sizes, _SIZES)
+        places = c.pointer(code, result), c.pointer(acc, partial)
+        return cls(code, acc, c.width(acc), op, size, *places)
 
-    def add(self, totals: Sequence[str], x: str) -> list[str]:
+    @property
+    def is_sum(self) -> bool:
+        return is_long(self.op, self.acc)
+
+    def neutral(self, c: Code) -> Vector:
+        return c.full(self.acc, self.lanes, identity(self.op, self.acc))
+
+    def add(self, c: Code, totals: Sequence[Vector], x: Vector) -> list[Vector]:
         """Adds a term to a total; returns it, with its rounding error if it is a long sum."""
-        if len(totals) > 1:
-            return list(add_long(self.f, self.kind, totals, x))
-        return [combine(self.f, self.op, self.acc, x, totals[0], self.kind)]
+        return c.add_long(totals, x) if len(totals) > 1 else [c.combine(self.op, x, totals[0])]
 
-    def store(self, code: str, x: str, line: str, j: str, columns: str) -> None:
+    def store(self, c: Code, x: Vector, line: Pointer, j: Word, columns: Word) -> None:
         """Stores results of columns from `j` on, in their own type."""
-        f, lanes = self.f, self.lanes
-        inside = below(f, f.op(f"sub i64 {columns}, {j}"), lanes)
-        store(f, code, lanes, cast(f, lanes, x, self.acc, code), address(f, code, line, j), inside)
+        (line + j).store(x.cast(line.code), c.below(columns - j, self.lanes))
+
+
+def run_task(
+    c: Code, op: str, code: str, sizes: Any, result: Any, partial: Any, base: Any, scratch: Any
+) -> None:
+    """Reduces a chunk of rows of a strip of columns: the task of a kernel with the statement
+    `reduce_rows`."""
+    r = _Rows.of(c, op, code, sizes, result, partial)
+    size, lanes = r.size, r.lanes
+    # Compute the strip of columns, the chunk of rows, and the matrix of this task.
+    strip, part = c.task() % size["strips"], c.task() // size["strips"]
+    chunk, matrix = part % size["chunks"], part // size["chunks"]
+    first_column = strip * size["strip"]
+    columns = c.least(size["columns"] - first_column, size["strip"])
+    first_row = chunk * size["chunk"]
+    end = c.least(first_row + size["chunk"], size["rows"])
+    start = matrix * size["rows"] * size["columns"]
+    source = c.pointer(code, base) + start + first_column
+    # Accumulators, followed by the rounding errors of sums.
+    target = c.pointer(r.acc, scratch) + c.thread() * size["strip"] * 2
+    sums = [target, target + size["strip"]] if r.is_sum else [target]
+    for j in c.range(0, columns, lanes):
+        for into in sums:
+            (into + j).store(r.neutral(c))
+    left = (end - first_row) % _TOGETHER
+    last = end - left
+    for row in c.range(first_row, last, _TOGETHER):
+        _add_rows(c, r, source, row, _TOGETHER, columns, sums, ahead=True)
+    _add_rows(c, r, source, last, left, columns, sums, ahead=False)
+
+    def put(into: Pointer) -> None:
+        line = into + part * size["columns"] + first_column
+        for j in c.range(0, columns, lanes):
+            r.store(c, (target + j).load(lanes), line, j, columns)
+
+    c.choose(size["chunks"] > 1, lambda: put(r.partial), lambda: put(r.result))
 
 
 def _add_rows(
-    r: _Rows, source: str, row: str, count: str, columns: str, sums: list[str], *, ahead: bool
-) -> None:
+    c: Code, r: _Rows, source: Pointer, row: Word, count: Word | int, columns: Word,
+    sums: list[Pointer], *, ahead: bool,
+) -> None:  # fmt: skip
     """Adds `count` consecutive rows. They are first summed in registers, which are short sums with
     little rounding.
     """
-    f, lanes, code, acc, across = r.f, r.lanes, r.code, r.acc, r.size["columns"]
-    start = address(f, code, source, f.op(f"mul i64 {row}, {across}"))
+    lanes, across = r.lanes, r.size["columns"]
+    start = source + row * across
     # The subsequent rows in memory, if strips are whole rows.
-    following = address(f, code, start, f.op(f"mul i64 {count}, {across}"))
+    following = start + across * count
 
-    def strip(j: str, number: int) -> None:
-        first = address(f, code, start, j)
-        fetched = address(f, code, following, f.op(f"mul i64 {j}, {count}"))
-        with loop(f, 0, count, 1, [(r.kind, r.neutral)] * number) as (k, totals):
-            line = address(f, code, first, f.op(f"mul i64 {k}, {across}"))
-            next_ = address(f, code, fetched, f.op(f"mul i64 {k}, {number * lanes}"))
+    def strip(j: Word, number: int) -> None:
+        first, fetched = start + j, following + j * count
+        totals = [r.neutral(c)] * number
+        for k in c.range(0, count, 1, totals):
+            line, next_ = first + k * across, fetched + k * (number * lanes)
             for n, total in enumerate(totals):
-                x = load(f, code, lanes, address(f, code, line, n * lanes))
-                (totals[n],) = r.add([total], cast(f, lanes, x, code, acc))
+                x = (line + n * lanes).load(lanes)
+                (totals[n],) = r.add(c, [total], x.cast(r.acc))
                 if ahead:
-                    place = address(f, code, next_, n * lanes)
-                    f.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
+                    (next_ + n * lanes).prefetch("i32 0, i32 2")
         for k, total in enumerate(totals):
-            places = [address(f, acc, a, j, k * lanes) for a in sums]
-            after = r.add([load(f, acc, lanes, place) for place in places], total)
+            places = [a + j + k * lanes for a in sums]
+            after = r.add(c, [place.load(lanes) for place in places], total)
             for x, place in zip(after, places, strict=True):
-                store(f, acc, lanes, x, place)
+                place.store(x)
 
-    registers = 16 if f.machine.register_bytes == 64 else 8
-    left = f.op(f"urem i64 {columns}, {registers * lanes}")
-    whole = f.op(f"sub i64 {columns}, {left}")
-    with loop(f, 0, whole, registers * lanes) as (j, _):
+    registers = 16 if c.machine.register_bytes == 64 else 8
+    left = columns % (registers * lanes)
+    whole = columns - left
+    for j in c.range(0, whole, registers * lanes):
         strip(j, registers)
-    with loop(f, whole, columns, lanes) as (j, _):
+    for j in c.range(whole, columns, lanes):
         strip(j, 1)
 
 
-def _join(r: _Rows, k: int, partial: int) -> None:
+def finish(c: Code, op: str, code: str, sizes: Any, result: Any, partial: Any) -> None:
     """Combines the results of a matrix, in the order of its rows, when all chunks are complete."""
-    f, size, lanes, acc = r.f, r.size, r.lanes, r.acc
-    source, result = f.pointer(partial), f.pointer(k)
-    several = f.op(f"icmp sgt i64 {size['chunks']}, 1")
-    count = f.op(f"select i1 {several}, i64 {size['matrices']}, i64 0")
-    with loop(f, 0, count, 1) as (matrix, _):
-        first = f.op(f"mul i64 {matrix}, {size['columns']}")
-        parts = address(f, acc, source, f.op(f"mul i64 {first}, {size['chunks']}"))
-        line = address(f, r.code, result, first)
-        with loop(f, 0, size["columns"], lanes) as (j, _):
-            place = address(f, acc, parts, j)
-            start = [(r.kind, load(f, acc, lanes, place))]
+    r = _Rows.of(c, op, code, sizes, result, partial)
+    size, lanes = r.size, r.lanes
+    count = c.pick(size["chunks"] > 1, size["matrices"], 0)
+    for matrix in c.range(0, count):
+        first = matrix * size["columns"]
+        parts, line = r.partial + first * size["chunks"], r.result + first
+        for j in c.range(0, size["columns"], lanes):
+            place = parts + j
+            totals = [place.load(lanes)]
             if r.is_sum:
-                start.append((r.kind, r.neutral))
-            with loop(f, 1, size["chunks"], 1, start) as (chunk, totals):
-                offset = f.op(f"mul i64 {chunk}, {size['columns']}")
-                x = load(f, acc, lanes, address(f, acc, place, offset))
-                totals[:] = r.add(totals, x)
-            r.store(r.code, totals[0], line, j, size["columns"])
+                totals.append(r.neutral(c))
+            for chunk in c.range(1, size["chunks"], 1, totals):
+                totals[:] = r.add(c, totals, (place + chunk * size["columns"]).load(lanes))
+            r.store(c, totals[0], line, j, size["columns"])

@@ -33,25 +33,25 @@ class Vector(np.ndarray):
 
     def cast(self, code: str) -> "Vector":
         """See `values.Vector.cast`."""
-        return self.astype(_TYPES[code])
+        return self.astype(_TYPES[code]).view(Vector)
 
     def times_plus(self, factor: "Vector", term: "Vector") -> "Vector":
         """See `values.Vector.times_plus`; rounded once only if doubles are enough for that."""
         wide = self.astype(np.float64) * factor + term
-        return wide.astype(self.dtype)
+        return wide.astype(self.dtype).view(Vector)
 
 
 class Pointer:
     """The place of an element in an array; `+` counts elements."""
 
-    def __init__(self, array: np.ndarray, offset: int = 0):
-        self.array, self.offset = array, offset
+    def __init__(self, code: str, array: np.ndarray, offset: int = 0):
+        self.code, self.array, self.offset = code, array, offset
 
     def __repr__(self) -> str:
         return f"Pointer({self.array.dtype}[{self.array.size}], {self.offset})"
 
     def __add__(self, offset: int) -> "Pointer":
-        return Pointer(self.array, self.offset + offset)
+        return Pointer(self.code, self.array, self.offset + offset)
 
     def _places(self, lanes: int, mask: np.ndarray | None) -> np.ndarray:
         places = self.offset + np.arange(lanes)
@@ -99,7 +99,7 @@ class Stepping:
         return self._thread
 
     def pointer(self, code: str, array: np.ndarray) -> Pointer:
-        return Pointer(array)
+        return Pointer(code, array)
 
     def numbers(self, name: str, table: np.ndarray, names: Sequence[str]) -> dict[str, int]:
         return {entry: int(table[k]) for k, entry in enumerate(names)}
@@ -131,18 +131,31 @@ class Stepping:
     def everywhere(self, flag: bool, lanes: int) -> np.ndarray:
         return np.full(lanes, flag)
 
+    def first(self, count: int, lanes: int) -> np.ndarray | None:
+        return None if count == lanes else self.below(count, lanes)
+
+    def room(self, name: str, code: str, count: int) -> Pointer:
+        return Pointer(code, np.zeros(count, _TYPES[code]))
+
     def combine(self, op: str, x: Vector, y: Vector) -> Vector:
         return _REDUCTIONS[op](x, y)
 
     def add_long(self, before: Sequence[Vector], x: Vector) -> list[Vector]:
         total, lost = before
         full = x + lost
-        after = total + full
+        after = (total + full).view(Vector)
         rest = full - (after - total)
         return [after, np.where(np.isnan(rest - rest), 0, rest).astype(x.dtype).view(Vector)]
 
     def transposed(self, rows: Sequence[Vector]) -> list[Vector]:
         return [x.view(Vector) for x in np.stack(rows, axis=1)]
+
+    def alternated(self, x: Vector, y: Vector, step: int, odd: bool) -> Vector:
+        groups = [v.reshape(-1, step)[odd::2] for v in (x, y)]
+        return np.stack(groups, axis=1).reshape(-1).view(Vector)
+
+    def joined(self, parts: Sequence[Vector]) -> Vector:
+        return np.concatenate(parts).view(Vector)
 
     def totals(self, rows: Sequence[Vector]) -> Vector:
         return np.stack(rows).sum(axis=1).view(Vector)

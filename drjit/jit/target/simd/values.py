@@ -12,7 +12,7 @@ from typing import Any
 from . import loops
 from .atomic import combine
 from .compensated_sum import add_long
-from .ir import SCALAR, Function, constant
+from .ir import MEMORY, SCALAR, Function, constant
 
 
 class Word:
@@ -77,6 +77,9 @@ class Mask:
     def __str__(self) -> str:
         return self.name
 
+    def __len__(self) -> int:
+        return self.lanes
+
     def __and__(self, other: "Mask") -> "Mask":
         return Mask(self.f, self.lanes, self.f.op(f"and <{self.lanes} x i1> {self}, {other}"))
 
@@ -120,6 +123,7 @@ class Pointer:
     """The address of an element; `+` counts elements."""
 
     __slots__ = ("code", "f", "name")
+    kind = "ptr"
 
     def __init__(self, f: Function, code: str, name: str):
         self.f, self.code, self.name = f, code, name
@@ -127,12 +131,16 @@ class Pointer:
     def __str__(self) -> str:
         return self.name
 
+    def like(self, name: str) -> "Pointer":
+        """Returns another address of such elements."""
+        return Pointer(self.f, self.code, name)
+
     def __add__(self, offset: object) -> "Pointer":
         return Pointer(self.f, self.code, loops.address(self.f, self.code, self.name, offset))
 
     def load(self, lanes: int, mask: Mask | None = None) -> Vector:
         """Loads consecutive elements; 0 where a mask is false."""
-        name = loops.load(self.f, self.code, lanes, self.name, str(mask or ""))
+        name = loops.load(self.f, self.code, lanes, self.name, "" if mask is None else mask.name)
         return Vector(self.f, self.code, lanes, name)
 
     def splat(self, lanes: int) -> Vector:
@@ -146,7 +154,9 @@ class Pointer:
 
     def store(self, x: Vector, mask: Mask | None = None) -> None:
         """Stores consecutive elements, where a mask is true."""
-        loops.store(self.f, self.code, x.lanes, x.name, self.name, str(mask or ""))
+        loops.store(
+            self.f, self.code, x.lanes, x.name, self.name, "" if mask is None else mask.name
+        )
 
     def prefetch(self, how: str) -> None:
         """Fetches the cache line ahead of its use."""
@@ -211,6 +221,30 @@ class Code:
         """Returns a condition in all lanes."""
         return Mask(self.f, lanes, loops.splat(self.f, "i1", lanes, flag.name))
 
+    def first(self, count: int, lanes: int) -> Mask | None:
+        """Returns the mask of the first lanes, or none if these are all."""
+        if count == lanes:
+            return None
+        lane = [f"i1 {str(k < count).lower()}" for k in range(lanes)]
+        return Mask(self.f, lanes, f"<{', '.join(lane)}>")
+
+    def lane_masks(self, bits: str, lanes: int) -> list[Mask]:
+        """Returns the lanes of a packet, given as bits, as masks of so many lanes each."""
+        f, kind = self.f, self.f.vector["mask"]
+        whole = f.op(f"bitcast i{f.lanes} {bits} to {kind}")
+        firsts = range(0, f.lanes, lanes)
+        parts = [f.shuffle(kind, whole, "poison", range(k, k + lanes)) for k in firsts]
+        return [Mask(f, lanes, part) for part in parts]
+
+    def some_inactive(self, bits: str) -> Flag:
+        """Returns whether not all lanes of a packet, given as bits, are active."""
+        return Flag(self.f, self.f.op(f"icmp ne i{self.f.lanes} {bits}, -1"))
+
+    def room(self, name: str, code: str, count: int) -> Pointer:
+        """Returns memory on the stack for some elements."""
+        text = f"alloca [{count} x {MEMORY[code]}], align 64"
+        return Pointer(self.f, code, self.f.once(f"%{name}", text))
+
     def combine(self, op: str, x: Vector, y: Vector) -> Vector:
         """Combines two partial results of a reduction."""
         return x.like(combine(self.f, op, x.code, x.name, y.name, x.kind))
@@ -224,6 +258,16 @@ class Code:
         """Transposes a square of elements."""
         names = loops.transposed(self.f, rows[0].kind, [x.name for x in rows])
         return [rows[0].like(name) for name in names]
+
+    def alternated(self, x: Vector, y: Vector, step: int, odd: bool) -> Vector:
+        """Returns the even or odd groups of `step` elements of two vectors, alternating."""
+        return x.like(loops.alternated(self.f, x.kind, x.lanes, x.name, y.name, step, odd))
+
+    def joined(self, parts: Sequence[Vector]) -> Vector:
+        """Concatenates vectors, whose number is a power of two."""
+        code, lanes = parts[0].code, parts[0].lanes
+        name = loops.concatenated(self.f, MEMORY[code], lanes, [x.name for x in parts])
+        return Vector(self.f, code, lanes * len(parts), name)
 
     def totals(self, rows: Sequence[Vector]) -> Vector:
         """Returns a vector of the sums of the lanes of each vector."""
