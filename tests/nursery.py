@@ -31,18 +31,19 @@ def run(
     environment: dict[str, str | None] | None = None,
     imports: tuple[str, ...] = (),
     strict: bool = False,
+    seconds: int = SECONDS,
 ) -> subprocess.CompletedProcess:
     """Runs a script, or the text of one. Folders of scripts are not on the path of modules.
 
     `environment` replaces variables, or removes them for None, of those which are read when needed:
     the package has been imported. `imports` are imported by all scripts from now on. If `strict`,
-    warnings are errors.
+    warnings are errors. A process that takes longer than `seconds` is ended.
     """
     changed = {k: v for k, v in (os.environ | (environment or {})).items() if v is not None}
     if not hasattr(os, "fork"):
         what = [program] if isinstance(program, Path) else ["-c", program]
         command = [sys.executable, "-P", *(["-W", "error"] * strict), *what, *arguments]
-        return subprocess.run(command, env=changed, capture_output=True, text=True, timeout=SECONDS)
+        return subprocess.run(command, env=changed, capture_output=True, text=True, timeout=seconds)
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / "output", Path(folder) / "errors"]
         job = {
@@ -52,6 +53,7 @@ def run(
             "environment": changed,
             "imports": imports,
             "strict": strict,
+            "seconds": seconds,
             "files": [str(path) for path in files],
         }
         nursery = _nursery()
@@ -95,7 +97,7 @@ def serve() -> None:
 
 def _become(job: dict) -> None:
     """Runs a script in this process, which is to end when this returns."""
-    signal.alarm(SECONDS)
+    signal.alarm(job["seconds"])
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     for number, path in enumerate(job["files"], 1):

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nursery
 
@@ -28,10 +29,11 @@ def scripts(folder: str) -> list[str]:
     return sorted(p.stem for p in (HERE / folder).glob("*.py") if not p.stem.startswith("_"))
 
 
-def printed(path: Path, interpreter: str = sys.executable) -> str:
-    """Runs a script in a process of its own and returns what it prints."""
+def printed(path: Path, interpreter: str = sys.executable, **options: Any) -> str:
+    """Runs a script in a process of its own and returns what it prints. `options` are those of
+    `nursery.run`."""
     if interpreter == sys.executable:
-        done = nursery.run(path)
+        done = nursery.run(path, **options)
     else:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run([interpreter, "-P", path], env=env, capture_output=True, text=True)

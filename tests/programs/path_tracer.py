@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import drjit as dr
-from drjit.llvm.ad import PCG32, Array2f, Array3f, Bool, Float, UInt
+from drjit.auto.ad import PCG32, Array2f, Array3f, Bool, Float, UInt
 from drjit.opt import Adam
 
 BOUNCES = 10
