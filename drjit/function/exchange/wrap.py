@@ -5,6 +5,7 @@ from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
+from . import numba_function
 from .bridge import Framework, adopt, module_name
 from .jax import Jax
 from .torch import Torch
@@ -19,13 +20,15 @@ def _framework(name: str) -> Framework:
 
 def _known(framework: Any, argument: str) -> str:
     name = module_name(framework)
-    if name != "drjit" and name not in _FRAMEWORKS:
-        names = ", ".join(repr(n) for n in ("drjit", *_FRAMEWORKS))
+    if name not in ("drjit", "numba") and name not in _FRAMEWORKS:
+        names = ", ".join(repr(n) for n in ("drjit", *_FRAMEWORKS, "numba"))
         raise ValueError(f"dr.wrap(): unknown '{argument}' {framework!r}; expected one of {names}")
     return name
 
 
-def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[Callable], Callable]:
+def wrap(
+    source: str | ModuleType, target: str | ModuleType, *, derivative: Callable | None = None
+) -> Callable[[Callable], Callable]:
     """Returns a decorator that makes a function written for the framework `target` callable from
     code of the framework `source`, with derivatives that propagate through both.
 
@@ -39,8 +42,39 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[Callab
     function within JAX have gradients, but no tangents. In `jax.jit`, the function runs as a
     callback on the host, and is called once more, with zeros, to find the shapes of its results.
 
+    The framework `"numba"` stands for functions of numbers that Numba compiles. As `target`, such
+    a function (decorated with `numba.njit`) becomes an operation of traced programs: kernels
+    contain its machine code and call it for each active lane, in loops, branches and calls as
+    well. Arguments and results are numbers, arrays, or PyTrees of these: nested arrays, lists and
+    tuples arrive as tuples, dictionaries and structures as named tuples. Types of results are those
+    that Numba infers, but floating-point results have the precision of the most precise
+    floating-point argument. An exception is raised where the results are read, with the lane and
+    the line. `derivative` is a function that Numba compiles for the same arguments. It returns a
+    partial derivative for each number among the arguments (those by integers are ignored), or, if
+    there are several results, a tuple of them for each result. Without one, the results cannot be
+    differentiated.
+
+    >>> import numba
+    >>> @numba.njit
+    ... def slope(x, n):
+    ...     return n * x ** (n - 1), 0.0
+    >>> @dr.wrap(source="drjit", target="numba", derivative=slope)
+    ... @numba.njit
+    ... def power(x, n):
+    ...     result = 1.0
+    ...     for _ in range(n):
+    ...         result *= x
+    ...     return result
+    >>> x = ad.Float(1, 2, 3)
+    >>> dr.enable_grad(x)
+    >>> y = power(x, 3)
+    >>> dr.backward(y)
+    >>> y, x.grad
+    ([1, 8, 27], [3, 12, 27])
+
     Raises:
-        ValueError: a framework is unknown, or neither is Dr.Jit.
+        ValueError: a framework is unknown, or neither is Dr.Jit, or `derivative` is given but
+            `target` is not Numba.
         ModuleNotFoundError: the framework is not installed; for a function written for that
             framework, raised when it is called.
         TypeError: when called, an array has no equivalent on the other side, or the function
@@ -49,8 +83,12 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[Callab
     outside, inside = _known(source, "source"), _known(target, "target")
     if "drjit" not in (outside, inside):
         raise ValueError("dr.wrap(): 'source' or 'target' must be 'drjit'")
+    if derivative is not None and inside != "numba":
+        raise ValueError("dr.wrap(): 'derivative' belongs to functions with the target 'numba'")
     if outside == inside:
         return lambda function: function
+    if inside == "numba":
+        return lambda function: numba_function.adopt(function, derivative)
     if inside == "drjit":
         return _framework(outside).expose
 

@@ -69,7 +69,7 @@ class Op:
     - `block`: it has bodies;
     - `reads`: the operands that are read as memory, as a slice;
     - `words`: the operands that appear in the text as words of the parameter block;
-    - `several`: it has several results;
+    - `several`: it has several results, their number is its data, or that of its data's `returned`;
     - `whole`: it consumes whole vectors;
     - `waits`: it may have to wait for other operations, or they for it.
     """
@@ -200,6 +200,7 @@ in_bounds             2 mask   i    own    2
 gather                3 static -    own    8  reads=:1 words=0
 packet                3 static -    own   16  reads=:1 words=0 several
 weighted              4 static f    own   48  reads=:1 words=0 several fused
+foreign               1 static bif  own   64  several
 component             1 same   bif  own    0  waits
 scatter               3 static -    own   16  effect
 scatter_packet        3 static -    own   16  effect

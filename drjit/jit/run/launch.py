@@ -14,6 +14,7 @@ from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..ir.location import describe
+from ..target.foreign import ForeignFunction
 
 _BLOCKING = int(JitFlag.LaunchBlocking)  # a plain number is tested faster than an enumeration
 
@@ -43,7 +44,7 @@ class ErrorRecord:
         self.checks = [(c.data, c.deps[0].dtype) for c in checks]
         self.above: tuple[ErrorRecord, ...] = ()
         self.done = False
-        self.error: OutOfBoundsError | None = None
+        self.error: Exception | None = None
 
     def settled(self) -> bool:
         """Whether the launch and those before it have ended without an error."""
@@ -58,13 +59,17 @@ class ErrorRecord:
         return [*found, error] if error is not None and self.device.forget_error(error) else found
 
     def check(self) -> Exception | None:
-        """Marks the launch as ended. Returns an error if an index was out of bounds."""
+        """Marks the launch as ended. Returns an error if an index was out of bounds, or a function
+        that it calls raised an exception."""
         self.done = True
         flag, site, index, _, lane, _ = self.words.tolist()
         if not flag:
             return None
         self.words[0] = 0
         (_, what, location, signed, size, packet), dtype = self.checks[site]
+        if type(what) is ForeignFunction:  # which returned the number of an exception
+            self.error = what.error(index, lane, describe(location))
+            return self.error
         if not signed:
             index = ctypes.c_uint64(index).value
         elif dtype is dt.u32 and index >= 1 << 31:

@@ -125,7 +125,7 @@ class Program(NamedTuple):
     @property
     def has_loops(self) -> bool:
         """Whether it might not terminate."""
-        return any(type(i.data) is Loop for i in self.instrs)
+        return any(type(i.data) is Loop or i.op is op.foreign for i in self.instrs)
 
     @property
     def fused(self) -> int:

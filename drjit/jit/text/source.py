@@ -86,6 +86,7 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "packet": lambda i, a: _call("gather_packet", [i.dtype.code, *a, str(i.data)]),
     "weighted": lambda i, a: _call("gather_weighted", [i.dtype.code, *a[:2], str(i.data), *a[2:]]),
     **dict.fromkeys(_SCATTERS, _scatter),
+    "foreign": lambda i, a: _call(i.data.name, a),
     "vector": _vector,
     "feature": lambda i, a: f"feature({a[0]}, {i.data})",
     "total": lambda i, a: f"total({a[0]})",
@@ -204,7 +205,8 @@ class _Writer:
             site, word = i.data - self.check.data, i.param - self.check.param
             text = f"in_bounds(p[0], s + {site}, {args[0]}, p[n + {word}], {args[1]})"
         if o.several:
-            text = ", ".join(f"{names[number]}_{j}" for j in range(i.data)) + f" = {text}"
+            count = len(i.data.returned) if o is op.foreign else i.data
+            text = ", ".join(f"{names[number]}_{j}" for j in range(count)) + f" = {text}"
         elif o.gives or not o.effect:
             text = f"{names[number]} = {text}"
         self.lines.append(f"{indent}{text}" + (f"  # {i.label}" if i.label else ""))

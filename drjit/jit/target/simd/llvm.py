@@ -10,6 +10,7 @@ from typing import Any
 from llvmlite import binding
 
 from ... import processor
+from .. import foreign
 from .ir import KernelError, Machine
 
 # Modules with at least this many lines favour compile time over speed.
@@ -112,6 +113,8 @@ def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
         builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
         for symbol in symbols:
             builder.export_symbol(symbol)
+        for symbol, address in foreign.symbols.items():
+            builder.import_symbol(symbol, address)
         library = builder.link(_linker(), f"kernel{next(_serial)}")
         return library, [library[symbol] for symbol in symbols]
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
+from ..foreign import ForeignFunction
 from .arguments import statement
 from .elementwise import narrow, widen
 from .ir import NUMBER, SCALAR, Function, KernelError, Machine, Value, constant
@@ -68,6 +69,9 @@ class Module:
         self.routines: dict[str, tuple[str, str]] = {}
         self.symbols: dict[Hashable, str] = {}
         self.uses: dict[str, int] = {}
+        # The text of functions that another compiler made, and what these declare.
+        self.foreigners: dict[str, str] = {}
+        self.declarations: dict[str, None] = {}
 
     def new(self, lanes: int, first_number: int = 0) -> Function:
         """Returns a new function of the module."""
@@ -89,6 +93,17 @@ class Module:
                 return tuple(("f16", narrow(f, x)) for _, x in result)
             return "f16", narrow(f, result[1])
         return _emit_call(self, f, name, values, warm)
+
+    def foreign(self, function: ForeignFunction) -> str:
+        """Returns the symbol of a function that another compiler made, which becomes part of the
+        module."""
+        for line in function.ir.split("\n"):
+            if line.startswith("declare "):
+                self.declarations[line] = None
+        self.foreigners[function.name] = "\n".join(
+            [line for line in function.ir.split("\n") if not line.startswith("declare ")]
+        )
+        return f'@"{function.name}"'
 
     def text(self, exported: list[str]) -> str:
         """Returns the whole module."""
@@ -117,7 +132,8 @@ class Module:
             added = (self.uses.get(symbol, math.inf) - 1) * body.count("\n")
             how = 4 if added <= INLINE_LOOP_LIMIT else 3
             routines.append(f"{head} #{how} {{\n{body}\n}}")
-        parts = self.globals.values(), definitions, routines, exported, attributes
+        others = (*self.declarations, *self.foreigners.values())
+        parts = self.globals.values(), others, definitions, routines, exported, attributes
         return "\n".join([line for part in parts for line in part] + [""])
 
     def routine(

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.op import TABLE
+from .. import foreign
 from . import elementwise
 from .arguments import CALLS, Arguments, statement
 from .conversion import convert, reinterpret
+from .foreign import call as foreign_call
 from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value
 from .parse import INFIXES, PREFIXES
 
@@ -387,6 +389,8 @@ class Translator(Arguments):
         if name in SCALAR:
             (arg,) = args
             return self.conversion(name, self.expr(arg))
+        if name in foreign.functions:
+            return together(foreign_call(self, foreign.functions[name], [self.typed(a) for a in args]))
         return self.library_call(name, [self.expr(a) for a in args])
 
     def apply(self, name: str | None, values: list[Value]) -> Value:

@@ -1,0 +1,109 @@
+"""Functions of scalars that another compiler made, as kernels call them: by name, lane by lane.
+
+A name contains a digest of the code, so that the text of a kernel identifies what it calls.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Raised(NamedTuple):
+    """A statement that raises an exception: the class and its arguments, None if these are computed
+    when it is raised, and where it is in the user's program."""
+
+    kind: type[BaseException]
+    arguments: tuple | None
+    function: str
+    file: str
+    line: int
+
+
+class ForeignFunction:
+    """A function of scalars, from `arguments` to `results` (codes of element types).
+
+    `ir` defines it in LLVM IR: it takes the addresses of the results, then the arguments, with
+    masks as bytes, and returns 0, or n if the n-th exception of `errors` was raised. `on_host`
+    computes the same from numbers in Python. If there are errors, kernels get one more result,
+    that number.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        arguments: Sequence[str],
+        results: Sequence[str],
+        ir: str,
+        errors: Sequence[Raised],
+        on_host: Callable[..., tuple],
+    ) -> None:
+        self.name, self.title, self.ir, self.on_host = name, title, ir, on_host
+        self.arguments, self.results = tuple(arguments), tuple(results)
+        self.errors = tuple(errors)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def returned(self) -> tuple[str, ...]:
+        """The codes of all results that kernels get."""
+        return (*self.results, "u32") if self.errors else self.results
+
+    def error(self, number: int, lane: int, location: str) -> Exception:
+        """Returns the exception to raise for the number that a lane returned."""
+        raised = self.errors[min(number, len(self.errors)) - 1]
+        given = raised.arguments
+        message = "computed when raised" if given is None else ", ".join([str(a) for a in given])
+        where = f"lane {lane} of {self.title}(), {raised.file}:{raised.line}"
+        text = f"{message} ({where}; called at {location})"
+        if issubclass(raised.kind, Exception):
+            try:
+                return raised.kind(text)
+            except TypeError:  # its constructor takes something else
+                pass
+        return RuntimeError(f"{raised.kind.__name__}: {text}")
+
+    def number(self, error: BaseException) -> int:
+        """Returns the number of an exception that `on_host` raised."""
+        at = error.__traceback__
+        lines = set()
+        while at is not None:
+            lines.add((at.tb_frame.f_code.co_filename, at.tb_lineno))
+            at = at.tb_next
+        kinds = [k for k, r in enumerate(self.errors) if isinstance(error, r.kind)]
+        if not kinds:
+            raise error
+        for k in kinds:
+            raised = self.errors[k]
+            if (raised.file, raised.line) in lines and raised.arguments in (None, error.args):
+                return k + 1
+        return kinds[0] + 1
+
+    def __call__(self, *operands: Any) -> Any:
+        """Computes all active lanes on NumPy; the last operand is their mask."""
+        *operands, mask = np.broadcast_arrays(*operands)
+        found = [np.zeros(mask.shape, _NUMPY[code]) for code in self.returned]
+        for lane in np.ndindex(mask.shape):
+            if not mask[lane]:
+                continue
+            try:
+                values: tuple = self.on_host(*[x[lane] for x in operands])
+            except Exception as error:
+                found[-1][lane] = self.number(error)
+                continue
+            for result, value in zip(found, values, strict=False):
+                result[lane] = value
+        return found[0] if len(found) == 1 else tuple(found)
+
+
+_NUMPY = {"mask": np.bool_, "f32": np.float32, "f64": np.float64} | {
+    f"{sign}{bits}": np.dtype(f"{sign}{bits // 8}") for bits in (8, 16, 32, 64) for sign in "iu"
+}
+
+functions: dict[str, ForeignFunction] = {}
+"""The functions that kernels of this process call, by name."""
+
+symbols: dict[str, int] = {}
+"""The addresses of what they call in turn, as far as the process does not export it."""

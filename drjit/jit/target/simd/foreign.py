@@ -1,0 +1,94 @@
+"""Calls of functions that another compiler made: one active lane after the other.
+
+Arguments and results are in memory on the stack, from where each active lane takes its own.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..foreign import ForeignFunction
+from .conversion import from_memory, to_memory
+from .ir import BYTES, MEMORY, Function, KernelError, Value
+
+if TYPE_CHECKING:
+    from .translate import Translator
+
+
+def call(t: "Translator", function: ForeignFunction, values: Sequence[Value]) -> list[Value]:
+    """Emits the call of a function, whose last operand is the mask of the lanes, and returns the
+    results, 0 in the other lanes."""
+    f, module = t.f, t.module
+    codes = [code for code, _ in values]
+    if tuple(codes) != (*function.arguments, "mask"):
+        raise KernelError(f"{function.name} takes {', '.join(function.arguments)} and a mask")
+    name = f"lanes.{function.name}"
+    kind = f.result_type(function.returned)
+    symbol = module.routine(
+        name,
+        [f.vector[code] for code in codes],
+        lambda g: _lanes(g, function, module.foreign(function)),
+        kind,
+        function,
+    )
+    operands = ", ".join([f"{f.vector[code]} {x}" for code, x in values])
+    result = f.op(f"call fastcc {kind} {symbol}({operands})")
+    returned = function.returned
+    if len(returned) == 1:
+        return [(returned[0], result)]
+    return [(c, f.op(f"extractvalue {kind} {result}, {k}")) for k, c in enumerate(returned)]
+
+
+def _lanes(f: Function, function: ForeignFunction, symbol: str) -> str:
+    """Writes the loop over the active lanes and returns the results."""
+    arguments, returned = function.arguments, function.returned
+    bits = f.bits(f"%{len(arguments)}")
+    given = [_place(f, code, f"arg{k}") for k, code in enumerate(arguments)]
+    made = [_place(f, code, f"result{k}") for k, code in enumerate(returned)]
+    for k, (code, place) in enumerate(zip(arguments, given, strict=True)):
+        _store(f, code, to_memory(f, code, f"%{k}"), place)
+    for code, place in zip(returned, made, strict=True):
+        _store(f, code, "zeroinitializer", place)
+    of = f"i{f.lanes}"
+    start, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
+    f.do(f"br label %{head}")
+    f.start(head)
+    f.do(f"%left = phi {of} [{bits}, %{start}], [%fewer, %{inside}]")
+    f.branch(f.op(f"icmp ne {of} %left, 0"), inside, done)
+    f.start(inside)
+    lane = f.op(f"call {of} @llvm.cttz.{of}({of} %left, i1 true)") if f.lanes > 1 else "0"
+    operands = [f"ptr {_of_lane(f, c, p, lane)}" for c, p in zip(returned, made, strict=True)]
+    operands = operands[: len(function.results)]
+    for code, place in zip(arguments, given, strict=True):
+        x = f.op(f"load {MEMORY[code]}, ptr {_of_lane(f, code, place, lane)}")
+        operands.append(f"{MEMORY[code]} {x}")
+    status = f.op(f"call i32 {symbol}({', '.join(operands)})")
+    if function.errors:
+        f.do(f"store i32 {status}, ptr {_of_lane(f, 'u32', made[-1], lane)}")
+    f.do(f"%lower = sub {of} %left, 1")
+    f.do(f"%fewer = and {of} %left, %lower" if f.lanes > 1 else f"%fewer = add {of} 0, 0")
+    f.do(f"br label %{head}")
+    f.start(done)
+    kind, result = f.result_type(returned), ""
+    for k, (code, place) in enumerate(zip(returned, made, strict=True)):
+        memory = f.types.memory[code]
+        x = from_memory(f, code, f.op(f"load {memory}, ptr {place}, align 64"))
+        if len(returned) == 1:
+            return x
+        result = f.op(f"insertvalue {kind} {result or 'poison'}, {f.vector[code]} {x}, {k}")
+    return result
+
+
+def _place(f: Any, code: str, name: str) -> str:
+    return f.once(f"%{name}", f"alloca {f.types.memory[code]}, align 64")
+
+
+def _store(f: Function, code: str, x: str, place: str) -> None:
+    f.do(f"store {f.types.memory[code]} {x}, ptr {place}, align 64")
+
+
+def _of_lane(f: Function, code: str, place: str, lane: str) -> str:
+    """Returns the address of a lane's element."""
+    if f.lanes == 1:
+        return place
+    wide = f.op(f"zext i{f.lanes} {lane} to i64") if f.lanes < 64 else lane
+    return f.op(f"getelementptr i{8 * BYTES[code]}, ptr {place}, i64 {wide}")
