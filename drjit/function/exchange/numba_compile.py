@@ -182,7 +182,7 @@ def _ir(adapter: Callable, types: tuple) -> tuple[str, str]:
 
 
 _DEFINED = re.compile(r"^(?:define .*?|)@([\w.$]+|\"[^\"]*\")(?= = |\()", re.MULTILINE)
-_SYMBOL = re.compile(r"@([\w.$]+|\"[^\"]*\")")
+_SYMBOL = re.compile(r"c\"[^\"]*\"|@([\w.$]+|\"[^\"]*\")")  # or data, which may look like one
 _LINKAGE = re.compile(r"^define (?:linkonce_odr |internal |weak_odr |hidden |dso_local |private )*")
 _NOTES = re.compile(r"(?:,? ![\w.]+ !\d+)+| #\d+(?= \{|,|$)| local_unnamed_addr| comdat|  +; preds.*")
 _PICKLED = re.compile(r'^@([\w.]*pickledata\.\w+) = .*?c"(.*)"', re.MULTILINE)
@@ -214,7 +214,7 @@ def _foreign(
     own = {name: f'"%.{k}"' for k, name in enumerate(dict.fromkeys(_DEFINED.findall(ir)))}
     errors = [_raised(*r) for r in raised.values()]
     text = _entry(arguments, results, entry, list(raised))
-    ir = _SYMBOL.sub(lambda m: f"@{own.get(m[1], m[1])}", f"{ir}\n{text}")
+    ir = _SYMBOL.sub(lambda m: f"@{own.get(m[1], m[1])}" if m[1] else m[0], f"{ir}\n{text}")
     digest = blake2b(ir.encode(), digest_size=5).hexdigest()
     word = re.sub(r"\W", "_", title, flags=re.ASCII)
     name = f"{word}_{digest}"

@@ -3,12 +3,13 @@
 from functools import cache, partial
 from typing import Any
 
+from ..foreign import ForeignFunction
 from ..simd.ir import VECTORS, Function, KernelError
 from ..simd.kernel import body
 from ..simd.liveness import vector_names
 from ..simd.module import Library, Module
 from ..simd.parse import functions
-from . import atomic, elementwise, memory, private, reduction
+from . import atomic, elementwise, foreign, memory, private, reduction
 from .form import THREADS, Compiled
 from .fragments import DYNAMIC
 from .function import GPU, GpuFunction
@@ -33,6 +34,9 @@ class GpuModule(Module):
 
     def new(self, lanes: int, first_number: int = 0) -> Function:
         return GpuFunction(first_number, warps=self.warps, threads=self.threads)
+
+    def foreign(self, function: ForeignFunction) -> str:
+        return foreign.symbol(self, function, super().foreign(function))
 
     def text(self, exported: list[str]) -> str:
         entry = f'attributes #5 = {{ nounwind "nvvm.maxntid"="{self.threads}" }}\n'

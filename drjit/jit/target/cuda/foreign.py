@@ -1,0 +1,69 @@
+"""Functions of another compiler on GPUs. They were compiled for processors, but to LLVM IR: what
+they call of the C library becomes a call of a library function."""
+
+import re
+from typing import TYPE_CHECKING
+
+from ...ir.op import TABLE
+from ..foreign import ForeignFunction
+from ..simd.ir import SCALAR, KernelError
+from ..simd.module import declare
+
+if TYPE_CHECKING:
+    from .module import GpuModule
+
+_DECLARED = re.compile(r"^declare .*@([\w.$]+)\(")
+# A function of the C library, or of LLVM where that would call the C library.
+_LLVM = re.compile(r"llvm\.([a-z]+\d*)\.f(32|64)$")
+_MATH = frozenset([o.name for o in TABLE.values() if o.library])
+
+
+def symbol(module: "GpuModule", function: ForeignFunction, name: str) -> str:
+    """Makes the functions that another one needs part of a module, and returns the latter's name.
+
+    Raises KernelError if there is no such function on GPUs.
+    """
+    text = module.foreigners[function.name]
+    for line in function.ir.split("\n"):
+        found = _DECLARED.match(line)
+        if found is None:
+            continue
+        needed = found[1]
+        operation, code = _operation(needed)
+        if operation in _MATH:
+            del module.declarations[line]
+            text = text.replace(f"@{needed}(", f'@"{_wrapper(module, operation, code)}"(')
+        elif not needed.startswith("llvm."):
+            what = "memory or objects of Python" if "NRT" in needed or "Py" in needed else needed
+            raise KernelError(f"{function.title}() needs {what}, which GPUs do not have")
+    module.foreigners[function.name] = text
+    return name
+
+
+def _operation(name: str) -> tuple[str, str]:
+    """Returns the name of a mathematical function without its type, and the type."""
+    found = _LLVM.match(name)
+    if found is not None:
+        return found[1], f"f{found[2]}"
+    if name.endswith("f") and name not in ("erf",):
+        return name[:-1], "f32"
+    return name, "f64"
+
+
+def _wrapper(module: "GpuModule", operation: str, code: str) -> str:
+    """Returns the name of a function of numbers that calls a library function."""
+    name, scalar = f"math.{operation}.{code}", SCALAR[code]
+    if name not in module.foreigners:
+        arity = TABLE[operation].arity
+        called, _ = declare(module, operation, (code,) * arity, 1)
+        module.calls[called] += 1
+        module.warm.add(called)
+        casts = "\n".join([f"%v{k} = bitcast {scalar} %a{k} to <1 x {scalar}>" for k in range(arity)])
+        given = ", ".join([f"{scalar} %a{k}" for k in range(arity)])
+        packets = ", ".join([f"<1 x {scalar}> %v{k}" for k in range(arity)])
+        module.foreigners[name] = (
+            f'define internal {scalar} @"{name}"({given}) alwaysinline {{\n{casts}\n'
+            f'%r = call fastcc <1 x {scalar}> @"{called}"({packets})\n'
+            f"%x = bitcast <1 x {scalar}> %r to {scalar}\nret {scalar} %x\n}}"
+        )
+    return name
