@@ -5,7 +5,7 @@ from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
-from . import numba_function
+from . import numba_callable, numba_function
 from .bridge import Framework, adopt, module_name
 from .jax import Jax
 from .torch import Torch
@@ -89,6 +89,8 @@ def wrap(
         return lambda function: function
     if inside == "numba":
         return lambda function: numba_function.adopt(function, derivative)
+    if outside == "numba":
+        return numba_callable.expose
     if inside == "drjit":
         return _framework(outside).expose
 
