@@ -1,9 +1,8 @@
-"""`wrap` with the source Numba: Dr.Jit functions of numbers as functions that compiled code of Numba
-calls."""
+"""`wrap` with the source Numba: compiled code calls Dr.Jit functions of numbers."""
 
 import inspect
 from collections.abc import Callable
-from functools import cache, cached_property, update_wrapper
+from functools import cached_property, update_wrapper
 from threading import Lock
 from typing import Any
 
@@ -14,12 +13,15 @@ from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
 from .bridge import label
 from .numba_function import module
-from .numba_native import OUT_OF_BOUNDS, Native
+from .numba_native import Native
 
 
 def expose(function: Callable) -> "NumbaCallable":
     """Returns a Dr.Jit function of numbers as a function for Numba; see `wrap`."""
-    _extend()
+    module()
+    from . import numba_extension
+
+    numba_extension.register()
     return NumbaCallable(function)
 
 
@@ -103,106 +105,3 @@ class NumbaCallable:
         ]
         layout = f"{','.join(['()'] * self.count)}->{','.join(['()'] * len(outputs))}"
         return numba.guvectorize(types, layout)(names["loop"])
-
-
-@cache
-def _extend() -> None:
-    """Teaches Numba the type of these functions."""
-    numba: Any = module()
-    from numba.core import cgutils, imputils, types, typing
-    from numba.core.datamodel import models
-    from numba.extending import lower_builtin, register_model, typeof_impl, unbox
-    from numba.core.typing.templates import AttributeTemplate, infer_getattr, signature
-
-    class FunctionType(types.Callable, types.Opaque):
-        def __init__(self, function: NumbaCallable) -> None:
-            self.function = function
-            super().__init__(f"{function!r} {id(function)}")
-
-        @property
-        def key(self) -> Any:
-            return self.function
-
-        def get_call_type(self, context: Any, args: tuple, kws: dict) -> Any:
-            function = self.function
-            if kws or len(args) != function.count:
-                return None
-            if any(isinstance(a, types.Array) for a in args):
-                if function.gradient:
-                    return None
-                universal = context.resolve_value_type(function.ufunc)
-                return context.resolve_function_type(universal, args, {})
-            args = tuple([types.unliteral(a) for a in args])
-            if not all(isinstance(a, types.Number | types.Boolean) for a in args):
-                return None
-            single = any(a == types.float32 for a in args) and types.float64 not in args
-            t = types.float32 if single else types.float64
-            if any(isinstance(a, types.Complex) for a in args):
-                return None
-            result = types.Tuple((t, types.UniTuple(t, function.count)))
-            return signature(result if function.gradient else t, *[t] * function.count)
-
-        def get_call_signatures(self) -> Any:
-            return [], True
-
-        def get_impl_key(self, sig: Any) -> Any:
-            return FunctionType, self.function
-
-    register_model(FunctionType)(models.OpaqueModel)
-
-    @typeof_impl.register(NumbaCallable)
-    def _typeof(value: NumbaCallable, _: Any) -> Any:
-        _lower(value)
-        return FunctionType(value)
-
-    @imputils.lower_constant(FunctionType)
-    def _constant(context: Any, *_: Any) -> Any:
-        return context.get_dummy_value()
-
-    @unbox(FunctionType)
-    def _unbox(_: Any, __: Any, c: Any) -> Any:
-        from numba.extending import NativeValue
-
-        return NativeValue(c.context.get_dummy_value())
-
-    @infer_getattr
-    class Attributes(AttributeTemplate):
-        key = FunctionType
-
-        def resolve_value_and_grad(self, t: Any) -> Any:
-            return None if t.function.gradient else numba.typeof(t.function.value_and_grad)
-
-    @imputils.lower_getattr(FunctionType, "value_and_grad")
-    def _gradient(context: Any, *_: Any) -> Any:
-        return context.get_dummy_value()
-
-    @cache
-    def _lower(function: NumbaCallable) -> None:
-        @lower_builtin((FunctionType, function), types.VarArg(types.Any))
-        def _call(context: Any, builder: Any, sig: Any, args: tuple) -> Any:
-            if any(isinstance(a, types.Array) for a in sig.args):
-                t = context.typing_context.resolve_value_type(function.ufunc)
-                return context.get_function(t, sig)(builder, args)
-            return _emit(function, context, builder, sig, args)
-
-    def _emit(function: NumbaCallable, context: Any, builder: Any, sig: Any, args: tuple) -> Any:
-        from llvmlite import ir
-
-        t = sig.args[0] if sig.args else types.float64
-        native = function.native(dt.f32 if t == types.float32 else dt.f64)
-        kind = context.get_value_type(t)
-        results = cgutils.alloca_once(builder, kind, size=native.results)
-        of = ir.FunctionType(ir.IntType(32), [results.type, *[kind] * len(args)])
-        address = context.get_constant(types.intp, native.status)
-        called = builder.inttoptr(address, ir.PointerType(of))
-        status = builder.call(called, [results, *args])
-        with builder.if_then(cgutils.is_not_null(builder, status), likely=False):
-            text = OUT_OF_BOUNDS.format(label(function.function))
-            context.call_conv.return_user_exc(builder, IndexError, (text,))
-        values = [
-            builder.load(builder.gep(results, [ir.IntType(32)(k)])) for k in range(native.results)
-        ]
-        if not function.gradient:
-            return values[0]
-        partials = cgutils.pack_array(builder, values[1:]) if values[1:] else None
-        return context.make_tuple(builder, sig.return_type, [values[0], partials])

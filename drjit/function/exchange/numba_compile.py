@@ -58,11 +58,13 @@ def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) ->
     Raises UncompilableError if Numba does.
     """
     import numba
+    from numba.core.errors import NumbaError
+    from numba.core.registry import cpu_target
 
     types = [_numba_type(s) for s in arguments]
     title = getattr(function, "__name__", "function")
     try:
-        context = numba.core.registry.cpu_target.typing_context
+        context: Any = cpu_target.typing_context
         context.refresh()
         signature = context.resolve_function_type(numba.typeof(function), tuple(types), {})
         if signature is None:
@@ -75,12 +77,12 @@ def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) ->
         codes = [code for s in arguments for code in flat(s)]
         own = [getattr(numba.types, _NAMES[code]) for code in codes]
         ir, entry = _ir(names["adapter"], tuple(own))
-    except numba.core.errors.NumbaError as error:
+    except NumbaError as error:
         raise UncompilableError(
             f"dr.wrap(): Numba cannot compile {title}() for ({', '.join(map(str, types))}): {error}"
         ) from None
     result = _converted(result, precision)
-    made = _foreign(title, codes, flat(result), ir, entry, numba.njit(names["adapter"]))
+    made = _foreign(title, codes, flat(result), ir, entry)
     return Compiled(made, result)
 
 
@@ -108,16 +110,16 @@ def _numba_type(structure: Structure) -> Any:
     return types.NamedTuple(inner, cls)
 
 
-def _structure(t: Any, title: str) -> Structure:
+def _structure(numba_type: Any, title: str) -> Structure:
     """Returns the structure of a result."""
     from numba import types
 
-    t = types.unliteral(t)
+    t: Any = types.unliteral(numba_type)
     if isinstance(t, types.Complex):
         return complex, ("f32" if t == types.complex64 else "f64",) * 2
-    if isinstance(t, types.BaseTuple):
+    if isinstance(numba_type, types.BaseTuple):
         cls = getattr(t, "instance_class", tuple)
-        return cls, tuple([_structure(inner, title) for inner in t])
+        return cls, tuple([_structure(inner, title) for inner in t.types])
     code = _CODES.get(str(t))
     if code is None:
         raise UncompilableError(
@@ -172,7 +174,7 @@ def _ir(adapter: Callable, types: tuple) -> tuple[str, str]:
     from numba.core import compiler
     from numba.core.registry import cpu_target
 
-    flags = compiler.Flags()
+    flags: Any = compiler.Flags()
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.nrt = True
     made = compiler.compile_extra(
@@ -184,7 +186,9 @@ def _ir(adapter: Callable, types: tuple) -> tuple[str, str]:
 _DEFINED = re.compile(r"^(?:define .*?|)@([\w.$]+|\"[^\"]*\")(?= = |\()", re.MULTILINE)
 _SYMBOL = re.compile(r"c\"[^\"]*\"|@([\w.$]+|\"[^\"]*\")")  # or data, which may look like one
 _LINKAGE = re.compile(r"^define (?:linkonce_odr |internal |weak_odr |hidden |dso_local |private )*")
-_NOTES = re.compile(r"(?:,? ![\w.]+ !\d+)+| #\d+(?= \{|,|$)| local_unnamed_addr| comdat|  +; preds.*")
+_NOTES = re.compile(
+    r"(?:,? ![\w.]+ !\d+)+| #\d+(?= \{|,|$)| local_unnamed_addr| comdat|  +; preds.*"
+)
 _PICKLED = re.compile(r'^@([\w.]*pickledata\.\w+) = .*?c"(.*)"', re.MULTILINE)
 
 
@@ -205,7 +209,7 @@ def _plain(ir: str) -> str:
 
 
 def _foreign(
-    title: str, arguments: list[str], results: list[str], ir: str, entry: str, on_host: Any
+    title: str, arguments: list[str], results: list[str], ir: str, entry: str
 ) -> ForeignFunction:
     """Makes a module the code of a function of scalars, under names that depend on its contents
     only."""
@@ -223,7 +227,7 @@ def _foreign(
         return known
     _find_symbols(ir)
     ir = ir.replace('@"%.', f'@"{name}.').replace('@"%"', f'@"{name}"')
-    made = ForeignFunction(name, title, arguments, results, ir, errors, on_host)
+    made = ForeignFunction(name, title, arguments, results, ir, errors)
     foreign.functions[name] = numpy_target.namespace[name] = made
     return made
 

@@ -3,7 +3,7 @@ lane."""
 
 import inspect
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from typing import Any
 
@@ -23,16 +23,18 @@ _NUMBERS = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
 def adopt(function: Any, derivative: Any) -> Callable:
     """Returns a function of Numba as a function of arrays; see `wrap`."""
-    numba = module()
-    kind = numba.core.dispatcher.Dispatcher
-    dispatchers = [f if isinstance(f, kind) or f is None else numba.njit(f) for f in (function, derivative)]
-    made = _Function(*dispatchers)
+    made = _Function(_dispatcher(function), derivative and _dispatcher(derivative))
 
     @wraps(made.function.py_func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return made(args, kwargs)
 
     return wrapped
+
+
+def _dispatcher(function: Any) -> Any:
+    """Returns a function as one that Numba compiles."""
+    return function if hasattr(function, "py_func") else module().njit(function)
 
 
 def module() -> Any:
@@ -135,6 +137,8 @@ class _Function:
         self.function, self.derivative = function, derivative
         self.title = label(function)
         self._signature = inspect.signature(function.py_func)
+        if any(p.kind is p.KEYWORD_ONLY for p in self._signature.parameters.values()):
+            raise TypeError(f"dr.wrap(): {self.title}(): Numba has no keyword-only arguments")
         self._compiled: dict[tuple, Any] = {}
 
     def __call__(self, args: tuple, kwargs: dict) -> Any:
@@ -257,7 +261,7 @@ def _record(name: str, fields: tuple[str, ...]) -> type:
     """Returns a type that Numba knows, with the fields of a structure or the keys of a
     dictionary."""
     try:
-        return namedtuple(name, fields)  # noqa: PYI024
+        return namedtuple(name, fields)
     except ValueError as error:
         raise TypeError(f"dr.wrap(): a {name} cannot be passed to Numba: {error}") from None
 

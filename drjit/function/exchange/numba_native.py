@@ -16,7 +16,7 @@ from ...jit.ir.dtype import DType
 from ...jit.ir.node import Node
 from ...jit.run import single
 from ...jit.run.single import SingleKernel
-from ..ad.grad import clear_grad, detach, enable_grad, grad, set_grad
+from ..ad.grad import clear_grad, enable_grad, grad, set_grad
 from ..ad.propagate import enqueue, traverse
 from ..evaluation import make_opaque
 from .bridge import label
@@ -37,7 +37,7 @@ class Native:
     """
 
     def __init__(self, function: Callable, count: int, dtype: DType, gradient: bool) -> None:
-        from ...jit.target import library, simd
+        from ...jit.target import library
         from ...jit.target.simd import llvm
         from ...jit.target.simd.kernel import module_text
 
@@ -79,7 +79,7 @@ def _traced(function: Callable, count: int, dtype: DType, gradient: bool) -> Sin
     given = [a._node for a in arguments]
     try:
         if not gradient:
-            roots = [_result(function(*arguments), function, cls)]
+            roots = [_result(function(*arguments), function, cls)[1]]
             return single.kernel(roots, given)
         try:
             return single.kernel(_backward(function, arguments, cls), given)
@@ -94,8 +94,7 @@ def _traced(function: Callable, count: int, dtype: DType, gradient: bool) -> Sin
 def _backward(function: Callable, arguments: list, cls: Any) -> list[Node]:
     inputs = [leaf.wrap(cls, a._node) for a in arguments]
     enable_grad(inputs)
-    value = function(*inputs)
-    root = _result(value, function, cls)
+    value, root = _result(function(*inputs), function, cls)
     if value._var is not None:
         set_grad(value, 1)
         enqueue(ADMode.Backward, value)
@@ -106,8 +105,8 @@ def _backward(function: Callable, arguments: list, cls: Any) -> list[Node]:
 def _forward(function: Callable, arguments: list, cls: Any) -> list[Node]:
     inputs = [leaf.wrap(cls, a._node) for a in arguments]
     enable_grad(inputs)
-    value = function(*inputs)
-    roots = [_result(value, function, cls)]
+    value, root = _result(function(*inputs), function, cls)
+    roots = [root]
     for x in inputs:
         clear_grad([value, *inputs])
         set_grad(x, 1)
@@ -117,8 +116,8 @@ def _forward(function: Callable, arguments: list, cls: Any) -> list[Node]:
     return roots
 
 
-def _result(value: Any, function: Callable, cls: Any) -> Node:
-    """Returns the node of a function's result."""
+def _result(value: Any, function: Callable, cls: Any) -> tuple[Any, Node]:
+    """Returns the result of a function, and its value as a node of the element type."""
     if isinstance(value, int | float):
         value = cls(value)
     if not is_array(value) or type(value)._kind != "leaf":
@@ -127,7 +126,7 @@ def _result(value: Any, function: Callable, cls: Any) -> Node:
         )
     if value._node.size != 1:
         raise RuntimeError(f"the result has {value._node.size} entries, but must be one number")
-    return ir.cast(cls._dtype, detach(value)._node)
+    return value, ir.cast(cls._dtype, value._node)
 
 
 def _entries(name: str, traced: SingleKernel, dtype: DType) -> str:

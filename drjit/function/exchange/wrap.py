@@ -54,6 +54,14 @@ def wrap(
     there are several results, a tuple of them for each result. Without one, the results cannot be
     differentiated.
 
+    As `source`, the framework `"numba"` makes a Dr.Jit function of numbers (arrays with one entry,
+    `Float64`, or `Float` if Numba passes `float32`) one that compiled code of Numba calls as a
+    native function, also from several threads. Its `value_and_grad` returns the value and a tuple
+    of the partial derivatives. Both take NumPy arrays as well, as a universal function does (it
+    has one, `.ufunc`). `.ctypes` and `.address` are C functions on `double`, for
+    `scipy.LowLevelCallable`. The function must be a single kernel; arrays that it refers to are
+    constants. It is traced when it is first used.
+
     >>> import numba
     >>> @numba.njit
     ... def slope(x, n):
@@ -71,6 +79,19 @@ def wrap(
     >>> dr.backward(y)
     >>> y, x.grad
     ([1, 8, 27], [3, 12, 27])
+
+    >>> @dr.wrap(source="numba", target="drjit")
+    ... def parabola(x):
+    ...     return x * x - 2
+    >>> @numba.njit
+    ... def newton(x):
+    ...     for _ in range(9):
+    ...         y, (slope,) = parabola.value_and_grad(x)
+    ...         x -= y / slope
+    ...     return x
+    >>> newton(1.0)
+    1.4142135623730951
+
 
     Raises:
         ValueError: a framework is unknown, or neither is Dr.Jit, or `derivative` is given but

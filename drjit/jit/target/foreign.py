@@ -3,7 +3,7 @@
 A name contains a digest of the code, so that the text of a kernel identifies what it calls.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +24,8 @@ class ForeignFunction:
     """A function of scalars, from `arguments` to `results` (codes of element types).
 
     `ir` defines it in LLVM IR: it takes the addresses of the results, then the arguments, with
-    masks as bytes, and returns 0, or n if the n-th exception of `errors` was raised. `on_host`
-    computes the same from numbers in Python. If there are errors, kernels get one more result,
-    that number.
+    masks as bytes, and returns 0, or n if the n-th exception of `errors` was raised. If there are
+    errors, kernels get one more result, that number.
     """
 
     def __init__(
@@ -37,9 +36,8 @@ class ForeignFunction:
         results: Sequence[str],
         ir: str,
         errors: Sequence[Raised],
-        on_host: Callable[..., tuple],
     ) -> None:
-        self.name, self.title, self.ir, self.on_host = name, title, ir, on_host
+        self.name, self.title, self.ir = name, title, ir
         self.arguments, self.results = tuple(arguments), tuple(results)
         self.errors = tuple(errors)
 
@@ -65,36 +63,16 @@ class ForeignFunction:
                 pass
         return RuntimeError(f"{raised.kind.__name__}: {text}")
 
-    def number(self, error: BaseException) -> int:
-        """Returns the number of an exception that `on_host` raised."""
-        at = error.__traceback__
-        lines = set()
-        while at is not None:
-            lines.add((at.tb_frame.f_code.co_filename, at.tb_lineno))
-            at = at.tb_next
-        kinds = [k for k, r in enumerate(self.errors) if isinstance(error, r.kind)]
-        if not kinds:
-            raise error
-        for k in kinds:
-            raised = self.errors[k]
-            if (raised.file, raised.line) in lines and raised.arguments in (None, error.args):
-                return k + 1
-        return kinds[0] + 1
-
     def __call__(self, *operands: Any) -> Any:
         """Computes all active lanes on NumPy; the last operand is their mask."""
-        *operands, mask = np.broadcast_arrays(*operands)
-        found = [np.zeros(mask.shape, _NUMPY[code]) for code in self.returned]
-        for lane in np.ndindex(mask.shape):
-            if not mask[lane]:
-                continue
-            try:
-                values: tuple = self.on_host(*[x[lane] for x in operands])
-            except Exception as error:
-                found[-1][lane] = self.number(error)
-                continue
-            for result, value in zip(found, values, strict=False):
-                result[lane] = value
+        from .simd.foreign import on_host
+
+        codes = (*self.arguments, "mask")
+        whole = zip(np.broadcast_arrays(*operands), codes, strict=True)
+        given = [np.asarray(x, _NUMPY[code], order="C") for x, code in whole]
+        found = [np.zeros(given[-1].shape, _NUMPY[code]) for code in self.returned]
+        places = np.array([x.ctypes.data for x in (*given, *found)], np.uintp)
+        on_host(self)(places.ctypes.data, given[-1].size)
         return found[0] if len(found) == 1 else tuple(found)
 
 

@@ -58,7 +58,9 @@ def _wrapper(module: "GpuModule", operation: str, code: str) -> str:
         called, _ = declare(module, operation, (code,) * arity, 1)
         module.calls[called] += 1
         module.warm.add(called)
-        casts = "\n".join([f"%v{k} = bitcast {scalar} %a{k} to <1 x {scalar}>" for k in range(arity)])
+        casts = "\n".join(
+            [f"%v{k} = bitcast {scalar} %a{k} to <1 x {scalar}>" for k in range(arity)]
+        )
         given = ", ".join([f"{scalar} %a{k}" for k in range(arity)])
         packets = ", ".join([f"<1 x {scalar}> %v{k}" for k in range(arity)])
         module.foreigners[name] = (

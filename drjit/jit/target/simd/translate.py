@@ -390,7 +390,9 @@ class Translator(Arguments):
             (arg,) = args
             return self.conversion(name, self.expr(arg))
         if name in foreign.functions:
-            return together(foreign_call(self, foreign.functions[name], [self.typed(a) for a in args]))
+            return together(
+                foreign_call(self, foreign.functions[name], [self.typed(a) for a in args])
+            )
         return self.library_call(name, [self.expr(a) for a in args])
 
     def apply(self, name: str | None, values: list[Value]) -> Value:
