@@ -390,6 +390,32 @@ def test_number_that_changes_needs_no_new_kernel():
     assert len(kernels) == 2
 
 
+def test_kernels_that_numba_compiles(monkeypatch):
+    """Functions made before and after the first of these kernels; both are called in loops."""
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
+    with dr.scoped_set_flag(dr.JitFlag.NumbaCompiler):
+        for k in range(2):
+            names = {"k": k}
+            exec("def late(x, n): return x * (n + k), x > k", names)
+            late = dr.wrap("drjit", "numba")(numba.njit(names["late"]))
+
+            @dr.syntax
+            def program(x, n, late=late):
+                s, j = ad.Float64(0), ad.Int(0)
+                while j < n:
+                    y, more = late(x, j)
+                    s += dr.select(more, y, anomaly(x * 0.1, 0.5))
+                    j += 1
+                return s
+
+            x, n = np.linspace(-1, 3, 17), np.arange(17) % 4
+            want = [
+                sum(a * (j + k) if a > k else kepler(a * 0.1, 0.5) for j in range(b))
+                for a, b in zip(x, n, strict=True)
+            ]
+            np.testing.assert_allclose(program(ad.Float64(x), ad.Int(n)).numpy(), want)
+
+
 SCRIPT = """
 import sys
 import drjit as dr

@@ -13,11 +13,12 @@ from typing import Any
 
 from llvmlite.ir import IntType
 from numba.core import types
+from numba.core.registry import cpu_target
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin
 
 from ...ir.op import TABLE
-from .. import library
+from .. import foreign, library
 from .. import numpy as numpy_target
 from ..simd import elementwise
 from ..simd.ir import NUMBER, SCALAR, KernelError, Value
@@ -285,16 +286,31 @@ def _lanes_of(args: tuple[Any, ...]) -> Translator | None:
     return current[-1] if current else None
 
 
-operations = {name: Operation(name, f) for name, f in numpy_target.namespace.items()}
+operations: dict[str, Operation] = {}
 """The names of the language, as objects that Numba knows."""
 
 function_types: dict[str, Any] = {}
 """The types by which Numba knows them."""
 
-for _name, _operation in operations.items():
-    function_types[_name] = types.Function(_typed(_name, _operation))
-    infer_global(_operation, function_types[_name])
-    lower_builtin(_operation, types.VarArg(types.Any))(_emitted(_name, False))
+
+def operation(name: str) -> Operation | None:
+    """Returns a name of the language as an object that Numba knows, None if it is none."""
+    if name not in operations and name in foreign.functions:  # made after this module
+        _register(name)
+        context: Any = cpu_target.target_context
+        context.refresh()
+    return operations.get(name)
+
+
+def _register(name: str) -> None:
+    made = operations[name] = Operation(name, numpy_target.namespace[name])
+    function_types[name] = types.Function(_typed(name, made))
+    infer_global(made, function_types[name])
+    lower_builtin(made, types.VarArg(types.Any))(_emitted(name, False))
+
+
+for _name in numpy_target.namespace:
+    _register(_name)
 for _function, _name in SYMBOLS.values():
     infer_global(_function, types.Function(_typed(_name, _function)))
     if TABLE.get(_name, TABLE["neg"]).arity == 1:

@@ -14,7 +14,7 @@ from numba.core.typing.templates import signature
 from ..simd.ir import NUMBER, SCALAR, KernelError
 from ..simd.liveness import targets
 from ..simd.translate import Translator, assigned, grouped
-from .operations import SYMBOLS, TESTS, function_types, operations, result_type
+from .operations import SYMBOLS, TESTS, function_types, operation, result_type
 from .types import LANES, PARAMETERS, WORD, Constant, Features, packet
 
 
@@ -109,13 +109,13 @@ class Reader:
         """Returns the variable of an operation or an element type."""
         found = self.functions.get(name)
         if found is None:
-            operation = operations.get(name)
-            if operation is None and name not in self.t.module.bodies:
+            known = operation(name)
+            if known is None and name not in self.t.module.bodies:
                 raise KernelError(f"the function {name} is unknown")
-            kind = function_types[name] if operation else Body(name)
+            kind = function_types[name] if known else Body(name)
             found = self.functions[name] = ir.Var(self.scope, f"${name}", self.loc)
             self.types[found.name] = kind
-            value = ir.Global(name, operation, self.loc)
+            value = ir.Global(name, known, self.loc)
             self.blocks[0].body.insert(0, ir.Assign(value, found, self.loc))
         return found
 
