@@ -16,15 +16,6 @@ from .numba_function import module
 from .numba_native import Native
 
 
-def expose(function: Callable) -> "NumbaCallable":
-    """Returns a Dr.Jit function of numbers as a function for Numba; see `wrap`."""
-    module()
-    from . import numba_extension
-
-    numba_extension.register()
-    return NumbaCallable(function)
-
-
 class NumbaCallable:
     """A Dr.Jit function of numbers that compiled code of Numba calls; see `wrap`.
 

@@ -9,14 +9,14 @@ of how it passes exceptions on.
 import pickle
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from ...jit.ir import dtype as dt
 from ...jit.target import foreign
 from ...jit.target import numpy as numpy_target
 from ...jit.target.foreign import ForeignFunction, Raised
+from ...jit.target.numpy import foreign as numpy_foreign
 
 MEMORY = {"mask": "i8", "f32": "float", "f64": "double"} | {
     f"{sign}{bits}": f"i{bits}" for bits in (8, 16, 32, 64) for sign in "iu"
@@ -228,7 +228,8 @@ def _foreign(
     _find_symbols(ir)
     ir = ir.replace('@"%.', f'@"{name}.').replace('@"%"', f'@"{name}"')
     made = ForeignFunction(name, title, arguments, results, ir, errors)
-    foreign.functions[name] = numpy_target.namespace[name] = made
+    foreign.functions[name] = made
+    numpy_target.namespace[name] = partial(numpy_foreign.call, made)
     return made
 
 
@@ -290,10 +291,3 @@ def _find_symbols(ir: str) -> None:
             address = binding.address_of_symbol(name)
             if address:
                 foreign.symbols[name] = address
-
-
-@cache
-def code_of(dtype: dt.DType) -> str:
-    """Returns the code of the type that numbers of an element type are passed as: Numba has no
-    arithmetic of halves on processors."""
-    return "f32" if dtype is dt.f16 else dtype.code

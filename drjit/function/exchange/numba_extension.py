@@ -1,5 +1,6 @@
 """The type that Dr.Jit functions of numbers have in Numba. Importing this module imports Numba."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,12 @@ from ...jit.ir import dtype as dt
 from .bridge import label
 from .numba_callable import NumbaCallable
 from .numba_native import OUT_OF_BOUNDS
+
+
+def expose(function: Callable) -> NumbaCallable:
+    """Returns a Dr.Jit function of numbers as a function for Numba; see `wrap`."""
+    _register()
+    return NumbaCallable(function)
 
 
 class FunctionType(types.Callable, types.Opaque):
@@ -60,7 +67,7 @@ class _Attributes(AttributeTemplate):
 
 
 @cache
-def register() -> None:
+def _register() -> None:
     """Teaches Numba the type."""
     register_model(FunctionType)(models.OpaqueModel)
     typeof_impl.register(NumbaCallable)(_typeof)

@@ -5,7 +5,7 @@ from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
-from . import numba_callable, numba_function
+from . import numba_function
 from .bridge import Framework, adopt, module_name
 from .jax import Jax
 from .torch import Torch
@@ -111,7 +111,10 @@ def wrap(
     if inside == "numba":
         return lambda function: numba_function.adopt(function, derivative)
     if outside == "numba":
-        return numba_callable.expose
+        numba_function.module()
+        from .numba_extension import expose
+
+        return expose
     if inside == "drjit":
         return _framework(outside).expose
 

@@ -4,9 +4,7 @@ A name contains a digest of the code, so that the text of a kernel identifies wh
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 
 class Raised(NamedTuple):
@@ -63,22 +61,6 @@ class ForeignFunction:
                 pass
         return RuntimeError(f"{raised.kind.__name__}: {text}")
 
-    def __call__(self, *operands: Any) -> Any:
-        """Computes all active lanes on NumPy; the last operand is their mask."""
-        from .simd.foreign import on_host
-
-        codes = (*self.arguments, "mask")
-        whole = zip(np.broadcast_arrays(*operands), codes, strict=True)
-        given = [np.asarray(x, _NUMPY[code], order="C") for x, code in whole]
-        found = [np.zeros(given[-1].shape, _NUMPY[code]) for code in self.returned]
-        places = np.array([x.ctypes.data for x in (*given, *found)], np.uintp)
-        on_host(self)(places.ctypes.data, given[-1].size)
-        return found[0] if len(found) == 1 else tuple(found)
-
-
-_NUMPY = {"mask": np.bool_, "f32": np.float32, "f64": np.float64} | {
-    f"{sign}{bits}": np.dtype(f"{sign}{bits // 8}") for bits in (8, 16, 32, 64) for sign in "iu"
-}
 
 functions: dict[str, ForeignFunction] = {}
 """The functions that kernels of this process call, by name."""
