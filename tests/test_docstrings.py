@@ -12,6 +12,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from helpers import named
 
 import drjit as dr
 from drjit import nn
@@ -69,6 +70,8 @@ def test_example(test: doctest.DocTest):
     names = {name: getattr(types, name) for name in dir(types) if not name.startswith("_")}
     given = {"dr": dr, "np": np, "nn": nn, "ad": types, "__name__": "__main__"}
     test.globs = names | test.globs | given
+    for example in test.examples:
+        example.want = named(example.want)
     report: list[str] = []
     outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
     assert outcome.failed == 0, "".join(report)

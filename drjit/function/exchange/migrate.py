@@ -36,7 +36,7 @@ def migrate(value: Any, backend: JitBackend) -> Any:
     >>> gpu = dr.migrate(ray, dr.JitBackend.CUDA)  # doctest: +SKIP
     >>> type(gpu["origin"])  # doctest: +SKIP
     <class 'drjit.cuda.Array3f'>
-    >>> dr.migrate(ray, dr.JitBackend.LLVM)["origin"] is ray["origin"]
+    >>> dr.migrate(ray, dr.backend_v(Float))["origin"] is ray["origin"]
     True
     """
     if backend not in (JitBackend.LLVM, JitBackend.CUDA):
