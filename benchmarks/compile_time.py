@@ -6,8 +6,9 @@ Generates programs of so many operations: straight-line code and its gradient, l
 and 300 state variables, nested loops, calls of functions, and networks of hundreds of layers with
 gradients. Every program is traced and evaluated for a few lanes in a process of its own with an
 empty kernel cache. The columns are milliseconds of processor time: tracing, and making the kernel,
-which ours parts into the text of the kernel, the front end, LLVM's passes, and machine code; the
-last ones are microseconds an operation, and the ratio to the reference.
+which ours parts into the text of the kernel, the front end, LLVM's passes, and machine code; then
+the sum where Numba compiles the kernel (`DRJIT_COMPILER=numba`), without importing it; the last
+ones are microseconds an operation, and the ratio to the reference.
 """
 
 import argparse
@@ -243,11 +244,14 @@ def _watch() -> dict[str, float]:
     return stages
 
 
-def measure(python: str, name: str, count: int, limit: float) -> dict[str, float]:
+def measure(
+    python: str, name: str, count: int, limit: float, compiler: str = "direct"
+) -> dict[str, float]:
     """The figures of a new process with an empty kernel cache."""
     with tempfile.TemporaryDirectory() as home:
         environment = os.environ | {
-            "HOME": home, "DRJIT_CACHE_DIR": f"{home}/cache", "DRJIT_TIER": "compiled"
+            "HOME": home, "DRJIT_CACHE_DIR": f"{home}/cache", "DRJIT_TIER": "compiled",
+            "DRJIT_COMPILER": compiler,
         }  # fmt: skip
         if python != sys.executable:
             environment.pop("PYTHONPATH", None)
@@ -279,31 +283,50 @@ def main() -> None:
     if arguments.child:
         print(json.dumps(child(arguments.child, sizes[0])))
         return
-    columns = "operations", "tracing", *STAGES, "sum", "us/op", "growth", "reference", "ratio"
+    columns = (
+        "operations",
+        "tracing",
+        *STAGES,
+        "sum",
+        "by Numba",
+        "us/op",
+        "growth",
+        "reference",
+        "ratio",
+    )
     print("| | " + " | ".join(columns) + " |")
     print("| :-- |" + " --: |" * len(columns), flush=True)
     for name in arguments.only.split(","):
         before = math.nan
         for count in sizes:
             own = measure(sys.executable, name, count, arguments.limit)
+            by_numba = measure(sys.executable, name, count, arguments.limit, "numba")
             other: dict[str, float] = {}
             if arguments.reference:
                 other = measure(arguments.reference, name, count, arguments.limit)
-            print(row(name, own, other, before), flush=True)
+            print(row(name, own, by_numba, other, before), flush=True)
             before = own["evaluation"] / own["operations"] if own else math.nan
 
 
-def row(name: str, own: dict[str, float], other: dict[str, float], before: float) -> str:
+def row(
+    name: str,
+    own: dict[str, float],
+    by_numba: dict[str, float],
+    other: dict[str, float],
+    before: float,
+) -> str:
     """A line of the table; growth is that of the time an operation."""
     cells = [name, *["over the limit" if not own else f"{own['operations']:.0f}"]]
     if own:
         machine = own["machine code"] - own["passes"]
         stages = own["text"], own["front end"], own["passes"], machine
         each = own["evaluation"] / own["operations"]
-        cells += [f"{x:.0f}" for x in (own["tracing"], *stages, own["evaluation"], 1e3 * each)]
+        numba = by_numba.get("evaluation", math.nan)
+        times = own["tracing"], *stages, own["evaluation"], numba, 1e3 * each
+        cells += [f"{x:.0f}" for x in times]
         cells.append("" if math.isnan(before) else f"{each / before:.2f}")
     else:
-        cells += [""] * 8
+        cells += [""] * 9
     if other:
         cells.append(f"{other['evaluation']:.0f}")
         cells.append(f"{own['evaluation'] / other['evaluation']:.2f}" if own else "")

@@ -223,9 +223,12 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     monkeypatch.setattr(kernel, "HOT", 0.0)
     threads = []
     compile_ = simd.compile
-    monkeypatch.setattr(
-        simd, "compile", lambda *a: (threads.append(threading.current_thread()), compile_(*a))[1]
-    )
+
+    def compiled(*arguments, **route):
+        threads.append(threading.current_thread())
+        return compile_(*arguments, **route)
+
+    monkeypatch.setattr(simd, "compile", compiled)
     assert (collatz().numpy() == want).all() and own().address == first
     background.finish()
     assert (collatz().numpy() == want).all()
@@ -249,10 +252,10 @@ def test_a_kernel_that_comes_again_is_compiled_in_the_background(where, monkeypa
     ready, threads = threading.Event(), []
     compile_ = simd.compile
 
-    def compiled(*arguments):
+    def compiled(*arguments, **route):
         ready.wait(10)
         threads.append(threading.current_thread())
-        return compile_(*arguments)
+        return compile_(*arguments, **route)
 
     monkeypatch.setattr(simd, "compile", compiled)
     background.finish()

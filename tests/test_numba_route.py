@@ -1,46 +1,125 @@
 """Kernel texts compile verbatim with Numba: the same bits as on the direct route."""
 
+import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
 from helpers import differing, opaque, results
-from test_three_executions import NUMBERS, PLAIN, applied, edges
+from test_three_executions import PLAIN, applied, edges
 
 import drjit as dr
 from drjit.jit import flags
+from drjit.jit.cpu import kernel
 from drjit.jit.flags import JitFlag
+from drjit.jit.ir import dtype as dt
 from drjit.jit.ir.dtype import DType
-from drjit.jit.target import simd
+from drjit.jit.ir.node import Node
+from drjit.jit.run import cache
+from drjit.jit.target import library, simd
+from drjit.jit.target.simd.kernel import module_text
 
 packets = pytest.importorskip("drjit.jit.target.packets", reason="needs Numba")
 
 
-def on_both(build, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Traces and evaluates a program on both routes, and compares."""
-    found, outputs, compiled = [], {}, []
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
-    plain = packets.body
-    monkeypatch.setattr(packets, "body", lambda t, d: compiled.append(d) or plain(t, d))
-    for route in (0, JitFlag.NumbaCompiler):
-        monkeypatch.setattr(flags, "current", int(JitFlag.Default) | route)
+def compiled(build, monkeypatch: pytest.MonkeyPatch, by_numba: bool) -> list[np.ndarray]:
+    """Traces and evaluates a program with kernels of this route, which the cache does not have."""
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel, "tier", "compiled")
+        patch.setattr(cache, "folder", lambda: None)
+        flag = JitFlag.NumbaCompiler if by_numba else 0
+        patch.setattr(flags, "current", int(JitFlag.Default) | flag)
         dr.flush_kernel_cache()
-        outputs = build()
-        found.append(results(list(outputs.values())))
-        assert bool(compiled) == bool(route)
-    for name, a, b in zip(outputs, *found, strict=True):
-        wrong = differing(a, b)
-        assert not wrong.size, f"{name} differs in lanes {wrong[:5]}"
+        values = results(list(build().values()))
+    dr.flush_kernel_cache()
+    return values
 
 
-@pytest.mark.parametrize("t", NUMBERS, ids=str)
-def test_every_operation_on_edge_values(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("t", [dt.i8, dt.u64, dt.f16, dt.f32], ids=str)
+def test_numba_reads_texts_by_itself(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its translation of bytecode and its inference of types lead to the same bits."""
     x = edges(t)
     a, b = np.repeat(x, x.size), np.tile(x, x.size)
-    c = np.roll(np.concatenate([a[::2], b[1::2]]), 7)[: a.size]
-    on_both(lambda: applied(PLAIN, t, [opaque(t, v) for v in (a, b, c)]), monkeypatch)
+    names = [*PLAIN, "sin", "atan2"]
+
+    def build() -> dict[str, Node]:
+        return applied(names, t, [opaque(t, v) for v in (a, b, np.roll(a, 7))])
+
+    want = compiled(build, monkeypatch, False)
+    read: list[str] = []
+    inferred = packets.inferred
+    monkeypatch.setattr(packets, "body", lambda t, d: read.append(d.name) or inferred(t, d))
+    got = compiled(build, monkeypatch, True)
+    assert read == ["kernel"]
+    for a, b in zip(got, want, strict=True):
+        assert not differing(a, b).size
+
+
+def test_numba_reads_loops_and_branches_by_itself() -> None:
+    text = """def kernel(i, p):
+    n = load(u32, p[1], i)
+    k = u32(0)
+    m = n > 1
+    while any_lane(m):
+        odd = (n & 1) == 1
+        if any_lane(odd):
+            n = select(m & odd, n * 3 + 1, n)
+        n = select(m & ~odd, shr(n, u32(1)), n)
+        k = select(m, k + 1, k)
+        m = m & (n > 1)
+    s, c = sincos(f32(k))
+    store(u32, p[2], i, k)
+    store(f32, p[3], i, s + c)
+"""
+    n = np.arange(1, 101, dtype=np.uint32)
+    found = []
+    for translate in (None, packets.body, packets.inferred):
+        module = module_text(text, "k", 16, False, library, translate)
+        code = simd.llvm.object_code(module.ir, module.parted, True)
+        loaded = simd.load(code, "k", module.has_finish)
+        steps, waves = np.zeros(112, np.uint32), np.zeros(112, np.float32)
+        padded = np.ones(112, np.uint32)
+        padded[:100] = n
+        words = np.array([0, padded.ctypes.data, steps.ctypes.data, waves.ctypes.data])
+        run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)(loaded.kernel)
+        run(words.ctypes.data, 0, 100, 0, 0)
+        found.append((steps[:100].tolist(), waves[:100].tobytes()))
+    assert found[0] == found[1] == found[2]
+    assert found[0][0][26] == 111  # the steps of 27
+
+
+def test_vectors_are_not_for_inference() -> None:
+    text = "def kernel(i, p):\n    v = splat(f32, 3, 1.0)\n    store(f32, p[1], i, total(v))"
+    with pytest.raises(simd.KernelError, match="reads no vectors"):
+        module_text(text, "k", 16, False, library, packets.inferred)
+
+
+def test_the_flag_chooses_and_numba_stays_out_otherwise() -> None:
+    program = """
+import sys
+import drjit as dr
+from drjit.llvm import Float
+assert "numba" not in sys.modules and "llvmlite" not in sys.modules
+print(dr.sqrt(dr.arange(Float, 4)) + 1)
+assert "numba" not in sys.modules
+dr.set_flag(dr.JitFlag.NumbaCompiler, True)
+print(dr.sqrt(dr.arange(Float, 4)) + 2)
+assert "numba" in sys.modules
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {
+            "DRJIT_TIER": "compiled", "DRJIT_COMPILER": "direct", "DRJIT_CACHE_DIR": folder
+        }  # fmt: skip
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.stdout == "[1, 2, 2.41421, 2.73205]\n[2, 3, 3.41421, 3.73205]\n", done.stderr
+        # What is in the cache needs no compiler.
+        command[2] = program.replace('assert "numba" in', 'assert "numba" not in')
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.stdout.endswith("[2, 3, 3.41421, 3.73205]\n"), done.stderr
 
 
 def test_an_invalid_text_is_an_error_with_its_line():

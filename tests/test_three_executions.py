@@ -1,4 +1,4 @@
-"""One kernel text, three executions: on NumPy, through our front end, and by plain Numba.
+"""One kernel text, three executions: on NumPy, through our front end, and compiled by Numba.
 
 Every operation is defined by IEEE 754 or by integers, the library's functions are kernel text, and
 no target contracts products and sums: so results agree bit for bit (any NaN equals any NaN).
@@ -7,6 +7,7 @@ equals what a kernel computes.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from helpers import DEVICE, differing, opaque, results
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+import drjit as dr
 from drjit.jit import flags
 from drjit.jit.cpu import kernel
 from drjit.jit.flags import JitFlag
@@ -22,23 +24,20 @@ from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
-from drjit.jit.run import launch
+from drjit.jit.run import cache
 from drjit.jit.target import library
 from drjit.jit.trace import access
 from drjit.jit.trace.access import Access
 
-njit_target = pytest.importorskip("njit_target", reason="the third execution needs Numba")
+packets = pytest.importorskip("drjit.jit.target.packets", reason="the third execution needs Numba")
 
 pytestmark = pytest.mark.usefixtures("computing_nodes")
 
-DEBUG = int(JitFlag.Debug)
+DEBUG, NUMBA = int(JitFlag.Debug), int(JitFlag.NumbaCompiler)
 CALLS = [name for name in op.ELEMENTWISE if op.TABLE[name].kind not in ("cast", "bitcast")]
 LIBRARY = [name for name in CALLS if name in library.names]
 PLAIN = [name for name in CALLS if name not in library.names]
 NUMBERS = [t for t in dt.ALL if t.is_arithmetic]
-# Numba takes seconds for a type: it runs the others in the sweep.
-QUICK = [dt.i8, dt.f32]
-SLOW = [t for t in NUMBERS if t not in QUICK and t is not dt.f16]
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or")
 
 
@@ -89,21 +88,22 @@ def agree(executions: dict[str, list[np.ndarray]], names: list[str]) -> None:
             )
 
 
-def execute(
-    build: Callable[[], dict[str, Node]], monkeypatch: pytest.MonkeyPatch, njit: bool = True
-) -> None:
+def execute(build: Callable[[], dict[str, Node]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Traces and evaluates a program once for each execution, and compares. On a GPU, there are
     two: debug mode is that on NumPy."""
     found = {}
     names: list[str] = []
-    for execution in ("numpy", "compiled", "njit")[: 2 + (njit and DEVICE.on_host)]:
+    for execution in ("numpy", "compiled", "numba")[: 2 + DEVICE.on_host]:
         with monkeypatch.context() as patch:
             if not DEVICE.on_host:
                 patch.setattr(flags, "current", flags.current | DEBUG * (execution == "numpy"))
-            elif execution == "njit":
-                patch.setattr(launch, "run", njit_target.launch)
+            elif execution == "numpy":
+                patch.setattr(kernel, "tier", "numpy")
             else:
-                patch.setattr(kernel, "tier", execution)
+                patch.setattr(kernel, "tier", "compiled")
+                flag = NUMBA * (execution == "numba")
+                patch.setattr(flags, "current", flags.current & ~NUMBA | flag)
+                dr.flush_kernel_cache()
             outputs = build()
             found[execution] = results(list(outputs.values()))
             names = list(outputs)
@@ -122,7 +122,8 @@ def applied(names: list[str], t: DType, operands: list[Node]) -> dict[str, Node]
     return outputs
 
 
-def check_operations(t: DType, njit: bool, patch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("t", NUMBERS, ids=str)
+def test_every_operation_on_edge_values(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pair of edge values, and a third one shifted against them, through all operations."""
     x = edges(t)
     a, b = np.repeat(x, x.size), np.tile(x, x.size)
@@ -131,18 +132,7 @@ def check_operations(t: DType, njit: bool, patch: pytest.MonkeyPatch) -> None:
     def build() -> dict[str, Node]:
         return applied(PLAIN, t, [opaque(t, v) for v in (a, b, c)])
 
-    execute(build, patch, njit)
-
-
-@pytest.mark.parametrize("t", NUMBERS, ids=str)
-def test_every_operation_on_edge_values(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_operations(t, t in QUICK, monkeypatch)
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("t", SLOW, ids=str)
-def test_every_operation_by_numba(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_operations(t, True, monkeypatch)
+    execute(build, monkeypatch)
 
 
 def test_masks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,53 +156,28 @@ def test_masks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_conversions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a type to each, out-of-range values and halfway cases included."""
 
-    def build(half: bool) -> dict[str, Node]:
+    def build() -> dict[str, Node]:
         x = opaque(t, edges(t))
-        outputs = {to.name: ir.cast(to, x) for to in dt.ALL if half or to is not dt.f16}
+        outputs = {to.name: ir.cast(to, x) for to in dt.ALL}
         if not t.is_mask:
             same = [to for to in dt.ALL if to.itemsize == t.itemsize and not to.is_mask]
             bits = ir.apply(op.select, ir.apply(op.eq, x, x), x, ir.literal(t, 0))
-            outputs |= {
-                f"bitcast {to}": ir.bitcast(to, bits) for to in same if half or to is not dt.f16
-            }
+            outputs |= {f"bitcast {to}": ir.bitcast(to, bits) for to in same}
         return outputs
 
-    execute(lambda: build(True), monkeypatch, njit=False)
-    if t is dt.f32:
-        execute(lambda: build(False), monkeypatch)
+    execute(build, monkeypatch)
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("t", [dt.i8, *SLOW], ids=str)
-def test_conversions_by_numba(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = [to for to in dt.ALL if to is not dt.f16]
-    execute(lambda: {to.name: ir.cast(to, opaque(t, edges(t))) for to in others}, monkeypatch)
-
-
-def check_library(t: DType, some: list[str], njit: bool, patch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("t", [dt.f16, dt.f32, dt.f64], ids=str)
+def test_library_functions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     x = np.concatenate([edges(t), (rng.standard_normal(200) * 20).astype(t.numpy)])
     y = rng.permutation(x)
 
     def build() -> dict[str, Node]:
-        return applied(some, t, [opaque(t, x), opaque(t, y)])
+        return applied(LIBRARY, t, [opaque(t, x), opaque(t, y)])
 
-    execute(build, patch, njit)
-
-
-@pytest.mark.parametrize("t", [dt.f16, dt.f32, dt.f64], ids=str)
-def test_library_functions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_library(t, LIBRARY, False, monkeypatch)
-
-
-def test_a_library_function_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_library(dt.f32, ["atan2"], True, monkeypatch)
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("t", [dt.f32, dt.f64], ids=str)
-def test_library_functions_by_numba(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_library(t, LIBRARY, True, monkeypatch)
+    execute(build, monkeypatch)
 
 
 # Random programs. An instruction is a few numbers that choose an operation and its operands among
@@ -290,43 +255,33 @@ class Program:
         return access.reduce_all(("add", "min", "max")[which % 3], whole)
 
 
-ALL_BUT_HALF = [t for t in dt.ALL if t is not dt.f16]
-
-
-def check_program(
-    program: list[tuple], seed: int, size: int, types: list[DType], patch: pytest.MonkeyPatch
-) -> None:
+def check_program(program: list[tuple], seed: int, size: int, patch: pytest.MonkeyPatch) -> None:
     def build() -> dict[str, Node]:
         rng = np.random.default_rng(seed)
+        types = list(dt.ALL)
         inputs = [opaque(t, sample(t, size, rng)) for t in types for _ in range(2)]
         inputs += [opaque(t, sample(t, 1, rng)) for t in types]
         inputs += [ir.literal(t, sample(t, 1, rng).item()) for t in types]
         return Program(inputs, types).run(program)
 
-    execute(build, patch, njit=dt.f16 not in types)
+    execute(build, patch)
 
 
 SIZES = st.sampled_from([1, 2, 7, 16, 37, 100])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=2, phases=PHASES)
+@settings(max_examples=40, phases=PHASES)
 @given(instructions, SEEDS, SIZES)
 def test_random_programs(monkeypatch, program: list[tuple], seed: int, size: int) -> None:
-    check_program(program, seed, size, ALL_BUT_HALF, monkeypatch)
-
-
-@settings(max_examples=50, phases=PHASES)
-@given(instructions, SEEDS, SIZES)
-def test_random_programs_with_halves(monkeypatch, program: list[tuple], seed: int, size) -> None:
-    check_program(program, seed, size, list(dt.ALL), monkeypatch)
+    check_program(program, seed, size, monkeypatch)
 
 
 @pytest.mark.sweep
 @settings(max_examples=200, phases=PHASES)
-@given(instructions, SEEDS, SIZES, st.booleans())
-def test_many_random_programs(monkeypatch, program, seed: int, size: int, half: bool) -> None:
-    check_program(program, seed, size, list(dt.ALL) if half else ALL_BUT_HALF, monkeypatch)
+@given(instructions, SEEDS, SIZES)
+def test_many_random_programs(monkeypatch, program: list[tuple], seed: int, size: int) -> None:
+    check_program(program, seed, size, monkeypatch)
 
 
 # Folding: a program of literals is computed while it is traced.
@@ -415,18 +370,18 @@ def test_identities_hold_for_every_value(tier: str, t: DType) -> None:
 @pytest.mark.processor
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """An execution with one wrong bit is noticed."""
-    launch = njit_target.launch
+    translate = packets.body
 
-    def disturbed(*arguments) -> list:
-        outputs = launch(*arguments)
-        outputs[0].array(np.dtype(np.int32), 3)[1] ^= 1
-        return outputs
+    def disturbed(t: Any, definition: Any) -> None:
+        translate(t, definition)
+        t.f.lines = [line.replace("= add <", "= sub <") for line in t.f.lines]
 
     def build() -> dict[str, Node]:
         x = opaque(dt.i32, np.arange(3))
         return {"sum": ir.apply(op.add, x, x)}
 
+    monkeypatch.setattr(cache, "folder", lambda: None)
     execute(build, monkeypatch)
-    monkeypatch.setattr(njit_target, "launch", disturbed)
-    with pytest.raises(AssertionError, match="sum differs between njit and numpy in lanes"):
+    monkeypatch.setattr(packets, "body", disturbed)
+    with pytest.raises(AssertionError, match="sum differs between numba and numpy in lanes"):
         execute(build, monkeypatch)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def submit(work: Callable[[], Any]) -> "Future | None":
         if _executor is None:
             from concurrent.futures import ThreadPoolExecutor  # slow to import
 
+            _at_fork()
             _executor = ThreadPoolExecutor(1, "drjit")
         _last = _executor.submit(work)
     except RuntimeError:  # the process is ending, or has reached its limit of threads
@@ -42,5 +44,9 @@ def _forget() -> None:
     _executor = _last = None
 
 
-if hasattr(os, "register_at_fork"):  # locks held by the work would stay locked
-    os.register_at_fork(before=finish, after_in_child=_forget)
+@cache
+def _at_fork() -> None:
+    """Has forks wait for work, whose locks would stay locked. Functions registered later run
+    earlier: the work itself may wait for locks of what was imported before, such as `logging`."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=finish, after_in_child=_forget)

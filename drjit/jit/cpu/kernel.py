@@ -295,7 +295,7 @@ class CpuKernel(Kernel):
                 continue
             return loaded, "disk", lanes < widths[0], time.perf_counter() - start
         contract, by_numba = bool(options & _FAST), bool(options & _NUMBA)
-        code = simd.compile(self.text, self.name, widths[-1], contract=contract, by_numba=by_numba)
+        code = simd.compile(self.text, self.name, widths[-1], contract, by_numba=by_numba)
         loaded = simd.load(code.code, self.name, code.has_finish)
         cache.put(key, self.text, code.code, code.has_finish)
         return loaded, "memory", widths[-1] < widths[0], time.perf_counter() - start

@@ -9,6 +9,6 @@ code and its launch are those of the direct route.
 Importing this module imports numba.
 """
 
-from .lowering import body
+from .lowering import body, inferred
 
-__all__ = ["body"]
+__all__ = ["body", "inferred"]

@@ -4,11 +4,12 @@ operations everything else.
 
 import ast
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from numba.core import ir, types
 from numba.core.codegen import CodeLibrary
-from numba.core.compiler import CompilerBase, Flags
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
@@ -17,9 +18,9 @@ from numba.core.typed_passes import BaseNativeLowering
 from ..simd.ir import KernelError
 from ..simd.translate import BLOCK_LINES, RUNS, Translator
 from ..simd.vector import VectorTranslator
-from .operations import Held, call_body, held
+from .operations import Held, call_body, current, held, operations
 from .text import Reader, Step
-from .types import Features, Packet
+from .types import LANES, PARAMETERS, WORD, Features, Packet
 
 
 class Text(CodeLibrary):
@@ -77,7 +78,9 @@ class PacketLower(Lower):
             try:
                 self.lower_inst(s)
             except KernelError as error:
-                problem: Any = t.located(error, self.statements[s.loc.line])
+                problem: Any = t.located(
+                    error, self.statements.get(s.loc.line, ast.Pass(lineno=s.loc.line))
+                )
                 problem.message = str(problem)  # without what Numba adds
                 raise problem from None
             if instructions:
@@ -92,7 +95,7 @@ class PacketLower(Lower):
             self.storevar(self.lower_assign(self.typeof(name), inst), name)
         elif kind is Step:
             inst.run(self)
-        elif kind is not ir.Return:
+        elif kind is not ir.Return and kind is not ir.Del:
             super().lower_inst(inst)
 
     def lower_assign(self, ty: Any, inst: Any) -> Any:
@@ -127,8 +130,12 @@ class PacketLower(Lower):
         """Returns the value of an expression."""
         op = expr.op
         if op == "static_getitem":
+            if resty is WORD:
+                return Held(None, node=ast.Subscript(ast.Name("p"), ast.Constant(expr.index)))
             several = self.loadvar(expr.value.name).value
             return held(several[expr.index], resty)
+        if op in ("exhaust_iter", "cast"):
+            return self.loadvar(expr.value.name)
         if op == "call":
             function, args = self.typeof(expr.func.name).typing_key, expr.args
         elif op == "binop":
@@ -201,6 +208,16 @@ class PacketLower(Lower):
             self.loadvar(name)
         self.t.result = tuple([self.t.typed(ast.Name(name)) for name in names])
 
+    def assign_together(self, sources: list[str], targets: list[str]) -> None:
+        """Assigns several variables to others at once."""
+        loaded = [self.loadvar(name) for name in sources]
+        values = [self.t.f.variables.get(name) for name in sources]
+        for value, x, name in zip(values, loaded, targets, strict=True):
+            self.storevar(
+                Held(x.value, x.type, x.node) if value is None else held(value, self.typeof(name)),
+                name,
+            )
+
     def run(self, group: list[Any], used: dict[str, str], results: dict[str, str]) -> None:
         """Translates statements that belong together."""
         for name, source in used.items():
@@ -242,6 +259,21 @@ class Pipeline(CompilerBase):
         return [passes]
 
 
+class InferringPipeline(CompilerBase):
+    """Numba's compiler as it is, up to the lowering."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        passes = PassManager("packets whose types Numba infers")
+        for part in (
+            DefaultPassBuilder.define_untyped_pipeline(self.state),
+            DefaultPassBuilder.define_typed_pipeline(self.state),
+        ):
+            passes.passes.extend(part.passes)
+        passes.add_pass(Lowering, "lowers packets")
+        passes.finalize()
+        return [passes]
+
+
 def _flags() -> Any:
     flags: Any = Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
@@ -253,16 +285,43 @@ def body(t: Translator, definition: ast.FunctionDef) -> None:
     if isinstance(t, VectorTranslator) and not t.depth:
         t.survey(definition.body)
     typed = Reader(t, definition).read()
-    numba: Any = cpu_target
-    typing, context = numba.typing_context, numba.target_context
-    kinds = tuple([typed.variables[f"arg.{a.arg}"] for a in definition.args.args])
-    library = Text(context.codegen(), definition.name)
-    pipeline = Pipeline(typing, context, library, kinds, types.none, _flags(), {})
-    pipeline.state.update(
-        translator=t, statements=typed.statements, typemap=typed.variables, calltypes=typed.calls
-    )
+    kinds = [typed.variables[f"arg.{a.arg}"] for a in definition.args.args]
+    pipeline = _pipeline(Pipeline, t, definition, kinds, typed.statements)
+    pipeline.state.update(typemap=typed.variables, calltypes=typed.calls)
     try:
         pipeline.compile_ir(typed.function)
     except KernelError as error:
         error.args = (getattr(error, "message", str(error)),)
         raise
+
+
+def inferred(t: Translator, definition: ast.FunctionDef) -> None:
+    """The same by the whole of Numba, with its translation of bytecode and its inference of types,
+    for texts without vectors and functions. It takes ten times as long, and serves to check the
+    other way.
+    """
+    if isinstance(t, VectorTranslator) or t.module.bodies:
+        raise KernelError("Numba's own front end reads no vectors, and no functions of the text")
+    names = dict(operations)
+    exec(ast.unparse(definition), names)
+    current.append(t)
+    try:
+        pipeline = _pipeline(InferringPipeline, t, definition, (LANES, PARAMETERS), {})
+        pipeline.compile_extra(names[definition.name])
+    finally:
+        current.pop()
+
+
+def _pipeline(
+    kind: type[CompilerBase],
+    t: Translator,
+    definition: ast.FunctionDef,
+    kinds: Sequence[Any],
+    statements: dict[int, ast.stmt],
+) -> Any:
+    numba: Any = cpu_target
+    typing, context = numba.typing_context, numba.target_context
+    library = Text(context.codegen(), definition.name)
+    pipeline: Any = kind(typing, context, library, tuple(kinds), types.none, _flags(), {})
+    pipeline.state.update(translator=t, statements=statements)
+    return pipeline

@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite.ir import IntType
 from numba.core import types
 from numba.core.registry import cpu_target
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, infer, infer_global, signature
 from numba.extending import lower_builtin
 
 from ...ir.op import TABLE
@@ -95,10 +95,15 @@ def result_type(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
     if not count:
         return _of_packets(t, name, args)
     scalars = tuple([packet(a.code, lanes) if type(a) is Features else a for a in args])
-    result = _of_packets(t, name, scalars)
+    try:
+        result = _of_packets(t, name, scalars)
+    except KernelError:
+        code = next(a.code for a in args if type(a) is Features)
+        raise KernelError(f"the operation does not exist for {code}x{count}") from None
     if isinstance(result, types.BaseTuple):
         return types.Tuple([Features(r.code, count, lanes) for r in result])  # type: ignore
-    return Features(result.code, count, lanes)
+    # A statement that takes no vectors is an error, of the translation.
+    return Features(result.code, count, lanes) if type(result) is Packet else result
 
 
 def _of_vectors(name: str, args: tuple[Any, ...], lanes: int) -> Any:
@@ -110,7 +115,8 @@ def _of_vectors(name: str, args: tuple[Any, ...], lanes: int) -> Any:
             raise KernelError(f"{name} does not take these arguments") from None
     if name in ("outer", "accumulate"):
         return types.none
-    if args and type(args[0]) is Features:
+    # Whether it is a vector at all, the translation checks.
+    if args and type(args[0]) in (Features, Packet):
         if name == "put":
             return args[0]
         if name in ("take", "feature", "total"):
@@ -168,17 +174,21 @@ def _results(name: str, code: str) -> int:
 
 def _tried(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
     """Translates an operation in a function of its own, to see what it gives."""
+    nodes = [_spelled(a) or ast.Name(f"x{k}") for k, a in enumerate(args)]
+    kinds = {f"x{k}": a for k, a in enumerate(args)}
+    return _type(attempt(t, ast.Call(ast.Name(name), nodes, []), kinds), t)
+
+
+def attempt(t: Translator, e: ast.expr, kinds: dict[str, Any]) -> Any:
+    """Returns the value of an expression in a function of its own, in which there are variables of
+    some types. Raises KernelError if the text violates the rules of the language."""
     kind: Any = type(t.module)
     module = kind(t.module.machine, t.module.lanes, t.contract, t.module.library)
     inner: Any = module.translator(module, module.new(t.f.lanes), "", is_kernel=True)
-    nodes: list[ast.expr] = []
-    for k, a in enumerate(args):
-        node = _spelled(a)
-        if node is None:
-            node = ast.Name(f"x{k}")
-            inner.f.variables[node.id] = a.code, "poison"
-        nodes.append(node)
-    return _type(inner.call(ast.Call(ast.Name(name), nodes, [])), t)
+    for name, of in kinds.items():
+        if type(of) is Packet:
+            inner.f.variables[name] = of.code, "poison"
+    return inner.expr(e)
 
 
 def _type(value: Any, t: Translator) -> Any:
@@ -207,6 +217,8 @@ def _spelled(kind: Any) -> ast.expr | None:
         return ast.Name(kind.typing_key.__name__)
     if isinstance(kind, types.Literal):
         return ast.Constant(kind.literal_value)
+    if isinstance(kind, types.Number):
+        return ast.Constant(0)
     return None
 
 
@@ -270,20 +282,30 @@ def _typed(name: str, key: Any) -> type[AbstractTemplate]:
     """Returns how Numba's type inference finds the result of an operation."""
 
     def generic(self: Any, args: tuple[Any, ...], kws: Any) -> Any:
-        t = _lanes_of(args)
-        if kws or t is None:
+        operator = type(key) is not Operation
+        if kws or not current or (operator and not any(isinstance(a, Operand) for a in args)):
             return None
-        return signature(result_type(t, name, args), *args)
+        return signature(result_type(current[-1], name, args), *args)
 
-    return type(f"Typed_{name}", (AbstractTemplate,), {"generic": generic, "key": key})
+    return type(
+        f"Typed_{name}",
+        (AbstractTemplate,),
+        {"generic": generic, "key": key, "prefer_literal": True},
+    )
 
 
 current: list[Translator] = []
 """The translators of the functions whose types Numba infers."""
 
 
-def _lanes_of(args: tuple[Any, ...]) -> Translator | None:
-    return current[-1] if current else None
+@infer
+class _TypedWord(AbstractTemplate):
+    """The type of `p[k]`."""
+
+    key = "static_getitem"
+
+    def generic(self, args: tuple[Any, ...], kws: Any) -> Any:
+        return signature(WORD, *args) if args[0] is PARAMETERS else None
 
 
 operations: dict[str, Operation] = {}

@@ -14,7 +14,7 @@ from numba.core.typing.templates import signature
 from ..simd.ir import NUMBER, SCALAR, KernelError
 from ..simd.liveness import targets
 from ..simd.translate import Translator, assigned, grouped
-from .operations import SYMBOLS, TESTS, function_types, operation, result_type
+from .operations import SYMBOLS, TESTS, attempt, function_types, operation, result_type
 from .types import LANES, PARAMETERS, WORD, Constant, Features, packet
 
 
@@ -100,10 +100,19 @@ class Reader:
         key = operation, *map(id, kinds)
         known = self.signatures.get(key)
         if known is None:
-            result = result_type(self.t, operation, tuple(kinds))
+            result = self.result_type(e, operation, kinds)
             known = self.signatures[key] = signature(result, *kinds)
         self.calls[value] = known
         return self.assign(value, known.return_type, name)
+
+    def result_type(self, e: ast.expr, operation: str, kinds: Sequence[Any]) -> Any:
+        """Returns the type of an expression. An error names what the text does."""
+        try:
+            return result_type(self.t, operation, tuple(kinds))
+        except KernelError:
+            if not any(type(kind) is Features for kind in kinds):
+                attempt(self.t, e, {name: self.types[v.name] for name, v in self.names.items()})
+            raise
 
     def function(self, name: str) -> ir.Var:
         """Returns the variable of an operation or an element type."""
@@ -151,6 +160,8 @@ class Reader:
 
     def spelled(self, e: ast.expr, name: str = "") -> ir.Var:
         """Assigns what the text spells out."""
+        if name and type(e) is not ast.Constant and not self.is_constant(e):
+            raise KernelError(f"{ast.unparse(e)} is not part of the language")
         if type(e) is ast.Subscript:
             kind: Any = WORD
         elif type(e) is ast.Constant and type(e.value) is bool:
@@ -233,29 +244,32 @@ class Reader:
         """Assigns an expression to one name or to several."""
         if type(target) is ast.Name:
             found = self.value(e, target.id)
-            kind = self.types[found.name]
+            kind: Any = self.types[found.name]
             if kind is types.none or isinstance(kind, types.BaseTuple):
                 raise KernelError("one value expected")
             self.names[target.id] = found
             return
         nodes: list[Any] = target.elts  # type: ignore[attr-defined]
+        values: list[ir.Var] = []
         if type(e) is ast.Tuple:
             values = [self.value(v) for v in e.elts]
+            kinds = [self.types[v.name] for v in values]
         else:
-            several = self.value(e)
-            kind = self.types[several.name]
-            if not isinstance(kind, types.BaseTuple):
-                raise KernelError(f"{len(nodes)} values expected")
-            if len(kind) != len(nodes):
-                raise KernelError(f"{len(nodes)} values expected")
-            for k, (node, one) in enumerate(zip(nodes, kind, strict=True)):  # type: ignore
-                item = ir.Expr.static_getitem(several, k, None, self.loc)
-                self.names[node.id] = self.assign(item, one, node.id)
-            return
-        if len(values) != len(nodes):
+            values = [self.value(e)]
+            several: Any = self.types[values[0].name]
+            kinds = [*several] if isinstance(several, types.BaseTuple) else []  # type: ignore
+        if len(kinds) != len(nodes):
             raise KernelError(f"{len(nodes)} values expected")
-        for node, v in zip(nodes, values, strict=True):
-            self.names[node.id] = self.assign(v, self.types[v.name], node.id)
+        if type(e) is ast.Tuple:  # all at once: names may trade places
+            made = [self.variable(n.id, kind) for n, kind in zip(nodes, kinds, strict=True)]
+            sources, names = [v.name for v in values], [v.name for v in made]
+            self.mark(lambda lower: lower.assign_together(sources, names), names)
+        else:
+            made = []
+            for k, (node, kind) in enumerate(zip(nodes, kinds, strict=True)):
+                item = ir.Expr.static_getitem(values[0], k, None, self.loc)
+                made.append(self.assign(item, kind, node.id))
+        self.names |= {node.id: v for node, v in zip(nodes, made, strict=True)}
 
     def effect(self, s: ast.Expr) -> None:
         """A call for its effect, or a docstring."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ... import collector
+from ... import collector, flags
+from ...flags import JitFlag
 from .. import library as _library
 from . import llvm
 from .ir import VECTORS, KernelError
@@ -133,16 +134,17 @@ def compile(
     lanes: int | None = None,
     contract: bool = False,
     library: Library = _library,
-    by_numba: bool = False,
+    by_numba: bool | None = None,
 ) -> Object:
     """Compiles the text of a kernel to an object file that exports `name` and, for reductions,
     `name_finish`.
 
-    `contract` allows fused multiply-adds in place of products and sums; with `by_numba`, Numba
-    compiles the functions of the text (see `packets`). Raises KernelError if the text violates the
-    rules of the language.
+    `contract` allows fused multiply-adds in place of products and sums; with `by_numba`, by default
+    as the flag says, Numba compiles the functions of the text (see `packets`). Raises KernelError
+    if the text violates the rules of the language.
     """
     collector.defer()
+    by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, name, lanes or packet_lanes(text), contract, library, by_numba)
     code = llvm.object_code(module.ir, module.parted, by_numba)
     return Object(code, module.has_finish, module.ir)
@@ -159,6 +161,10 @@ def _module_text(
     return module_text(text, name, lanes, contract, library, translate)
 
 
+def _by_numba() -> bool:
+    return bool(flags.current & JitFlag.NumbaCompiler)
+
+
 def load(code: bytes, name: str, has_finish: bool) -> Loaded:
     """Loads an object file into this process."""
     symbols = [name, f"{name}_finish"] if has_finish else [name]
@@ -171,10 +177,11 @@ def assembly(
     lanes: int | None = None,
     contract: bool = False,
     library: Library = _library,
-    by_numba: bool = False,
+    by_numba: bool | None = None,
 ) -> str:
     """Returns the machine code of a kernel's text, as assembly text."""
     lanes = lanes or packet_lanes(text)
+    by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, "kernel", lanes, contract, library, by_numba)
     return llvm.assembly(module.ir, module.parted, by_numba)
 
