@@ -6,6 +6,7 @@ import pytest
 from cuda_namespace import registered
 
 import drjit as dr
+from drjit import nn
 from drjit.jit.cuda import assembler
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
@@ -75,6 +76,26 @@ def many_bins(mod):
     return histogram(mod, 100_000)
 
 
+def network(mod, width, layers, activation):
+    """A packed network of fp16 with 3 inputs and outputs."""
+    parts = []
+    for _ in range(layers):
+        parts += [nn.Linear(-1, width), activation()]
+    net = nn.Sequential(*parts, nn.Linear(-1, 3)).alloc(mod.TensorXf16, 3, rng=dr.rng(seed=0))
+    return nn.pack(net, layout="training")
+
+
+def training(mod, width, layers, activation, n=70):
+    """The gradient of a network's parameters."""
+    mod = mod.ad
+    net = network(mod, width, layers, activation)
+    dr.enable_grad(net["weights"])
+    x = dr.linspace(mod.Float, 0, 1, n)
+    inputs = [mod.Float16(v) for v in (x, x * x, 1 - x)]
+    dr.backward(dr.squared_norm(mod.Array3f(net(nn.CoopVec(*inputs)))))
+    return dr.grad(net["weights"])
+
+
 PROGRAMS = {mandelbrot: 24, sphere_tracing: 40, few_bins: 32, many_bins: 24}
 """Each with the most registers that its kernel may take."""
 
@@ -95,3 +116,21 @@ def test_registers(gpu, program):
             assert found.registers <= PROGRAMS[program], (capability, found)
             assert not (found.spill_stores or found.spill_loads or found.stack), found
             assert found.shared <= 48 << 10, found
+
+
+@pytest.mark.parametrize(
+    ("width", "layers", "activation", "spilled"),
+    [(64, 3, nn.ReLU, 0), (64, 3, nn.LeakyReLU, 0), (128, 2, nn.LeakyReLU, 200)],
+)
+def test_networks_in_training(gpu, width, layers, activation, spilled):
+    """What a product needs is kept from the forward pass to the backward one; what element-wise
+    operations make of it is computed again."""
+    gpu.forget_kernels()
+    found = training(dr.cuda, width, layers, activation).numpy().astype(float)
+    expected = training(dr.llvm, width, layers, activation).numpy().astype(float)
+    np.testing.assert_allclose(found, expected, atol=1e-2 * np.abs(expected).max())
+    (kernel,) = [k for k in gpu.kernels() if "outer(" in k.text]
+    made = cuda.compile(kernel.text, kernel.name, kernel.words, False, (9, 0))
+    assert PTXAS is not None
+    taken = PTXAS.resources(made.code, "sm_90")[made.entry]
+    assert taken.spill_stores <= spilled, taken

@@ -21,6 +21,12 @@ from .translate import OneLane
 # Operations that are put off after each other: then they are emitted.
 _DEEPEST = 64
 
+# Operations of an instruction or two, which are rather repeated than kept.
+_SHORT = frozenset(
+    ("abs", "add", "and_", "eq", "fma", "ge", "gt", "le", "lt", "maximum", "minimum", "mul", "ne",
+     "neg", "not_", "or_", "sub", "xor")
+)  # fmt: skip
+
 
 class Scalar(NamedTuple):
     """An operand that stands for all features of a lane."""
@@ -30,12 +36,14 @@ class Scalar(NamedTuple):
 
 
 class Pending:
-    """An operation that is emitted register by register."""
+    """An operation that is emitted register by register, and `short` if it may be repeated."""
 
-    __slots__ = ("emit", "operands", "results")
+    __slots__ = ("emit", "operands", "results", "short")
 
-    def __init__(self, emit: Callable[..., Any], operands: Sequence["Features | Scalar"]):
-        self.emit, self.operands = emit, operands
+    def __init__(
+        self, emit: Callable[..., Any], operands: Sequence["Features | Scalar"], short: bool = False
+    ):
+        self.emit, self.operands, self.short = emit, operands, short
         self.results: list[Features] = []
 
     @property
@@ -148,6 +156,31 @@ class FeatureTranslator(OneLane, VectorTranslator):
         if v.op is not None and not v.op.is_splat:
             v.op = None
         v.depth = 0
+
+    def forget(self, *kept: Features) -> None:
+        """Before an operation of the warp or the block: drops element-wise results other than its
+        operands, if registers are scarce. They are computed again where they are needed next, from
+        vectors of which LLVM does not know that it has seen them."""
+        if not self.plan.is_crowded or len(self.scopes) > 1:
+            return
+        sources: dict[Features, None] = {}
+        for _, v in self.f.variables.values():
+            if type(v) is Features:
+                self._forget(v, kept, sources)
+        for v in sources:
+            for registers in v.forms.values():
+                registers[:] = [x and pairs.disguised(self.f, v.code, x) for x in registers]
+
+    def _forget(self, v: Features, kept: Sequence[Features], sources: dict[Features, None]) -> None:
+        """Drops a result and those that it is computed from, and collects the others of these."""
+        if v.op is None or not v.op.short or v in kept or not any(v.forms[v.form]):
+            return
+        v.forms[v.form] = [""] * size(v.count, v.form)
+        for x in v.op.operands:
+            if type(x) is Features:
+                self._forget(x, kept, sources)
+                if any(x.forms[x.form]) and pairs.SIZE[x.code] == 2:
+                    sources[x] = None
 
     def in_form(self, v: Features, form: str) -> Features:
         """Returns a vector with registers of one form only."""
@@ -265,7 +298,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         row = pairs.row(name or "", code, self.contract)
         if row is None:
             raise KernelError(f"the operation does not exist for {code}x{_count(operands)}")
-        return self._put_off(row[1], operands, [row[0]])
+        return self._put_off(row[1], operands, [row[0]], name in _SHORT)
 
     def select(self, m: Value, x: Value, y: Value) -> Value:
         """`select(m, x, y)`."""
@@ -280,7 +313,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         def one(f: Any, m: str, x: str, y: str) -> str:
             return pairs.select(f, code, m, x, y)
 
-        return self._put_off(one, [*mask, *chosen], [code])
+        return self._put_off(one, [*mask, *chosen], [code], True)
 
     def conversion(self, to: str, value: Value) -> Value:
         """`T(x)`."""
@@ -339,8 +372,9 @@ class FeatureTranslator(OneLane, VectorTranslator):
         return code, operands
 
     def _put_off(
-        self, emit: Callable[..., Any], operands: Sequence[Features | Scalar], codes: Sequence[str]
-    ) -> Any:
+        self, emit: Callable[..., Any], operands: Sequence[Features | Scalar],
+        codes: Sequence[str], short: bool = False,
+    ) -> Any:  # fmt: skip
         """Returns the results of an operation that is emitted later."""
         vectors = [v for v in operands if type(v) is Features]
         depth = 1 + max(v.depth for v in vectors)
@@ -350,7 +384,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
             depth = 1
         forms = {v.form for v in vectors}
         form = forms.pop() if len(forms) == 1 else self.plan.form(self.target)
-        operation = Pending(emit, operands)
+        operation = Pending(emit, operands, short)
         count = vectors[0].count
         for code in codes:
             v = Features(code, count, form, [""] * size(count, form))

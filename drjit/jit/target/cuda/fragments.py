@@ -23,7 +23,7 @@ To convert, a warp writes rows to shared memory and reads them in the other way.
 rows is an odd multiple of 16 bytes, so that all these accesses avoid conflicts of banks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..simd.loops import concatenated
@@ -193,14 +193,18 @@ def _loaded(t: Any, tiles: Sequence[int], m: int, words: int) -> Iterable[tuple[
             yield some[i // 2], i % 2, f.op(f"bitcast i32 {x} to <1 x i32>")
 
 
-def store_tiles(t: Any, v: Any, tiles: Sequence[int], region: int = 0) -> None:
-    """Stores tiles of a vector to the rows of the warp, one after the other."""
+def store_tiles(
+    t: Any, v: Any, tiles: Sequence[int], region: int = 0, of: Callable[[int], str] | None = None
+) -> None:
+    """Stores tiles of a vector, or what `of` returns for its registers, to the rows of the warp,
+    one after the other."""
     f, plan, words = t.f, t.plan, pairs.words(v.code)
     base, number = own_pair(f, plan, words), -(-v.count // 8)
     for m in range(2):
         for k, j in enumerate(tiles):
             for h in range(2):
-                x = t.register(v, v.form, index(m, j, h, number))
+                n = index(m, j, h, number)
+                x = of(n) if of else t.register(v, v.form, n)
                 x = pairs.to_words(f, v.code, x)
                 target = at(f, base, region + (16 * m + 8 * h) * plan.row + 16 * words * k)
                 how = f"ptr addrspace(3) {target}, align {4 * words}"

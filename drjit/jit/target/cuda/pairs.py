@@ -20,6 +20,8 @@ SIZE = BYTES | {"mask": 2}
 # Comparisons of pairs of halves that return 16 bits each; `neu` is true for NaN.
 _SETS = {"eq": "eq", "ne": "neu", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
 
+_EXTREMA = {"minimum": "lt", "maximum": "gt"}
+
 
 def kind(code: str) -> str:
     """Returns the type of a register."""
@@ -56,6 +58,9 @@ def row(name: str, code: str, contract: bool) -> tuple[str, Callable[..., str]] 
         code = "u16"
     elif code == "f16" and name in _SETS:
         return result, lambda f, x, y: _set(f, _SETS[name], x, y)
+    elif code == "f16" and name in _EXTREMA:
+        relation = _EXTREMA[name]
+        return result, lambda f, x, y: select(f, code, _set(f, relation, x, y), x, y)
     else:
         emit = ROWS.get(name, emit)
 
@@ -97,6 +102,15 @@ def as_word(f: GpuFunction, code: str, x: str) -> str:
 def of_word(f: GpuFunction, code: str, x: str) -> str:
     """Returns the pair of elements with 16 bits in an `i32`."""
     return f.op(f"bitcast i32 {x} to {kind(code)}")
+
+
+def disguised(f: GpuFunction, code: str, x: str) -> str:
+    """Returns a pair of elements with 16 bits as one that no compiler takes for it: they do not
+    know that the address of the error record is even."""
+    odd = f.once("%odd.64", f"and i64 {f.word(0)}, 1")
+    odd = f.once("%odd", f"trunc i64 {odd} to i32")
+    operands = f"i32 {as_word(f, code, x)}, i32 {odd}"
+    return of_word(f, code, f.op(f'call i32 asm "xor.b32 $0, $1, $2;", "=r,r,r"({operands})'))
 
 
 def converted(f: GpuFunction, to: str, code: str, x: str) -> str:

@@ -39,6 +39,8 @@ FEWER = 128
 
 # Registers of a multiprocessor.
 _REGISTERS = 1 << 16
+# Features beyond which vectors from one product to another take most registers of a thread.
+_MANY = 128
 # Bytes of shared memory that are left to reductions.
 _RESERVED = 2 << 10
 
@@ -178,6 +180,7 @@ class Plan:
         self.sums: dict[Sum, int] = {}
         self.wanted: dict[str, set[int]] = {}
         self.row = self.rows = self.shared = 0
+        self._kept = 0  # features of the vectors that sums of outer products need again
         self._widest = 0  # features of the largest operand of a product
         self._pairs_of_rows = False  # whether each thread has two rows
         self._vectors, self._names = names, _Names()
@@ -238,6 +241,11 @@ class Plan:
                 if _work(down, across, *shape) <= _work(down, across, *best):
                     best = shape
         return best[0], best[1], -(-down // best[0]), -(-across // best[1])
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether registers will be scarce."""
+        return self._kept > _MANY
 
     def _sum_bytes(self, s: Sum) -> int:
         *_, down, across = self.split(s)
@@ -345,6 +353,7 @@ class Plan:
             return
         self._exchanges(code, max(rows, columns))
         self._pairs_of_rows = True
+        self._kept += columns if self.by_warp(code) else 0
         if not depth and self.by_warp(code):
             self.sums.setdefault(Sum(code, target, room, size, at, rows, columns, stride), -1)
 

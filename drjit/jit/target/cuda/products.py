@@ -60,6 +60,7 @@ def matvec(
 def _of_warp(t: Any, w: Matrix, turned: bool, x: Features, bias: Bias | None) -> Features:
     """A product by `mma`, two tiles of the result at a time."""
     f, plan = t.f, t.plan
+    t.forget(x)
     terms, count = (w.rows, w.columns) if turned else (w.columns, w.rows)
     steps, tiles = -(-terms // 16), -(-count // 8)
     left = [[_left(t, x, m, k) for m in range(2)] for k in range(steps)]
@@ -74,7 +75,7 @@ def _of_warp(t: Any, w: Matrix, turned: bool, x: Features, bias: Bias | None) ->
                     sums[i, m] = multiplied(f, plan, left[k][m], b[i - j], sums[i, m])
         for (i, m), c in sums.items():
             for h in range(2):
-                found[fragments.index(m, i, h, tiles)] = _rounded(f, c, h)
+                found[fragments.index(m, i, h, tiles)] = _rounded(f, plan, c, h)
     return Features(w.code, count, FRAGMENTS, found)
 
 
@@ -122,11 +123,9 @@ def _start(t: Any, bias: Bias | None, j: int) -> list[str]:
     column = f.once("%member.2", f"shl i32 {fragments.member(f)}, 1")
     begin = t.plan.biases[bias]
     if begin >= 0:
-        base = fragments.place(f, f"%bias{begin}", fragments.DYNAMIC, str(begin))
-        base = fragments.place(
-            f, f"%bias{begin}.t", base, f.once("%bias.t", f"shl i32 {column}, 2")
-        )
-        source = fragments.at(f, base, 32 * j)
+        offset = f.once("%bias.t", f"shl i32 {column}, 2")
+        base = fragments.place(f, "%biases", fragments.DYNAMIC, offset)
+        source = fragments.at(f, base, begin + 32 * j)
         pair = f.op(f"load <2 x float>, ptr addrspace(3) {source}, align 8")
         parts = [f.op(f"extractelement <2 x float> {pair}, i32 {k}") for k in range(2)]
     else:
@@ -142,32 +141,36 @@ def _start(t: Any, bias: Bias | None, j: int) -> list[str]:
     return [f.op(f"fptrunc <2 x float> {both} to <2 x half>")] * 2
 
 
-def _rounded(f: GpuFunction, c: Sequence[str], h: int) -> str:
+def _rounded(f: GpuFunction, plan: Plan, c: Sequence[str], h: int) -> str:
     """Returns a register of the result, of the upper or lower 8 rows of accumulators."""
     if len(c) == 2:
         return c[h]
-    x = f.op(f"insertelement <2 x float> poison, float {c[2 * h]}, i32 0")
-    x = f.op(f"insertelement <2 x float> {x}, float {c[2 * h + 1]}, i32 1")
+    low, high = c[2 * h : 2 * h + 2]
+    if plan.options.capability >= (8, 0):
+        # LLVM would put a conversion of its own off until the result is used, and keep two floats.
+        text = '"cvt.rn.f16x2.f32 $0, $1, $2;", "=r,f,f"'
+        return f.op(f"call <2 x half> asm sideeffect {text}(float {high}, float {low})")
+    x = f.op(f"insertelement <2 x float> poison, float {low}, i32 0")
+    x = f.op(f"insertelement <2 x float> {x}, float {high}, i32 1")
     return f.op(f"fptrunc <2 x float> {x} to <2 x half>")
 
 
 def _right_of_shared(t: Any, w: Matrix, turned: bool, some: range, steps: int) -> list:
     """Returns operand B from shared memory: for each step, that of each tile."""
     f, begin, stride = t.f, t.plan.matrices[w], row_stride(True, w)
-    base = fragments.place(f, f"%matrix{begin}", fragments.DYNAMIC, str(begin))
     offset = (fragments.low if turned else fragments.across)(f, stride)
-    base = fragments.place(f, f"%matrix{begin}.{'t' if turned else 'n'}", base, offset)
+    base = fragments.place(f, f"{offset}.all", fragments.DYNAMIC, offset)
     found: list[list] = [[[]] * len(some) for _ in range(steps)]
     if turned:
         for k in range(steps):
-            source = fragments.at(f, base, 16 * k * stride + 16 * some[0])
+            source = fragments.at(f, base, begin + 16 * k * stride + 16 * some[0])
             parts = _halves(f, fragments.matrices(f, source, 2 * len(some), turned=True))
             found[k] = [parts[2 * i : 2 * i + 2] for i in range(len(some))]
         return found
     for k in range(0, steps, 2):
         number = min(2, steps - k)
         for i, j in enumerate(some):
-            source = fragments.at(f, base, 8 * j * stride + 32 * k)
+            source = fragments.at(f, base, begin + 8 * j * stride + 32 * k)
             parts = _halves(f, fragments.matrices(f, source, 2 * number))
             for s in range(number):
                 found[k + s][i] = parts[2 * s : 2 * s + 2]

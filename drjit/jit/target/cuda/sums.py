@@ -21,6 +21,7 @@ own lanes to memory at once.
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from ..simd.atomic import atomic_update
@@ -41,6 +42,8 @@ assert vector_memory
 _FOUR = "<4 x float>"
 # Steps of a product that an iteration takes.
 _AT_ONCE = 4
+# Tiles of a sum that a warp keeps in registers at a time.
+_TILES = 8
 
 
 @in_registers("type parameter parameter parameter parameter integer integer integer node node mask")
@@ -65,9 +68,11 @@ def outer(
 
 
 def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> str:
-    """Returns the address of the first accumulator in memory."""
-    acc, base = private.sums(t, "add", code, k, a, n)
-    return address(t.f, acc, base, t.f.word(offset))
+    """Returns the address of the first accumulator in memory. The position is read here: otherwise,
+    what a matrix has at the same position would be kept until then."""
+    f, (acc, base) = t.f, private.sums(t, "add", code, k, a, n)
+    position = f.op(f"load volatile i64, ptr {f.word_address_here(offset)}")
+    return address(f, acc, base, position)
 
 
 # ---------------------------------------------------------------------------- rows of shared memory
@@ -75,28 +80,34 @@ def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> str:
 
 def _store_rows(t: Any, y: Features, x: Features, mask: str) -> None:
     """Stores two vectors of halves to the rows of the lanes, with zeros where the mask is false."""
-    f, stored = t.f, [(v, *_masked(t, v, mask)) for v in (y, x)]
-    f.meet()
-    for region, (v, form, registers) in zip((0, f.threads * t.plan.row), stored, strict=True):
-        if form == FRAGMENTS:
-            masked = Features(v.code, v.count, form, registers)
-            fragments.store_tiles(t, masked, range(-(-v.count // 8)), region)
-        else:
-            words = [pairs.to_words(f, v.code, x) for x in registers]
-            words += ["zeroinitializer"] * (-len(words) % 4)
-            fragments.store_row(t, words, 1, region)
-
-
-def _masked(t: Any, v: Features, mask: str) -> tuple[str, list[str]]:
-    """Returns a form of a vector, and its registers with zeros where the mask is false."""
     f, scalar = t.f, Scalar("mask", mask)
-    known = v.forms.get(FRAGMENTS, [""])
-    form = FRAGMENTS if "" not in known or v.form == FRAGMENTS else OWN
-    registers = []
-    for k, x in enumerate(t.all_registers(v, form)):
+    known = [(v, _form(v)) for v in (y, x)]
+    for v, form in known:  # which may exchange features by way of shared memory as well
+        t.all_registers(v, form)
+        t.twice(scalar, form, 0, v.count)
+    f.meet()
+
+    def masked(v: Features, form: str, k: int) -> str:
         bits = t.twice(scalar, form, k, v.count)
-        registers.append(pairs.select(f, v.code, bits, x, "zeroinitializer"))
-    return form, registers
+        return pairs.select(f, v.code, bits, t.register(v, form, k), "zeroinitializer")
+
+    for region, (v, form) in zip((0, f.threads * t.plan.row), known, strict=True):
+        if form == FRAGMENTS:
+            every = range(-(-v.count // 8))
+            fragments.store_tiles(t, v, every, region, partial(masked, v, form))
+            continue
+        last = -(-v.count // 2)
+        for k in range(0, last, 4):
+            some = [masked(v, form, j) for j in range(k, min(k + 4, last))]
+            words = [pairs.to_words(f, v.code, x) for x in some]
+            words += ["zeroinitializer"] * (4 - len(words))
+            fragments.store_row(t, words, 1, region + 4 * k)
+
+
+def _form(v: Features) -> str:
+    """Returns the form in which a vector is stored."""
+    known = v.forms.get(FRAGMENTS, [""])
+    return FRAGMENTS if "" not in known or v.form == FRAGMENTS else OWN
 
 
 def _operand(
@@ -119,6 +130,7 @@ def _of_block(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
     f, plan = t.f, t.plan
     region = f.threads * plan.row
     _store_rows(t, y, x, mask)
+    t.forget(y)
     f.barrier()
     low, high = fragments.low(f, plan.row), fragments.high(f, plan.row)
     rows = fragments.place(f, "%rows", fragments.DYNAMIC, str(plan.rows))
@@ -142,16 +154,26 @@ def _of_block(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
             fragments.at(f, fragments.place(f, f"{number}.l", base, first), region + 16 * offset)
         )
 
+    home, wide = _home(t, s), len(across)
     # Fragments of two neighbouring tiles are loaded together.
-    joined = len(across) % 2 == 0 and across[0][0] == across[-1][0]
-    home = _home(t, s)
-    slots = len(down) * len(across)
-    start = [
-        f.op(
-            f"load {_FOUR}, ptr addrspace(3) {fragments.at(f, home, 16 * f.threads * k)}, align 16"
-        )
-        for k in range(slots)
-    ]
+    joined = wide % 2 == 0 and across[0][0] == across[-1][0]
+    at_once = max(_TILES // wide, 1)
+    for top in range(0, len(down), at_once):
+        some = fragments.at(f, home, 16 * f.threads * wide * top)
+        left = [(*p, min(tall, 2)) for p in places[top : top + at_once]]
+        _add_products(t, some, left, columns[::2] if joined else columns, joined)
+    f.barrier()
+
+
+def _add_products(
+    t: Any, home: str, left: Sequence[tuple], right: Sequence[str], joined: bool
+) -> None:
+    """Adds the products of rows of tiles with columns of tiles, or with pairs of columns, to the
+    thread's accumulators. Addresses are those of fragments of the block's first lanes."""
+    f, plan = t.f, t.plan
+    wide = len(right) * (1 + joined)
+    slots = [fragments.at(f, home, 16 * f.threads * k) for k in range(len(left) * wide)]
+    start = [f.op(f"load {_FOUR}, ptr addrspace(3) {p}, align 16") for p in slots]
     values = [f.op(f"extractelement {_FOUR} {v}, i32 {e}") for v in start for e in range(4)]
     steps = f.threads // 16
     with loop(f, 0, steps, _AT_ONCE, [("float", v) for v in values]) as (k, sums):
@@ -160,26 +182,24 @@ def _of_block(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
         def moved(p: str) -> str:
             return f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {here}")
 
-        tops = [(moved(p), moved(q)) for p, q in places]
-        starts = [moved(p) for p in (columns[::2] if joined else columns)]
+        tops = [(moved(p), moved(q), n) for p, q, n in left]
+        starts = [moved(p) for p in right]
         for step in range(_AT_ONCE):
             more = 16 * step * plan.row
-            a = [_operand(f, p, more, min(tall, 2), left=True) for p in tops]
+            a = [_operand(f, (p, q), more, n, left=True) for p, q, n in tops]
             b = []
             for p in starts:
                 found = _operand(f, (p, p), more, 1 + joined, left=False)
                 b += [found[i : i + 2] for i in range(0, len(found), 2)]
-            for slot in range(slots):
-                i, j = divmod(slot, len(across))
+            for slot in range(len(slots)):
+                i, j = divmod(slot, wide)
                 c = sums[4 * slot : 4 * slot + 4]
                 sums[4 * slot : 4 * slot + 4] = multiplied(f, plan, a[i], b[j], c)
-    for k in range(slots):
+    for k, place in enumerate(slots):
         v = "poison"
         for e in range(4):
             v = f.op(f"insertelement {_FOUR} {v}, float {sums[4 * k + e]}, i32 {e}")
-        target = fragments.at(f, home, 16 * f.threads * k)
-        f.do(f"store {_FOUR} {v}, ptr addrspace(3) {target}, align 16")
-    f.barrier()
+        f.do(f"store {_FOUR} {v}, ptr addrspace(3) {place}, align 16")
 
 
 def _tiles_of(count: int) -> int:
@@ -189,9 +209,8 @@ def _tiles_of(count: int) -> int:
 def _home(t: Any, s: Sum) -> str:
     """Returns the address of the thread's first accumulators of a sum."""
     f, begin = t.f, t.plan.sums[s]
-    base = fragments.place(f, f"%sums{begin}", fragments.DYNAMIC, str(begin))
     own = f.once("%thread.16", f"shl i32 {f.special('tid.x')}, 4")
-    return fragments.place(f, f"%sums{begin}.own", base, own)
+    return fragments.at(f, fragments.place(f, "%sums", fragments.DYNAMIC, own), begin)
 
 
 def _numbers(t: Any, s: Sum) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
@@ -467,14 +486,20 @@ def _columns_of_warp(t: Any, v: Features, mask: str) -> tuple[list[str], dict[in
     """
     f, tiles = t.f, _tiles_of(v.count)
     registers = t.all_registers(v, FRAGMENTS)
+    masks = [
+        t.twice(Scalar("mask", mask), FRAGMENTS, fragments.index(m, 0, h, tiles), v.count)
+        for m in range(2)
+        for h in range(2)
+    ]
+    if t.plan.is_crowded:  # or LLVM would keep what an outer product has selected before
+        masks = [pairs.disguised(f, "mask", bits) for bits in masks]
     sums = []
     for j in range(tiles):
         total = "zeroinitializer"
         for m in range(2):
             for h in range(2):
                 k = fragments.index(m, j, h, tiles)
-                bits = t.twice(Scalar("mask", mask), FRAGMENTS, k, v.count)
-                x = pairs.select(f, v.code, bits, registers[k], "zeroinitializer")
+                x = pairs.select(f, v.code, masks[2 * m + h], registers[k], "zeroinitializer")
                 x = f.op(f"fpext <2 x half> {x} to <2 x float>")
                 total = f.op(f"fadd <2 x float> {total}, {x}")
         sums += [f.op(f"extractelement <2 x float> {total}, i32 {e}") for e in range(2)]
