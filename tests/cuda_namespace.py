@@ -9,6 +9,7 @@ import drjit as dr
 from drjit.array import namespace, table
 from drjit.jit import device
 from drjit.jit.run import schedule
+from drjit.random import words
 
 
 @contextmanager
@@ -26,6 +27,7 @@ def registered(own: device.Device) -> Iterator[Any]:
         for entries in modules:
             for name in table.names("cuda"):
                 entries.pop(name, None)
+        words.words.cache_clear()  # has the classes
 
     forget()
     try:
