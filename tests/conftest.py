@@ -19,6 +19,8 @@ _owns_cache = "PYTEST_XDIST_WORKER" not in os.environ
 if _owns_cache:
     os.environ["DRJIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="drjit-tests-")
 
+os.environ["DRJIT_VERIFY"] = "1"  # an error in a module for GPUs does not end the process
+
 settings.register_profile(
     "drjit",
     deadline=None,  # the first evaluation compiles

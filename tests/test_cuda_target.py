@@ -8,6 +8,7 @@ from cuda_call import call
 
 from drjit.jit.cuda.assembler import ptxas
 from drjit.jit.target import cuda
+from drjit.jit.target.cuda import nvptx
 from drjit.jit.target.simd.ir import KernelError
 
 pytest.importorskip("llvmlite")
@@ -133,3 +134,30 @@ def test_neighbouring_floats_are_added_together(count, code, size):
         together = f"red.global.add.v{4 if count == 4 else 2}.f32"
         assert (together in code_of) == (capability == (9, 0) and count % 2 == 0)
         assembled(code_of)
+
+
+@pytest.mark.parametrize("capability", [(7, 0), (9, 0)])
+def test_halves_are_added_by_one_instruction(capability):
+    text = """def kernel(i, p):
+    v0 = active(i)
+    v1 = load(u32, p[1], i)
+    x0 = load(f16, p[2], i)
+    scatter_reduce(f16, 'add', 'direct', p[3], x0, v1, v0)
+"""
+    n, rng = 300, np.random.default_rng(0)
+    index = rng.integers(0, 33, n).astype(np.uint32)  # neighbours share a word
+    values = rng.integers(-8, 9, n).astype(np.float16) * np.float16(6e-8)  # subnormal
+    sums = np.zeros(33, np.float16)
+    call(text, [np.zeros(6, np.int64), index, values, sums], n, capability=capability)
+    want = np.zeros(33, np.float16)
+    np.add.at(want, index, values)
+    np.testing.assert_array_equal(sums, want)
+    made = lowered(text, 4, capability=capability)
+    assert ".add.noftz.f16" in made.code and ".cas." not in made.code
+    assembled(made.code)
+
+
+def test_modules_that_llvm_would_abort_for_are_refused():
+    wrong = "define i32 @f() {\na:\n%x = add i32 %y, 1\n%y = add i32 %x, 1\nret i32 %x\n}\n"
+    with pytest.raises(KernelError, match="does not dominate"):
+        nvptx.ptx(wrong, (9, 0))

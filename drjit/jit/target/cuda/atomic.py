@@ -24,7 +24,9 @@ def scatter_reduce(
         raise KernelError(f"the mode {mode!r} does not exist")
     with when(f, f.scalar("mask", mask)):
         place, one = lane_address(f, kind, base, index), element(f, code, value)
-        if mode == "direct":
+        if mode == "direct" and op == "add" and code == "f16":
+            f.op(f"atomicrmw fadd ptr {place}, half {one} monotonic, align 2")
+        elif mode == "direct":
             atomic_update(f, op, code, place, one)
         else:
             old = f.op(f"load {kind}, ptr {place}, align {BYTES[code]}")

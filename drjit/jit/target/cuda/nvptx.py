@@ -1,5 +1,6 @@
 """The compiler from LLVM modules to PTX: llvmlite's target for NVIDIA GPUs."""
 
+import os
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,9 @@ _ARCHITECTURES = (70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
 
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 TRIPLE = "nvptx64-nvidia-cuda"
+
+# Whether modules are checked before they are compiled, as in tests: wrong ones end the process.
+_VERIFIES = os.environ.get("DRJIT_VERIFY") == "1"
 
 # Modules with at least this many lines favour compile time over speed.
 _LONG = 10_000
@@ -80,6 +84,8 @@ def ptx(ir: str, capability: tuple[int, int]) -> str:
         machine = _machine(capability, 1 if ir.count("\n") > _LONG else 3)
         try:
             module = binding.parse_assembly(ir, binding.create_context())
+            if _VERIFIES:
+                module.verify()
         except RuntimeError as error:
             raise KernelError(f"LLVM rejects the translation: {error}") from None
         manager, builder = _passes(capability)
