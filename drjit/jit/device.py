@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from . import log
 from .backend import JitBackend
 from .ir.dtype import VECTOR_BLOCK, DType
 
@@ -82,6 +83,16 @@ class Kernel(ABC):
     @abstractmethod
     def mean_time(self) -> float:
         """The mean time in seconds of the launches that have ended."""
+
+    def tell_of_code(self) -> None:
+        """Logs that the compiled form is there."""
+        how = "loaded" if self.state == "disk" else "compiled"
+        log.log(
+            log.LogLevel.Info,
+            "kernel %s: %s in %.1f ms, %d statements",
+            self.name, how, self.seconds * 1e3, self.statements,
+        )  # fmt: skip
+        log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
 
     @property
     def can_be_interrupted(self) -> bool:

@@ -258,15 +258,7 @@ class CpuKernel(Kernel):
         self.coming = None
         self.loaded, self.state, self.narrow, self.seconds = made
         self.address, self.finish = self.loaded.kernel, self.loaded.finish
-        log.log(
-            log.LogLevel.Info,
-            "kernel %s: %s in %.1f ms, %d statements",
-            self.name,
-            "loaded" if self.state == "disk" else "compiled",
-            self.seconds * 1e3,
-            self.statements,
-        )
-        log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
+        self.tell_of_code()
 
     def _in_background(self, options: int) -> Any:
         """Makes the best compiled form in the background."""

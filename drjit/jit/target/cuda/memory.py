@@ -10,6 +10,7 @@ from ..simd.interpolation import in_turn
 from ..simd.ir import BYTES, MEMORY, SCALAR, Function, KernelError, Value, constant
 from ..simd.loops import address, when
 from ..simd.memory import cleared, element_address, safe_index
+from ..simd.module import kept_table
 from ..simd.translate import Translator
 from .calls import statement
 
@@ -199,18 +200,8 @@ def scatter_packet(t: Any, code: str, base: str, index: Value, mask: str, *value
 @statement("node typed")
 def table(t: Any, name: ast.expr, index: Value) -> Value:
     """`table(NAME, x)`; an index beyond the end reads the last element."""
-    if type(name) is not ast.Name or name.id.rpartition("_")[2] not in SCALAR:
-        raise KernelError(f"{ast.unparse(name)} is not the name of a table")
-    f, code = t.f, name.id.rpartition("_")[2]
-    values = t.module.library.table(name.id)
-    element = SCALAR[code]
-    elements = ", ".join([f"{element} {constant(code, v)}" for v in values])
-    symbol = f"@table.{name.id}"
-    array = f"[{len(values)} x {element}] [{elements}]"
-    t.module.globals[symbol] = f"{symbol} = internal addrspace(1) constant {array}, align 64"
-    kind, x = index
-    of = SCALAR[kind]
-    last = constant(kind, len(values) - 1)
+    f, (code, symbol, number), (kind, x) = t.f, kept_table(t, name, "internal addrspace(1)"), index
+    element, of, last = SCALAR[code], SCALAR[kind], constant(kind, number)
     one = f.scalar(kind, x)
     one = f.op(f"call {of} @llvm.umin.{of}({of} {one}, {of} {last})")
     place = f.op(f"getelementptr {element}, ptr addrspace(1) {symbol}, {of} {one}")

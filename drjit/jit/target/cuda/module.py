@@ -1,14 +1,12 @@
 """From kernel text to an LLVM module for a GPU: the entry that gives each thread its lanes."""
 
-from functools import cache, partial
 from typing import Any
 
 from ..foreign import ForeignFunction
-from ..simd.ir import VECTORS, Function, KernelError
-from ..simd.kernel import body
+from ..simd.ir import VECTORS, Function
+from ..simd.kernel import definitions
 from ..simd.liveness import vector_names
 from ..simd.module import Library, Module
-from ..simd.parse import functions
 from . import atomic, elementwise, foreign, memory, private, reduction
 from .form import THREADS, Compiled
 from .fragments import DYNAMIC
@@ -55,13 +53,10 @@ def translate(
 
     Raises KernelError if the text violates the rules of the language.
     """
-    definitions = functions(text)
-    if not definitions or [a.arg for a in definitions[0].args.args] != ["i", "p"]:
-        raise KernelError("a kernel text begins with the function kernel(i, p)")
-    definition, *others = definitions
+    definition, bodies = definitions(text)
     module = GpuModule(GPU, 1, contract, library)
     module.options = options
-    module.bodies = {d.name: cache(partial(body, d)) for d in others}
+    module.bodies = bodies
     by_value = words <= BY_VALUE
     plan = None
     if any(name in text for name in VECTORS):
@@ -71,9 +66,10 @@ def translate(
         if plan.shared:
             module.globals[DYNAMIC] = f"{DYNAMIC} = external addrspace(3) global [0 x i8], align 16"
     f: Any = module.new(1)
-    t: Any = GpuTranslator(module, f, text, is_kernel=True)
     before, origin = [], "entry"
-    if plan is not None:
+    if plan is None:
+        t: Any = GpuTranslator(module, f, text, is_kernel=True)
+    else:
         t = GpuVectorTranslator(plan, module, f, text, is_kernel=True)
         t.prepare()
         before, f.lines, origin = f.lines, [], f.block

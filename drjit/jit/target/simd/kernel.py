@@ -59,14 +59,11 @@ def module_text(
 
     Raises KernelError if the text violates the rules of the language.
     """
-    definitions = functions(text)
-    if not definitions or [a.arg for a in definitions[0].args.args] != ["i", "p"]:
-        raise KernelError("a kernel text begins with the function kernel(i, p)")
-    definition, *others = definitions
+    definition, bodies = definitions(text)
     module = Module(llvm.host(), lanes, contract, library)
     if translate is not None:
         module.translate = translate
-    module.bodies = {d.name: cache(partial(body, d)) for d in others}
+    module.bodies = bodies
     f = module.new(lanes)
     kind = VectorTranslator if any(name in text for name in VECTORS) else Translator
     t = kind(module, f, text, is_kernel=True)
@@ -110,6 +107,17 @@ def module_text(
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
     return Text(module.text(exported), has_finish, module.parted)
+
+
+def definitions(text: str) -> tuple[ast.FunctionDef, dict[str, Callable]]:
+    """Returns the kernel of a text, and what translates each of the other functions once.
+
+    Raises KernelError if the kernel is not the first function.
+    """
+    found = functions(text)
+    if not found or [a.arg for a in found[0].args.args] != ["i", "p"]:
+        raise KernelError("a kernel text begins with the function kernel(i, p)")
+    return found[0], {d.name: cache(partial(body, d)) for d in found[1:]}
 
 
 def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[str]]:

@@ -221,20 +221,26 @@ def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> 
     return symbol
 
 
-@statement("node typed")
-def table(t: Translator, name: ast.expr, index: Value) -> Value:
-    """`table(NAME, x)`; an index beyond the end reads the last element."""
+def kept_table(t: Any, name: ast.expr, storage: str) -> tuple[str, str, int]:
+    """Returns the element type of a table of the library, the constant of the module that holds it,
+    and the number of its last element."""
     if type(name) is not ast.Name or name.id.rpartition("_")[2] not in SCALAR:
         raise KernelError(f"{ast.unparse(name)} is not the name of a table")
-    f, code = t.f, name.id.rpartition("_")[2]
+    code = name.id.rpartition("_")[2]
     values = t.module.library.table(name.id)
     element = SCALAR[code]
     elements = ", ".join([f"{element} {constant(code, v)}" for v in values])
     symbol = f"@table.{name.id}"
     array = f"[{len(values)} x {element}] [{elements}]"
-    t.module.globals[symbol] = f"{symbol} = private unnamed_addr constant {array}, align 64"
-    kind, x = index
-    last = f.constant(kind, len(values) - 1)
+    t.module.globals[symbol] = f"{symbol} = {storage} constant {array}, align 64"
+    return code, symbol, len(values) - 1
+
+
+@statement("node typed")
+def table(t: Translator, name: ast.expr, index: Value) -> Value:
+    """`table(NAME, x)`; an index beyond the end reads the last element."""
+    f, (code, symbol, number), (kind, x) = t.f, kept_table(t, name, "private unnamed_addr"), index
+    last = f.constant(kind, number)
     vector = f.vector[kind]
     x = f.op(f"call {vector} @llvm.umin.{f.types.suffix[kind]}({vector} {x}, {vector} {last})")
     return code, gather_wide(f, code, symbol, (kind, x), "splat (i1 true)", "poison")
