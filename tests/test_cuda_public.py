@@ -12,10 +12,12 @@ import pytest
 from cuda_namespace import registered
 
 import drjit as dr
-from drjit import llvm
+from drjit import llvm, nn
+from drjit.jit import flags
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.driver import CudaError
 from drjit.jit.cuda.emulated import EmulatedDriver
+from drjit.jit.cuda.kernel import CudaKernel
 from drjit.jit.cuda.memory import OutOfMemory
 
 CUDA = dr.JitBackend.CUDA
@@ -233,3 +235,95 @@ print(type(x).__module__, dr.grad(x), dr.detail.cuda_version(), dr.has_backend(d
     )  # fmt: skip
     assert done.stderr == ""
     assert done.stdout == "drjit.cuda.ad [2, 4, 6] (13, 0) 1\n"
+
+
+# ---- Less precision, on request
+
+REDUCED = dr.JitFlag.ReducedPrecision
+
+
+def test_products_of_matrices_in_less_precision(gpu):
+    rng = np.random.default_rng(0)
+    a, b = [rng.standard_normal((40, 50)).astype(np.float32) for _ in range(2)]
+    exact = a.astype(float) @ b.T
+    errors = []
+    for flag in (False, True, False):
+        with dr.scoped_set_flag(REDUCED, flag):
+            found = dr.matmul(dr.cuda.TensorXf(a), dr.cuda.TensorXf(b), Bt=True).numpy()
+        errors.append(np.abs(found - exact).max())
+    assert errors[0] == errors[2] < 1e-5 and 1e-4 < errors[1] < 2e-2
+    with dr.scoped_set_flag(REDUCED):  # the processor has no such products
+        same = dr.matmul(llvm.TensorXf(a), llvm.TensorXf(b), Bt=True).numpy()
+    np.testing.assert_allclose(same, exact, atol=1e-4)
+
+
+def test_networks_in_less_precision(gpu):
+    """Sums of halves; a kernel that is compiled for both settings is chosen by the flag."""
+    mod, rng = dr.cuda, np.random.default_rng(1)
+    weights = rng.standard_normal((16, 64)).astype(np.float16)
+    x = rng.standard_normal((64, 100)).astype(np.float16)
+    matrix = nn.view(mod.TensorXf16(weights))
+    exact = weights.astype(float) @ x
+    errors = []
+    gpu.forget_kernels()
+    for flag in (False, True, False, True):
+        with dr.scoped_set_flag(REDUCED, flag):
+            parts = list(nn.matvec(matrix, nn.CoopVec([mod.Float16(row) for row in x])))
+            dr.eval(parts)
+        errors.append(np.abs(np.array([part.numpy() for part in parts], float) - exact).max())
+    assert errors[0] == errors[2] < 2e-2 and errors[1] == errors[3] > 2 * errors[0]
+    (kernel,) = [k for k in gpu.kernels() if "matvec(" in k.text]
+    assert kernel.launches == 4 and len(kernel.codes) == 2
+
+
+# ---- Frozen functions
+
+
+def test_frozen_functions_launch_without_preparation(gpu, monkeypatch):
+    mod = dr.cuda
+
+    def step(x, counts, k):
+        y = dr.fma(x, 2, k)
+        dr.scatter_add(counts, mod.UInt(1), mod.UInt(x) % 5)
+        return y, dr.sum(y), dr.max(x)
+
+    monkeypatch.setattr("drjit.jit.flags.current", flags.current & ~dr.JitFlag.BoundsChecks)
+    frozen = dr.freeze(step)
+    for n in range(6):
+        size = 700 if n < 4 else 15
+        x = dr.arange(mod.Float, size) + n
+        k = dr.opaque(mod.Float, n)
+        got, want = dr.zeros(mod.UInt, 5), dr.zeros(mod.UInt, 5)
+        expected = step(x, want, k)
+        dr.eval(x, k, got, want, expected)
+        if n in (2, 3):  # recorded, and compiled
+            with monkeypatch.context() as patch:
+                patch.setattr(CudaKernel, "launch", None)
+                found = frozen(x, got, k)
+        else:
+            found = frozen(x, got, k)
+        for a, b in zip((*found, got), (*expected, want), strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_frozen_functions_follow_flags(gpu):
+    """Debug mode and watched launches take the usual way."""
+    mod, x = dr.cuda, dr.arange(dr.cuda.Float, 20)
+    frozen = dr.freeze(lambda x: dr.sum(x * 3))
+    for chosen in (
+        (),
+        (dr.JitFlag.LaunchBlocking,),
+        (dr.JitFlag.KernelHistory,),
+        (dr.JitFlag.Debug,),
+    ):
+        for flag in chosen:
+            dr.set_flag(flag, True)
+        try:
+            for _ in range(3):
+                assert frozen(x)[0] == 570
+        finally:
+            for flag in chosen:
+                dr.set_flag(flag, False)
+        if dr.JitFlag.KernelHistory in chosen:
+            assert len(dr.kernel_history()) == 3
+    assert frozen(mod.Float(1, 2, 3))[0] == 18

@@ -4,7 +4,7 @@ import json
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from drjit.jit import debug, flags, log
 from drjit.jit.device import Buffer, Kernel, elements
 from drjit.jit.flags import JitFlag
+from drjit.jit.ir.node import BUFFER, make
 from drjit.jit.run import cache, history
 from drjit.jit.run.launch import layout_of
 from drjit.jit.target.cuda.form import EACH
@@ -20,6 +21,8 @@ from drjit.jit.text.program import Program, effect_words
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
+_REDUCED = int(JitFlag.ReducedPrecision)
+_WATCHED = _DEBUG | int(JitFlag.LaunchBlocking)
 
 MEASURED = 4
 """How many launches of a kernel are timed, besides those with `JitFlag.KernelHistory`."""
@@ -62,9 +65,10 @@ class Code:
 
 
 class CudaKernel(Kernel):
-    """A kernel with its parameter block, and its machine code once there is some."""
+    """A kernel with its parameter block, and its machine code once there is some: for each setting
+    of the flags that it depends on."""
 
-    __slots__ = ("code", "measured", "outputs", "pack", "words")
+    __slots__ = ("codes", "depends", "measured", "outputs", "pack", "words")
 
     def __init__(self, device: Any, text: str, layout: str, program: Program | None) -> None:
         name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -73,12 +77,13 @@ class CudaKernel(Kernel):
         self.outputs = tuple([(o.kind, o.dtype) for o in outputs])
         self.pack = struct.Struct("<" + layout).pack
         self.words = program.words if program is not None else 0
-        self.code: Code | None = None
+        self.depends = _REDUCED if "matvec(f16," in text else 0
+        self.codes: dict[int, Code] = {}
         self.measured: list[Duration] = []
 
     @property
     def tier(self) -> str:
-        return "compiled" if self.code is not None else "numpy"
+        return "compiled" if self.codes else "numpy"
 
     @property
     def mean_time(self) -> float:
@@ -91,7 +96,7 @@ class CudaKernel(Kernel):
     ) -> list[Buffer | None]:  # fmt: skip
         if flags.current & _DEBUG:
             return self._on_numpy(size, inputs, literals, checks, targets, record)
-        code = self.code or self.compile()
+        code = self.codes.get(flags.current & self.depends) or self.compile()
         device: Any = self.device
         words: list[Any] = [record.words.ctypes.data if record else 0]
         for n in inputs:
@@ -113,7 +118,7 @@ class CudaKernel(Kernel):
                     temporary.append(device.filled(acc, e.size, start))
                     start, largest = temporary[-1].address, max(largest, e.size)
                 words += [start, e.size]
-        grid = self.blocks(size)
+        grid = self.blocks(code.form, size)
         outputs: list[Buffer | None] = []
         for kind, t in self.outputs:
             if kind == "effect":
@@ -134,10 +139,61 @@ class CudaKernel(Kernel):
         self.queue(code, block, size, grid, largest, record, keep)
         return outputs
 
-    def blocks(self, size: int) -> int:
+    def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
+        wide = any(mode == "expand" and t.accumulator is not t for _, t, _, _, mode in step.effects)
+        return general if step.checks or self.loops or wide else self._direct(step, general)
+
+    def _direct(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
+        """`repeated` for a kernel that needs no error record and nothing else prepared: only
+        addresses change in its parameter block."""
+        size, inputs = step.size, step.inputs
+        numbers = [value for _, value in step.literals]
+        targets = [(e[0], (0, e[2]) if e[4] == "expand" else ()) for e in step.effects]
+        device: Any = self.device
+        allocate = device.pool.allocate
+        made = [
+            None if o is None else (o[0], o[1], 1 if o[2] else size, o[2]) for o in step.outputs
+        ]
+        results = [
+            (number, t, lanes, reduced, t.itemsize * elements(t, lanes))
+            for number, t, lanes, reduced in filter(None, made)
+        ]
+        read = [*inputs, *[k for k, _ in targets]]
+        last = _LAST(size, device.counter)
+
+        def run(values: list) -> None:
+            code = self.codes.get(flags.current & self.depends)
+            if code is None or flags.current & _WATCHED or not code.form.by_value:
+                general(values)
+                return
+            for k in read:
+                if values[k].data.source is not None:
+                    general(values)
+                    return
+            grid = self.blocks(code.form, size)
+            words: list[Any] = [0]
+            for k in inputs:
+                words.append(values[k].data.address)
+            words += numbers
+            for k, more in targets:
+                words.append(values[k].data.address)
+                words += more
+            temporary = []
+            for number, t, lanes, reduced, nbytes in results:
+                if reduced:
+                    temporary.append(allocate(8 * grid))
+                    words.append(temporary[-1].address)
+                b = allocate(nbytes)
+                words.append(b.address)
+                values[number] = make(BUFFER, t, lanes, (), b)
+            self.launches += 1
+            self.queue(code, self.pack(*words) + last, size, grid)
+
+        return run
+
+    def blocks(self, form: Any, size: int) -> int:
         """Returns the number of blocks of a launch."""
         device: Any = self.device
-        form = self.code.form  # type: ignore[union-attr]
         blocks = -(-size // form.threads)
         return min(blocks, form.each * device.multiprocessors) if form.strides else blocks
 
@@ -177,36 +233,34 @@ class CudaKernel(Kernel):
         device: Any = self.device
         start = time.perf_counter()
         contract = bool(flags.current & JitFlag.FastMath)
-        key = cache.digest(self.text, "cuda", contract, self.words, device.image_kind())
-        entry = cache.get(key)
+        setting = flags.current & self.depends
+        key = cache.digest(self.text, "cuda", contract, setting, self.words, device.image_kind())
+        entry, code = cache.get(key), None
         if entry is not None:
             try:
-                self.code, self.state = Code(device, *_decoded(entry.code)), "disk"
+                code, self.state = Code(device, *_decoded(entry.code)), "disk"
             except Exception as error:  # a damaged entry is compiled again
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
-        if self.code is None:
-            form = self.lowered(contract)
+        if code is None:
+            form = self.lowered(contract, bool(setting))
             image = device.assemble(form.code, self.name)
             form = form._replace(code="")
-            self.code, self.state = Code(device, form, image), "memory"
+            code, self.state = Code(device, form, image), "memory"
             cache.put(key, self.text, _encoded(form, image), bool(form.finish))
+        self.codes[setting] = code
         self.seconds = time.perf_counter() - start
         self.made_at = self.launches
-        log.log(
-            log.LogLevel.Info,
-            "kernel %s: %s in %.1f ms, %d statements",
-            self.name, "loaded" if self.state == "disk" else "compiled", self.seconds * 1e3,
-            self.statements,
-        )  # fmt: skip
-        log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
-        return self.code
+        self.tell_of_code()
+        return code
 
-    def lowered(self, contract: bool) -> Any:
+    def lowered(self, contract: bool, half_sums: bool = False) -> Any:
         """Returns the kernel as PTX, with how it is launched."""
         from drjit.jit.target import cuda
 
         device: Any = self.device
-        return cuda.compile(self.text, self.name, self.words, contract, device.capability)
+        return cuda.compile(
+            self.text, self.name, self.words, contract, device.capability, half_sums
+        )
 
     # ---- Debug mode
 

@@ -25,7 +25,7 @@ from ..target.cuda.primitives.runs import Runs
 from ..target.cuda.primitives.tiles import Shape
 from .kernel import CudaKernel
 
-_BLOCKING = int(JitFlag.LaunchBlocking)
+_BLOCKING, _REDUCED = int(JitFlag.LaunchBlocking), int(JitFlag.ReducedPrecision)
 _WIDEST = 16  # bytes of an access
 _SECTOR = 32  # bytes that memory delivers together
 
@@ -46,7 +46,7 @@ class PrimitiveKernel(CudaKernel):
         self.name = f"{type(spec).__name__}_{self.name}"
         self.spec = spec
 
-    def lowered(self, contract: bool) -> Any:
+    def lowered(self, contract: bool, half_sums: bool = False) -> Any:
         device: Any = self.device
         entry = Entry()
         self.spec.emit(entry)
@@ -60,7 +60,7 @@ def _run(device: Any, spec: Any, size: int, grid: int, *arguments: Any) -> None:
     if kernel is None:
         kernel = device.made[key] = PrimitiveKernel(device, spec)
     kernel.launches += 1
-    code = kernel.code or kernel.compile()
+    code = kernel.codes.get(0) or kernel.compile()
     words = [a if isinstance(a, int) else a.address for a in arguments]
     kernel.queue(code, struct.pack(f"<{len(words)}q", *words), size, grid)
 
@@ -352,10 +352,13 @@ def _operands(device: Any, layout: Any) -> _Operands:
 
 def matmul(
     device: Any, t: DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: Any,
-    *, reduced: bool = False,
+    *, reduced: bool | None = None,
 ) -> Buffer:  # fmt: skip
-    """Products of matrices. If it is `reduced`, single precision is rounded to 11 bits before it is
-    multiplied, which tensor cores can do (TF32)."""
+    """Products of matrices. If they are `reduced`, by default with `JitFlag.ReducedPrecision`,
+    single precision is rounded to 11 bits before it is multiplied, which tensor cores can do
+    (TF32)."""
+    if reduced is None:
+        reduced = bool(flags.current & _REDUCED)
     m, n, _ = layout.sizes
     count, places = len(layout.offsets), _operands(device, layout)
     result = device.allocate_for(t, m * n * count)
