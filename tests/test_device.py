@@ -13,12 +13,11 @@ from drjit.jit import device
 from drjit.jit.backend import JitBackend
 from drjit.jit.cpu import collective, runtime
 from drjit.jit.cpu.device import CPU
-from drjit.jit.device import Buffer, Device, Kernel, elements
+from drjit.jit.device import Buffer, Device, Kernel
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
 from drjit.jit.run import launch
 from drjit.jit.target import numpy as target
-from drjit.jit.text.program import effect_words
 
 
 class HostBuffer(Buffer):
@@ -51,19 +50,19 @@ class TextKernel(Kernel):
 
     def launch(self, size, inputs, literals, checks, targets, record):
         self.device.calls.append("launch")
-        p: list[Any] = [record.words if record else None]
-        p += [n.data.array(n.dtype.numpy, elements(n.dtype, n.size)) for n in inputs]
-        p += [n.dtype.scalar(n.data) for n in literals] + [c.data[0] for c in checks]
-        for e in targets:
-            p += [e.buffer.array(e.dtype.numpy, e.size)] + [None] * (effect_words(e.mode) - 1)
-        outputs: list[Buffer | None] = []
-        for o in self.program.outputs:
-            outputs.append(None)
-            if o.kind != "effect":
-                lanes = size if o.kind == "store" else 1
-                outputs[-1] = b = self.device.allocate_for(o.dtype, lanes)
-                p += [None] * (o.kind == "reduce")
-                p.append(b.array(o.dtype.numpy, elements(o.dtype, lanes)))
+
+        def made(t, n):
+            b = self.device.allocate(t.itemsize * n)
+            return b, b.array(t.numpy, n)
+
+        p, outputs = launch.as_python(
+            self.program,
+            size,
+            (inputs, literals, checks, targets, record),
+            lambda t, n, b: b.array(t.numpy, n),
+            lambda e: e.buffer.array(e.dtype.numpy, e.size),
+            made,
+        )
         target.run(self.function, p, size)
         if record is not None and (error := record.check()):
             self.device.errors.append(error)

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from .. import debug, flags, log
-from ..device import Kernel, elements, whole_blocks
+from ..device import Kernel, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..ir.node import BUFFER, make
 from ..run import cache, history
-from ..run.launch import layout_of, refer
+from ..run.launch import as_python, layout_of, refer
 from ..target import numpy as numpy_target
 from ..target.numpy.reduction import passed_over
-from ..text.program import Output, Program, effect_words
+from ..text.program import Output, Program
 from . import background, memory, runtime
 from .memory import Buffer
 from .native import Times
@@ -349,26 +349,18 @@ def _run_numpy(
     targets: Sequence,
     record: Any,
 ) -> list[Buffer | None]:
-    p: list[Any] = [record.words if record else None]
-    p += [n.data.array(n.dtype.numpy, elements(n.dtype, n.size)) for n in inputs]
-    p += [n.dtype.scalar(n.data) for n in literals]
-    p += [c.data[0] for c in checks]
-    for e in targets:
-        p.append(e.buffer.array(e.dtype.numpy, e.size))
-        p += [None, e.size][: effect_words(e.mode) - 1]
-    outputs: list[Buffer | None] = []
-    for o in kernel.program.outputs:
-        if o.kind == "effect":
-            outputs.append(None)
-            continue
-        lanes = size if o.kind == "store" else 1
-        b = memory.allocate_for(o.dtype, lanes)
-        outputs.append(b)
-        p += (
-            [b.array(o.dtype.numpy, elements(o.dtype, lanes))]
-            if o.kind == "store"
-            else [None, b.array(o.dtype.numpy, 1)]
-        )
+    def made(t: DType, n: int) -> tuple[Buffer, np.ndarray]:
+        b = memory.allocate(t.itemsize * n)
+        return b, b.array(t.numpy, n)
+
+    p, outputs = as_python(
+        kernel.program,
+        size,
+        (inputs, literals, checks, targets, record),
+        lambda t, n, b: b.array(t.numpy, n),
+        lambda e: e.buffer.array(e.dtype.numpy, e.size),
+        made,
+    )
     _interpret(kernel, p, size)
     if record is not None:
         runtime.report(record.check)

@@ -14,10 +14,10 @@ from drjit.jit.device import Buffer, Kernel, elements
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir.node import BUFFER, make
 from drjit.jit.run import cache, history
-from drjit.jit.run.launch import layout_of
+from drjit.jit.run.launch import as_python, layout_of
 from drjit.jit.target.cuda.form import EACH
 from drjit.jit.target.numpy.reduction import passed_over
-from drjit.jit.text.program import Program, effect_words
+from drjit.jit.text.program import Program
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
@@ -151,13 +151,10 @@ class CudaKernel(Kernel):
         targets = [(e[0], (0, e[2]) if e[4] == "expand" else ()) for e in step.effects]
         device: Any = self.device
         allocate = device.pool.allocate
-        made = [
-            None if o is None else (o[0], o[1], 1 if o[2] else size, o[2]) for o in step.outputs
-        ]
-        results = [
-            (number, t, lanes, reduced, t.itemsize * elements(t, lanes))
-            for number, t, lanes, reduced in filter(None, made)
-        ]
+        results = []
+        for number, t, reduced in filter(None, step.outputs):
+            lanes = 1 if reduced else size
+            results.append((number, t, lanes, reduced, t.itemsize * elements(t, lanes)))
         read = [*inputs, *[k for k, _ in targets]]
         last = _LAST(size, device.counter)
 
@@ -272,33 +269,32 @@ class CudaKernel(Kernel):
         device: Any = self.device
         device.drain()
 
-        def copied(t: Any, n: int, b: Buffer) -> np.ndarray:
-            return device.download(b, t, elements(t, n))
+        written: dict[Buffer, np.ndarray] = {}
 
-        p: list[Any] = [record.words if record else None]
-        p += [copied(n.dtype, n.size, n.data) for n in inputs]
-        p += [n.dtype.scalar(n.data) for n in literals] + [c.data[0] for c in checks]
-        changed: dict[Buffer, np.ndarray] = {}
-        for e in targets:
-            if e.buffer not in changed:
-                changed[e.buffer] = copied(e.dtype, e.size, e.buffer)
-            p.append(changed[e.buffer])
-            p += [None, e.size][: effect_words(e.mode) - 1]
-        results: list[np.ndarray | None] = []
-        for kind, t in self.outputs:
-            results.append(None)
-            if kind != "effect":
-                lanes = size if kind == "store" else 1
-                results[-1] = np.empty(elements(t, lanes), t.numpy)
-                p += [None] * (kind == "reduce")
-                p.append(results[-1])
+        def changed(e: Any) -> np.ndarray:
+            if e.buffer not in written:
+                written[e.buffer] = device.download(e.buffer, e.dtype, elements(e.dtype, e.size))
+            return written[e.buffer]
+
+        def made(t: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+            values = np.empty(n, t.numpy)
+            return values, values
+
+        p, results = as_python(
+            self.program,
+            size,
+            (inputs, literals, checks, targets, record),
+            lambda t, n, b: device.download(b, t, n),
+            changed,
+            made,
+        )
         if self.state == "new":
             self.state = "numpy"
         start = time.perf_counter()
         debug.run(self.text, self.name, p, size)
         if flags.current & _HISTORY:
             history.add(self, size, "numpy", time.perf_counter() - start)
-        for buffer, values in changed.items():
+        for buffer, values in written.items():
             device.write(buffer, values)
         if record is not None:
             device.queue.report(record)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from .. import device, flags
-from ..device import Buffer, Device, Kernel
+from ..device import Buffer, Device, Kernel, elements
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..ir.location import describe
 from ..target.foreign import ForeignFunction
+from ..text.program import effect_words
 
 _BLOCKING = int(JitFlag.LaunchBlocking)  # a plain number is tested faster than an enumeration
 
@@ -138,6 +139,38 @@ def layout_of(program: Any) -> str:
     pointers = "Q" * (program.words - 1 - len(program.inputs) - len(program.literals))
     literals = "".join([_FORMAT[t] for t in program.literals])
     return "Q" + "Q" * len(program.inputs) + literals + pointers
+
+
+def as_python(
+    program: Any,
+    size: int,
+    operands: tuple[list, list, Sequence, Sequence, ErrorRecord | None],
+    given: Callable[[DType, int, Buffer], np.ndarray],
+    changed: Callable[[Any], np.ndarray],
+    made: Callable[[DType, int], tuple[Any, np.ndarray]],
+) -> tuple[list[Any], list[Any]]:
+    """Returns the parameters of a kernel that runs as Python, and its outputs, None for an effect.
+
+    `operands` are the inputs, literals, checks, targets and the record of `Kernel.launch`. `given`
+    returns the elements of an input, `changed` those of an effect's target, and `made` an output
+    for some elements, with these.
+    """
+    inputs, literals, checks, targets, record = operands
+    p: list[Any] = [record.words if record else None]
+    p += [given(n.dtype, elements(n.dtype, n.size), n.data) for n in inputs]
+    p += [n.dtype.scalar(n.data) for n in literals]
+    p += [c.data[0] for c in checks]
+    for e in targets:
+        p.append(changed(e))
+        p += [None, e.size][: effect_words(e.mode) - 1]
+    outputs: list[Any] = []
+    for o in program.outputs:
+        outputs.append(None)
+        if o.kind != "effect":
+            outputs[-1], values = made(o.dtype, elements(o.dtype, size if o.kind == "store" else 1))
+            p += [None] * (o.kind == "reduce")
+            p.append(values)
+    return p, outputs
 
 
 def run(
