@@ -5,57 +5,26 @@ figure. As in workloads.py, they use only what both implementations have.
 import sys
 from collections.abc import Callable
 
+import scenes
 from workloads import best, evaluation, random_program
 
 import drjit as dr
-from drjit.llvm import Array3f, Bool, Complex2f, Float, UInt32, ad
+from drjit import llvm
+from drjit.llvm import Bool, Float, UInt32, ad
 
 
 def mandelbrot() -> float:
     n = 1024
-    x, y = dr.meshgrid(dr.linspace(Float, -2, 1, n), dr.linspace(Float, -1.5, 1.5, n))
-    c = Complex2f(x, y)
+    c = scenes.plane(llvm, n)
     dr.make_opaque(c)
-
-    def run() -> UInt32:
-        def body(z: Complex2f, i: UInt32) -> tuple[Complex2f, UInt32]:
-            return z * z + c, i + 1
-
-        def inside(z: Complex2f, i: UInt32) -> Bool:
-            return (dr.squared_norm(z) < 4) & (i < 200)
-
-        return dr.while_loop((Complex2f(0), dr.zeros(UInt32, n * n)), inside, body)[1]
-
-    return best(run)
-
-
-def distance(p: Array3f) -> Float:
-    """The signed distance of a torus with a rippled surface."""
-    ring = dr.sqrt(p.x * p.x + p.z * p.z) - 0.6
-    tube = dr.sqrt(ring * ring + p.y * p.y) - 0.25
-    return tube + 0.02 * dr.sin(20 * p.x) * dr.sin(20 * p.y) * dr.sin(20 * p.z)
+    return best(lambda: scenes.mandelbrot(llvm, c, n * n, 200))
 
 
 def sphere_tracer() -> float:
     n = 1024
-    x, y = dr.meshgrid(dr.linspace(Float, -1, 1, n), dr.linspace(Float, -1, 1, n))
-    d = dr.normalize(Array3f(x, y, 2))
+    d = scenes.rays(llvm, n)
     dr.make_opaque(d)
-    o = Array3f(0, 0.4, -2)
-
-    def run() -> Float:
-        def step(t: Float, i: UInt32, live: Bool) -> tuple[Float, UInt32, Bool]:
-            s = distance(o + d * t)
-            t = t + s
-            return t, i + 1, (s > 1e-4) & (t < 6)
-
-        def going(t: Float, i: UInt32, live: Bool) -> Bool:
-            return live & (i < 64)
-
-        state = (dr.zeros(Float, n * n), UInt32(0), Bool(True))
-        return dr.while_loop(state, going, step)[0]
-
-    return best(run)
+    return best(lambda: scenes.sphere_tracing(llvm, d, n * n))
 
 
 def newton() -> float:

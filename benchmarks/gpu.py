@@ -29,16 +29,15 @@ if options.emulated:
     os.environ["DRJIT_CUDA"] = "emulated"
 
 import numpy as np
+import scenes
 
 import drjit as dr
-from drjit import nn
+from drjit import cuda, nn
 from drjit.cuda import Event
 from drjit.cuda.ad import (
     PCG32,
     Array2f,
     Array3f,
-    Bool,
-    Complex2f,
     Float,
     Float16,
     Float64,
@@ -117,39 +116,11 @@ def collectives() -> dict[str, object]:
 
 
 def mandelbrot(n: int, rounds: int) -> UInt:
-    x, y = dr.meshgrid(dr.linspace(Float, -2, 1, n), dr.linspace(Float, -1.5, 1.5, n))
-    c = Complex2f(x, y)
-
-    def body(z: Complex2f, i: UInt) -> tuple[Complex2f, UInt]:
-        return z * z + c, i + 1
-
-    def inside(z: Complex2f, i: UInt) -> Bool:
-        return (dr.squared_norm(z) < 4) & (i < rounds)
-
-    return dr.while_loop((Complex2f(0), dr.zeros(UInt, n * n)), inside, body)[1]
-
-
-def distance(p: Array3f) -> Float:
-    """The signed distance of a torus with a rippled surface."""
-    ring = dr.sqrt(p.x * p.x + p.z * p.z) - 0.6
-    tube = dr.sqrt(ring * ring + p.y * p.y) - 0.25
-    return tube + 0.02 * dr.sin(20 * p.x) * dr.sin(20 * p.y) * dr.sin(20 * p.z)
+    return scenes.mandelbrot(cuda.ad, scenes.plane(cuda.ad, n), n * n, rounds)
 
 
 def spheres(n: int) -> Float:
-    x, y = dr.meshgrid(dr.linspace(Float, -1, 1, n), dr.linspace(Float, -1, 1, n))
-    d = dr.normalize(Array3f(x, y, 2))
-    o = Array3f(0, 0.4, -2)
-
-    def step(t: Float, i: UInt, live: Bool) -> tuple[Float, UInt, Bool]:
-        s = distance(o + d * t)
-        t = t + s
-        return t, i + 1, (s > 1e-4) & (t < 6)
-
-    def going(t: Float, i: UInt, live: Bool) -> Bool:
-        return live & (i < 64)
-
-    return dr.while_loop((dr.zeros(Float, n * n), UInt(0), Bool(True)), going, step)[0]
+    return scenes.sphere_tracing(cuda.ad, scenes.rays(cuda.ad, n), n * n)
 
 
 def control_flow() -> dict[str, object]:
