@@ -145,7 +145,7 @@ def as_python(
     program: Any,
     size: int,
     operands: tuple[list, list, Sequence, Sequence, ErrorRecord | None],
-    given: Callable[[DType, int, Buffer], np.ndarray],
+    given: Callable[[DType, int, Any], np.ndarray],
     changed: Callable[[Any], np.ndarray],
     made: Callable[[DType, int], tuple[Any, np.ndarray]],
 ) -> tuple[list[Any], list[Any]]:
