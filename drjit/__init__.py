@@ -14,6 +14,7 @@ from .flow.call.dispatch import dispatch, reorder_threads
 from .flow.call.func import func
 from .flow.call.instance import InstanceArray, instance_t
 from .flow.call.switch import switch
+from .flow.export.export import export
 from .flow.freeze.frozen import freeze
 from .flow.loop.while_loop import while_loop
 from .flow.region.local import Local, alloc_local

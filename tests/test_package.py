@@ -27,7 +27,7 @@ LAYERS = [
 # The same for the folders of a package. Modules beside them and folders not named come first.
 FOLDERS = {
     "jit": [{"text"}, {"run"}, {"trace", "primitives", "cpu", "cuda"}],
-    "flow": [{"region"}, {"loop", "call"}, {"syntax", "freeze"}],
+    "flow": [{"region"}, {"loop", "call"}, {"syntax", "freeze"}, {"export"}],
     "function": [{"data"}, {"math", "inspect"}, {"ad", "signal"}, {"exchange"}],
 }
 

@@ -1,0 +1,1 @@
+"""Export: a function as a file of Python that needs NumPy and Numba only."""

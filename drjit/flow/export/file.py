@@ -1,0 +1,445 @@
+"""The text of an exported file."""
+
+import ast
+import base64
+import os
+import zlib
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...jit.ir.dtype import BY_CODE, DType
+from ...jit.ir.location import describe
+from ...jit.ir.op import identity
+from ...jit.run.freeze import Launch, Literal, Recording, ValueNumber
+from ...jit.target.scalar import Module
+from ...jit.target.scalar.expressions import CannotExport, constant
+from ...jit.target.scalar.kernel import Function, kernel
+from ..freeze.sizes import General, _Number
+from .sizes import text as size_text
+from .trace import Code, Constant, Leaf, Part
+
+FEW = 8  # entries of a constant that are written as numbers
+
+
+@cache
+def _support() -> tuple[str, dict[str, str], dict[str, set[str]]]:
+    """Returns imports, definitions and what each definition refers to."""
+    path = os.path.join(os.path.dirname(__file__), "support.py")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    lines = text.splitlines()
+    texts: dict[str, str] = {}
+    nodes: dict[str, ast.stmt] = {}
+    for s in ast.parse(text).body:
+        name = s.name if isinstance(s, ast.FunctionDef) else ""
+        if isinstance(s, ast.Assign):
+            name = s.targets[0].id  # type: ignore[attr-defined]
+        if name:
+            texts[name] = "\n".join(lines[s.lineno - 1 : s.end_lineno])
+            nodes[name] = s
+    refers = {
+        name: {n.id for n in ast.walk(s) if isinstance(n, ast.Name)} & texts.keys() - {name}
+        for name, s in nodes.items()
+    }
+    return text, texts, refers
+
+
+class Traced(NamedTuple):
+    """A function to write: its name, the names of its parameters, the recording, its sizes (0 for
+    those that are free), and its documentation."""
+
+    name: str
+    parameters: tuple[str, ...]
+    general: General
+    sizes: tuple[int, ...]
+    title: str
+
+
+class File:
+    """An exported file under construction."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.module = Module()
+        self.kernels: dict[Any, Function] = {}
+        self.constants: dict[tuple, str] = {}
+        self.constant_texts: list[str] = []
+        self.used: dict[str, None] = {}
+        self.functions: list[str] = []
+        self.sites: list[str] = []
+
+    def use(self, name: str) -> str:
+        """Adds a support function, and those that it needs."""
+        if name not in self.used:
+            for other in sorted(_support()[2][name]):
+                self.use(other)
+            self.used[name] = None
+        return name
+
+    def kernel(self, code: Code) -> Function:
+        """Returns the function of a kernel, which is added on first use."""
+        found = self.kernels.get(code)
+        if found is None:
+            name = f"kernel_{len(self.kernels)}"
+            try:
+                found = kernel(self.module, name, code.text, code.first_check, code.checks)
+            except CannotExport as error:
+                raise RuntimeError(f"{self.what}: {error}") from None
+            self.kernels[code] = found
+        return found
+
+    def constant(self, values: np.ndarray) -> str:
+        """Returns the name of an array in the file."""
+        key = values.dtype.str, values.tobytes()
+        name = self.constants.get(key)
+        if name is None:
+            name = self.constants[key] = f"DATA_{len(self.constants)}"
+            self.constant_texts.append(self._data(name, values))
+        return name
+
+    def _data(self, name: str, values: np.ndarray) -> str:
+        dtype = f"np.{values.dtype.name}" if values.dtype.kind != "b" else "np.bool_"
+        if values.size <= FEW and np.isfinite(values.astype(np.float64)).all():
+            return f"{name} = np.array({values.tolist()}, {dtype})"
+        text = base64.b85encode(zlib.compress(values.tobytes(), 9)).decode()
+        rows = [f'    "{text[k : k + 92]}"' for k in range(0, len(text), 92)]
+        self.use("data")
+        body = "\n".join(rows)
+        return f"{name} = data(  # {values.size} numbers\n{body},\n    {dtype},\n)"
+
+    def text(self, head: str) -> str:
+        """Returns the whole file."""
+        module = self.module
+        helpers = "\n\n\n".join([*module.helpers])
+        for name in module.host_names:
+            self.use(name)
+        used = self.used
+        parts = [head, ""]
+        parts += ["import base64"] if "data" in used else []
+        parts += ["import itertools", "import math", "import os"] if "spans" in used else []
+        parts += ["import zlib"] if "data" in used else []
+        if "spans" in used:
+            parts.append("from concurrent.futures import ThreadPoolExecutor")
+        parts += ["", "import numpy as np"]
+        if module.kernels:
+            parts.append(f"from numba import njit{', types' if 'types.' in helpers else ''}")
+        if "@intrinsic" in helpers:
+            parts.append("from numba.extending import intrinsic")
+        parts += ["", _ALIASES]
+        blocks = [*module.helpers, *module.tables, *module.library_texts, *module.kernels]
+        support = _support()[1]
+        blocks += [text for name, text in support.items() if name in self.used]
+        blocks += [*self.sites, *self.functions]
+        if self.constant_texts:
+            blocks.append("\n".join(self.constant_texts))
+        return "\n".join(parts) + "\n\n\n" + "\n\n\n".join(blocks) + "\n"
+
+
+_ALIASES = """i8, u8, i16, u16 = np.int8, np.uint8, np.int16, np.uint16
+i32, u32, i64, u64 = np.int32, np.uint32, np.int64, np.uint64
+f16, f32, f64, mask = np.float16, np.float32, np.float64, np.bool_
+TILE = 64"""
+
+
+class FunctionWriter:
+    """Writes the public function of a recording."""
+
+    def __init__(self, file: File, traced: Traced) -> None:
+        self.file, self.traced = file, traced
+        self.recording: Recording = traced.general.recording
+        self.names: dict[int, str] = {}
+        self.dtypes: dict[int, DType] = {}
+        self.lines: list[str] = []
+        self.size_names = [str(n) if n else f"n{k}" for k, n in enumerate(traced.sizes)]
+        self.known: set[int] = set()
+
+    def write(self) -> None:
+        """Adds the function to the file."""
+        traced, recording = self.traced, self.recording
+        arguments, result = recording.outcome
+        self.lines = [
+            f"def {traced.name}({', '.join(traced.parameters)}):",
+            *_docstring(traced, arguments, result),
+        ]
+        for name, part in zip(traced.parameters, arguments.parts, strict=True):
+            self.argument(part, name, name)
+        for number, length in traced.general.even:
+            size = self.size(number)
+            self.add(f"if {size} % {length}:")
+            self.add(f'    raise ValueError(f"expected a multiple of {length}, got {{{size}}}")')
+        for number, n in recording.constants:
+            values = n.data.device.download(n.data, n.dtype, n.size)
+            self.names[number] = self.file.constant(np.array(values))
+            self.dtypes[number] = n.dtype
+        for step in recording.steps:
+            if isinstance(step, Launch):
+                self.launch(step)
+            else:
+                self.operation(step)
+        self.add(f"return {self.result(result)}")
+        self.file.functions.append("\n".join(self.lines))
+
+    def add(self, line: str) -> None:
+        self.lines.append(f"    {line}")
+
+    def size(self, number: Any) -> str:
+        """Returns a size as an expression."""
+        return size_text(number, self.size_names)
+
+    def literal(self, dtype: DType, value: Any) -> str:
+        """Returns a literal as an expression of its type."""
+        if type(value) is not _Number:
+            return constant(dtype.element.code, value)
+        number = self.size(value)
+        return f"{dtype.element.code}({f'1 / np.float64({number})' if value.inverse else number})"
+
+    # ---- Arguments
+
+    def argument(self, part: Any, value: str, name: str) -> None:
+        """Reads an argument, and checks its type and size."""
+        use = self.file.use
+        if isinstance(part, Constant):
+            self.add(f"{use('same')}({value}, {part.text}, {name!r})")
+        elif isinstance(part, Leaf):
+            made = self.value(part)
+            self.add(f"{made} = {use('entries')}({value}, {_numpy(part.dtype)}, {name!r})")
+            self.check_size(made, part.size, name)
+        elif part.kind == "tensor":
+            (leaf,) = part.parts
+            made = self.value(leaf)
+            shape = [self.size(n) for n in part.keys]
+            free = [k for k, n in enumerate(part.keys) if type(n) is _Number]
+            shown = ", ".join(["None" if k in free else n for k, n in enumerate(shape)])
+            shown += "," if len(shape) == 1 else ""
+            self.add(
+                f"{made} = {use('shaped')}({value}, ({shown}), {_numpy(leaf.dtype)}, {name!r})"
+            )
+            self.check_size(made, leaf.size, name)
+        elif part.kind == "nested":
+            shape, leaves = _components(part)
+            made = [self.value(leaf) for leaf in leaves]
+            shown = ", ".join(map(str, shape))
+            whole = f"{made[0]}_all"
+            self.add(
+                f"{whole} = {use('shaped')}({value}, ({shown}, None), {_numpy(leaves[0].dtype)}, "
+                f"{name!r})"
+            )
+            self.add(f"{', '.join(made)} = np.split({whole}, {len(made)})" if len(made) > 1 else (
+                f"{made[0]} = {whole}"
+            ))  # fmt: skip
+            self.check_size(made[0], leaves[0].size, name)
+        else:
+            for k, inner in enumerate(part.parts):
+                if part.kind == "struct":
+                    where = f"{use('field')}({value}, {part.keys[k]!r})"
+                    self.argument(inner, where, f"{name}.{part.keys[k]}")
+                else:
+                    key = repr(part.keys[k]) if part.kind == "dict" else str(k)
+                    self.argument(inner, f"{value}[{key}]", f"{name}[{key}]")
+
+    def value(self, leaf: Leaf) -> str:
+        """Returns the name of an argument's array."""
+        name = self.names[leaf.value] = f"a{leaf.value}"
+        self.dtypes[leaf.value] = leaf.dtype
+        return name
+
+    def check_size(self, made: str, size: Any, name: str) -> None:
+        """Takes a size from an argument, or compares it."""
+        if type(size) is _Number:
+            for option in size.options:
+                if option.length == 1 and option.which not in self.known and (
+                    option.value % option.at == 0
+                ):  # fmt: skip
+                    self.known.add(option.which)
+                    factor = option.value // option.at
+                    n = self.size_names[option.which]
+                    self.add(f"{n} = {made}.size" + (f" // {factor}" if factor > 1 else ""))
+                    return
+        self.add(f"{self.file.use('sized')}({made}, {self.size(size)}, {name!r})")
+
+    # ---- Steps
+
+    def made(self, number: int, dtype: DType) -> str:
+        """Returns the name of a new value."""
+        name = self.names[number] = f"t{number}"
+        self.dtypes[number] = dtype
+        return name
+
+    def passed(self, number: int) -> str:
+        """Returns a value as kernels take it: halves are 16-bit integers."""
+        name = self.names[number]
+        return f"{name}.view(u16)" if self.dtypes[number].element.code == "f16" else name
+
+    def launch(self, step: Launch) -> None:
+        """Writes the launch of a kernel."""
+        code: Any = step.kernel
+        size = self.size(step.size)
+        function = self.file.kernel(code)
+        words: dict[int, str] = {}
+        for k, number in enumerate(step.inputs):
+            words[1 + k] = self.passed(number)
+        for k, (dtype, value) in enumerate(step.literals):
+            words[1 + len(step.inputs) + k] = self.literal(dtype, value)
+        for word, effect in zip(code.targets, step.effects, strict=True):
+            words[word] = self.passed(effect[0])
+        for output, made in zip(code.outputs, step.outputs, strict=True):
+            if output is None or made is None:
+                continue
+            number, dtype, reduced = made
+            lanes = "1" if reduced else size
+            if dtype.is_vector:
+                lanes = f"(({lanes} + 63) // 64 * {64 * dtype.count})"
+            name = self.made(number, dtype)
+            self.add(f"{name} = np.empty({lanes}, {_numpy(dtype.element)})")
+            words[output[1] + (output[0] == "reduce")] = self.passed(number)
+        given = [size, *[words[k] for k in function.words]]
+        if function.checks:
+            given[1:1] = ["error", self.bounds(step)]
+            self.add("error = np.zeros(5, i64)")
+        self.add(f"{function.name}({', '.join(given)})")
+        if function.checks:
+            self.add(f"{self.file.use('check')}(error, SITES_{len(self.file.sites) - 1})")
+
+    def bounds(self, step: Launch) -> str:
+        """Writes the table of the places that check bounds; returns their sizes."""
+        rows, sizes = [], []
+        for (count, what, where, signed, _, packet), dtype in step.checks:
+            rows.append(f"    ({what!r}, {_place(where)!r}, {dtype.itemsize * signed}, {packet}),")
+            sizes.append(self.size(count))
+        name = f"SITES_{len(self.file.sites)}"
+        self.file.sites.append("\n".join([f"{name} = (", *rows, ")"]))
+        return f"np.array([{', '.join(sizes)}], u64)"
+
+    def operation(self, step: Any) -> None:
+        """Writes the call of a primitive."""
+        name = step.function.__name__
+        given = step.arguments
+        if name == "duplicate" or name == "_duplicate":
+            number = given[0]
+            self.add(
+                f"{self.made(step.results[0], self.dtypes[number])} = {self.names[number]}.copy()"
+            )
+            return
+        values = [self.operand(a) for a in given]
+        if name == "empty":
+            size, dtype = given[:2]
+            made = self.made(step.results[0], dtype)
+            self.add(f"{made} = np.empty({self.size(size)}, {_numpy(dtype)})")
+            return
+        self.file.use(name)
+        if name == "sort":
+            key, payload = values[:2]
+            types = [self.dtypes[given[0]], BY_CODE["u32"]]
+            made = ", ".join([self.made(k, t) for k, t in zip(step.results, types, strict=True)])
+            self.add(f"{made} = sort({key}, {payload})")
+            return
+        source = given[0] if name == "products" else given[1]
+        dtype = self.dtypes[source] if type(source) is ValueNumber else source.dtype
+        made = self.made(step.results[0], dtype)
+        wide = dtype.accumulator
+        start = "" if name == "products" else constant(wide.code, identity(given[0], wide))
+        if name == "prefix":
+            run = values[3] if len(values) > 3 else "0"
+            text = f"prefix({', '.join(values[:3])}, {run}, {start})"
+        elif name == "reduce_rows":
+            text = f"reduce_rows({', '.join(values)}, {start})"
+        elif name == "block_reduce":
+            text = f"block_reduce({', '.join(values[:3])})"
+        else:
+            text = f"{name}({', '.join(values)})"
+        self.add(f"{made} = {text}")
+
+    def operand(self, a: Any) -> str:
+        """Returns an argument of a primitive."""
+        if type(a) is ValueNumber:
+            return self.names[a]
+        if type(a) is Literal:
+            return (
+                f"np.full({self.size(a.size)}, {self.literal(a.dtype, a.value)}, {_numpy(a.dtype)})"
+            )
+        if type(a) is _Number:
+            return self.size(a)
+        if isinstance(a, tuple):
+            return f"({', '.join([self.operand(v) for v in a])}{',' if len(a) == 1 else ''})"
+        if isinstance(a, DType):
+            return _numpy(a)
+        return repr(a)
+
+    # ---- The result
+
+    def result(self, part: Any) -> str:
+        """Returns a result as an expression."""
+        if isinstance(part, Constant):
+            return part.text
+        if isinstance(part, Leaf):
+            if type(part.value) is ValueNumber:
+                name = self.names[part.value]
+                return name if name.startswith("t") else f"{name}.copy()"
+            return self.operand(part.value)
+        if part.kind == "tensor":
+            shape = ", ".join([self.size(n) for n in part.keys])
+            return f"{self.result(part.parts[0])}.reshape({shape or '()'})"
+        parts = [self.result(p) for p in part.parts]
+        if part.kind == "nested":
+            return f"{self.file.use('stacked')}([{', '.join(parts)}])"
+        if part.kind == "tuple":
+            return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+        if part.kind == "list":
+            return f"[{', '.join(parts)}]"
+        rows = [f"{k!r}: {v}" for k, v in zip(part.keys, parts, strict=True)]
+        return f"{{{', '.join(rows)}}}"
+
+
+def _numpy(dtype: DType) -> str:
+    return "np.bool_" if dtype.is_mask else f"np.{dtype.element.name}"
+
+
+def _place(where: tuple) -> str:
+    text = describe(where)
+    return text.rpartition("/")[2]
+
+
+def _components(part: Any) -> tuple[list[int], list[Leaf]]:
+    """Returns the shape of a nested array without its last axis, and its leaves."""
+    if isinstance(part, Leaf):
+        return [], [part]
+    found = [_components(p) for p in part.parts]
+    return [len(part.parts), *found[0][0]], [leaf for _, leaves in found for leaf in leaves]
+
+
+def _docstring(traced: Traced, arguments: Part, result: Any) -> list[str]:
+    lines = [f'    """{traced.title}', ""]
+    for name, part in zip(traced.parameters, arguments.parts, strict=True):
+        lines.append(f"    {name}: {_shown(part)}")
+    return [*lines, f"    Returns {_shown(result)}.", '    """']
+
+
+def _shown(part: Any) -> str:
+    """Describes an argument or result."""
+    if isinstance(part, Constant):
+        return part.text
+    if isinstance(part, Leaf):
+        return f"array of {part.dtype.name}"
+    if part.kind == "tensor":
+        sizes = ["n" if type(n) is _Number else str(n) for n in part.keys]
+        comma = "," if len(sizes) == 1 else ""
+        return f"array of {part.parts[0].dtype.name}, shape ({', '.join(sizes)}{comma})"
+    if part.kind == "nested":
+        shape, leaves = _components(part)
+        return f"array of {leaves[0].dtype.name}, shape ({', '.join(map(str, shape))}, n)"
+    inner = [_shown(p) for p in part.parts]
+    if part.kind in ("dict", "struct"):
+        rows = ", ".join([f"{k!r}: {v}" for k, v in zip(part.keys, inner, strict=True)])
+        return f"dictionary {{{rows}}}"
+    return f"({', '.join(inner)})" if part.kind == "tuple" else f"[{', '.join(inner)}]"
+
+
+def write(traced: Sequence[Traced], what: str, head: str) -> str:
+    """Returns the text of a file with some functions."""
+    file = File(what)
+    for t in traced:
+        FunctionWriter(file, t).write()
+    return file.text(head)

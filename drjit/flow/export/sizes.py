@@ -1,0 +1,81 @@
+"""Sizes of an exported function: which of them are free, and how numbers depend on them."""
+
+from collections.abc import Callable, Sequence
+from math import gcd
+from typing import Any
+
+from ...jit.run.freeze import Recording
+from ..freeze.sizes import Different, General, _Number, _Proportion, merged
+from .trace import dimensions, recording, stand_in
+
+# What sizes are multiplied with in two traces. Multiples remain divisible by what the example is
+# divisible by, and few programs have other arrays of such sizes.
+_FIRST, _SECOND = (37, 43, 53, 61, 71, 79), (41, 47, 59, 67, 73, 83)
+_LARGE = 1 << 13  # sizes that other arrays rarely have anyway
+
+
+class _Function:
+    """A function with examples of its arguments, whose distinct sizes are `sizes`."""
+
+    def __init__(self, function: Callable, examples: Sequence[Any], what: str) -> None:
+        self.function, self.examples, self.what = function, tuple(examples), what
+        self.sizes = list(dict.fromkeys(n for n in dimensions(self.examples) if n > 1))
+
+    def trace(self, factors: dict[int, int]) -> Recording:
+        """Returns the recording for sizes multiplied by some factors."""
+        arguments = stand_in(self.examples, factors, self.what)
+        sizes = tuple([n * factors.get(n, 1) for n in self.sizes])
+        return recording(self.function, arguments, sizes, self.what)
+
+    def general(self, free: Sequence[int]) -> General:
+        """Returns the recording for any values of some sizes."""
+        if not free:
+            return General(self.trace({}), (), ())
+        pairs = [
+            (a, b) if n < _LARGE else (1, 2 + k)
+            for k, (n, a, b) in enumerate(zip(free, _FIRST, _SECOND, strict=False))
+        ]
+        first, second = (dict(zip(free, row, strict=False)) for row in zip(*pairs, strict=True))
+        return merged(self.trace(first), self.trace(second))
+
+    def allows(self, free: Sequence[int]) -> bool:
+        """Whether some sizes may change together."""
+        try:
+            self.general(free)
+        except (Different, RuntimeError, TypeError, IndexError, ValueError):
+            return False
+        return True
+
+
+def traced(function: Callable, examples: Sequence[Any], what: str) -> tuple[General, list[int]]:
+    """Traces a function for several sizes of its arguments. Returns the recording, and the distinct
+    sizes of the examples that must stay as they are, 0 in place of those that are free.
+
+    A size is free if traces for two values of it differ only in numbers that are proportional to
+    it.
+    """
+    f = _Function(function, examples, what)
+    free: list[int] = f.sizes
+    if not f.allows(free):
+        f.trace({})  # raises what is wrong with the function itself
+        free = []
+        for n in f.sizes:
+            if f.allows([*free, n]):
+                free.append(n)
+    return f.general(free), [n if n not in free else 0 for n in f.sizes]
+
+
+def text(number: Any, names: Sequence[str]) -> str:
+    """Returns a number of a recording as an expression of the sizes with these names."""
+    if type(number) is not _Number:
+        return str(int(number))
+    return min((_proportion(o, names) for o in number.options), key=len)
+
+
+def _proportion(p: _Proportion, names: Sequence[str]) -> str:
+    shared = gcd(p.value, p.at)
+    factor, divisor = p.value // shared, p.at // shared
+    parts = names[p.which] if p.length == 1 else f"(-(-{names[p.which]} // {p.length}))"
+    if divisor == 1:
+        return parts if factor == 1 else f"{factor} * {parts}"
+    return f"{factor} * {parts} // {divisor}" if factor != 1 else f"{parts} // {divisor}"

@@ -1,0 +1,299 @@
+"""Traces of a function for export: its launches, as a frozen function records them, for arguments
+of which only types and sizes matter. Nothing is launched.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ...array import tree
+from ...array.base import ArrayBase, type_label
+from ...array.leaf import wrap
+from ...function.ad.scopes import ADContextManager, ADScope
+from ...jit import flags
+from ...jit.device import Buffer
+from ...jit.flags import JitFlag
+from ...jit.ir import dtype as dt
+from ...jit.ir.dtype import DType
+from ...jit.ir.location import describe, user_location
+from ...jit.ir.node import BUFFER, LITERAL, Node, buffer
+from ...jit.run import freeze, schedule
+from ...jit.run.freeze import Literal, Operation, Recorder, Recording
+from ...jit.run.freeze_size import plain
+from ..freeze.layout import FreeVariables, InputLayout, kind_of, opened
+from ..freeze.result import Snapshot
+from ..region.failure import call
+
+
+class Code(NamedTuple):
+    """A kernel as a recording has it: the text, the place of bounds checks among its words, and
+    the words of targets and outputs."""
+
+    text: str
+    first_check: int
+    checks: int
+    targets: tuple[int, ...]
+    outputs: tuple[tuple[str, int] | None, ...]
+
+
+class Leaf(NamedTuple):
+    """A one-dimensional array: its value, element type and size."""
+
+    value: Any
+    dtype: DType
+    size: Any
+
+
+class Part(NamedTuple):
+    """A container: its kind, its keys or shape, and its parts."""
+
+    kind: str
+    keys: Any
+    parts: tuple
+
+
+class Constant(NamedTuple):
+    """Anything else."""
+
+    text: str
+
+
+def _code(kernel: Any) -> Code:
+    program = kernel.program
+    first = 1 + len(program.inputs) + len(program.literals)
+    word = first + program.checks
+    targets = []
+    for _, mode in program.effects:
+        targets.append(word)
+        word += 3 if mode == "expand" else 1
+    outputs = [None if o.kind == "effect" else (o.kind, o.param) for o in program.outputs]
+    # Whether results bypass the caches depends on sizes.
+    text = kernel.text.replace("    stream(", "    store(")
+    return Code(text, first, program.checks, tuple(targets), tuple(outputs))
+
+
+class Tracer(Recorder):
+    """Records launches without carrying them out."""
+
+    def slot(self, n: Node) -> freeze.ValueNumber:
+        """Returns the number of an evaluated node; what was there before is a constant."""
+        known = self._find(n.data)
+        return self._constant(n) if known is None else known
+
+    def _record(
+        self, launched: Any, size: int, inputs: list, literals: list, checks: list, targets: list
+    ) -> list[Buffer | None]:
+        if not self.mine:
+            return self._run(launched, size, inputs, literals, checks, targets)
+        read = tuple([self.slot(n) for n in inputs])
+        effects = tuple([self._target(e) for e in targets])
+        outputs: list[Any] = []
+        made: list[Buffer | None] = []
+        for o in launched.program.outputs:
+            if o.kind == "effect":
+                made.append(None)
+                outputs.append(None)
+                continue
+            lanes = 1 if o.kind == "reduce" else size
+            b = launched.device.allocate_for(o.dtype, lanes)
+            made.append(b)
+            outputs.append((self._result(b), o.dtype, o.kind == "reduce"))
+        constants = tuple([(n.dtype, n.data) for n in literals])
+        bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
+        self.steps.append(
+            freeze.Launch(_code(launched), size, read, constants, bounds, effects, tuple(outputs))  # type: ignore[arg-type]
+        )
+        return made
+
+    def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
+        """Records a primitive, whose results have the sizes that `_SHAPES` says."""
+        function = getattr(function, "__wrapped__", function)
+        name = function.__name__
+        rule = _SHAPES.get(name)
+        if rule is None:
+            raise self.refusal(
+                f"{_TITLES.get(name, name)} makes an array whose size depends on the contents of "
+                "others, so that the sizes of what follows are not known"
+            )
+        for a in arguments:
+            if isinstance(a, Node) and a.op is not LITERAL:
+                schedule.materialize(a)
+        given = tuple([self._given(a) for a in arguments])
+        if name == "matmul":
+            layout = arguments[2]
+            rows = tuple([tuple(map(int, row)) for row in layout.offsets])
+            given = (*given[:2], layout.sizes, layout.transposed, rows)
+        found = []
+        for t, size in rule(*arguments):
+            device = next(
+                (a.data.device for a in arguments if isinstance(a, Node) and a.op is BUFFER), None
+            ) or arguments[-1]  # fmt: skip
+            found.append(buffer(t, size, device.allocate_for(t, size)))
+        numbers = tuple([self._result(n.data) for n in found])
+        self.steps.append(Operation(_NAMED[name], given, numbers, None))
+        return tuple(found) if name == "_sorted" else found[0]
+
+    def bound(self, n: Node) -> int:
+        raise self.refusal("the memory it needs depends on the contents of an array")
+
+    def _refuse_read(self) -> None:
+        if self.mine:
+            raise self.refusal(
+                "the function reads the contents of an array (by converting it to a Python "
+                "number, a NumPy array or text, or as the condition of an evaluated loop). Use "
+                "dr.select() and symbolic loops, or return the array"
+            )
+
+    def refusal(self, reason: str) -> RuntimeError:
+        """Returns the error for something that cannot be exported."""
+        return RuntimeError(f"{self.what}: at {describe(user_location())}, {reason}.")
+
+
+def prefix(*_: Any) -> None: ...
+def block_reduce(*_: Any) -> None: ...
+def reduce_rows(*_: Any) -> None: ...
+def sort(*_: Any) -> None: ...
+def products(*_: Any) -> None: ...
+def empty(*_: Any) -> None: ...
+def duplicate(*_: Any) -> None: ...
+
+
+_NAMED: dict[str, Any] = {
+    "prefix": prefix, "_block_reduce": block_reduce, "reduce_rows": reduce_rows, "_sorted": sort,
+    "matmul": products, "_allocated": empty,
+}  # fmt: skip
+_SHAPES: dict[str, Callable[..., list[tuple[DType, int]]]] = {
+    "prefix": lambda reduce, a, *rest: [(a.dtype, a.size)],
+    "_block_reduce": lambda reduce, a, length, count: [(a.dtype, count)],
+    "reduce_rows": lambda reduce, a, rows, columns: [(a.dtype, a.size // rows)],
+    "_sorted": lambda key, payload, bits: [
+        (key.dtype, key.size),
+        (dt.u32, key.size),
+    ],
+    "matmul": lambda a, b, layout: [
+        (a.dtype, layout.sizes[0] * layout.sizes[1] * len(layout.offsets))
+    ],
+    "_allocated": lambda size, dtype, device: [(dtype, size)],
+}
+_TITLES = {"compress": "dr.compress()"}
+
+
+def described(value: Any, number: Callable[[Node], Any], what: str) -> Any:
+    """Returns a PyTree of arrays as nested tuples.
+
+    Raises:
+        TypeError: it contains something else.
+    """
+    value = plain(value)
+    kind = kind_of(type(value))
+    if kind == "leaf":
+        n = value._node
+        found = Literal(n.dtype, n.data, n.size) if n.op is LITERAL else number(n)
+        return Leaf(found, n.dtype, n.size)
+    if kind in ("nested", "tensor", "sequence", "dict", "struct"):
+        keys, parts = opened(value, kind)
+        if kind == "sequence":
+            kind = "tuple" if isinstance(value, tuple) else "list"
+        keys = tuple(keys) if keys is not None else None
+        return Part(kind, keys, tuple([described(v, number, what) for v in parts]))
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return Constant(repr(value))
+    raise TypeError(
+        f"{what}: an object of type {type_label(type(value))} among arguments or results. They can "
+        "be arrays, tensors, Python numbers, and lists, tuples, dictionaries and data classes of "
+        "them."
+    )
+
+
+def dimensions(value: Any) -> list[int]:
+    """Returns the sizes of the arrays among arguments: of a tensor, that of its first axis."""
+    kind = kind_of(type(value))
+    if kind == "leaf":
+        return [value._node.size]
+    if kind == "tensor":
+        return [value._shape[0]] if value._shape else []
+    if kind == "nested":
+        found = [n for v in value._components for n in dimensions(v)]
+        return [max(found)] if found else []
+    if kind in ("sequence", "dict", "struct"):
+        return [n for v in opened(value, kind)[1] for n in dimensions(v)]
+    return []
+
+
+def stand_in(value: Any, factors: dict[int, int], what: str, size: int | None = None) -> Any:
+    """Returns arguments of the same types without contents; sizes are multiplied by factors."""
+    kind = kind_of(type(value))
+    if kind == "leaf":
+        n = value._node
+        lanes = size if size is not None else n.size * factors.get(n.size, 1)
+        return wrap(type(value), buffer(n.dtype, lanes, value._device.allocate_for(n.dtype, lanes)))
+    if kind == "tensor":
+        shape = tuple(value._shape)
+        if shape:
+            shape = (shape[0] * factors.get(shape[0], 1), *shape[1:])
+        count = 1
+        for n in shape:
+            count *= n
+        return tree.rebuilt(type(value), shape, [stand_in(value._array, factors, what, count)])
+    if kind == "nested":
+        found = dimensions(value)
+        lanes = size if size is not None else (found[0] * factors.get(found[0], 1) if found else 0)
+        parts = [stand_in(v, factors, what, lanes) for v in value._components]
+        return tree.rebuilt(type(value), None, parts)
+    if kind in ("sequence", "dict", "struct"):
+        keys, parts = opened(value, kind)
+        return tree.rebuilt(type(value), keys, [stand_in(v, factors, what) for v in parts])
+    if isinstance(value, ArrayBase):
+        raise TypeError(
+            f"{what}: an argument of type {type_label(type(value))} belongs to drjit.scalar; pass "
+            "arrays of drjit.llvm or drjit.auto."
+        )
+    return value
+
+
+def recording(
+    function: Callable, arguments: Sequence[Any], sizes: tuple[int, ...], what: str
+) -> Recording:
+    """Traces a function; returns the recording, whose outcome describes arguments and result."""
+    free = FreeVariables(function)
+    before = free.values()
+    try:
+        layout = InputLayout(None, (tuple(arguments),), before)
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from None
+    todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
+    if todo:
+        schedule.evaluate(todo)
+    schedule.evaluate([])
+    snapshot = Snapshot(layout, what)
+    own = InputLayout(None, (tuple(arguments),), ()).nodes
+    held = list(own)  # so that a scatter copies instead of changing them
+    tracer = Tracer([n.data for n in own], what)
+    debug = flags.flag(JitFlag.Debug)
+    flags.set_flag(JitFlag.Debug, True)  # so that values know their lines
+    try:
+        with ADContextManager(ADScope.Isolate, ()):
+            tracer.start()
+            try:
+                result = plain(call(what, lambda a: function(*a), tuple(arguments)))
+                schedule.evaluate([*snapshot.nodes(), *_nodes(result, arguments, before)])
+                outcome = snapshot.outcome(tracer, result, [])
+            finally:
+                tracer.stop()
+    finally:
+        flags.set_flag(JitFlag.Debug, debug)
+    after = free.values()
+    changed = outcome.arrays or outcome.gradients or outcome.contents
+    if changed or any(a is not b for a, b in zip(before, after, strict=False)):
+        raise RuntimeError(
+            f"{what}: the function changes an argument, or something outside of it, in place. An "
+            "exported function computes results from arguments: make a copy, such as Float(x), "
+            "and return it."
+        )
+    parts = (described(tuple(arguments), tracer.slot, what), described(result, tracer.slot, what))
+    del held
+    return tracer.recording(sizes, parts)
+
+
+def _nodes(*values: Any) -> list[Node]:
+    found = InputLayout(None, (), values).nodes
+    return [n for n in found if n.op is not LITERAL]

@@ -1,0 +1,363 @@
+"""Expressions of the kernel language as scalar Python with the types that Numba needs: it promotes
+sums of integers to 64 bits, so that results are converted back. Numbers of half precision are
+single-precision numbers that have been rounded.
+"""
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...ir.dtype import BY_CODE, DType
+from ...ir.op import TABLE
+from .. import library
+from ..simd.translate import OPERATORS
+
+if TYPE_CHECKING:
+    from .module import Module
+
+NUMBER = "number"
+NARROW = frozenset(("i8", "u8", "i16", "u16", "i32", "u32"))
+INTEGERS = NARROW | {"i64", "u64"}
+FLOATS = frozenset(("f16", "f32", "f64"))
+WIDE = {"i": "i64", "u": "u64"}
+
+
+class Value(NamedTuple):
+    """A value in the text: its type, or those of `several` values. `is_name` says that it needs no
+    brackets; a number that takes its type from other operands has no text."""
+
+    code: str
+    text: str = ""
+    is_name: bool = False
+    number: Any = None
+    several: tuple[str, ...] = ()
+
+    @property
+    def inner(self) -> str:
+        """The text as an operand."""
+        return self.text if self.is_name else f"({self.text})"
+
+
+class CannotExport(NotImplementedError):
+    """A statement that has no scalar form."""
+
+
+def constant(code: str, number: Any) -> str:
+    """Returns a number of a type."""
+    if code == "mask":
+        return repr(bool(number))
+    if code in FLOATS:
+        number = float(BY_CODE[code].scalar(number)) if code == "f16" else float(number)
+        text = repr(number) if np.isfinite(number) else f"np.{abs(number)}"
+        if number < 0 and not np.isfinite(number):
+            text = f"-{text}"
+        return f"f32({text})" if code != "f64" else f"({text})" if text[0] == "-" else text
+    t = BY_CODE[code]
+    number = (int(number) - t.low) % (t.high - t.low + 1) + t.low
+    return f"{code}({hex(number) if number > 0xFFFF else number})"
+
+
+def stored(code: str) -> str:
+    """Returns the element type of arrays in memory: halves are 16 bits."""
+    return {"f16": "u16", "mask": "np.bool_"}.get(code, code)
+
+
+def computed(code: str) -> str:
+    """Returns the type in which values are computed."""
+    return {"f16": "f32", "mask": "np.bool_"}.get(code, code)
+
+
+class Scope:
+    """The names of a function with their types, and what its expressions become."""
+
+    def __init__(self, module: "Module", codes: dict[str, str], is_library: bool = False) -> None:
+        self.module, self.codes, self.is_library = module, codes, is_library
+        self.renamed: dict[str, str] = {}
+        self.own: dict[str, Callable[[list[ast.expr]], Value]] = {}
+
+    def expr(self, e: ast.expr) -> Value:
+        """Returns an expression with one value."""
+        found = self.value(e)
+        if found.several:
+            raise CannotExport(f"{ast.unparse(e)} has several values")
+        return found
+
+    def value(self, e: ast.expr) -> Value:
+        """Returns an expression."""
+        if isinstance(e, ast.Name):
+            return self._name(e.id)
+        if isinstance(e, ast.Constant):
+            if isinstance(e.value, bool):
+                return Value("mask", repr(e.value), True)
+            return Value(NUMBER, repr(e.value), number=e.value)
+        if isinstance(e, ast.UnaryOp):
+            return self._unary(e)
+        if isinstance(e, ast.BinOp | ast.Compare):
+            left = e.left
+            right = e.right if isinstance(e, ast.BinOp) else e.comparators[0]
+            operation = e.op if isinstance(e, ast.BinOp) else e.ops[0]
+            return self._binary(OPERATORS[type(operation)], self.expr(left), self.expr(right))
+        if isinstance(e, ast.Call) and isinstance(e.func, ast.Name):
+            return self._call(e.func.id, e.args)
+        raise CannotExport(ast.unparse(e))
+
+    def typed(self, v: Value, code: str) -> Value:
+        """Gives a number a type."""
+        return Value(code, constant(code, v.number), True) if v.code == NUMBER else v
+
+    def together(self, values: list[Value]) -> list[Value]:
+        """Gives the numbers among operands the type of the others."""
+        code = next((v.code for v in values if v.code != NUMBER), NUMBER)
+        return values if code == NUMBER else [self.typed(v, code) for v in values]
+
+    def _name(self, name: str) -> Value:
+        code = self.codes.get(name)
+        if code is not None:
+            return Value(code, self.renamed.get(name, name), True)
+        if self.is_library:
+            return Value(NUMBER, name, number=library.constant(name))
+        raise CannotExport(f"the name {name} is unknown")
+
+    def wrapped(self, code: str, text: str) -> Value:
+        """Rounds or converts the result of an operation to its type."""
+        if code in NARROW or code == "u64":
+            return Value(code, f"{code}({text})", True)
+        if code == "f16":
+            return Value(code, f"{self.module.use('half')}({text})", True)
+        return Value(code, text)
+
+    def _unary(self, e: ast.UnaryOp) -> Value:
+        name, x = OPERATORS[type(e.op)], self.expr(e.operand)
+        if x.code == NUMBER:
+            return Value(NUMBER, number=-x.number if name == "neg" else x.number)
+        if name == "neg":
+            return Value(x.code, f"-{x.inner}") if x.code in FLOATS else self.wrapped(
+                x.code, f"-{x.inner}"
+            )  # fmt: skip
+        return Value("mask", f"not {x.inner}") if x.code == "mask" else self.wrapped(
+            x.code, f"~{x.inner}"
+        )  # fmt: skip
+
+    def _binary(self, name: str, x: Value, y: Value) -> Value:
+        if x.code == y.code == NUMBER:
+            return Value(NUMBER, number=TABLE[name].python(x.number, y.number))
+        x, y = self.together([x, y])
+        symbol = TABLE[name].text
+        if TABLE[name].result == "mask":
+            return Value("mask", f"{x.inner} {symbol} {y.inner}")
+        if x.code == "mask" and name == "xor":
+            symbol = "!="
+        return self.wrapped(x.code, f"{x.inner} {symbol} {y.inner}")
+
+    def _call(self, name: str, args: list[ast.expr]) -> Value:
+        if name in self.own:
+            return self.own[name](args)
+        if name in BY_CODE:
+            return self.convert(name, self.expr(args[0]))
+        if name == "bitcast":
+            return self.bitcast(args[0].id, self.expr(args[1]))  # type: ignore[attr-defined]
+        if name == "table":
+            return self._table(args[0].id, self.expr(args[1]))  # type: ignore[attr-defined]
+        if name == "polynomial":
+            return self._polynomial(self.expr(args[0]), args[1].id)  # type: ignore[attr-defined]
+        if self.is_library and name in library._definitions()[0]:
+            return self._library(name, [self.expr(a) for a in args])
+        values = [self.expr(a) for a in args]
+        if name == "select":
+            m, x, y = values
+            x, y = self.together([x, y])
+            if x.code == NUMBER:  # as wide as what it meets later cannot be known here
+                x, y = self.typed(x, "f64"), self.typed(y, "f64")
+            return Value(x.code, f"{x.inner} if {m.inner} else {y.inner}")
+        if name in ("shl", "shr"):
+            return self._shift(name, values)
+        values = self.together(values)
+        code = values[0].code
+        rule = _CALLS.get(name)
+        if rule is not None:
+            return rule(self, code, values)
+        if name in library.names:
+            return self._elementary(name, code, values)
+        raise CannotExport(f"{name}() has no scalar form")
+
+    def _elementary(self, name: str, code: str, values: list[Value]) -> Value:
+        """A call of a library function from a kernel."""
+        wide = "f32" if code == "f16" else code
+        found = self._library(f"{name}_{wide}", [v._replace(code=wide) for v in values])
+        if code != "f16":
+            return found
+        if found.several:
+            self.module.use("half")
+            return Value("", f"[half(x) for x in {found.text}]", several=("f16", "f16"))
+        return self.wrapped(code, found.text)
+
+    def _library(self, name: str, values: list[Value]) -> Value:
+        values = [self.typed(v, name.rpartition("_")[2]) for v in self.together(values)] if (
+            any(v.code == NUMBER for v in values)
+        ) else values  # fmt: skip
+        made, results = self.module.call(name, tuple([v.code for v in values]))
+        text = f"{made}({', '.join([v.text for v in values])})"
+        if len(results) > 1:
+            return Value("", text, several=tuple(results))
+        return Value(results[0], text, True)
+
+    def _table(self, name: str, x: Value) -> Value:
+        numbers, code = library.table(name), name.rpartition("_")[2]
+        rows = ", ".join([repr(n) for n in numbers])
+        self.module.add(name, f"{name} = np.array(({rows}), {code})")
+        return Value(code, f"{name}[min({x.text}, {x.code}({len(numbers) - 1}))]", True)
+
+    def _polynomial(self, x: Value, name: str) -> Value:
+        first, *others = [constant(x.code, c) for c in library.table(name)]
+        self.module.use("fma")
+        text = first
+        for k, c in enumerate(others):
+            text = f"fma({x.text}, {text}, {c})" if k == 0 else f"fma({text}, {x.text}, {c})"
+        return Value(x.code, text, True)
+
+    def _shift(self, name: str, values: list[Value]) -> Value:
+        x, y = values
+        t = BY_CODE[x.code]
+        symbol = "<<" if name == "shl" else ">>"
+        if y.code == NUMBER:
+            if not 0 <= y.number < t.bits:
+                if name == "shl" or not t.is_signed:
+                    return self.typed(Value(NUMBER, number=0), x.code)
+                y = Value(NUMBER, number=t.bits - 1)
+            count = constant(WIDE[x.code[0]], y.number)
+            return self.wrapped(x.code, f"{x.inner} {symbol} {count}")
+        helper = self.module.use("shift_left" if name == "shl" else "shift_right")
+        return self.wrapped(x.code, f"{helper}({x.text}, {y.text}, {t.bits})")
+
+    def convert(self, code: str, x: Value) -> Value:
+        """Converts a value to a type."""
+        source = x.code
+        if source == NUMBER:
+            if code in INTEGERS and isinstance(x.number, float):
+                t = BY_CODE[code]
+                return Value(code, constant(code, min(max(x.number, t.low), t.high)), True)
+            return self.typed(x, code)
+        if source == code:
+            return x
+        if code == "mask":
+            return Value("mask", f"{x.inner} != {constant(source, 0)}")
+        if code in INTEGERS:
+            if source in FLOATS:
+                return Value(code, f"{_conversion(self.module, BY_CODE[code])}({x.text})", True)
+            return Value(code, f"{code}({x.text})", True)
+        if code == "f16":
+            if source == "f64":
+                return Value(code, f"{self.module.use('half_of_double')}({x.text})", True)
+            text = x.text if source == "f32" else f"f32({x.text})"
+            return self.wrapped(code, text)
+        if code == "f32" and source == "f16":
+            return x._replace(code=code)
+        return Value(code, f"{code}({x.text})", True)
+
+    def bitcast(self, code: str, x: Value) -> Value:
+        """The bits of a value as another type."""
+        if x.code == NUMBER or x.code == code:
+            return self.typed(x, code)
+        if code == "mask" or x.code == "mask":
+            return self.convert(code, x)
+        if code == "f16":
+            return Value(code, f"{self.module.use('from_half')}(u16({x.text}))", True)
+        if x.code == "f16":
+            bits = f"{self.module.use('to_half')}({x.text})"
+            return Value(code, bits if code == "u16" else f"{code}({bits})", True)
+        if code in INTEGERS and x.code in INTEGERS:
+            return Value(code, f"{code}({x.text})", True)
+        return Value(code, f"{self.module.use('bitcast')}({code}, {x.text})", True)
+
+
+def _conversion(module: "Module", t: DType) -> str:
+    """Adds the conversion of floating-point numbers to an integer type, which saturates."""
+    above, below = repr(float(t.high + 1)), repr(float(t.low))
+    text = f'''@njit(error_model="numpy")
+def to_{t.code}(x):
+    """A number without its fraction, or the nearest there is; 0 for NaN."""
+    if x != x:
+        return {t.code}(0)
+    if x >= {above}:
+        return {t.code}({hex(t.high)})
+    if x <= {below}:
+        return {t.code}({t.low})
+    return {t.code}(x)
+'''
+    return module.add(f"to_{t.code}", text.rstrip())
+
+
+def _numpy(name: str) -> Callable[[Scope, str, list[Value]], Value]:
+    def rule(scope: Scope, code: str, values: list[Value]) -> Value:
+        text = f"np.{name}({values[0].text})"
+        exact = name != "sqrt"
+        return Value(code, text, True) if exact else scope.wrapped(code, text)
+
+    return rule
+
+
+def _helper(name: str, wraps: bool = True) -> Callable[[Scope, str, list[Value]], Value]:
+    def rule(scope: Scope, code: str, values: list[Value]) -> Value:
+        text = f"{scope.module.use(name)}({', '.join([v.text for v in values])})"
+        return scope.wrapped(code, text) if wraps else Value(code, text, True)
+
+    return rule
+
+
+def _extremum(name: str, symbol: str) -> Callable[[Scope, str, list[Value]], Value]:
+    def rule(scope: Scope, code: str, values: list[Value]) -> Value:
+        x, y = values
+        if x.is_name and y.is_name:
+            return Value(code, f"{x.text} if {x.text} {symbol} {y.text} else {y.text}")
+        return Value(code, f"{scope.module.use(name)}({x.text}, {y.text})", True)
+
+    return rule
+
+
+def _abs(scope: Scope, code: str, values: list[Value]) -> Value:
+    text = f"abs({values[0].text})"
+    if code[0] == "u":
+        return values[0]
+    return Value(code, text, True) if code in FLOATS else Value(code, f"{code}({text})", True)
+
+
+def _fma(scope: Scope, code: str, values: list[Value]) -> Value:
+    text = f"{scope.module.use('fma')}({', '.join([v.text for v in values])})"
+    # The product of two halves is exact in single precision.
+    return scope.wrapped(code, text) if code == "f16" else Value(code, text, True)
+
+
+def _quotient(name: str) -> Callable[[Scope, str, list[Value]], Value]:
+    def rule(scope: Scope, code: str, values: list[Value]) -> Value:
+        helper = name if code[0] == "i" else f"unsigned_{name}"
+        return _helper(helper)(scope, code, values)
+
+    return rule
+
+
+def _mul_hi(scope: Scope, code: str, values: list[Value]) -> Value:
+    x, y = values
+    if code in NARROW:
+        wide = WIDE[code[0]]
+        bits = BY_CODE[code].bits
+        product = f"({wide}({x.text}) * {wide}({y.text})) >> {wide}({bits})"
+        return Value(code, f"{code}({product})", True)
+    return _helper("upper_half" if code == "u64" else "signed_upper_half", False)(
+        scope, code, values
+    )
+
+
+def _total(scope: Scope, code: str, values: list[Value]) -> Value:
+    raise CannotExport("total() of a scalar")
+
+
+_CALLS: dict[str, Callable[[Scope, str, list[Value]], Value]] = {
+    "abs": _abs, "fma": _fma, "sqrt": _numpy("sqrt"), "floor": _numpy("floor"),
+    "ceil": _numpy("ceil"), "trunc": _numpy("trunc"), "round": _numpy("rint"),
+    "minimum": _extremum("minimum", "<"), "maximum": _extremum("maximum", ">"),
+    "popcnt": _helper("popcnt"), "lzcnt": _helper("lzcnt"), "tzcnt": _helper("tzcnt"),
+    "brev": _helper("brev"), "mul_hi": _mul_hi, "quotient": _quotient("quotient"),
+    "remainder": _quotient("remainder"),
+}  # fmt: skip

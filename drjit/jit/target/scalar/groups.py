@@ -1,0 +1,100 @@
+"""Statements of a kernel in the order in which an exported function runs them.
+
+A kernel without vectors is one loop over its lanes. One with vectors goes through its lanes in
+tiles: every group of statements is a loop over the lanes of the tile, and values that pass from one
+group to another wait in small arrays.
+"""
+
+from typing import Any, NamedTuple
+
+LANES = 0
+
+
+class Group:
+    """Statements in one loop over the lanes of a tile; with `count`, for each of that many features
+    in an outer loop. `reads` are the names whose values come from outside, `writes` those that it
+    assigns."""
+
+    def __init__(self, count: int = LANES) -> None:
+        self.count = count
+        self.lines: list[str] = []
+        self.reads: dict[str, None] = {}
+        self.writes: dict[str, None] = {}
+
+    def read(self, names: Any) -> None:
+        """Notes names that the next statement reads."""
+        for name in names:
+            if name not in self.writes:
+                self.reads[name] = None
+
+    def write(self, names: Any) -> None:
+        """Notes names that a statement has assigned."""
+        self.writes.update(dict.fromkeys(names))
+
+
+class Whole(NamedTuple):
+    """Statements on whole tiles, and the names that they read as arrays."""
+
+    lines: list[str]
+    reads: tuple[str, ...]
+
+
+class Block:
+    """The body of a branch or loop on a tile, whose head tests a mask."""
+
+    def __init__(self, head: str, mask: str) -> None:
+        self.head, self.mask = head, mask
+        self.parts: list[Any] = []
+
+
+def shared(parts: list[Any]) -> set[str]:
+    """Returns the names that wait in arrays."""
+    found: set[str] = set()
+    for part in parts:
+        if isinstance(part, Group | Whole):
+            found.update(part.reads)
+        else:
+            found.add(part.mask)
+            found |= shared(part.parts)
+    return found
+
+
+def render(
+    parts: list[Any], names: set[str], vectors: dict[str, Any], uniform: set[str], indent: str
+) -> list[str]:
+    """Returns the text of a tile's parts; values with the `names` wait in arrays, of
+    which those of `uniform` vectors have one entry a feature."""
+    lines: list[str] = []
+    for part in parts:
+        if isinstance(part, Whole):
+            lines += [indent + line for line in part.lines]
+        elif isinstance(part, Block):
+            lines.append(f"{indent}{part.head}")
+            lines += render(part.parts, names, vectors, uniform, indent + "    ")
+        else:
+            lines += _loop(part, names, vectors, uniform, indent)
+    return lines
+
+
+def _loop(
+    group: Group, names: set[str], vectors: dict[str, Any], uniform: set[str], indent: str
+) -> list[str]:
+    lines, inner = [], indent + "    "
+    if group.count:
+        lines.append(f"{indent}for f in range({group.count}):")
+        indent, inner = inner, inner + "    "
+    lines.append(f"{indent}for k in range(m):")
+    if not group.count:
+        lines.append(f"{inner}i = base + u64(k)")
+
+    def place(name: str) -> str:
+        if name in uniform:
+            return f"{name}_[f]"
+        return f"{name}_[f, k]" if name in vectors else f"{name}_[k]"
+
+    own = [n for n in group.reads if n in names and (group.count or n not in vectors)]
+    lines += [f"{inner}{n} = {place(n)}" for n in own]
+    lines += [inner + line for line in group.lines]
+    kept = [n for n in group.writes if n in names and (group.count or n not in vectors)]
+    lines += [f"{inner}{place(n)} = {n}" for n in kept]
+    return lines

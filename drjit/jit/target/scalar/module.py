@@ -1,0 +1,150 @@
+"""The functions of an exported file: parts of the prelude and of the math library, as far as they
+are used, and kernels.
+"""
+
+import ast
+import os
+from collections.abc import Sequence
+from functools import cache
+
+from .. import library
+from .expressions import NUMBER, Scope, Value
+
+_PRELUDE = os.path.join(os.path.dirname(__file__), "prelude.py")
+
+
+@cache
+def _prelude() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Returns the text of each function of the prelude, and the others that it calls."""
+    with open(_PRELUDE, encoding="utf-8") as file:
+        text = file.read()
+    lines = text.splitlines()
+    texts: dict[str, str] = {}
+    nodes: dict[str, ast.AST] = {}
+    for s in ast.parse(text).body:
+        if isinstance(s, ast.FunctionDef):
+            first = (s.decorator_list or [s])[0].lineno - 1
+            rows = [line.partition("  # noqa")[0] for line in lines[first : s.end_lineno]]
+            texts[s.name], nodes[s.name] = "\n".join(rows), s
+        elif isinstance(s, ast.Assign) and isinstance(s.value, ast.Tuple) and s.lineno > 30:
+            for k, target in enumerate(s.targets[0].elts):  # type: ignore[attr-defined]
+                texts[target.id] = f"{target.id} = {ast.unparse(s.value.elts[k])}"
+                nodes[target.id] = s.value.elts[k]
+    calls = {
+        name: tuple([n.id for n in ast.walk(s) if isinstance(n, ast.Name) and n.id in nodes])
+        for name, s in nodes.items()
+    }
+    return texts, calls
+
+
+class Module:
+    """The functions of a file so far; `use` and `call` add those that a text needs."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, None] = {}
+        self._library: dict[tuple, tuple[str, Sequence[str]]] = {}
+        self._names: set[str] = set()
+        self._tables: dict[str, str] = {}
+        self.library_texts: list[str] = []
+        self.kernels: list[str] = []
+        self.host_names: dict[str, None] = {}
+        """Functions for the host that the kernels need, which the file is to define."""
+
+    def host(self, *names: str) -> None:
+        """Notes functions for the host that a kernel needs."""
+        self.host_names.update(dict.fromkeys(names))
+
+    def use(self, name: str) -> str:
+        """Adds a function of the prelude, and those that it calls; returns its name."""
+        if name not in self._used:
+            for other in _prelude()[1][name]:
+                if other != name:
+                    self.use(other)
+            self._used[name] = None
+        return name
+
+    def add(self, name: str, text: str) -> str:
+        """Adds a function with a text of its own to the helpers."""
+        if name not in self._tables:
+            self._tables[name] = text
+        return name
+
+    @property
+    def helpers(self) -> list[str]:
+        """The texts of the helpers that are used, in the order of the prelude."""
+        texts = _prelude()[0]
+        return [text for name, text in texts.items() if name in self._used]
+
+    @property
+    def tables(self) -> list[str]:
+        """The texts of tables of numbers, and of helpers made for some types."""
+        return [*self._tables.values()]
+
+    def call(self, name: str, codes: tuple[str, ...]) -> tuple[str, Sequence[str]]:
+        """Returns the name and the result types of a library function for arguments of some types,
+        which is added on first use."""
+        key = (name, codes)
+        found = self._library.get(key)
+        if found is None:
+            definition = library._definitions()[0][name]
+            made = name.lstrip("_")
+            while made in self._names:
+                made += "_"
+            self._names.add(made)
+            text, results = _function(self, definition, made, codes)
+            self.library_texts.append(text)
+            found = self._library[key] = made, results
+        return found
+
+
+def _function(
+    module: Module, definition: ast.FunctionDef, name: str, codes: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    """Returns the text of a library function for arguments of some types, and its result types."""
+    names = [a.arg for a in definition.args.args]
+    scope = Scope(module, dict(zip(names, codes, strict=True)), True)
+    lines = [f"def {name}({', '.join(names)}):  # {', '.join(codes)}"]
+    results: tuple[str, ...] = ()
+    body = definition.body
+    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        lines.append(f'    """{" ".join(str(body[0].value.value).split())}"""')
+        body = body[1:]
+
+    def write(statements: list[ast.stmt], indent: str) -> None:
+        nonlocal results
+        for s in statements:
+            if isinstance(s, ast.Assign):
+                lines.append(indent + assignment(scope, s))
+            elif isinstance(s, ast.If):
+                test = scope.expr(s.test.args[0])  # type: ignore[attr-defined]
+                lines.append(f"{indent}if {test.text}:")
+                write(s.body, indent + "    ")
+            elif isinstance(s, ast.Return):
+                parts = s.value.elts if isinstance(s.value, ast.Tuple) else [s.value]
+                values = [scope.typed(scope.expr(e), codes[0]) for e in parts]  # type: ignore[arg-type]
+                results = tuple([v.code for v in values])
+                lines.append(f"{indent}return {', '.join([v.text for v in values])}")
+            else:
+                raise NotImplementedError(ast.unparse(s))
+
+    write(body, "    ")
+    text = "\n".join(lines)
+    return f'@njit(error_model="numpy")\n{text}', results
+
+
+def assignment(scope: Scope, s: ast.Assign) -> str:
+    """Returns the text of an assignment, and notes the types of its names."""
+    target = s.targets[0]
+    value = scope.value(s.value)
+    if isinstance(target, ast.Tuple):
+        names = [n.id for n in target.elts]  # type: ignore[attr-defined]
+        scope.codes.update(zip(names, value.several, strict=True))
+        return f"{', '.join(names)} = {value.text}"
+    assert isinstance(target, ast.Name)
+    if value.code == NUMBER:
+        value = Value("f64", repr(value.number))
+    before = scope.codes.get(target.id)
+    if before is not None and before != value.code and not scope.is_library:
+        raise TypeError(f"{target.id} is {before}, then {value.code}")
+    scope.codes[target.id] = value.code
+    return f"{target.id} = {value.text}"

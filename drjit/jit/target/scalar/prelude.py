@@ -1,0 +1,400 @@
+"""Functions that exported files may contain, each of them Numba code that is copied as it stands.
+
+This package reads the module as text and never imports it. Half-precision numbers are computed in
+single precision and rounded after each operation, because Numba has no such type on the processor;
+in memory they are 16-bit integers.
+"""
+
+# pyright: reportAttributeAccessIssue=false, reportMissingImports=false, reportCallIssue=false
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+i8, u8, i16, u16 = np.int8, np.uint8, np.int16, np.uint16
+i32, u32, i64, u64 = np.int32, np.uint32, np.int64, np.uint64
+f32, f64 = np.float32, np.float64
+
+TILE = 64
+
+
+@intrinsic
+def fma(context, x, y, z):
+    """x * y + z, rounded once."""
+
+    def code(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return x(x, x, x), code
+
+
+@intrinsic
+def bitcast(context, to, x):
+    """The bits of x as a number of another type."""
+    made = to.instance_type
+
+    def code(context, builder, signature, arguments):
+        return builder.bitcast(arguments[1], context.get_value_type(made))
+
+    return made(to, x), code
+
+
+@intrinsic
+def popcnt(context, x):
+    """The number of bits that are set."""
+
+    def code(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return x(x), code
+
+
+@intrinsic
+def lzcnt(context, x):
+    """The number of zeros above the highest bit that is set."""
+
+    def code(context, builder, signature, arguments):
+        return builder.ctlz(arguments[0], context.get_constant(types.boolean, 0))
+
+    return x(x), code
+
+
+@intrinsic
+def tzcnt(context, x):
+    """The number of zeros below the lowest bit that is set."""
+
+    def code(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, 0))
+
+    return x(x), code
+
+
+@intrinsic
+def brev(context, x):
+    """The bits in reverse order."""
+
+    def code(context, builder, signature, arguments):
+        return builder.bitreverse(arguments[0])
+
+    return x(x), code
+
+
+@intrinsic
+def half(context, x):
+    """A single-precision number rounded to half precision."""
+
+    def code(context, builder, signature, arguments):
+        from llvmlite.ir import FloatType, HalfType
+
+        return builder.fpext(builder.fptrunc(arguments[0], HalfType()), FloatType())
+
+    return types.float32(types.float32), code
+
+
+@intrinsic
+def from_half(context, bits):
+    """The number of half precision with these 16 bits."""
+
+    def code(context, builder, signature, arguments):
+        from llvmlite.ir import FloatType, HalfType
+
+        return builder.fpext(builder.bitcast(arguments[0], HalfType()), FloatType())
+
+    return types.float32(types.uint16), code
+
+
+@intrinsic
+def to_half(context, x):
+    """The 16 bits of a number of half precision."""
+
+    def code(context, builder, signature, arguments):
+        from llvmlite.ir import HalfType, IntType
+
+        return builder.bitcast(builder.fptrunc(arguments[0], HalfType()), IntType(16))
+
+    return types.uint16(types.float32), code
+
+
+@njit(error_model="numpy")
+def half_of_double(x):
+    """A double-precision number rounded to half precision. The last bit of the number in between
+    says that something was lost, so that the second rounding cannot go wrong."""
+    y = f32(x)
+    bits = bitcast(u32, y)
+    if f64(y) != x and y == y:
+        if abs(f64(y)) > abs(x):
+            bits = u32(bits - u32(1))
+        bits = u32(bits | u32(1))
+    return half(bitcast(f32, bits))
+
+
+@njit(error_model="numpy")
+def minimum(x, y):
+    """x where it is less than y, else y."""
+    return x if x < y else y
+
+
+@njit(error_model="numpy")
+def maximum(x, y):
+    """x where it is greater than y, else y."""
+    return x if x > y else y
+
+
+@njit(error_model="numpy")
+def fmin(x, y):
+    """The lesser of two numbers, the other one if one is NaN."""
+    return y if x != x or y < x else x
+
+
+@njit(error_model="numpy")
+def fmax(x, y):
+    """The greater of two numbers, the other one if one is NaN."""
+    return y if x != x or y > x else x
+
+
+@njit(error_model="numpy")
+def shift_left(x, y, bits):
+    """x << y, 0 if the count is too large."""
+    return x << y if u64(y) < u64(bits) else x - x
+
+
+@njit(error_model="numpy")
+def shift_right(x, y, bits):
+    """x >> y; all sign bits if the count is too large."""
+    if u64(y) < u64(bits):
+        return x >> y
+    return (x >> (y - y)) >> (bits - 1) if x < 0 else x - x
+
+
+@njit(error_model="numpy")
+def quotient(x, y):
+    """x / y towards zero; 0 if y is 0."""
+    if y == 0:
+        return y
+    if y < 0 and y + 1 == 0:
+        return y - y - x
+    q = x // y
+    if x < 0 and q * y != x and y > 0:
+        q += 1
+    if x > 0 and y < 0 and q * y != x:
+        q += 1
+    return q
+
+
+@njit(error_model="numpy")
+def remainder(x, y):
+    """What the quotient leaves; 0 if y is 0."""
+    if y == 0 or (y < 0 and y + 1 == 0):
+        return y - y
+    r = x - (x // y) * y
+    if r != 0 and (r < 0) != (x < 0):
+        r -= y
+    return r
+
+
+@njit(error_model="numpy")
+def unsigned_quotient(x, y):
+    """x / y; 0 if y is 0."""
+    return x // y if y != 0 else y
+
+
+@njit(error_model="numpy")
+def unsigned_remainder(x, y):
+    """x % y; 0 if y is 0."""
+    return x % y if y != 0 else y
+
+
+@njit(error_model="numpy")
+def upper_half(x, y):
+    """The upper 64 bits of the product of two unsigned numbers of 64 bits."""
+    low, shift = u64(0xFFFFFFFF), u64(32)
+    al, ah, bl, bh = x & low, x >> shift, y & low, y >> shift
+    mid = ah * bl + ((al * bl) >> shift)
+    carry = (mid & low) + al * bh
+    return ah * bh + (mid >> shift) + (carry >> shift)
+
+
+@njit(error_model="numpy")
+def signed_upper_half(x, y):
+    """The upper 64 bits of the product of two signed numbers of 64 bits."""
+    high = i64(upper_half(u64(x), u64(y)))
+    if x < 0:
+        high -= y
+    if y < 0:
+        high -= x
+    return high
+
+
+@njit(error_model="numpy")
+def inside(error, site, x, size, m, i):
+    """Whether the index x of lane i is below a size; the first one that is not is noted."""
+    if m and x >= size:
+        if error[0] == 0:
+            error[1], error[2], error[3], error[4] = site, x, size, i
+            error[0] = 1
+        return False
+    return m
+
+
+@njit(error_model="numpy", fastmath={"reassoc", "nsz"})
+def sum_of(values, m):
+    """The sum of the first m values, in double precision and any order."""
+    total = f64(0)
+    for k in range(m):
+        total += f64(values[k])
+    return total
+
+
+@njit(error_model="numpy")
+def any_lane(mask, m):
+    """Whether a mask holds in any of m lanes."""
+    for k in range(m):  # noqa: SIM110
+        if mask[k]:
+            return True
+    return False
+
+
+def product_of_rows(rows):
+    """Returns a function that computes some rows of y = A x for a few lanes. The sums stay in
+    vector registers, which LLVM's own vectorization of loops does not achieve."""
+
+    @intrinsic
+    def compute(context, a, first, stride, x, y, r, columns, k):
+        def code(context, builder, signature, arguments):
+            from llvmlite import ir
+            from numba.core import cgutils
+
+            number = context.get_value_type(a.dtype)
+            count = 64 // (a.dtype.bitwidth // 8)
+            vector, index = ir.VectorType(number, count), ir.IntType(64)
+            kind = ir.FunctionType(vector, [vector] * 3)
+            name = f"llvm.fma.v{count}f{a.dtype.bitwidth}"
+            fused = cgutils.get_or_insert_function(builder.module, kind, name)
+            av, first, stride, xv, yv, r, columns, k = arguments
+            a_, x_, y_ = (
+                context.make_array(t)(context, builder, v)
+                for t, v in zip((a, x, y), (av, xv, yv), strict=True)
+            )
+            width = cgutils.unpack_tuple(builder, x_.shape)[1]
+
+            def place(data, row):
+                at = builder.gep(data, [builder.add(builder.mul(row, width), k)])
+                return builder.bitcast(at, vector.as_pointer())
+
+            sums = [cgutils.alloca_once(builder, vector) for _ in range(rows)]
+            for total in sums:
+                builder.store(ir.Constant(vector, None), total)
+            with cgutils.for_range(builder, columns) as loop:
+                at, lanes = builder.add(first, loop.index), place(x_.data, loop.index)
+                lanes = builder.load(lanes, align=4)
+                for total in sums:
+                    w = builder.load(builder.gep(a_.data, [at]))
+                    zero = ir.Constant(ir.IntType(32), 0)
+                    w = builder.insert_element(ir.Constant(vector, ir.Undefined), w, zero)
+                    zeros = ir.Constant(ir.VectorType(ir.IntType(32), count), None)
+                    w = builder.shuffle_vector(w, w, zeros)
+                    builder.store(builder.call(fused, [w, lanes, builder.load(total)]), total)
+                    at = builder.add(at, stride)
+            for j, total in enumerate(sums):
+                row = builder.add(r, ir.Constant(index, j))
+                builder.store(builder.load(total), place(y_.data, row), align=4)
+            return context.get_dummy_value()
+
+        return types.void(
+            a, types.int64, types.int64, x, y, types.int64, types.int64, types.int64
+        ), code
+
+    return compute
+
+
+four_rows, one_row = product_of_rows(4), product_of_rows(1)
+
+
+@njit(error_model="numpy")
+def matvec(a, first, rows, columns, stride, x, y):
+    """y = A x for all lanes of a tile; x and y have a row for each feature."""
+    step = 64 // a.itemsize
+    for k in range(0, TILE, step):
+        for r in range(0, rows - 3, 4):
+            four_rows(a, first + r * stride, stride, x, y, r, columns, k)
+        for r in range(rows // 4 * 4, rows):
+            one_row(a, first + r * stride, stride, x, y, r, columns, k)
+
+
+@njit(error_model="numpy")
+def transposed_matvec(a, first, rows, columns, stride, x, y):
+    """y = A' x, like `matvec`."""
+    b = np.empty(rows * columns, a.dtype)
+    for r in range(rows):
+        for c in range(columns):
+            b[c * rows + r] = a[first + r * stride + c]
+    matvec(b, i64(0), columns, rows, rows, x, y)
+
+
+@njit(error_model="numpy")
+def add_bias(y, rows, b, first):
+    """Adds a number of b to each row."""
+    for r in range(rows):
+        w = b[first + r]
+        for k in range(TILE):
+            y[r, k] += w
+
+
+@njit(error_model="numpy")
+def round_to_half(y, rows):
+    """Rounds rows to half precision."""
+    for r in range(rows):
+        for k in range(TILE):
+            y[r, k] = half(y[r, k])
+
+
+@njit(error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+def row_products(y0, y1, x0, x1, m):
+    """The sums over lanes of the four products of two rows each."""
+    s00 = s01 = s10 = s11 = x0.dtype.type(0)
+    for k in range(m):
+        a0, a1, b0, b1 = y0[k], y1[k], x0[k], x1[k]
+        s00 += a0 * b0
+        s01 += a0 * b1
+        s10 += a1 * b0
+        s11 += a1 * b1
+    return s00, s01, s10, s11
+
+
+@njit(error_model="numpy")
+def chosen_lanes(v, rows, mask, m):
+    """A copy of rows with 0 in the lanes where the mask does not hold."""
+    made = np.empty((rows, m), v.dtype)
+    for r in range(rows):
+        for k in range(m):
+            made[r, k] = v[r, k] if mask[k] else v.dtype.type(0)
+    return made
+
+
+@njit(error_model="numpy")
+def outer(q, first, rows, columns, stride, y, x, mask, m):
+    """Adds the products of the rows of y and x, summed over the lanes of the mask, to a matrix."""
+    y, x = chosen_lanes(y, rows, mask, m), chosen_lanes(x, columns, mask, m)
+    for r in range(0, rows, 2):
+        s = min(r + 1, rows - 1)
+        for c in range(0, columns, 2):
+            d = min(c + 1, columns - 1)
+            s00, s01, s10, s11 = row_products(y[r], y[s], x[c], x[d], m)
+            q[first + r * stride + c] += s00
+            if d > c:
+                q[first + r * stride + d] += s01
+            if s > r:
+                q[first + s * stride + c] += s10
+            if s > r and d > c:
+                q[first + s * stride + d] += s11
+
+
+@njit(error_model="numpy")
+def accumulate(q, first, rows, y, mask, m):
+    """Adds the rows of y, summed over the lanes of the mask, to numbers of q."""
+    for r in range(rows):
+        total = q[first + r]
+        for k in range(m):
+            if mask[k]:
+                total += y[r, k]
+        q[first + r] = total

@@ -1,0 +1,336 @@
+"""What the statements on lanes and memory of the kernel language become in an exported function: a
+table for each place where they may stand. `w` is the writer of the kernel.
+"""
+
+# Statements have the forms of the language, so that syntax trees are not examined further.
+# pyright: reportOperatorIssue=false, reportCallIssue=false, reportArgumentType=false
+
+from ast import Constant, unparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...ir.dtype import BY_CODE, VECTOR_BLOCK
+from ...ir.op import neutral
+from .expressions import FLOATS, Scope, Value, constant
+from .module import Module
+
+if TYPE_CHECKING:
+    from .kernel import Writer
+
+
+class Fold(NamedTuple):
+    """A reduction over lanes, or a target with private copies: its operation, element type and
+    words."""
+
+    op: str
+    code: str
+    word: int
+
+
+def identity(op: str, code: str) -> str:
+    """Returns the text of a value that a combination ignores."""
+    if op in ("min", "max") and code in FLOATS:
+        return constant(code, float("nan"))
+    return constant(code, neutral(op, BY_CODE[code]))
+
+
+def fold(module: Module, op: str, code: str, x: str, y: str) -> str:
+    """Returns the combination of two values, of which the second is the new one."""
+    if op in ("min", "max"):
+        text = f"{module.use('f' + op)}({x}, {y})"
+        return text if code in FLOATS else f"{code}({text})" if code != "mask" else text
+    symbol = {"add": "+", "mul": "*", "and": "&", "or": "|"}[op]
+    text = f"{x} {symbol} {y}"
+    return text if code in ("f32", "f64", "mask") else f"{code}({text})"
+
+
+def start_of(r: Fold) -> str:
+    """Returns the value at which a reduction starts."""
+    return constant(r.code, neutral(r.op, BY_CODE[r.code]))
+
+
+def _load(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+    code = args[0].id
+    return Value(code, w.element(code, w.word(args[1]), "i"), True)
+
+
+def _broadcast(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+    code = args[0].id
+    return Value(code, w.element(code, w.word(args[1]), "0"), True)
+
+
+def _literal(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+    return Value(args[0].id, w.word(args[1]), True)
+
+
+def _gather(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+    code = args[0].id
+    x, m = scope.expr(args[2]), scope.expr(args[3])
+    text = w.element(code, w.word(args[1]), x.text)
+    return Value(code, f"{text} if {m.inner} else {constant(code, 0)}")
+
+
+def _in_bounds(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+    x, m = scope.expr(args[2]), scope.expr(args[4])
+    index = args[3].slice
+    at = str(index.value - w.first_check) if isinstance(index, Constant) else (
+        f"{unparse(index)} - {w.first_check}"
+    )  # fmt: skip
+    site = unparse(args[1])
+    text = f"{w.module.use('inside')}(error, {site}, u64({x.text}), sizes[{at}], {m.text}, i)"
+    return Value("mask", text, True)
+
+
+def _feature(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+    name, k = args[0].id, args[1].value
+    at = str(k) if name in w.uniform_vectors else f"{k}, k"
+    return Value(w.vectors[name][0], f"{name}_[{at}]", True)
+
+
+def _take(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+    name = args[0].id
+    code = w.vectors[name][0]
+    x, m = scope.expr(args[1]), scope.expr(args[2])
+    return Value(code, f"{name}_[{x.text}, k] if {m.inner} else {constant(code, 0)}")
+
+
+MEMORY: dict[str, Callable[[Any, Scope, list[Any]], Value]] = {
+    "lane": lambda w, s, a: Value("u32", "u32(i)", True),
+    "active": lambda w, s, a: Value("mask", "True", True),
+    "going": lambda w, s, a: s.expr(a[1]),
+    "load": _load, "broadcast": _broadcast, "literal": _literal, "gather": _gather,
+    "in_bounds": _in_bounds, "feature": _feature, "take": _take,
+}  # fmt: skip
+
+
+def _packet(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    code, array = args[0].id, w.word(args[1])
+    x, m = w.scope.expr(args[2]), w.scope.expr(args[3])
+    w.scope.codes.update(dict.fromkeys(targets, code))
+    count = len(targets)
+    texts = [
+        w.element(code, array, f"u64({x.text}) * u64({count}) + u64({j})") for j in range(count)
+    ]
+    zero = constant(code, 0)
+    return [f"{t} = {v} if {m.inner} else {zero}" for t, v in zip(targets, texts, strict=True)]
+
+
+def _weighted(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    code, array = args[0].id, w.word(args[1])
+    m, count = w.scope.expr(args[2]), len(targets)
+    taps = [w.scope.expr(a) for a in args[4:]]
+    w.module.use("fma")
+    lines = [f"{t} = {constant(code, 0)}" for t in targets]
+    w.scope.codes.update(dict.fromkeys(targets, code))
+    lines.append(f"if {m.text}:")
+    for j, t in enumerate(targets):
+        sides = ["", ""]
+        for k in range(0, len(taps), 2):
+            element = w.element(code, array, f"u64({taps[k].text}) * u64({count}) + u64({j})")
+            side, weight = k // 2 % 2, taps[k + 1].text
+            text = f"fma({weight}, {element}, {sides[side]})" if sides[side] else (
+                f"{weight} * {element}"
+            )  # fmt: skip
+            sides[side] = w.scope.wrapped(code, text).text
+        text = " + ".join([s for s in sides if s])
+        lines.append(f"    {t} = {w.scope.wrapped(code, text).text if sides[1] else text}")
+    return lines
+
+
+def _vector(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    code, (name,) = args[0].id, targets
+    w.vectors[name] = code, len(args) - 1
+    values = [w.scope.typed(w.scope.expr(a), code) for a in args[1:]]
+    w.group().read([name])  # its array
+    lines: list[str] = []
+    first = 0
+    for j, v in enumerate(values):  # equal features that follow each other are a loop
+        if j + 1 < len(values) and values[j + 1].text == v.text:
+            continue
+        if j - first < 3:
+            lines += [f"{name}_[{f}, k] = {v.text}" for f in range(first, j + 1)]
+        else:
+            head = f"for f in range({first}, {j + 1}):"
+            lines += [head, f"    {name}_[f, k] = {v.text}"]
+        first = j + 1
+    return lines
+
+
+def _total(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    name, (t,) = args[0].id, targets
+    code, count = w.vectors[name]
+    w.scope.codes[t] = code
+    lines = [
+        f"{t} = {constant(code, 0)}",
+        f"for f in range({count}):",
+        f"    {t} += {name}_[f, k]",
+    ]
+    if code == "f16":
+        lines.append(f"{t} = {w.module.use('half')}({t})")
+    elif code not in FLOATS:
+        lines[-1] = f"    {t} = {code}({t} + {name}_[f, k])"
+    return lines
+
+
+def _put(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    name, (t,) = args[0].id, targets
+    code, count = w.vectors[name]
+    w.vectors[t] = code, count
+    at = w.scope.typed(w.scope.expr(args[1]), "i64")
+    value, m = w.scope.expr(args[2]), w.scope.expr(args[3])
+    w.group().read([t])
+    lines = [f"for f in range({count}):", f"    {t}_[f, k] = {name}_[f, k]"] if t != name else []
+    text = w.scope.typed(value, code).text
+    return [*lines, f"if {m.text}:", f"    {t}_[{at.text}, k] = {text}"]
+
+
+def _load_vector(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    code, count, (t,) = args[0].id, args[1].value, targets
+    w.vectors[t] = code, count
+    w.group().read([t])
+    text = w.element(code, w.word(args[2]), _place(count))
+    return [f"for f in range({count}):", f"    {t}_[f, k] = {text}"]
+
+
+def _broadcast_vector(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    code, count, (t,) = args[0].id, args[1].value, targets
+    w.vectors[t] = code, count
+    w.group().read([t])
+    text = w.element(code, w.word(args[2]), f"f * {VECTOR_BLOCK}")
+    return [f"for f in range({count}):", f"    {t}_[f, k] = {text}"]
+
+
+def _place(count: int) -> str:
+    """Where feature `f` of lane `i` is in a buffer of vectors."""
+    block = f"u64({VECTOR_BLOCK})"
+    return f"i // {block} * u64({VECTOR_BLOCK * count}) + u64({VECTOR_BLOCK} * f) + i % {block}"
+
+
+def _old_value(w: "Writer", targets: list[str], args: list[Any], new: str, test: str) -> list[str]:
+    code, array, (t,) = args[0].id, w.word(args[1]), targets
+    w.sequential = True
+    x, m = w.scope.expr(args[-2]), w.scope.expr(args[-1])
+    w.scope.codes[t] = code
+    put = w.put(code, array, x.text, Value(code, new))
+    lines = [
+        f"{t} = {constant(code, 0)}",
+        f"if {m.text}:",
+        f"    {t} = {w.element(code, array, x.text)}",
+    ]
+    return [*lines, f"    if {test}:", f"        {put}"] if test else [*lines, f"    {put}"]
+
+
+def _inc(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    code = args[0].id
+    return _old_value(w, targets, args, f"{code}({targets[0]} + {constant(code, 1)})", "")
+
+
+def _exch(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    return _old_value(w, targets, args, w.scope.expr(args[2]).text, "")
+
+
+def _cas(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+    code = args[0].id
+    compare, value = w.scope.expr(args[2]), w.scope.expr(args[3])
+    bits = {"f16": "u16", "f32": "u32", "f64": "u64"}.get(code, code)
+    old = w.scope.bitcast(bits, Value(code, targets[0], True)).text
+    same = f"{old} == {w.scope.bitcast(bits, w.scope.typed(compare, code)).text}"
+    return _old_value(w, targets, args, value.text, same)
+
+
+SEVERAL: dict[str, Callable[[Any, list[str], list[Any]], list[str]]] = {
+    "gather_packet": _packet, "gather_weighted": _weighted, "vector": _vector, "total": _total,
+    "put": _put, "load_vector": _load_vector, "broadcast_vector": _broadcast_vector,
+    "scatter_inc": _inc, "scatter_exch": _exch, "scatter_cas": _cas,
+}  # fmt: skip
+
+
+def _store(w: "Writer", args: list[Any]) -> list[str]:
+    code = args[0].id
+    return [w.put(code, w.word(args[1]), "i", w.scope.expr(args[3]))]
+
+
+def _store_vector(w: "Writer", args: list[Any]) -> list[str]:
+    code, count, name = args[0].id, args[1].value, args[4].id
+    value = Value(code, f"{name}_[f, k]", True)
+    return [
+        f"for f in range({count}):",
+        "    " + w.put(code, w.word(args[2]), _place(count), value),
+    ]
+
+
+def _scatter(w: "Writer", args: list[Any]) -> list[str]:
+    code, array = args[0].id, w.word(args[1])
+    v, x, m = (w.scope.expr(a) for a in args[2:5])
+    return [f"if {m.text}:", "    " + w.put(code, array, x.text, v)]
+
+
+def _scatter_packet(w: "Writer", args: list[Any]) -> list[str]:
+    code, array = args[0].id, w.word(args[1])
+    x, m, *values = (w.scope.expr(a) for a in args[2:])
+    lines = [f"if {m.text}:"]
+    for j, v in enumerate(values):
+        at = f"u64({x.text}) * u64({len(values)}) + u64({j})"
+        lines.append("    " + w.put(code, array, at, v))
+    return lines
+
+
+def _combine(w: "Writer", code: str, op: str, array: str, at: str, value: Value) -> str:
+    private = w.is_private(array)
+    element = f"{array}[{at}]" if private else w.element(code, array, at)
+    t = "f32" if code == "f16" else code
+    text = fold(w.module, op, t, element, w.scope.typed(value, code).inner)
+    if code == "f16" and not private:
+        text = w.scope.wrapped(code, text).text
+    return w.put(code, array, at, Value(code, text))
+
+
+def _scatter_reduce(w: "Writer", args: list[Any]) -> list[str]:
+    code, op, mode = args[0].id, args[1].value, args[2].value
+    w.sequential = w.sequential or mode == "direct"
+    v, x, m = (w.scope.expr(a) for a in args[4:7])
+    return [f"if {m.text}:", "    " + _combine(w, code, op, w.word(args[3]), x.text, v)]
+
+
+def _expand(w: "Writer", args: list[Any]) -> list[str]:
+    code, op = args[0].id, args[1].value
+    w.private(op, code, w.number(args[2]), args)
+    v, x, m = (w.scope.expr(a) for a in args[5:8])
+    return [f"if {m.text}:", "    " + _combine(w, code, op, w.word(args[2]), x.text, v)]
+
+
+def _expand_packet(w: "Writer", args: list[Any]) -> list[str]:
+    code, op = args[0].id, args[1].value
+    w.private(op, code, w.number(args[2]), args)
+    x, m, *values = (w.scope.expr(a) for a in args[5:])
+    lines = [f"if {m.text}:"]
+    for j, v in enumerate(values):
+        at = f"u64({x.text}) * u64({len(values)}) + u64({j})"
+        lines.append("    " + _combine(w, code, op, w.word(args[2]), at, v))
+    return lines
+
+
+def _reduce(w: "Writer", args: list[Any]) -> list[str]:
+    code, op = args[0].id, args[1].value
+    k = w.number(args[3])
+    w.scratch.update((w.number(args[2]),))
+    r = Fold(op, code, k)
+    w.reductions.append(r)
+    value = w.scope.typed(w.scope.expr(args[5]), code)
+    if w.sums(r):
+        return [f"sum{k}[k] = {value.text}"]
+    t = "f32" if code == "f16" else code
+    return [f"total{k} = {fold(w.module, op, t, f'total{k}', value.inner)}"]
+
+
+EFFECTS: dict[str, Callable[[Any, list[Any]], list[str]]] = {
+    "store": _store, "stream": _store, "store_vector": _store_vector, "scatter": _scatter,
+    "scatter_packet": _scatter_packet, "scatter_reduce": _scatter_reduce,
+    "scatter_reduce_expand": _expand, "scatter_reduce_packet": _expand_packet, "reduce": _reduce,
+}  # fmt: skip
+WHOLE = frozenset(("matvec", "outer", "accumulate", "total", "take", "put", "store_vector"))
+ON_LANES = frozenset((*SEVERAL, "feature", "take", "gather", "in_bounds"))
+VECTORS = frozenset((
+    "matvec", "vector", "splat", "put", "total", "take", "feature", "outer", "accumulate",
+    "load_vector", "store_vector", "broadcast_vector",
+))  # fmt: skip
