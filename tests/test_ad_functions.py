@@ -445,7 +445,7 @@ CONSTANT = frozenset(
         "argmin", "argsort", "assert_allclose", "assert_equal", "assert_false", "assert_true",
         "backward", "backward_from", "backward_to", "binary_search", "brev", "ceil", "check_grad",
         "clear_grad", "compress", "count", "detach", "disable_grad", "empty", "empty_like",
-        "enable_grad", "enqueue", "epsilon", "expand_threshold", "flag", "floor",
+        "enable_grad", "enqueue", "epsilon", "expand_threshold", "export", "flag", "floor",
         "flush_kernel_cache", "flush_malloc_cache", "flush_thread", "format", "forward",
         "forward_from", "forward_to", "freeze", "full", "get_cmake_dir", "grad", "grad_enabled",
         "graphviz", "graphviz_ad", "has_backend", "identity",

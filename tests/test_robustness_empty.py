@@ -302,7 +302,7 @@ ERRORS = {
 
 NOT_APPLICABLE = frozenset(
     (
-        "backward", "backward_from", "backward_to", "check_grad", "convolve",
+        "export", "backward", "backward_from", "backward_to", "check_grad", "convolve",
         "custom", "enqueue", "epsilon", "expand_threshold", "flag",
         "flush_kernel_cache", "flush_malloc_cache", "flush_thread", "forward", "forward_from",
         "forward_to", "get_cmake_dir", "graphviz", "graphviz_ad", "has_backend", "isolate_grad",
