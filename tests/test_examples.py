@@ -54,6 +54,11 @@ SHORT = {
         r"Standard : error 0\.\d+ -> 0\.\d+\nLaplacian: error 0\.\d+ -> 0\.\d+",
         True,
     ),
+    "orbit_fit.py": (
+        ["--iterations", "300", "--observations", "100"],
+        r"eccentricity 0\.40, axis 1\.10, start 0\.15; error 0\.000",
+        False,
+    ),
     "small_network.py": (["--iterations", "60"], r"step 59: mean square error 0\.0", False),
 }
 OTHERS = {"fresnel.py", "neural_field.py"}

@@ -1,4 +1,4 @@
-"""`dr.wrap` with Numba on one side: its functions in kernels, and Dr.Jit functions in its code."""
+"""`dr.wrap` with the target Numba: its functions inside of kernels."""
 
 import math
 import subprocess
@@ -64,9 +64,6 @@ anomaly = dr.wrap(source="drjit", target="numba", derivative=kepler_slopes)(kepl
 def numbers(size: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(size)
     return rng.uniform(-2, 2, size), rng.integers(0, 5, size)
-
-
-# ------------------------------------------------------------- functions of Numba inside of kernels
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -264,6 +261,38 @@ def test_only_active_lanes_call(tier):
     np.testing.assert_allclose(scaled(ad.Float64(0.3, 0.2, 5)).numpy(), [1.2, 1.6, 5])
 
 
+def test_functions_for_several_lanes_at_once(tier):
+    @numba.njit(error_model="numpy")
+    def smooth(x, n, m):
+        y = math.sqrt(abs(x)) / (1 + x * x)
+        return (y if m else -y), n + 1, x > 0, math.sin(y)
+
+    f = dr.wrap("drjit", "numba")(smooth)
+
+    @dr.syntax
+    def program(x, n, m):
+        y, k, p, s = ad.Float64(9), ad.Int64(9), ad.Bool(False), ad.Float64(9)
+        if n < 5:
+            y, k, p, s = f(x, n, m)
+        return y, k, p, s
+
+    x, n = np.linspace(-2, 2, 37), np.arange(37) % 7
+    m = np.arange(37) % 3 == 0
+    found = program(ad.Float64(x), ad.Int(n), ad.Bool(m))
+    rows = zip(x, n, m, strict=True)
+    want = zip(*[smooth(*row) if row[1] < 5 else (9, 9, False, 9) for row in rows], strict=True)
+    for a, b in zip(found, want, strict=True):
+        np.testing.assert_allclose(a.numpy(), b, rtol=1e-15)
+    from drjit.jit.target import foreign
+
+    by_name = {g.title: g.total for g in foreign.functions.values()}
+    assert by_name["smooth"]
+    f = dr.wrap("drjit", "numba")(endless)
+    dr.kernel_source(f(ad.Float64(1, 2)), anomaly(ad.Float64(1, 2), 0.5))
+    totals = {g.title: g.total for g in foreign.functions.values()}
+    assert not totals["endless"] and not totals["kepler"]
+
+
 def test_loop_with_gradient(tier):
     @dr.syntax
     def total(x, n):
@@ -390,6 +419,7 @@ def test_number_that_changes_needs_no_new_kernel():
     assert len(kernels) == 2
 
 
+@pytest.mark.processor
 def test_kernels_that_numba_compiles(monkeypatch):
     """Functions made before and after the first of these kernels; both are called in loops."""
     monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
@@ -434,6 +464,7 @@ print(list(y), entry["cache_disk"], entry["source"])
 """
 
 
+@pytest.mark.processor
 def test_disk_cache(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
@@ -447,6 +478,7 @@ def test_disk_cache(tmp_path):
     assert runs[0].split("\n")[1:] == runs[1].split("\n")[1:]
 
 
+@pytest.mark.processor
 def test_functions_that_allocate(tier):
     @dr.wrap("drjit", "numba")
     @numba.njit
@@ -464,160 +496,7 @@ def test_functions_that_allocate(tier):
     np.testing.assert_array_equal(found.numpy(), np.median(x, axis=0))
 
 
-# ------------------------------------------------------------- Dr.Jit functions in code of Numba
-
-
-@dr.wrap(source="numba", target="drjit")
-def wave(x, y):
-    return dr.sin(x) * y + dr.exp(-x * x)
-
-
-@dr.wrap("numba", "drjit")
-@dr.syntax
-def series(x):
-    k, s = ad.Int(1), type(x)(0)
-    while k < 6:
-        s += dr.sin(x * k) / k
-        k += 1
-    return s
-
-
-def wave_in_numpy(x, y):
-    value = np.sin(x) * y + np.exp(-x * x)
-    return value, np.cos(x) * y - 2 * x * np.exp(-x * x), np.sin(x)
-
-
-def test_called_from_numba():
-    @numba.njit
-    def both(x, y):
-        value, (dx, dy) = wave.value_and_grad(x, y)
-        return wave(x, y), value, dx, dy
-
-    for x, y in ((0.3, 2.0), (-1.5, 3)):
-        value, dx, dy = wave_in_numpy(x, y)
-        np.testing.assert_allclose(both(x, y), (value, value, dx, dy), rtol=1e-14)
-    value, dx, dy = wave_in_numpy(0.3, 2.0)
-    found = both(np.float32(0.3), np.float32(2))
-    np.testing.assert_allclose(found, (value, value, dx, dy), rtol=1e-6)
-    assert str(both.nopython_signatures[-1].return_type) == "UniTuple(float32 x 4)"
-
-
-def test_called_from_python():
-    assert wave(0.3, 2) == pytest.approx(wave_in_numpy(0.3, 2)[0], rel=1e-14)
-    value, (dx, dy) = wave.value_and_grad(0.3, 2)
-    np.testing.assert_allclose((value, dx, dy), wave_in_numpy(0.3, 2), rtol=1e-14)
-    assert type(wave(ad.Float64(0.3), 2)) is ad.Float64
-    with pytest.raises(TypeError, match=r"wave\(\) takes 2 numbers, not 1"):
-        wave(1.0)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_arrays(size):
-    x, y = np.linspace(-1, 1, size), np.linspace(2, 3, size)
-    value, dx, dy = wave_in_numpy(x, y)
-    np.testing.assert_allclose(wave(x, y), value, rtol=1e-13, atol=1e-15)
-    np.testing.assert_allclose(wave(x[:, None], 2.0), wave_in_numpy(x[:, None], 2.0)[0])
-    found, (gx, gy) = wave.value_and_grad(x, y)
-    np.testing.assert_allclose([found, gx, gy], [value, dx, dy], rtol=1e-13, atol=1e-15)
-    assert isinstance(wave.ufunc(x, 1.0), np.ndarray)
-
-    @numba.njit
-    def inside(x, y):
-        return wave(x, y) + 1
-
-    np.testing.assert_allclose(inside(x, y), value + 1, rtol=1e-13)
-
-
-def test_loops_inside():
-    k = np.arange(1, 6)
-    assert series(0.4) == pytest.approx((np.sin(0.4 * k) / k).sum(), rel=1e-14)
-    value, (slope,) = series.value_and_grad(0.4)
-    assert slope == pytest.approx(np.cos(0.4 * k).sum(), rel=1e-14) and value == series(0.4)
-
-
-def test_parallel_loops():
-    @numba.njit(parallel=True)
-    def total(n):
-        s = 0.0
-        for k in numba.prange(n):
-            s += wave.value_and_grad(k / n, 1.0)[1][0] + series(k / n)
-        return s
-
-    x, k = np.arange(3000) / 3000, np.arange(1, 6)
-    want = wave_in_numpy(x, 1.0)[1].sum() + (np.sin(x[:, None] * k) / k).sum()
-    assert total(3000) == pytest.approx(want, rel=1e-12)
-
-
-def test_callbacks():
-    scipy = pytest.importorskip("scipy")
-    integrate = pytest.importorskip("scipy.integrate")
-    found = integrate.quad(scipy.LowLevelCallable(series.ctypes), 0, 1)[0]
-    k = np.arange(1, 6)
-    assert found == pytest.approx(((1 - np.cos(k)) / k**2).sum(), rel=1e-12)
-
-    @numba.cfunc("float64(float64)")
-    def callback(x):
-        return wave(x, 2.0)
-
-    assert callback.ctypes(0.3) == wave(0.3, 2.0)
-    import ctypes
-
-    double = ctypes.c_double
-    assert ctypes.CFUNCTYPE(double, double)(series.address)(0.4) == series(0.4)
-
-
-def test_passed_as_an_argument():
-    @numba.njit
-    def newton(f, x):
-        for _ in range(20):
-            value, (slope,) = f.value_and_grad(x)
-            x -= value / slope
-        return x
-
-    root = dr.wrap("numba", "drjit")(lambda x: x * x - 2)
-    other = dr.wrap("numba", "drjit")(lambda x: dr.cos(x) - x)
-    assert newton(root, 1.0) == pytest.approx(math.sqrt(2), rel=1e-15)
-    assert newton(other, 1.0) == pytest.approx(0.7390851332151607, rel=1e-15)
-
-
-def test_arrays_that_it_refers_to():
-    table = dr.arange(ad.Float64, 8) * 2
-
-    @dr.wrap("numba", "drjit")
-    def look_up(x):
-        return dr.gather(ad.Float64, table, ad.UInt(x)) * x + dr.max(table)
-
-    assert look_up(3.5) == 6 * 3.5 + 14
-    assert look_up.value_and_grad(3.5) == (35, (6,))
-
-    @numba.njit
-    def compiled(x):
-        return look_up(x)
-
-    for call in (look_up, compiled, lambda x: look_up(np.array([x]))):
-        with pytest.raises(IndexError, match=r"out of bounds in look_up\(\)"):
-            call(8.0)
-    assert math.isnan(look_up.ctypes(8.0))
-
-
-def test_constants_and_arguments_as_results():
-    same, seven = dr.wrap("numba", "drjit")(lambda x: x), dr.wrap("numba", "drjit")(lambda x: 7)
-    assert same(2.5) == 2.5 and same.value_and_grad(2.5) == (2.5, (1,))
-    assert seven(2.5) == 7 and seven.value_and_grad(2.5) == (7, (0,))
-
-
-def test_functions_that_do_not_fit():
-    cases = [
-        (lambda x: x + dr.arange(ad.Float64, 3), RuntimeError, "3 entries"),
-        (lambda x: dr.sum(dr.arange(ad.Float64, 3) * x), RuntimeError, "sums one up"),
-        (lambda x: (x, x), TypeError, "returned a tuple; expected one number"),
-        (lambda x: x.numpy()[0], RuntimeError | TypeError, ""),
-    ]
-    for function, kind, message in cases[:3]:
-        with pytest.raises(kind, match=message):
-            dr.wrap("numba", "drjit")(function)(1.0)
-
-
+@pytest.mark.processor
 def test_both_ways():
     """A function of Numba, within a Dr.Jit function, within a function of Numba."""
     outer = dr.wrap("numba", "drjit")(lambda x: anomaly(x, 0.5) * 2)

@@ -227,10 +227,46 @@ def _foreign(
         return known
     _find_symbols(ir)
     ir = ir.replace('@"%.', f'@"{name}.').replace('@"%"', f'@"{name}"')
-    made = ForeignFunction(name, title, arguments, results, ir, errors)
+    total = not errors and _is_total(ir)
+    made = ForeignFunction(name, title, arguments, results, ir, errors, total)
     foreign.functions[name] = made
     numpy_target.namespace[name] = partial(numpy_foreign.call, made)
     return made
+
+
+_DIVISION = re.compile(r" = [us](?:div|rem) ")
+_LABEL = re.compile(r'^([\w.$]+|"[^"]+"):')
+_TARGET = re.compile(r'label %([\w.$]+|"[^"]+")')
+_CALLED = re.compile(r'call .*?@([\w.$]+|"[^"]*")\(')
+
+
+def _is_total(ir: str) -> bool:
+    """Returns whether functions can be called for any numbers and have no loops: branches and calls
+    lead to what follows, and nothing is read from memory but what is on the stack."""
+    place = {}
+    for m in re.finditer(r'^define .*?@("[^"]*")\(', ir, re.MULTILINE):
+        place[m[1]] = len(place)
+    entry, current = len(place) - 1, -1
+    passed: set[str] = set()
+    for line in ir.split("\n"):
+        if line.startswith(("@", "declare ")):
+            continue
+        if line.startswith("define "):
+            current += 1
+            passed = set()
+            continue
+        label = _LABEL.match(line)
+        if label:
+            passed.add(label[1])
+        called = _CALLED.search(line)
+        if called and not called[1].startswith("llvm."):
+            if current != entry and place.get(called[1], -1) <= current:
+                return False
+        elif "@" in line and not called:
+            return False
+        if _DIVISION.search(line) or not passed.isdisjoint(_TARGET.findall(line)):
+            return False
+    return True
 
 
 def _entry(arguments: list[str], results: list[str], entry: str, raised: list[str]) -> str:

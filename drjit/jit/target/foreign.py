@@ -23,7 +23,8 @@ class ForeignFunction:
 
     `ir` defines it in LLVM IR: it takes the addresses of the results, then the arguments, with
     masks as bytes, and returns 0, or n if the n-th exception of `errors` was raised. If there are
-    errors, kernels get one more result, that number.
+    errors, kernels get one more result, that number. A function that is `total` has no loops and
+    can be called for any numbers, so that LLVM can compute several lanes at once.
     """
 
     def __init__(
@@ -34,8 +35,9 @@ class ForeignFunction:
         results: Sequence[str],
         ir: str,
         errors: Sequence[Raised],
+        total: bool = False,
     ) -> None:
-        self.name, self.title, self.ir = name, title, ir
+        self.name, self.title, self.ir, self.total = name, title, ir, total
         self.arguments, self.results = tuple(arguments), tuple(results)
         self.errors = tuple(errors)
 

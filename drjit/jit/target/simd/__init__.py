@@ -146,7 +146,7 @@ def compile(
     collector.defer()
     by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, name, lanes or packet_lanes(text), contract, library, by_numba)
-    code = llvm.object_code(module.ir, module.parted, by_numba)
+    code = llvm.object_code(module.ir, module.parted, by_numba, module.vectorizes)
     return Object(code, module.has_finish, module.ir)
 
 

@@ -24,12 +24,13 @@ def call(t: "Translator", function: ForeignFunction, values: Sequence[Value]) ->
     codes = [code for code, _ in values]
     if tuple(codes) != (*function.arguments, "mask"):
         raise KernelError(f"{function.name} takes {', '.join(function.arguments)} and a mask")
+    module.vectorizes |= function.total and f.lanes > 1
     name = f"lanes.{function.name}"
     kind = f.result_type(function.returned)
     symbol = module.routine(
         name,
         [f.vector[code] for code in codes],
-        lambda g: _lanes(g, function, module.foreign(function)),
+        lambda g: (_all if function.total else _lanes)(g, function, module.foreign(function)),
         kind,
         function,
     )
@@ -45,10 +46,7 @@ def _lanes(f: Function, function: ForeignFunction, symbol: str) -> str:
     """Writes the loop over the active lanes and returns the results."""
     arguments, returned = function.arguments, function.returned
     bits = f.bits(f"%{len(arguments)}")
-    given = [_place(f, code, f"arg{k}") for k, code in enumerate(arguments)]
-    made = [_place(f, code, f"result{k}") for k, code in enumerate(returned)]
-    for k, (code, place) in enumerate(zip(arguments, given, strict=True)):
-        _store(f, code, to_memory(f, code, f"%{k}"), place)
+    given, made = _places(f, function)
     for code, place in zip(returned, made, strict=True):
         _store(f, code, "zeroinitializer", place)
     of = f"i{f.lanes}"
@@ -58,23 +56,71 @@ def _lanes(f: Function, function: ForeignFunction, symbol: str) -> str:
     f.do(f"%left = phi {of} [{bits}, %{start}], [%fewer, %{inside}]")
     f.branch(f.op(f"icmp ne {of} %left, 0"), inside, done)
     f.start(inside)
-    lane = f.op(f"call {of} @llvm.cttz.{of}({of} %left, i1 true)") if f.lanes > 1 else "0"
-    operands = [f"ptr {_of_lane(f, c, p, lane)}" for c, p in zip(returned, made, strict=True)]
-    operands = operands[: len(function.results)]
-    for code, place in zip(arguments, given, strict=True):
-        x = f.op(f"load {MEMORY[code]}, ptr {_of_lane(f, code, place, lane)}")
-        operands.append(f"{MEMORY[code]} {x}")
-    status = f.op(f"call i32 {symbol}({', '.join(operands)})")
+    lane = "0"
+    if f.lanes > 1:
+        lane = f.op(f"call {of} @llvm.cttz.{of}({of} %left, i1 true)")
+        lane = f.op(f"zext {of} {lane} to i64") if f.lanes < 64 else lane
+    status = _call(f, function, symbol, given, made, lane)
     if function.errors:
         f.do(f"store i32 {status}, ptr {_of_lane(f, 'u32', made[-1], lane)}")
     f.do(f"%lower = sub {of} %left, 1")
     f.do(f"%fewer = and {of} %left, %lower" if f.lanes > 1 else f"%fewer = add {of} 0, 0")
     f.do(f"br label %{head}")
     f.start(done)
+    return _results(f, function, made)
+
+
+def _all(f: Function, function: ForeignFunction, symbol: str) -> str:
+    """Writes the loop over all lanes, which LLVM turns into operations on packets, and returns the
+    results of the active ones."""
+    given, made = _places(f, function)
+    start, head, done = f.block, f.new_block(), f.new_block()
+    f.do(f"br label %{head}")
+    f.start(head)
+    f.do(f"%lane = phi i64 [0, %{start}], [%next, %{head}]")
+    _call(f, function, symbol, given, made, "%lane")
+    f.do("%next = add nuw nsw i64 %lane, 1")
+    f.branch(f.op(f"icmp ult i64 %next, {f.lanes}"), head, done)
+    f.start(done)
+    return _results(f, function, made, f"%{len(given)}")
+
+
+def _call(
+    f: Function,
+    function: ForeignFunction,
+    symbol: str,
+    given: Sequence[str],
+    made: Sequence[str],
+    lane: str,
+) -> str:
+    """Emits the call for a lane; returns the number of an exception."""
+    results = zip(function.results, made, strict=False)
+    operands = [f"ptr {_of_lane(f, c, place, lane)}" for c, place in results]
+    for code, place in zip(function.arguments, given, strict=True):
+        x = f.op(f"load {MEMORY[code]}, ptr {_of_lane(f, code, place, lane)}")
+        operands.append(f"{MEMORY[code]} {x}")
+    return f.op(f"call i32 {symbol}({', '.join(operands)})")
+
+
+def _places(f: Function, function: ForeignFunction) -> tuple[list[str], list[str]]:
+    """Stores the arguments; returns where they and the results are."""
+    given = [_place(f, code, f"arg{k}") for k, code in enumerate(function.arguments)]
+    made = [_place(f, code, f"result{k}") for k, code in enumerate(function.returned)]
+    for k, (code, place) in enumerate(zip(function.arguments, given, strict=True)):
+        _store(f, code, to_memory(f, code, f"%{k}"), place)
+    return given, made
+
+
+def _results(
+    f: Function, function: ForeignFunction, made: Sequence[str], mask: str | None = None
+) -> str:
+    """Returns the results, of the lanes of a mask if there is one."""
+    returned = function.returned
     kind, result = f.result_type(returned), ""
     for k, (code, place) in enumerate(zip(returned, made, strict=True)):
         memory = f.types.memory[code]
         x = from_memory(f, code, f.op(f"load {memory}, ptr {place}, align 64"))
+        x = f.select(code, mask, x) if mask else x
         if len(returned) == 1:
             return x
         result = f.op(f"insertvalue {kind} {result or 'poison'}, {f.vector[code]} {x}, {k}")
@@ -93,8 +139,7 @@ def _of_lane(f: Function, code: str, place: str, lane: str) -> str:
     """Returns the address of a lane's element."""
     if f.lanes == 1:
         return place
-    wide = f.op(f"zext i{f.lanes} {lane} to i64") if f.lanes < 64 else lane
-    return f.op(f"getelementptr i{8 * BYTES[code]}, ptr {place}, i64 {wide}")
+    return f.op(f"getelementptr i{8 * BYTES[code]}, ptr {place}, i64 {lane}")
 
 
 @cache

@@ -37,13 +37,14 @@ __all__ = [
 
 
 class Text(NamedTuple):
-    """The text of a module, whether it has a finish function, and whether long blocks were
-    split.
+    """The text of a module, whether it has a finish function, whether long blocks were split, and
+    whether it has loops over lanes that LLVM is to vectorize.
     """
 
     ir: str
     has_finish: bool
     parted: bool
+    vectorizes: bool
 
 
 def module_text(
@@ -106,7 +107,7 @@ def module_text(
     has_finish = bool(t.reductions or t.expansions or t.finishers)
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
-    return Text(module.text(exported), has_finish, module.parted)
+    return Text(module.text(exported), has_finish, module.parted, module.vectorizes)
 
 
 def definitions(text: str) -> tuple[ast.FunctionDef, dict[str, Callable]]:

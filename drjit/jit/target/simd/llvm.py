@@ -76,23 +76,32 @@ def _passes(parted: bool, in_memory: bool) -> tuple[Any, Any]:
     return manager, builder
 
 
-def _optimized(ir: str, parted: bool, in_memory: bool = False) -> Any:
+def _vectorizing_passes() -> tuple[Any, Any]:
+    """Returns LLVM's standard passes, for a single run; they take several times as long as those
+    above."""
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = True
+    builder = binding.create_pass_builder(_machine(2), options)
+    return builder.getModulePassManager(), builder
+
+
+def _optimized(ir: str, parted: bool, in_memory: bool = False, vectorizes: bool = False) -> Any:
     context = binding.create_context()
     try:
         module = binding.parse_assembly(ir, context)
     except RuntimeError as error:
         raise KernelError(f"LLVM rejects the translation: {error}") from None
-    manager, builder = _passes(parted, in_memory)
+    manager, builder = _vectorizing_passes() if vectorizes else _passes(parted, in_memory)
     manager.run(module, builder)
     return module
 
 
-def object_code(ir: str, parted: bool, in_memory: bool = False) -> bytes:
+def object_code(ir: str, parted: bool, in_memory: bool = False, vectorizes: bool = False) -> bytes:
     """Compiles the text of a module to an object file; `parted` says that long blocks were
-    split, `in_memory` that variables are in memory.
+    split, `in_memory` that variables are in memory, `vectorizes` that there are loops over lanes.
     """
     with lock:
-        return _machine_for(ir).emit_object(_optimized(ir, parted, in_memory))
+        return _machine_for(ir).emit_object(_optimized(ir, parted, in_memory, vectorizes))
 
 
 def assembly(ir: str, parted: bool, in_memory: bool = False) -> str:

@@ -71,6 +71,7 @@ class Module:
         self.uses: dict[str, int] = {}
         # The text of functions that another compiler made, and what these declare.
         self.foreigners: dict[str, str] = {}
+        self.vectorizes = False  # whether LLVM is to compute several lanes of a loop at once
         self.declarations: dict[str, None] = {}
 
     def new(self, lanes: int, first_number: int = 0) -> Function:

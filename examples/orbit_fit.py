@@ -1,0 +1,71 @@
+"""The orbit of a planet from noisy positions, by gradient descent through a root finder that is
+written with Numba.
+
+python examples/orbit_fit.py [--iterations N] [--observations N]
+"""
+
+import argparse
+import math
+
+import numba
+import numpy as np
+
+import drjit as dr
+from drjit.auto.ad import Array2f64, Float64
+from drjit.opt import Adam
+
+
+@numba.njit
+def eccentric_anomaly(mean, e):
+    """Solves Kepler's equation, x - e sin(x) = mean, by Newton's method."""
+    x = mean + e * math.sin(mean)
+    step = 1.0
+    while abs(step) > 1e-12:
+        step = (x - e * math.sin(x) - mean) / (1 - e * math.cos(x))
+        x -= step
+    return x
+
+
+@numba.njit
+def slopes(mean, e):
+    """The derivatives of the solution, by the implicit function theorem."""
+    x = eccentric_anomaly(mean, e)
+    bottom = 1 - e * math.cos(x)
+    return 1 / bottom, math.sin(x) / bottom
+
+
+anomaly = dr.wrap(source="drjit", target="numba", derivative=slopes)(eccentric_anomaly)
+
+
+def positions(t: Float64, e: Float64, axis: Float64, start: Float64) -> Array2f64:
+    """Where the planet is at some times, in years; it was closest to the sun at `start`."""
+    mean = 2 * dr.pi * (t - start) * axis ** Float64(-1.5)
+    x = anomaly(mean, e)
+    s, c = dr.sincos(x)
+    return axis * Array2f64(c - e, dr.sqrt(1 - e * e) * s)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--iterations", type=int, default=400)
+    parser.add_argument("--observations", type=int, default=1000)
+    arguments = parser.parse_args()
+
+    rng = np.random.default_rng(0)
+    t = Float64(rng.uniform(0, 2, arguments.observations))
+    noise = rng.normal(0, 0.01, (2, arguments.observations))
+    seen = positions(t, Float64(0.4), Float64(1.1), Float64(0.15)) + Array2f64(noise)
+
+    orbit = Adam(lr=0.01, params={"e": Float64(0.2), "axis": Float64(1), "start": Float64(0)})
+    for _ in range(arguments.iterations):
+        orbit["e"] = dr.clip(orbit["e"], 0, 0.9)
+        found = positions(t, orbit["e"], orbit["axis"], orbit["start"])
+        error = dr.mean(dr.squared_norm(found - seen))
+        dr.backward(error)
+        orbit.step()
+    e, axis, start = [orbit[name][0] for name in ("e", "axis", "start")]
+    print(f"eccentricity {e:.2f}, axis {axis:.2f}, start {start:.2f}; error {error[0]:.5f}")
+
+
+if __name__ == "__main__":
+    main()
