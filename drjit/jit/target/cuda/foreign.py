@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .module import GpuModule
 
 _DECLARED = re.compile(r"^declare .*@([\w.$]+)\(")
+_DEFINED = re.compile(r"^(define .*?)(?: alwaysinline)? \{$", re.MULTILINE)
 # A function of the C library, or of LLVM where that would call the C library.
 _LLVM = re.compile(r"llvm\.([a-z]+\d*)\.f(32|64)$")
 _MATH = frozenset([o.name for o in TABLE.values() if o.library])
@@ -36,7 +37,8 @@ def symbol(module: "GpuModule", function: ForeignFunction, name: str) -> str:
         elif not needed.startswith("llvm."):
             what = "memory or objects of Python" if "NRT" in needed or "Py" in needed else needed
             raise KernelError(f"{function.title}() needs {what}, which GPUs do not have")
-    module.foreigners[function.name] = text
+    # Calls are expensive, and LLVM may read their parameters in ways that PTX does not allow.
+    module.foreigners[function.name] = _DEFINED.sub(r"\1 alwaysinline {", text)
     return name
 
 
