@@ -244,7 +244,8 @@ def test_calls_by_address():
         )
 
 
-def test_addresses_of_parameters_of_functions():
+@pytest.mark.parametrize("space", ["local", "param"])
+def test_addresses_of_parameters_of_functions(space):
     before = """
 .func (.param .b32 result) pick(.param .align 4 .b8 block[16], .param .b32 k)
 {
@@ -264,7 +265,7 @@ def test_addresses_of_parameters_of_functions():
     call.uni (r), pick, (b, k);
     ld.param.b32 %r5, [r]; }""" + OUT.format("%r5")
     out = np.zeros(32, "u4")
-    run(body, out, before=before)
+    run(body, out, before=before.replace("ld.local", f"ld.{space}"))
     t = np.arange(32)
     np.testing.assert_array_equal(out, t + t % 4)
 

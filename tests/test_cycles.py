@@ -278,14 +278,16 @@ def threshold():
 
 
 def recorded_loop():
-    """A value of a loop with two hundred operations, which waits for its evaluation."""
+    """A value of a loop with two hundred operations, which waits for its evaluation. That takes
+    more memory than what earlier tests may give back in the meantime."""
 
     def body(i, x):
         for k in range(200):
             x = x * 0.5 + i * k
         return i + 1, x
 
-    return dr.while_loop((UInt(0), variable(1, 2)), lambda i, x: i < 3, body)[1]
+    x = variable(dr.linspace(Float, 0, 1, 5000))
+    return dr.while_loop((UInt(0), x), lambda i, x: i < 3, body)[1]
 
 
 def test_the_collector_leaves_a_program_alone_until_it_is_evaluated(threshold):

@@ -268,6 +268,8 @@ def _load(w: "FunctionWriter", s: "Statement") -> None:
                 raise UnknownInstruction(f"{base.name} is not declared")
             w.assign(e, text, kind)
         return
+    if space == "param" and not w.is_entry:
+        space = "local"  # whose address was taken: see `_spill`
     text = _access(w, "load", space, *address(w, s.sources[0])) + f", {kind}"
     if count > 1 or w.guard:
         text += f", {count}"
