@@ -169,6 +169,24 @@ def forward(half: bool) -> float:
     return best(run)
 
 
+def exported(half: bool) -> float:
+    """The network alone as a file for Numba."""
+    import runpy
+    import tempfile
+
+    net = encoded(half)
+    t = dr.linspace(Float32, 0, 1, RES)
+    p = Array2f(dr.meshgrid(t, t))
+
+    def field(p):
+        return Array3f(net(nn.CoopVec(p)))
+
+    with tempfile.TemporaryDirectory() as folder:
+        function = runpy.run_path(str(dr.export(field, p, path=f"{folder}/f.py")))["field"]
+        points = p.numpy()
+        return best(lambda: function(points))
+
+
 def first_step() -> float:
     step = trainer(True)
     step()
@@ -237,6 +255,8 @@ WORKLOADS: dict[str, Callable[[], float]] = {
     "step_frozen": lambda: python_part(frozen_trainer()),
     "forward_half": lambda: forward(True),
     "forward_single": lambda: forward(False),
+    "export_half": lambda: exported(True),
+    "export_single": lambda: exported(False),
     "hash_step": lambda: best(hash_trainer()),
     "fma_peak": fma_peak,
     "width_16": lambda: products(16, 3),

@@ -40,6 +40,7 @@ ROWS = (
         "ms",
         "transcendental_16M",
     ),
+    Row("exported", "the same as an exported file", "ms"),
     Row("fresnel", "`mean(sin(a*a))`, 16M", "ms", "fresnel_mean_16M"),
     Row("gather", "random gather times 2, 4M", "ms", "gather_random_4M"),
     Row("histogram", "scatter-add of 4M into 1024", "ms", "histogram_4M_to_1k"),
@@ -111,6 +112,8 @@ ROWS = (
             ("step_frozen", "the same, frozen, without the gradient scaler", "ms"),
             ("forward_half", "the network alone, half precision", "ms"),
             ("forward_single", "the network alone, single precision", "ms"),
+            ("export_half", "the network alone as an exported file, half precision", "ms"),
+            ("export_single", "the same, single precision", "ms"),
             ("hash_step", "training step with a hash grid", "ms"),
             ("fma_peak", "fused multiply-adds of registers", "GFLOP/s"),
             ("width_16", "matrix products, 3 layers of width 16", "GFLOP/s"),
@@ -129,6 +132,7 @@ OWN_ONLY = (
     "width_",
     "depth_",
     "fma_peak",
+    "export",
 )  # rows that compare with the processor, not with the reference
 
 

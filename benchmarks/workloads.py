@@ -70,6 +70,22 @@ def fresnel() -> float:
     return best(mean)
 
 
+def exported() -> float:
+    """The expression of `transcendental` as a file for Numba, on the same numbers."""
+    import runpy
+    import tempfile
+
+    def f(x):
+        power = dr.power(x, Float(1.7))
+        return dr.exp(-x) * dr.log(x) + dr.tanh(x) * dr.atan2(x, 1 + x) + power
+
+    x = opaque(dr.linspace(Float, 0.01, 3, LARGE))
+    with tempfile.TemporaryDirectory() as folder:
+        function = runpy.run_path(str(dr.export(f, x, path=f"{folder}/f.py")))["f"]
+        values = x.numpy()
+        return best(lambda: function(values))
+
+
 def random_index():
     return dr.arange(UInt32, MEDIUM) * UInt32(2654435761) % MEDIUM
 
