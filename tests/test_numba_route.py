@@ -25,6 +25,37 @@ from drjit.jit.target.simd.kernel import module_text
 packets = pytest.importorskip("drjit.jit.target.packets", reason="needs Numba")
 
 
+COLLATZ = """def kernel(i, p):
+    n = load(u32, p[1], i)
+    k = u32(0)
+    m = n > 1
+    while any_lane(m):
+        odd = (n & 1) == 1
+        if any_lane(odd):
+            n = select(m & odd, n * 3 + 1, n)
+        n = select(m & ~odd, shr(n, u32(1)), n)
+        k = select(m, k + 1, k)
+        m = m & (n > 1)
+    s, c = sincos(f32(k))
+    store(u32, p[2], i, k)
+    store(f32, p[3], i, s + c)
+"""
+VECTORS = """def kernel(i, p):
+    x = load(f16, p[1], i)
+    v = splat(f16, 8, x)
+    y = matvec(f16, p[2], p[3], 8, 8, 8, False, v)
+    k = u32(0)
+    m = x > 0
+    while any_lane(m):
+        y, v = v * x, y
+        k = k + 1
+        m = m & (k < 3)
+    z = maximum(y + v, 0)
+    scatter_reduce(u32, 'add', 'direct', p[4], k, k, active(i))
+    reduce(f16, 'add', p[5], p[6], i, total(z))
+"""
+
+
 def compiled(build, monkeypatch: pytest.MonkeyPatch, by_numba: bool) -> list[np.ndarray]:
     """Traces and evaluates a program with kernels of this route, which the cache does not have."""
     with monkeypatch.context() as patch:
@@ -59,25 +90,10 @@ def test_numba_reads_texts_by_itself(t: DType, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_numba_reads_loops_and_branches_by_itself() -> None:
-    text = """def kernel(i, p):
-    n = load(u32, p[1], i)
-    k = u32(0)
-    m = n > 1
-    while any_lane(m):
-        odd = (n & 1) == 1
-        if any_lane(odd):
-            n = select(m & odd, n * 3 + 1, n)
-        n = select(m & ~odd, shr(n, u32(1)), n)
-        k = select(m, k + 1, k)
-        m = m & (n > 1)
-    s, c = sincos(f32(k))
-    store(u32, p[2], i, k)
-    store(f32, p[3], i, s + c)
-"""
     n = np.arange(1, 101, dtype=np.uint32)
     found = []
     for translate in (None, packets.body, packets.inferred):
-        module = module_text(text, "k", 16, False, library, translate)
+        module = module_text(COLLATZ, "k", 16, False, library, translate)
         code = simd.llvm.object_code(module.ir, module.parted, True)
         loaded = simd.load(code, "k", module.has_finish)
         steps, waves = np.zeros(112, np.uint32), np.zeros(112, np.float32)
@@ -89,6 +105,17 @@ def test_numba_reads_loops_and_branches_by_itself() -> None:
         found.append((steps[:100].tolist(), waves[:100].tobytes()))
     assert found[0] == found[1] == found[2]
     assert found[0][0][26] == 111  # the steps of 27
+
+
+@pytest.mark.parametrize(("text", "tolerance"), [(COLLATZ, 0), (VECTORS, 0.02)])
+def test_the_machine_code_is_as_long(text: str, tolerance: float) -> None:
+    """It is the same, but for the order of instructions in some kernels with vectors."""
+    direct, by_numba = (
+        [s for s in simd.assembly(text, by_numba=route).split("\n") if s.startswith("\t")]
+        for route in (False, True)
+    )
+    assert abs(len(by_numba) - len(direct)) <= tolerance * len(direct)
+    assert direct == by_numba or tolerance
 
 
 def test_vectors_are_not_for_inference() -> None:
