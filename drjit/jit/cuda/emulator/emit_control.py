@@ -43,7 +43,11 @@ def _next(w: "FunctionWriter", s: "Statement") -> int:
 
 @emitter("branch")
 def _branch(w: "FunctionWriter", s: "Statement") -> None:
-    target = _target(w, s.instruction.operands[0])
+    _go_to(w, s, _target(w, s.instruction.operands[0]))
+
+
+def _go_to(w: "FunctionWriter", s: "Statement", target: object) -> None:
+    """Continues at a position, in the threads of the guard if there is one."""
     if w.guard:
         w.finish(f"return {w.guard}, {target}, {_next(w, s)}")
     else:
@@ -74,10 +78,7 @@ def _return(w: "FunctionWriter", s: "Statement") -> None:
 
 @emitter("exit")
 def _exit(w: "FunctionWriter", s: "Statement") -> None:
-    if w.guard:
-        w.finish(f"return {w.guard}, {w.end}, {_next(w, s)}")
-    else:
-        w.finish(f"return {w.end}")
+    _go_to(w, s, w.end)
 
 
 @emitter("trap")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..simd.atomic import atomic_update, updated
+from ..simd.atomic import atomic_update, plain_update, updated
 from ..simd.conversion import convert, from_memory, reinterpret
 from ..simd.ir import BITS, BYTES, FLOATS, INTEGERS, MEMORY, SCALAR, KernelError, Value
 from ..simd.loops import address, choose, loop, when
@@ -29,9 +29,7 @@ def scatter_reduce(
         elif mode == "direct":
             atomic_update(f, op, code, place, one)
         else:
-            old = f.op(f"load {kind}, ptr {place}, align {BYTES[code]}")
-            new = updated(f, op, code, one, old, kind)
-            f.do(f"store {kind} {new}, ptr {place}, align {BYTES[code]}")
+            plain_update(f, op, code, place, one)
 
 
 @statement("type reduction parameter parameter parameter operand index mask")

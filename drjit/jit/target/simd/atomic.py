@@ -54,7 +54,7 @@ def scatter_reduce(
     t: Translator, code: str, op: str, mode: str, base: str, value: str, index: Value, mask: str
 ) -> None:
     """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
-    f, element, size = t.f, MEMORY[code], BYTES[code]
+    f, element = t.f, MEMORY[code]
     if mode not in ("direct", "no_conflicts"):
         raise KernelError(f"the mode {mode!r} does not exist")
     if mode == "direct":
@@ -64,9 +64,15 @@ def scatter_reduce(
         if mode == "direct":
             atomic_update(f, op, code, address, one)
         else:
-            old = f.op(f"load {element}, ptr {address}, align {size}")
-            new = updated(f, op, code, one, old, element)
-            f.do(f"store {element} {new}, ptr {address}, align {size}")
+            plain_update(f, op, code, address, one)
+
+
+def plain_update(f: Function, op: str, code: str, address: str, value: str) -> None:
+    """Combines a scalar into memory that no other lane writes."""
+    element, size = MEMORY[code], BYTES[code]
+    old = f.op(f"load {element}, ptr {address}, align {size}")
+    new = updated(f, op, code, value, old, element)
+    f.do(f"store {element} {new}, ptr {address}, align {size}")
 
 
 def atomic_update(f: Function, op: str, code: str, address: str, value: str) -> None:
