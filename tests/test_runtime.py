@@ -16,6 +16,7 @@ from native_kernels import address
 
 from drjit.jit.cpu import native, runtime
 from drjit.jit.cpu.runtime import Event
+from drjit.jit.target import simd
 
 SYNC_LIMIT = 60
 
@@ -435,8 +436,11 @@ def test_a_forked_child_has_the_results_and_workers_of_its_own():
     assert process.communicate(timeout=SYNC_LIMIT) == ("[20, 20, 21, 21] 0\n", "")
 
 
-def test_a_missing_llvmlite_is_named(monkeypatch):
+def test_a_missing_llvmlite_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    monkeypatch.delitem(sys.modules, "drjit.jit.target.simd.llvm", raising=False)
+    monkeypatch.delattr(simd, "llvm", raising=False)
     with pytest.raises(ImportError, match=r"need the package 'llvmlite'.*DRJIT_TIER=numpy"):
         native._load()

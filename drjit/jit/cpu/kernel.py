@@ -42,7 +42,8 @@ NUMPY_LANE = 0.8e-9
 NUMPY_FUSED = 20
 COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
-LOAD = 0.7e-3  # a kernel from the disk cache
+LOAD = 0.3e-3  # a kernel from the disk cache
+FIRST_LOAD = 3e-3
 FIRST_USE = 60e-3
 # Compiling in the background slows the program down by this fraction of the time.
 BACKGROUND = 1 / 16
@@ -207,14 +208,16 @@ class CpuKernel(Kernel):
         if self.address or self.loops:  # the duration of a loop is unknown
             return False
         once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
+        # The estimate, or the measured time of launches.
+        self.spent = max(self.spent + once, self.time)
+        if self.spent < (LOAD if "drjit.jit.target.simd" in sys.modules else FIRST_LOAD):
+            return True
+        if self.is_stored():
+            return False
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
         early = buy * BACKGROUND
         if "llvmlite" not in sys.modules:
             buy = early = buy + FIRST_USE
-        elif self.is_stored():
-            buy = early = LOAD
-        # The estimate, or the measured time of launches.
-        self.spent = max(self.spent + once, self.time)
         if self.spent >= buy:
             return False
         if self.coming is not None:

@@ -67,7 +67,7 @@ class Control(ctypes.Structure):
 
 
 _EXPORTED = frozenset({"post", "run", "now", "halt", "work", "wait_for"})
-_engine = None
+_library = None
 _functions = None
 
 
@@ -97,47 +97,33 @@ def _ir(source: str) -> str:
 
 
 def _compile(source: str) -> bytes:
-    """Returns the driver's object code."""
-    import llvmlite.binding as llvm
+    """Returns the driver's machine code."""
+    from drjit.jit.target.simd import image, llvm
 
-    module = llvm.parse_assembly(_ir(source))
-    module.triple = llvm.get_process_triple()
-    module.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=2, codemodel="jitdefault")
-    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-    passes.getModulePassManager().run(module, passes)
-    return machine.emit_object(module)
+    return image.linked(llvm.object_code(_ir(source), False, vectorizes=True), sorted(_EXPORTED))
 
 
 def _load() -> SimpleNamespace:
-    global _engine
-    try:
-        import llvmlite.binding as llvm
-    except ImportError as error:
-        raise ImportError(
-            "Compiled kernels need the package 'llvmlite', which cannot be imported "
-            f"({error}). Install it, or select the NumPy tier with DRJIT_TIER=numpy."
-        ) from None
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    global _library
+    from drjit.jit.target import simd
+
     text = _source()
     key = cache.digest(text, "driver")
     entry = cache.get(key)
     code = entry.code if entry else _compile(text)
+    names = sorted(_EXPORTED)
+    library, addresses = simd.link(code, names)
     if entry is None:
         cache.put(key, text, code, False)
-    machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault")
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
     # Workers may still be inside while the interpreter shuts down: this code is never unloaded.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
-    _engine = engine
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    _library = library
+    places = dict(zip(names, addresses, strict=True))
     pointer = ctypes.c_void_p
     job = (pointer, _word, _word, pointer, _word, _word, _word, _word)
 
     def function(name, factory, result, *arguments):
-        return factory(result, *arguments)(engine.get_function_address(name))
+        return factory(result, *arguments)(places[name])
 
     return SimpleNamespace(
         post=function("post", ctypes.PYFUNCTYPE, _word, *job),

@@ -44,30 +44,35 @@ class Entry(NamedTuple):
 
 
 @functools.cache
-def _facts() -> tuple[str, ...]:
+def _facts() -> bytes:
     """Returns what object code depends on besides the text: LLVM, the CPU, and the compiler's own
     files."""
-    import llvmlite.binding as llvm
+    return b"".join(b"\0" + fact.encode() for fact in (*processor.identity(), *_own_files()))
 
-    here = Path(__file__).parents[1]
-    own = []
-    for path in sorted(here.rglob("*.py")):
-        status = path.stat()
-        own.append(f"{path.relative_to(here)} {status.st_size} {status.st_mtime_ns}")
-    return (
-        ".".join(map(str, llvm.llvm_version_info)),
-        llvm.get_process_triple(),
-        *processor.target(),
-        *own,
-    )
+
+def _own_files() -> list[str]:
+    """Returns path, size and time of the package's files that determine machine code."""
+    here = os.path.dirname(os.path.dirname(__file__))
+    found, folders = [], [here]
+    while folders:
+        with os.scandir(folders.pop()) as files:
+            for file in files:
+                if file.name.endswith(".py"):
+                    status = file.stat()
+                    name = file.path[len(here) + 1 :].replace("\\", "/")
+                    found.append(f"{name} {status.st_size} {status.st_mtime_ns}")
+                elif "." not in file.name and file.is_dir() and file.name[:2] != "__":
+                    folders.append(file.path)
+    return sorted(found)
 
 
 def digest(text: str, *facts: object) -> str:
     """Returns the key of a kernel: a hash of its text, the facts, the compiler, LLVM and the
     CPU."""
     state = blake2b(text.encode(), digest_size=20)
-    for fact in (*facts, *_facts()):
+    for fact in facts:
         state.update(b"\0" + str(fact).encode())
+    state.update(_facts())
     return state.hexdigest()
 
 

@@ -1,8 +1,8 @@
 """The SIMD target: translates kernel text to LLVM IR with explicit vectors and compiles it for this
 machine's processor.
 
-Importing this module imports llvmlite: do so only when something is compiled or loaded. The
-translator is imported on the first compilation.
+llvmlite and the translator are imported on the first compilation: neither is needed to run kernels
+from the disk cache.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ... import collector, flags
+from ... import collector, flags, processor
 from ...flags import JitFlag
 from .. import library as _library
-from . import llvm
+from . import image
 from .ir import VECTORS, KernelError
 
 if TYPE_CHECKING:
@@ -50,15 +50,17 @@ LONG_LOOP_LINES = 1000
 LINES_PER_CALL = 10
 # Statements that compute with whole vectors.
 PRODUCTS = (" matvec(", " outer(", " accumulate(", " total(")
-_SIZES = re.compile(r"= (?:splat|load_vector|broadcast_vector)\((\w+), (\d+),")
-_WIDE_TYPE = re.compile(r"[fiu]64[(,]")
-_READS_OR_STORES = re.compile(r" load\(|gather|scatter|reduce|scan|radix|compress|f64")
-_LIBRARY_CALL = re.compile(rf"= (?:{'|'.join(sorted(_library.names))})\(")
+_SIZES = r"= (?:splat|load_vector|broadcast_vector)\((\w+), (\d+),"
+_WIDE_TYPES = [f"{sign}64{end}" for sign in "fiu" for end in "(,"]
+_READS_OR_STORES = (
+    " load(", "gather", "scatter", "reduce", "scan", "radix", "compress", "f64",
+)  # fmt: skip
+_LIBRARY_CALLS = [f"= {name}(" for name in _library.names]
 
 
 class Object(NamedTuple):
-    """A compiled kernel: an object file, whether it has a finish function, and the IR that it was
-    compiled from.
+    """A compiled kernel: an image or an object file, whether it has a finish function, and the IR
+    that it was compiled from.
     """
 
     code: bytes
@@ -79,7 +81,7 @@ class Loaded:
 
 def default_lanes() -> int:
     """Returns the default number of lanes per packet: 16 with AVX-512, otherwise 8."""
-    return llvm.host().register_bytes // 4
+    return 16 if processor.has_avx512() else 8
 
 
 def packet_lanes(text: str) -> int:
@@ -105,7 +107,7 @@ def _lanes_with_vectors(text: str) -> int:
     if the vectors are small."""
     lanes = VECTOR_LANES if any(name in text for name in PRODUCTS) else _lanes(text)
     features = [
-        int(count) * (2 if code.endswith("64") else 1) for code, count in _SIZES.findall(text)
+        int(count) * (2 if code.endswith("64") else 1) for code, count in re.findall(_SIZES, text)
     ]
     features += [line.count(",") for line in text.split("\n") if "= vector(" in line]
     size = 4 * sum(features)
@@ -121,9 +123,9 @@ def _lanes(text: str) -> int:
             return default_lanes()
         wide = default_lanes() == 16 and lines <= LOOP_LINES and "f64" not in text
         return default_lanes() * (4 if wide else 2)
-    if _WIDE_TYPE.search(text):
-        return default_lanes() * (1 if _READS_OR_STORES.search(text) else 4)
-    calls = len(_LIBRARY_CALL.findall(text))
+    if any(name in text for name in _WIDE_TYPES):
+        return default_lanes() * (1 if any(name in text for name in _READS_OR_STORES) else 4)
+    calls = sum([text.count(name) for name in _LIBRARY_CALLS])
     dense = calls * LINES_PER_CALL >= lines and "gather" not in text and "scatter" not in text
     return default_lanes() * (4 if dense else 1)
 
@@ -136,18 +138,26 @@ def compile(
     library: Library = _library,
     by_numba: bool | None = None,
 ) -> Object:
-    """Compiles the text of a kernel to an object file that exports `name` and, for reductions,
+    """Compiles the text of a kernel to machine code that exports `name` and, for reductions,
     `name_finish`.
 
     `contract` allows fused multiply-adds in place of products and sums; with `by_numba`, by default
     as the flag says, Numba compiles the functions of the text (see `packets`). Raises KernelError
     if the text violates the rules of the language.
     """
+    from . import llvm
+
     collector.defer()
     by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, name, lanes or packet_lanes(text), contract, library, by_numba)
     code = llvm.object_code(module.ir, module.parted, by_numba, module.vectorizes)
-    return Object(code, module.has_finish, module.ir)
+    return Object(
+        image.linked(code, _symbols(name, module.has_finish)), module.has_finish, module.ir
+    )
+
+
+def _symbols(name: str, has_finish: bool) -> list[str]:
+    return [name, f"{name}_finish"] if has_finish else [name]
 
 
 def _module_text(
@@ -166,10 +176,19 @@ def _by_numba() -> bool:
 
 
 def load(code: bytes, name: str, has_finish: bool) -> Loaded:
-    """Loads an object file into this process."""
-    symbols = [name, f"{name}_finish"] if has_finish else [name]
-    library, addresses = llvm.link(code, symbols)
+    """Loads a compiled kernel into this process."""
+    library, addresses = link(code, _symbols(name, has_finish))
     return Loaded(library, *addresses) if has_finish else Loaded(library, addresses[0], 0)
+
+
+def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
+    """Loads an image or an object file; returns the object that keeps it loaded, and the addresses
+    of the symbols."""
+    if image.is_image(code):
+        return image.load(code, symbols)
+    from . import llvm
+
+    return llvm.link(code, symbols)
 
 
 def assembly(
@@ -180,6 +199,8 @@ def assembly(
     by_numba: bool | None = None,
 ) -> str:
     """Returns the machine code of a kernel's text, as assembly text."""
+    from . import llvm
+
     lanes = lanes or packet_lanes(text)
     by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, "kernel", lanes, contract, library, by_numba)
@@ -188,4 +209,6 @@ def assembly(
 
 def llvm_version() -> str:
     """Returns the version of LLVM in llvmlite."""
+    from . import llvm
+
     return llvm.version()

@@ -1,17 +1,15 @@
-"""The compiler and the loader: llvmlite behind four functions. This is the only module that imports
-llvmlite.
-"""
+"""The compiler and the loader: llvmlite behind four functions."""
 
 import itertools
 import threading
 from functools import cache
 from typing import Any
 
-from llvmlite import binding
-
 from ... import processor
 from .. import foreign
 from .ir import KernelError, Machine
+
+binding = processor.binding()
 
 # Modules with at least this many lines favour compile time over speed.
 LONG = 10_000
@@ -31,7 +29,7 @@ def _target() -> Any:
 def host() -> Machine:
     """Returns what this processor has: registers of 64 bytes with AVX-512, otherwise 32. The
     gathers of AVX2 are slower than loads, so they are not used."""
-    wide = "+avx512f" in processor.target()[1].split(",")
+    wide = processor.has_avx512()
     return Machine(64 if wide else 32, wide)
 
 
