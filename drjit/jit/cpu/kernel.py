@@ -20,7 +20,7 @@ from ..device import Kernel, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
-from ..ir.node import BUFFER, make
+from ..ir.node import BUFFER, LITERAL, make
 from ..run import cache, history
 from ..run.launch import as_python, layout_of, refer
 from ..target import numpy as numpy_target
@@ -28,7 +28,7 @@ from ..target.numpy.reduction import passed_over
 from ..text.program import Output, Program
 from . import background, memory, runtime
 from .memory import Buffer
-from .native import Times
+from .native import Entry, Times
 
 TIERS = ("auto", "numpy", "compiled")
 tier: str = os.environ.get("DRJIT_TIER", "auto")
@@ -47,6 +47,7 @@ FIRST_LOAD = 3e-3
 FIRST_USE = 60e-3
 # Compiling in the background slows the program down by this fraction of the time.
 BACKGROUND = 1 / 16
+FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits, by this one
 
 # A kernel with a loop is first compiled with narrow packets, which takes half the time. Once its
 # launches have taken this many seconds, it is compiled in the background with the widest packets
@@ -62,6 +63,7 @@ BLOCKS_PER_THREAD = 16
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
 _WATCHED = _DEBUG | _BLOCKING
+_SLOW = _WATCHED | _HISTORY
 _FAST, _NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
 
 _kernels: dict[Any, "CpuKernel"] = {}
@@ -71,9 +73,9 @@ class CpuKernel(Kernel):
     """A kernel with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "clock", "clock_address", "coming", "cost", "finish", "function", "loaded",
-        "measured", "narrow", "numpy_calls", "numpy_cost", "outputs", "pack", "spent", "stored",
-        "time",
+        "clock", "coming", "cost", "entry", "entry_address", "few", "function", "loaded",
+        "measured", "narrow", "numpy_calls", "numpy_cost", "outputs", "own", "pack", "passed",
+        "room", "size", "spent", "stored", "time",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -82,21 +84,38 @@ class CpuKernel(Kernel):
         self.cost = cost
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
+        # The buffers of a launch in one block, where reductions pass a value on, and which of them
+        # are outputs, None if all are. Their bytes in the last launch, with its number of lanes.
+        self.own = [
+            row
+            for o in self.outputs
+            if o[0] != "effect"
+            for row in ([("passed on", 8), o] if o[0] == "reduce" else [o])
+        ]
+        passed = [k for k, (kind, _) in enumerate(self.own) if kind != "passed on"]
+        self.passed = passed if len(passed) < len(self.own) else None
+        self.size, self.room = 0, []
         # On NumPy: the cost per lane, and of the calls.
         self.numpy_cost = cost + (NUMPY_FUSED * program.fused if program is not None else 0)
         self.numpy_calls = program.calls(NUMPY_FUSED) if program is not None else cost
         self.pack = struct.Struct("<" + layout).pack
         self.function: Any = None
         self.loaded: Any = None
-        self.address = self.finish = 0
+        self.few = 0  # how many lanes the calling thread computes, once it is compiled
         self.narrow = False  # whether wider packets than those of the compiled form may pay
         self.coming: Any = None  # a compiled form that is being made in the background
         self.stored: bool | None = None  # see is_stored
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
         self.clock = Times()  # of compiled launches, written by the workers
-        self.clock_address = ctypes.addressof(self.clock)
+        self.entry = Entry(0, 0, ctypes.addressof(self.clock))
+        self.entry_address = ctypes.addressof(self.entry)
         self.time = 0.0  # seconds of launches on NumPy, and their number
         self.measured = 0
+
+    @property
+    def address(self) -> int:
+        """Where the compiled form is, or 0."""
+        return self.entry.kernel
 
     @property
     def tier(self) -> str:
@@ -156,46 +175,57 @@ class CpuKernel(Kernel):
         launch(self, words, size, block, inline, record)
         return outputs
 
-    def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
-        inline = step.size * self.cost < INLINE_WORK and not self.loops
-        private = any(mode == "expand" for *_, mode in step.effects)
-        return general if step.checks or private or not inline else self._inline(step, general)
+    def begin(
+        self, size: int, inputs: list, literals: list, targets: Sequence[Any] = ()
+    ) -> list[Any] | None:
+        # Only those small enough: `few` is 0 for kernels with loops, which Ctrl-C must be able to
+        # end, and for those that are not compiled yet.
+        if size > self.few or flags.current & _SLOW or runtime.unfinished or log.level >= 3:
+            return None
+        if tier == "numpy":
+            return None
+        words: list[Any] = [0]
+        for n in inputs:
+            b = n.data
+            if b.source is not None:
+                return None
+            words.append(b.address)
+        for n in literals:
+            words.append(n.data)
+        for b in targets:
+            if b.source is not None:
+                return None
+            words.append(b.address)
+        if size != self.size:
+            self.size, self.room = size, self._room(size)
+        outputs = memory.allocate_all(self.room)
+        for b in outputs:
+            words.append(b.address)
+        if not runtime.start(self.entry_address, self.pack(*words), size):
+            return None
+        self.launches += 1
+        return outputs if self.passed is None else [outputs[k] for k in self.passed]
 
-    def _inline(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
-        """`repeated` for a kernel that runs in the calling thread. Once it has been compiled, it is
-        launched in the same way each time: its parameters are addresses and literals."""
+    def _room(self, size: int) -> list[int]:
+        """Returns the bytes of each buffer of a launch in one block."""
+        lanes = {"store": size, "vectors": whole_blocks(size)}
+        return [itemsize * lanes.get(kind, 1) for kind, itemsize in self.own]
+
+    def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
+        if step.checks or self.loops or any(mode == "expand" for *_, mode in step.effects):
+            return general
         size, inputs, targets = step.size, step.inputs, [e[0] for e in step.effects]
-        numbers = [value for _, value in step.literals]
-        made: list[tuple[int | None, DType, int]] = []
-        for number, t, reduced in filter(None, step.outputs):
-            if reduced:
-                made.append((None, dt.u64, 1))  # what the only block hands over
-            made.append((number, t, 1 if reduced else size))
-        block = -(-size // 64) * 64
+        literals = [make(LITERAL, t, 1, (), value) for t, value in step.literals]
+        made = [(k, t, 1 if reduced else size) for k, t, reduced in filter(None, step.outputs)]
 
         def run(values: list) -> None:
-            if not self.address or flags.current & _WATCHED or tier == "numpy":
+            given = [values[k] for k in inputs]
+            outputs = self.begin(size, given, literals, [values[k].data for k in targets])
+            if outputs is None:
                 general(values)
                 return
-            words = [0]
-            for k in (*inputs, *targets):
-                if values[k].data.source is not None:
-                    general(values)
-                    return
-            for k in inputs:
-                words.append(values[k].data.address)
-            words += numbers
-            for k in targets:
-                words.append(values[k].data.address)
-            buffers = []
-            for number, t, lanes in made:
-                b = memory.allocate_for(t, lanes)
-                words.append(b.address)
-                buffers.append(b)
-                if number is not None:
-                    values[number] = make(BUFFER, t, lanes, (), b)
-            self.launches += 1
-            launch(self, words, size, block, True)
+            for (number, t, lanes), b in zip(made, outputs):  # noqa: B905
+                values[number] = make(BUFFER, t, lanes, (), b)
 
         return run
 
@@ -217,7 +247,7 @@ class CpuKernel(Kernel):
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
         early = buy * BACKGROUND
         if "llvmlite" not in sys.modules:
-            buy = early = buy + FIRST_USE
+            buy, early = buy + FIRST_USE, early + FIRST_USE * FIRST_IN_BACKGROUND
         if self.spent >= buy:
             return False
         if self.coming is not None:
@@ -260,7 +290,9 @@ class CpuKernel(Kernel):
             return
         self.coming = None
         self.loaded, self.state, self.narrow, self.seconds = made
-        self.address, self.finish = self.loaded.kernel, self.loaded.finish
+        self.entry.finish, self.entry.kernel = self.loaded.finish, self.loaded.kernel
+        if not self.loops and not self.narrow:
+            self.few = (INLINE_WORK - 1) // max(self.cost, 1)
         self.tell_of_code()
 
     def _in_background(self, options: int) -> Any:
@@ -421,13 +453,14 @@ def launch(
     record: Any = None,
 ) -> None:
     """Submits a compiled kernel with the words of its parameter block."""
-    times, clock = None, kernel.clock_address
+    entry = kernel.entry
+    times, clock = None, entry.times
     if flags.current & _HISTORY:
         times = Times()
         clock = ctypes.addressof(times)
     runtime.launch(
-        kernel.address,
-        kernel.finish,
+        entry.kernel,
+        entry.finish,
         kernel.pack(*words),
         size,
         block,

@@ -8,8 +8,8 @@ system only after a synchronization.
 import ctypes
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
@@ -29,49 +29,72 @@ LARGE_PAGE = 1 << 21
 # allocating more.
 HOST_AHEAD = 1 << 26
 
-# Free blocks by size class: (number of jobs queued when it was freed, address, its offset in the
-# array that owns the memory, that array). Lists and dicts are atomic under the GIL; without a lock,
-# a destructor may run at any point.
-_pool: defaultdict[int, list[tuple[int, int, int, np.ndarray]]] = defaultdict(list)
+# Free blocks by size class. Lists and dicts are atomic under the GIL; without a lock, a destructor
+# may run at any point.
+_pool: defaultdict[int, list["Block"]] = defaultdict(list)
 # A worker stuck in a kernel while the interpreter shuts down may still write to memory in the pool:
 # the pool is never freed.
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_pool))
 _new = object.__new__
 
-_stats = SimpleNamespace(in_use=0, peak=0, hits=0, misses=0)
+_stats = SimpleNamespace(in_use=0, peak=0, misses=0)
+
+
+class Block:
+    """Memory of `capacity` bytes within the NumPy array `base`, from the byte `offset` on; `views`
+    as in `device.Buffer`.
+
+    A block outlives the buffers that use it one after the other, so that making one costs little:
+    `free` puts it back into the pool, where `ticket` is the number of jobs queued at that time.
+    Foreign memory is kept alive by its `owner`, and `free` is None.
+    """
+
+    __slots__ = ("address", "base", "capacity", "free", "offset", "owner", "ticket", "views")
+
+    def __init__(
+        self,
+        address: int,
+        capacity: int,
+        base: np.ndarray,
+        offset: int,
+        free: Callable[["Block"], None] | None = None,
+        owner: object = None,
+    ) -> None:
+        self.address, self.capacity = address, capacity
+        self.base, self.offset = base, offset
+        self.free, self.owner = free, owner
+        self.ticket = self.views = 0
 
 
 class Buffer(device.Buffer):
-    """A block of memory that goes back to the pool when the last reference is gone.
+    """A block that goes back to the pool when the last reference is gone.
 
     `address` is a multiple of 64 unless the memory is foreign. `nbytes` may be used; a whole packet
     at the last element may be read, and written unless the memory is foreign.
     """
 
-    __slots__ = ("_base", "_capacity", "_offset")
+    __slots__ = ("_block",)
 
-    def __init__(
-        self,
-        address: int,
-        nbytes: int,
-        base: np.ndarray,
-        offset: int,
-        capacity: int,
-        owner: object = None,
-    ) -> None:
-        self.address = address
-        self.nbytes = nbytes
-        self.owner = owner
-        self.views = 0
-        self.source: Any = None
-        self._base = base
-        self._offset = offset
-        self._capacity = capacity  # the size class, 0 for foreign memory
+    @property
+    def nbytes(self) -> int:
+        return self._block.capacity
+
+    @property
+    def owner(self) -> object:
+        return self._block.owner
+
+    @property
+    def views(self) -> int:
+        return self._block.views
+
+    @views.setter
+    def views(self, count: int) -> None:
+        self._block.views = count
 
     def array(self, dtype: np.dtype, size: int) -> np.ndarray:
         """Returns the first `size` elements, for use while this buffer is alive; does not wait for
         jobs."""
-        return np.ndarray(size, dtype, self._base, self._offset)
+        return np.ndarray(size, dtype, self._block.base, self._block.offset)
 
     def view(
         self, dtype: np.dtype, shape: int | tuple[int, ...], writable: bool = True
@@ -84,15 +107,15 @@ class Buffer(device.Buffer):
         return np.asarray(_Export(self, np.dtype(dtype), shape, writable))
 
     # At interpreter exit, globals may be gone before the last buffer: hence the defaults.
-    def __del__(
-        self, _pool=_pool, _stats=_stats, _runtime=runtime, _finalizing=sys.is_finalizing
-    ) -> None:
-        capacity = self._capacity
-        if capacity:
-            _stats.in_use -= capacity
-            _pool[capacity].append((_runtime.submitted, self.address, self._offset, self._base))
+    def __del__(self, _stats=_stats, _runtime=runtime, _finalizing=sys.is_finalizing) -> None:
+        block = self._block
+        free = block.free
+        if free is not None:
+            _stats.in_use -= block.capacity
+            block.ticket = _runtime.submitted
+            free(block)
         elif not _finalizing():
-            _runtime.retain(self.owner)
+            _runtime.retain(block.owner)
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes{', foreign' if self.owner is not None else ''})"
@@ -109,7 +132,7 @@ class _Export:
             "version": 3,
             "typestr": dtype.str,
             "shape": shape,
-            "data": (buffer.address, not (writable and buffer._base.flags.writeable)),
+            "data": (buffer.address, not (writable and buffer._block.base.flags.writeable)),
         }
         buffer.views += 1
 
@@ -129,31 +152,50 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
     >>> buffer.address % 64, buffer.nbytes >= 1000
     (0, True)
     """
-    if nbytes <= 1024:
-        capacity = (nbytes + 255) & ~255 or 256
-    else:
-        shift = (nbytes - 1).bit_length() - 3
-        capacity = (((nbytes - 1) >> shift) + 1) << shift
-    stats = _stats
+    capacity = device.size_class(nbytes)
     free = _pool[capacity]
     try:
-        if not host:
-            _, address, offset, base = free.pop()
-        else:
-            _, address, offset, base = _pop_complete(free, capacity)
-        stats.hits += 1
+        block = _pop_complete(free, capacity) if host else free.pop()
     except IndexError:
-        address, offset, base = _fresh(capacity)
-        stats.misses += 1
-    in_use = stats.in_use + capacity
-    stats.in_use = in_use
+        block = _fresh(capacity, free)
+    stats = _stats
+    stats.in_use = in_use = stats.in_use + capacity
     if in_use > stats.peak:
         stats.peak = in_use
-    b = _new(Buffer)
-    b.address, b.nbytes, b._capacity = address, capacity, capacity
-    b._base, b._offset = base, offset
-    b.owner = b.source = None
-    b.views = 0
+    return _buffer(block)
+
+
+def allocate_all(sizes: list[int]) -> list[Buffer]:
+    """Returns a buffer for each number of bytes, as `allocate` does one by one."""
+    before = capacity = total = 0
+    free: list[Block] = []
+    made = []
+    for nbytes in sizes:
+        if nbytes != before:
+            before, capacity = nbytes, device.size_class(nbytes)
+            free = _pool[capacity]
+        try:
+            block = free.pop()
+        except IndexError:
+            block = _fresh(capacity, free)
+        total += capacity
+        b = Buffer()
+        b._block = block
+        b.address = block.address
+        b.source = None
+        made.append(b)
+    stats = _stats
+    stats.in_use = in_use = stats.in_use + total
+    if in_use > stats.peak:
+        stats.peak = in_use
+    return made
+
+
+def _buffer(block: Block) -> Buffer:
+    b = Buffer()
+    b._block = block
+    b.address = block.address
+    b.source = None
     return b
 
 
@@ -177,7 +219,7 @@ def adopt(array: np.ndarray) -> Buffer | None:
     last = address + nbytes - 1
     if address % array.itemsize or last // _PAGE != (last + PADDING) // _PAGE:
         return None
-    return Buffer(address, nbytes, array, 0, 0, array)
+    return _buffer(Block(address, nbytes, array, 0, None, array))
 
 
 def flush_malloc_cache() -> None:
@@ -194,14 +236,14 @@ def malloc_watermark() -> int:
 
 
 def clear_statistics() -> None:
-    """Resets the watermark to the current use, and the counts of hits and misses to 0."""
+    """Resets the watermark to the current use, and the count of misses to 0."""
     _stats.peak = _stats.in_use
-    _stats.hits = _stats.misses = 0
+    _stats.misses = 0
 
 
 def statistics() -> dict[str, int]:
-    """Returns the bytes in use, in the pool, and at peak (`peak`), and the numbers of allocations
-    served by the pool or not."""
+    """Returns the bytes in use, in the pool, and at peak (`peak`), and the number of allocations
+    that the pool could not serve (`misses`)."""
     return {**vars(_stats), "pooled": _pooled()}
 
 
@@ -210,23 +252,21 @@ def _pooled() -> int:
     return sum([capacity * len(free) for capacity, free in list(_pool.items())])
 
 
-def _pop_complete(
-    free: list[tuple[int, int, int, np.ndarray]], capacity: int
-) -> tuple[int, int, int, np.ndarray]:
+def _pop_complete(free: list[Block], capacity: int) -> Block:
     """Takes a block that jobs no longer use; IndexError if there is none."""
     if len(free) * capacity >= HOST_AHEAD:
-        runtime.drain(free[0][0])
+        runtime.drain(free[0].ticket)
     done = runtime.completed()
     for index in (-1, 0):
         # Another thread may change the list at any time: take first, then look.
         block = free.pop(index)
-        if block[0] <= done:
+        if block.ticket <= done:
             return block
         free.append(block)
     raise IndexError
 
 
-def _fresh(capacity: int) -> tuple[int, int, np.ndarray]:
+def _fresh(capacity: int, free: list[Block]) -> Block:
     """Allocates memory from the system, after collecting reference cycles that may hold memory of
     the pool."""
     collector.resume()
@@ -243,6 +283,7 @@ def _fresh(capacity: int) -> tuple[int, int, np.ndarray]:
                 f"Cannot allocate {capacity:,} bytes: {_stats.in_use:,} bytes are in use, "
                 f"{_pooled():,} are in the pool."
             ) from None
+    _stats.misses += 1
     address = base.ctypes.data
     offset = -address % alignment
-    return address + offset, offset, base
+    return Block(address + offset, capacity, base, offset, free.append)

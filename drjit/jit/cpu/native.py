@@ -8,6 +8,7 @@ object code, compiled from LLVM IR, contains none and can be kept on disk.
 
 import ctypes
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 
 from drjit.jit.cpu import native_code
@@ -38,6 +39,23 @@ class Times(ctypes.Structure):
     _fields_ = [(name, _word) for name in ("start", "end", "last", "total", "launches")]
 
 
+class Entry(ctypes.Structure):
+    """What `start` runs: the functions of a kernel, and the address of its `Times`, or 0."""
+
+    _fields_ = [(name, _word) for name in ("kernel", "finish", "times")]
+
+
+class _Method(ctypes.Structure):
+    """A `PyMethodDef`."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+    ]
+
+
 class Seat(ctypes.Structure):
     """Where a thread parks. `state` is nonzero while it may sleep: for waiters, their ticket."""
 
@@ -53,7 +71,9 @@ class Control(ctypes.Structure):
         ("linger", _word),
         ("submitted", _word),
         ("stop", _word),
-        ("_pad1", _word * 6),
+        ("integer", _word),
+        ("truth", _word),
+        ("_pad1", _word * 4),
         ("completed", _word),
         ("_pad2", _word * 7),
         ("spinning", _word),
@@ -66,7 +86,9 @@ class Control(ctypes.Structure):
     ]
 
 
-_EXPORTED = frozenset({"post", "run", "now", "halt", "work", "wait_for"})
+_EXPORTED = frozenset({"post", "run", "start", "now", "halt", "work", "wait_for"})
+_CONTENTS = bytes.__basicsize__ - 1  # where the data of bytes begins
+_METH_FASTCALL = 0x80
 _library = None
 _functions = None
 
@@ -90,9 +112,10 @@ def _ir(source: str) -> str:
     """Returns the LLVM IR of the driver."""
     from . import native_ir  # not needed if its object code is in the cache
 
-    structures = {"c": Control, "job": Job, "seat": Seat, "times": Times}
+    structures = {"c": Control, "job": Job, "seat": Seat, "times": Times, "entry": Entry}
     constants = {"JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN}
     constants |= {"LOW": (1 << 32) - 1, "CLOCK": 8 if sys.platform == "darwin" else 1}
+    constants["CONTENTS"] = _CONTENTS
     return native_ir.module_text(source, structures, constants, _EXPORTED)
 
 
@@ -108,7 +131,7 @@ def _load() -> SimpleNamespace:
     from drjit.jit.target import simd
 
     text = _source()
-    key = cache.digest(text, "driver")
+    key = cache.digest(text, "driver", _CONTENTS)
     entry = cache.get(key)
     code = entry.code if entry else _compile(text)
     names = sorted(_EXPORTED)
@@ -132,7 +155,20 @@ def _load() -> SimpleNamespace:
         halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),
         work=function("work", ctypes.CFUNCTYPE, None, pointer, _word),
         await_=function("wait_for", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),
+        start=places["start"],
     )
+
+
+def starter(control: Control) -> Callable[[int, bytes, int], bool]:
+    """Returns the function `start` for a control block. It costs a fraction of a call by ctypes,
+    which converts each argument."""
+    method = _Method(b"start", functions().start, _METH_FASTCALL, None)
+    owner = ctypes.addressof(control).to_bytes(8, sys.byteorder)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))  # the function refers to it
+    create = ctypes.pythonapi.PyCFunction_NewEx
+    create.restype = ctypes.py_object
+    create.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    return create(ctypes.addressof(method), owner, None)
 
 
 def new_control(workers: int, first: int, spin_ns: int, linger_ns: int) -> Control:
@@ -154,6 +190,8 @@ def new_control(workers: int, first: int, spin_ns: int, linger_ns: int) -> Contr
     def address(function) -> int:
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
+    control.integer = address(api.PyLong_AsLongLong)
+    control.truth = address(api.PyBool_FromLong)
     control.acquire = address(api.PyThread_acquire_lock_timed)
     control.release = address(api.PyThread_release_lock)
     if sys.platform == "win32":

@@ -215,7 +215,8 @@ class _Function:
         if result == "void":
             self.do(call)
             return "0"
-        return self.op(f"sext {result} {self.op(call)} to i64")
+        value = self.op(call)
+        return value if result == "i64" else self.op(f"sext {result} {value} to i64")
 
 
 _ORDERS = frozenset({"monotonic", "acquire", "release", "acq_rel", "seq_cst"})

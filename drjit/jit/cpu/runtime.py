@@ -42,13 +42,23 @@ _control: native.Control | None = None
 _address = 0
 _thread_count = 0  # 0: not yet determined
 _workers: list[threading.Thread] = []
-_inflight: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
+unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
 _ahead = 0  # their expected time in nanoseconds
 _errors: deque[BaseException] = deque()
 _seats = list(range(native.WAITERS))
 _post: Callable = None  # type: ignore[assignment]
 _run: Callable = None  # type: ignore[assignment]
 _wait: Callable = None  # type: ignore[assignment]
+
+
+def _not_yet(entry: int, params: bytes, size: int) -> bool:
+    return False
+
+
+start: Callable[[int, bytes, int], bool] = _not_yet
+"""Runs the `native.Entry` at an address in this thread, over `size` lanes as one block, and returns
+True; or returns False if something is queued, or there is no native code yet. It is the short way
+of `launch` for work of a few microseconds that nothing has to be kept alive for."""
 
 
 def thread_count() -> int:
@@ -129,23 +139,23 @@ def launch(
             if inline and control.completed == control.submitted:
                 _run(_address, kernel, finish, params, size, block, control.workers, times)
                 ticket = submitted
-                if check is None and not _inflight:
+                if check is None and not unfinished:
                     return ticket
-                _inflight.append((ticket, params, keep, check, 0))
+                unfinished.append((ticket, params, keep, check, 0))
                 break
             if not _workers:
                 _start()
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             ticket = control.submitted + 1
-            _inflight.append((ticket, params, keep, check, expected))
+            unfinished.append((ticket, params, keep, check, expected))
             _ahead += expected
             posted = _post(_address, kernel, finish, params, size, block, control.workers, times)
             if posted:
                 submitted = posted
-                if _inflight[0][0] > control.completed:
+                if unfinished[0][0] > control.completed:
                     return ticket
                 break
-            _inflight.pop()
+            unfinished.pop()
             _ahead -= expected
         _await(ticket - native.JOBS)
     _prune()
@@ -198,14 +208,14 @@ def drain(ticket: int | None = None) -> None:
     last = submitted if ticket is None else ticket
     if _control is not None and _control.completed < last:
         _await(last)
-    if _inflight:
+    if unfinished:
         _prune()
 
 
 def retain(thing: object) -> None:
     """Keeps an object alive until the jobs queued so far are complete."""
     if completed() < submitted:
-        _inflight.append((submitted, None, thing, None, 0))
+        unfinished.append((submitted, None, thing, None, 0))
 
 
 class Event(device.Event):
@@ -244,12 +254,12 @@ class Event(device.Event):
 
 def _prepare() -> native.Control:
     """Creates the control block and loads the native code, at the first launch."""
-    global _control, _address, _post, _run, _wait
+    global _control, _address, _post, _run, _wait, start
     functions = native.functions()
     control = native.new_control(thread_count(), submitted, SPIN_NS, LINGER_NS)
     _post, _run, _wait = functions.post, functions.run, functions.await_
     _address = ctypes.addressof(control)
-    _control = control
+    _control, start = control, native.starter(control)
     return control
 
 
@@ -273,7 +283,8 @@ def _start() -> None:
 
 def _stop(seconds: float | None) -> bool:
     """Tells the workers to stop; returns whether all have done so within that time."""
-    global _control
+    global _control, start
+    start = _not_yet
     if _control is None:
         return True
     native.functions().halt(_address)
@@ -316,9 +327,9 @@ def _fall_back() -> None:
     _prune()
     while _ahead > AHEAD_NS:
         with _lock:
-            if len(_inflight) <= AHEAD_JOBS:
+            if len(unfinished) <= AHEAD_JOBS:
                 return
-            oldest = _inflight[0][0]
+            oldest = unfinished[0][0]
         _await(oldest)
         _prune()
 
@@ -343,7 +354,7 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
             return
     except KeyboardInterrupt:
         pass  # the user does not want to wait any longer
-    for number, params, *_ in list(_inflight):
+    for number, params, *_ in list(unfinished):
         if number > control.completed and isinstance(params, ctypes.Array | bytes):
             record = int.from_bytes(bytes(params)[:8], "little")
             if record:
@@ -358,15 +369,15 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
 def _prune() -> None:
     """Drops the entries of complete jobs and calls their checks."""
     global submitted, _ahead
-    if not _inflight:  # an interrupted launch has an entry
+    if not unfinished:  # an interrupted launch has an entry
         return
     done = []
     with _lock:
         limit = submitted
         if _control is not None:
             submitted, limit = _control.submitted, _control.completed
-        while _inflight and _inflight[0][0] <= limit:
-            done.append(_inflight.popleft())
+        while unfinished and unfinished[0][0] <= limit:
+            done.append(unfinished.popleft())
             _ahead -= done[-1][4]
     # Outside the lock, because checks and destructors run foreign code.
     for _, _, _, check, _ in done:
@@ -388,10 +399,10 @@ def _at_exit() -> None:
     """Stops the workers. If one is stuck in a kernel, the memory that it uses lives as long as the
     process. Errors that have not been reported are shown as a warning."""
     if not _stop(_EXIT_SECONDS):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_inflight))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(unfinished))
         return
-    while _inflight:
-        check = _inflight.popleft()[3]
+    while unfinished:
+        check = unfinished.popleft()[3]
         if check is not None:
             _check(check)
     for error in _errors:
@@ -410,7 +421,8 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     """Resets the state in a child, which has no workers; jobs whose wait was interrupted are lost
     to it."""
-    global _lock, _control, _seats
+    global _lock, _control, _seats, start
+    start = _not_yet
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
     _lock = threading.RLock()

@@ -293,11 +293,16 @@ class Plan(NamedTuple):
 
 def _evaluate(roots: list[Node], device: Device | None) -> None:
     roots, graph = _collect(roots)
-    waits = [n for n in graph.noted if stages.waits(n)] if graph.noted else None
+    noted = graph.noted
+    waits = [n for n in noted if stages.waits(n)] if noted else None
     if not waits and roots:
         size = roots[0].size
-        if len(roots) == 1 or all(n.size == size for n in roots):
-            (_run if len(graph.order) <= LONGEST else _work)(size, roots, graph, device)
+        for n in roots:
+            if n.size != size:
+                break
+        else:
+            if noted or not _begin(size, roots, graph):
+                (_run if len(graph.order) <= LONGEST else _work)(size, roots, graph, device)
             return
     key = _plan_key(graph, device)
     order = graph.order
@@ -324,6 +329,32 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         plans = _plans.setdefault(key, [])
         plans.insert(0, _plan([v for v in done if v], watched, order))
         del plans[MOST_PLANS:]
+
+
+def _begin(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
+    """Launches a known, small kernel without checks and effects in the shortest way; returns
+    whether there is one."""
+    if size >= STREAM_LANES or _labels or flags.current & _WATCHED or _preview is not None:
+        return False
+    inputs, literals = graph.inputs, graph.literals
+    if not inputs or not size:
+        return False
+    known = _kernels.get(graph.plain_key())
+    if known is None or graph.checks:
+        return False
+    made, (some, others, _) = known
+    if some is not None:
+        inputs = [inputs[k] for k in some]
+    if others is not None:
+        literals = [literals[k] for k in others]
+    outputs = made.begin(size, inputs, literals)
+    if outputs is None:
+        return False
+    for n, b in zip(roots, outputs):  # noqa: B905
+        n.data = b
+        n.op = BUFFER
+        n.deps = ()
+    return True
 
 
 def _plan(launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]) -> Plan:

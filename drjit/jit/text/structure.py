@@ -57,19 +57,21 @@ class ProgramGraph:
     equal literal's row.
     """
 
+    # Most programs have none of these, which exist from the first one on.
+    noted: Any = ()
+    checks: Any = ()
+    open = 0  # nodes defined inside bodies only, minus those of visited bodies
+
     def __init__(self, roots: list[Node]) -> None:
         self.mark = object()
         self.order: list[Node] = []
-        self.noted: list[Node] = []
         self.inputs: list[Node] = []
         self.literals: list[Node] = []
-        self.checks: list[Node] = []
         # The first occurrence of a node is a row: its operation, and whatever else identifies it.
         # Later occurrences are a number. Since the number of operands is known, no two programs
         # have the same key.
         self._key: list[Any] = []
         self._values: dict[Any, int] = {}
-        self.open = 0  # nodes defined inside bodies only, minus those of visited bodies
         self._bodies: set[Any] = set()  # bodies shared by calls
         self.add(roots)
 
@@ -115,7 +117,8 @@ class ProgramGraph:
         o, key = n.op, self._key
         key += (o, len(n.deps))
         if o.waits:
-            self.noted.append(n)
+            self.noted = noted = self.noted or []
+            noted.append(n)
         if o.block:
             key.append(n.data.static)
             body = n.data.shared
@@ -123,7 +126,8 @@ class ProgramGraph:
                 self.open -= _own_states(n)
                 self._bodies.add(body)
         elif o is _IN_BOUNDS:
-            self.checks.append(n)
+            self.checks = checks = self.checks or []
+            checks.append(n)
         elif o is AFTER:  # its data is memory
             key.append(n.dtype)
         elif not o.effect:  # `key` adds the rest
@@ -159,6 +163,10 @@ class ProgramGraph:
         found |= {n.data.buffer.device for n in self.effects()}
         found |= {n.data for n in self.order if n.op is op.lane or n.op is op.copy}
         return found - {None}
+
+    def plain_key(self) -> tuple:
+        """Returns the key of a program in which nothing is `noted`."""
+        return tuple(self._key)
 
     def key(self) -> tuple[tuple, list[Node]]:
         """Returns the key of the program, and the effects by which buffers are written, in
