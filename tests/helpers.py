@@ -20,6 +20,13 @@ ALLOCATOR = memory if DEVICE.on_host else DEVICE.pool
 """Its `allocate` returns memory of `DEVICE` for kernels and arrays."""
 
 
+def allocate_by(patch: Any, allocate: Callable) -> None:
+    """Lets a function allocate the memory of kernels and arrays."""
+    patch.setattr(ALLOCATOR, "allocate", allocate)
+    if hasattr(ALLOCATOR, "allocate_all"):
+        patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
+
+
 def named(text: str) -> str:
     """Returns a text with the name of the backend of `DEVICE` in place of llvm and LLVM."""
     name = DEVICE.backend.name

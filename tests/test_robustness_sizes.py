@@ -10,7 +10,7 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import ALLOCATOR, named
+from helpers import ALLOCATOR, allocate_by, named
 
 import drjit as dr
 from drjit import llvm
@@ -353,7 +353,7 @@ def test_a_failed_allocation_loses_nothing(tier, monkeypatch):
         target = dr.zeros(UInt, 7)
         dr.scatter_add(target, UInt(1), UInt(x) % 7)
         with monkeypatch.context() as patch:
-            patch.setattr(ALLOCATOR, "allocate", allocate)
+            allocate_by(patch, allocate)
             try:
                 dr.eval(y, total, target)
             except MemoryError:

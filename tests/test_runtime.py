@@ -186,7 +186,7 @@ def test_many_launches_leave_nothing_behind():
     for _ in range(10_000):
         runtime.launch(address("add"), 0, words(a, a, 1), 64, 32, keep=a)
     runtime.sync()
-    assert len(runtime._inflight) == 0
+    assert len(runtime.unfinished) == 0
     np.testing.assert_array_equal(a, 10_000)
 
 
@@ -259,7 +259,7 @@ def test_an_error_in_a_kernel_is_raised_once_by_the_next_wait():
         runtime.wait(ticket)
     runtime.sync()
     assert record[1] == 7
-    assert len(runtime._inflight) == 0
+    assert len(runtime.unfinished) == 0
 
 
 def test_launches_do_not_raise_and_later_errors_become_a_note():

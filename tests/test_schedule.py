@@ -10,7 +10,7 @@ from typing import Any
 import helpers
 import numpy as np
 import pytest
-from helpers import ALLOCATOR, DEVICE, watch_launches
+from helpers import ALLOCATOR, DEVICE, allocate_by, watch_launches
 
 from drjit.jit import flags
 from drjit.jit.cpu import kernel, memory
@@ -654,7 +654,7 @@ def test_a_failed_allocation_leaves_everything_intact(
         return allocate(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ALLOCATOR, "allocate", failing)
+        allocate_by(patch, failing)
         try:
             schedule.evaluate([y, z])
         except Failure:
@@ -675,7 +675,7 @@ def test_a_failed_scatter_leaves_the_target(tier: str, monkeypatch: pytest.Monke
         raise Failure
 
     with monkeypatch.context() as patch:
-        patch.setattr(ALLOCATOR, "allocate", failing)
+        allocate_by(patch, failing)
         with pytest.raises(Failure):
             target.scatter([number(9)], number(1, dt.u32))
     assert values(target.node) == [0, 1, 4]

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -27,15 +27,14 @@ class Buffer:
     that the data come from.
     """
 
-    __slots__ = ("__weakref__", "address", "source")
+    __slots__ = ("__weakref__", "address", "nbytes", "owner", "source", "views")
 
     device: "Device"
     address: int
+    nbytes: int
+    owner: object
     source: Any
-    if TYPE_CHECKING:  # attributes or properties
-        nbytes: int
-        owner: object
-        views: int
+    views: int
 
 
 class Foreign(NamedTuple):
@@ -111,7 +110,7 @@ class Kernel(ABC):
         is to be checked when the launch is over; or it is None.
         """
 
-    def begin(self, size: int, inputs: list, literals: list) -> list[Buffer] | None:
+    def begin(self, size: int, inputs: list, literals: list) -> list[Any] | None:
         """Launches a kernel without checks and effects as `launch` does, if there is a short way
         because it is small and nothing has to be prepared; or returns None."""
         return None

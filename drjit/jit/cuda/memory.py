@@ -30,7 +30,7 @@ class CudaBuffer(device.Buffer):
     be read and written. Memory of another library (`owner`) is only as large as that library says.
     """
 
-    __slots__ = ("_capacity", "_pool", "device", "nbytes", "owner", "views")
+    __slots__ = ("_capacity", "_pool", "device")
 
     def __init__(
         self, pool: "Pool", address: int, nbytes: int, capacity: int, owner: object = None

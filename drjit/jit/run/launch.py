@@ -177,6 +177,10 @@ def run(
     kernel: Kernel, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
 ) -> list[Buffer | None]:
     """Launches a kernel over `size` lanes; returns a buffer per output (None for an effect)."""
+    if not checks and not targets:
+        short = kernel.begin(size, inputs, literals)
+        if short is not None:
+            return short
     record = ErrorRecord(kernel.device, checks) if checks or kernel.loops else None
     kernel.launches += 1
     outputs = kernel.launch(size, inputs, literals, checks, targets, record)

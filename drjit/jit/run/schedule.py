@@ -301,7 +301,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
             if n.size != size:
                 break
         else:
-            if noted or not _begin(size, roots, graph):
+            if noted or not _again(size, roots, graph):
                 (_run if len(graph.order) <= LONGEST else _work)(size, roots, graph, device)
             return
     key = _plan_key(graph, device)
@@ -331,27 +331,25 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         del plans[MOST_PLANS:]
 
 
-def _begin(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
-    """Launches a known, small kernel without checks and effects in the shortest way; returns
-    whether there is one."""
-    if size >= STREAM_LANES or _labels or flags.current & _WATCHED or _preview is not None:
+def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
+    """Launches a known kernel without checks and effects, in the shortest way; returns whether
+    there is one. All other programs are left to `_run`."""
+    if size >= STREAM_LANES or _labels or flags.current & 1 or _preview is not None:
         return False
     inputs, literals = graph.inputs, graph.literals
-    if not inputs or not size:
+    if not inputs or not size or graph.checks:
         return False
     known = _kernels.get(graph.plain_key())
-    if known is None or graph.checks:
+    if known is None:
         return False
     made, (some, others, _) = known
     if some is not None:
         inputs = [inputs[k] for k in some]
     if others is not None:
         literals = [literals[k] for k in others]
-    outputs = made.begin(size, inputs, literals)
-    if outputs is None:
-        return False
+    outputs = launch.run(made, size, inputs, literals, (), ())
     for n, b in zip(roots, outputs):  # noqa: B905
-        n.data = b
+        n.data = b  # as in _finish
         n.op = BUFFER
         n.deps = ()
     return True
