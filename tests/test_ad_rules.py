@@ -1,5 +1,7 @@
 """Derivatives of every element-wise operation, with respect to every operand, in both modes."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import drjit as dr
 from drjit.ad import graph
 from drjit.ad.algebra import Guards
 from drjit.ad.rules import RULES
+from drjit.ad.traverse import GradientSink
 from drjit.array import leaf
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
@@ -300,11 +303,47 @@ def test_derivatives_need_the_values_that_a_rule_reads(op_):
         v.inputs = tuple([n if n in read else None for n in inputs])
         v.result = v.result if v.result in read else None
         for run in (rule.direct, rule.masked):
-            run(v, value(), lambda *_: None, lambda d: None, Guards())
+            run(v, value(), GradientSink(False, None), Guards())
         operands = [d for d in v.deps if d is not None]
         for d in operands:
             d.grad = value()
         rule.tangent(v, set(operands))
+
+
+@pytest.mark.parametrize("mode", [dr.ADMode.Backward, dr.ADMode.Forward])
+@pytest.mark.parametrize("op_", [o for o in RULES if o is not op.copy], ids=lambda o: o.name)
+def test_generated_code_agrees_with_the_rule(op_, mode, monkeypatch):
+    """The latter computes gradients if the graph is kept. Operands are several entries, a single
+    one, or a constant, and the last two may be the same."""
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    columns = points(op_)
+    several = itertools.product(("several", "constant"), repeat=op_.arity)
+    for kinds in (*several, ("single", "several", "several")[: op_.arity]):
+        operands = [of_kind(kind, c) for kind, c in zip(kinds, columns, strict=True)]
+        for given in (operands, [*operands[:-1], operands[max(op_.arity - 2, op_.arity == 3)]]):
+            found, expected = [slopes(op_, given, mode, keep) for keep in (False, True)]
+            for k, pair in enumerate(zip(found, expected, strict=True)):
+                np.testing.assert_array_equal(*pair, err_msg=f"{kinds}, {k}")
+
+
+def of_kind(kind, entries):
+    found = entries if kind == "several" else type(entries)(entries[0])
+    if kind != "constant":
+        dr.make_opaque(found)
+    return found
+
+
+def slopes(op_, operands, mode, keep):
+    """The gradients of all operands, or that of the result, from seeds in memory."""
+    copies = {id(a): type(a)(a) for a in operands}
+    dr.enable_grad(*copies.values())
+    y = leaf.apply(op_, *[copies[id(a)] for a in operands])
+    inputs = [a for a in copies.values() if type(a) is Float64]
+    for a in [y] if mode == dr.ADMode.Backward else inputs:
+        a.grad = 0.7 - dr.opaque(Float64, 1, len(y)) * dr.arange(Float64, len(y))
+    dr.enqueue(mode, *([y] if mode == dr.ADMode.Backward else inputs))
+    dr.traverse(mode, dr.ADFlag.ClearNone | dr.ADFlag.KeepGraph if keep else dr.ADFlag.ClearNone)
+    return [a.grad.numpy() for a in (inputs if mode == dr.ADMode.Backward else [y])]
 
 
 def value(dtype=dt.f32):

@@ -42,12 +42,12 @@ class Var:
 
     `grad` is the gradient accumulated so far: a node, where size 1 is broadcast to all lanes, or
     None for zero. `grad_var` is the gradient's own variable if the graph is kept for higher
-    derivatives. An input of the program has no rule.
+    derivatives. An input of the program has no rule. `mark` is a scratch field of traversals.
     """
 
     __slots__ = (
-        "__weakref__", "data", "deps", "dtype", "grad", "grad_var", "inputs", "result", "rule",
-        "serial", "size",
+        "__weakref__", "data", "deps", "dtype", "grad", "grad_var", "inputs", "mark", "result",
+        "rule", "serial", "size",
     )  # fmt: skip
 
     rule: Any
@@ -59,6 +59,7 @@ class Var:
     size: int
     grad: Node | None
     grad_var: "Var | None"
+    mark: object
     serial: int
 
     def __repr__(self) -> str:
@@ -116,7 +117,7 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         v.inputs = inputs if keeps_inputs else ()
         v.result = n if keeps_result else None
         v.data = data
-        v.grad = v.grad_var = None
+        v.grad = v.grad_var = v.mark = None
         v.serial = serial = next_serial()
         if inner is not None and inner.all:
             inner.shows(v)
@@ -142,7 +143,7 @@ def take_gradient(v: Var) -> Replacement:
 def new_slot(n: Node | Var) -> Var:
     """Creates storage for a gradient that is not part of the graph."""
     v = Var()
-    v.rule = v.result = v.data = v.grad = v.grad_var = None
+    v.rule = v.result = v.data = v.grad = v.grad_var = v.mark = None
     v.deps = v.inputs = ()
     v.dtype, v.size = n.dtype, n.size
     v.serial = next_serial()
@@ -171,7 +172,7 @@ def new_inputs(nodes: Iterable[Node]) -> list[Var]:
     found = []
     for n in nodes:
         v = Var()
-        v.rule = v.result = v.data = v.grad = v.grad_var = None
+        v.rule = v.result = v.data = v.grad = v.grad_var = v.mark = None
         v.deps = v.inputs = ()
         v.dtype, v.size = n.dtype, n.size
         v.serial = next_serial()

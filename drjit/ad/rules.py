@@ -35,8 +35,8 @@ class Rule:
     """
 
     compilers: ClassVar[dict[str, Callable[["Rule"], Callable]]] = {}
-    """The compilers of `direct`, `masked`, `tangent` and `reads`, which are created on first
-    use."""
+    """The compilers of `direct`, `masked`, `tangent` and `reads` (see `generated`), which are
+    created on first use."""
 
     elementwise = True
     always = False
@@ -50,13 +50,18 @@ class Rule:
         self.keeps_result = "y" in keeps
         self.guarded, self.masks, self.symmetric = op_.guarded, op_.masks, op_.symmetric
         self.product = not op_.linear and not op_.masks
+        self.direct, self.masked = self._later("direct"), self._later("masked")
+        self.tangent, self.reads = self._later("tangent"), self._later("reads")
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in self.compilers:
-            raise AttributeError(name)
-        made = self.compilers[name](self)
-        setattr(self, name, made)
-        return made
+    def _later(self, name: str) -> Callable:
+        """Returns a function that is replaced by the one it compiles when it is first called."""
+
+        def first(*args: Any) -> Any:
+            made = self.compilers[name](self)
+            setattr(self, name, made)
+            return made(*args)
+
+        return first
 
 
 def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:

@@ -27,8 +27,11 @@ class Steps:
 
     __slots__ = ("_start",)
 
+    used = False
+
     def __init__(self) -> None:
         self._start = next_serial()
+        Steps.used = True
 
     def end(self, values: Sequence[Value]) -> list[Var | None]:
         """Ends an iteration that returned these values. Returns their variables from now on;
@@ -47,7 +50,10 @@ def parts(variables: list[Var], backward: bool, keep: bool) -> Iterator[list[Var
     part is done, its gradients are evaluated; if the graph is to be kept (`keep`), they also end an
     iteration.
     """
-    steps = [] if recording() else [v for v in variables if v.rule is STEP]
+    if not Steps.used or recording():
+        yield variables
+        return
+    steps = [v for v in variables if v.rule is STEP]
     cuts = {serial for v in steps for serial in v.data}
     if not cuts:
         yield variables

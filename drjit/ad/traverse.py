@@ -8,26 +8,26 @@ otherwise, edges are freed at the end: a traversal that fails can be repeated.
 
 import enum
 import threading
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Set
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 from ..jit import collector
 from ..jit import flags as jit_flags
-from ..jit.device import Device, using
+from ..jit.device import Device, current, using
 from ..jit.enumeration import Named
 from ..jit.flags import JitFlag
 from ..jit.ir import node
-from ..jit.ir.node import LITERAL, Node
+from ..jit.ir.node import LITERAL, SPLAT, Node
 from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from ..jit.trace.feature_vectors import Matrix, add_lanes
-from . import lanes, steps, trap, vector
+from . import generated, lanes, steps, trap, vector  # noqa: F401 - the first registers compilers
 from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
 from .graph import Scope, Value, Var, as_value, living, scope, take_gradient, title, where
-from .rules import same
+from .rules import Rule, same
 
 
 class ADMode(Named, enum.Enum):
@@ -52,24 +52,44 @@ class ADFlag(Named, enum.IntEnum):
     KeepGraph = 16
 
 
-class _Queue(threading.local):
+# Numbers, because members of an enumeration are slow to access.
+_CLEAR_EDGES, _CLEAR_INPUT = int(ADFlag.ClearEdges), int(ADFlag.ClearInput)
+_CLEAR_INTERIOR, _CLEAR_VERTICES = int(ADFlag.ClearInterior), int(ADFlag.ClearVertices)
+_KEEP_GRAPH, _DEBUG = int(ADFlag.KeepGraph), int(JitFlag.Debug)
+_TRAPS = int(JitFlag.TrapNaN | JitFlag.TrapInf)
+
+
+class _Queue:
     """A thread's queue: variables, the directions in which they were collected, the device on which
     the first ones are, and variables from before the boundary of a scope that were reached along
-    edges."""
+    edges. Variables in it have its `mark`."""
+
+    __slots__ = ("device", "mark", "modes", "outside", "variables")
 
     def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self.variables: dict[Var, None] = {}
+        self.variables: list[Var] = []
+        self.mark = object()
         self.modes: set[ADMode] = set()
         self.device: Device | None = None
         self.outside: dict[Var, None] = {}
 
-    frees = False  # whether the current traversal frees the edges that it visits
+    def add(self, found: Iterable[Var]) -> None:
+        """Adds variables that it does not have yet."""
+        for v in found:
+            if v.mark is not self.mark:
+                v.mark = self.mark
+                self.variables.append(v)
 
 
-_queue = _Queue()
+class _Thread(threading.local):
+    """The queue of a thread, and whether its current traversal frees the edges that it visits."""
+
+    def __init__(self) -> None:
+        self.queue = _Queue()
+        self.frees = False
+
+
+_thread = _Thread()
 _serial = attrgetter("serial")
 
 
@@ -82,31 +102,37 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     """Adds the variables that a traversal from `seeds` visits: those that depend on them, with
     serial numbers from `since` on, or those that they depend on. `device` is where they are, and
     constants for their derivatives should be."""
-    _queue.device = _queue.device or device
-    variables, outside = _queue.variables, _queue.outside
+    queue = _thread.queue
+    queue.device = queue.device or device
+    queue.modes.add(mode)
     first = _boundary()[1]
-    _queue.modes.add(mode)
     if mode is ADMode.Forward:
         reached = set(seeds)
-        variables.update(dict.fromkeys(seeds))
+        queue.add(seeds)
         start = max(min((v.serial for v in reached), default=0), since - 1)
         for v in living() if reached else ():
             if v.serial > start and not reached.isdisjoint(v.deps):
                 reached.add(v)
-                variables[v] = None
+                queue.add((v,))
                 if v.serial < first:
-                    outside[v] = None
+                    queue.outside[v] = None
         return
-    stack: list[Sequence[Var | None]] = [seeds]
-    while stack:
-        for v in stack.pop():
-            if v is None:
-                continue
-            if v.serial < first:
-                outside[v] = None
-            elif v not in variables:
-                variables[v] = None
-                stack.append(v.deps)
+    if first:
+        queue.outside.update(dict.fromkeys([v for v in seeds if v.serial < first]))
+        seeds = [v for v in seeds if v.serial >= first]
+    start = len(queue.variables)
+    queue.add(seeds)
+    found, mark = queue.variables[start:], queue.mark
+    add = found.append
+    for v in found:  # the list grows during iteration
+        for d in v.deps:
+            if d is not None and d.mark is not mark:
+                if d.serial < first:
+                    queue.outside[d] = None
+                else:
+                    d.mark = mark
+                    add(d)
+    queue.variables[start:] = found
 
 
 def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
@@ -117,20 +143,25 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         RuntimeError: tangents would have to pass through computations from before an isolating
             scope.
     """
-    variables = sorted(_queue.variables, key=_serial)
-    modes, outside, device = _queue.modes, _queue.outside, _queue.device
-    _queue.clear()
-    if variables or outside:
-        with using(device):
-            _traverse(mode, flags, variables, modes, outside)
+    queue, _thread.queue = _thread.queue, _Queue()
+    variables = queue.variables
+    variables.reverse()  # almost in order then
+    variables.sort(key=_serial)
+    if not variables and not queue.outside:
+        return
+    if queue.device is None or queue.device is current():
+        _traverse(mode, flags, variables, queue.modes, queue.outside)
+        return
+    with using(queue.device):
+        _traverse(mode, flags, variables, queue.modes, queue.outside)
 
 
 def _traverse(
     mode: ADMode, flags: int, variables: list[Var], modes: set[ADMode], outside: dict[Var, None]
 ) -> None:
-    keep = bool(flags & ADFlag.KeepGraph)
+    keep = bool(flags & _KEEP_GRAPH)
     if keep:
-        flags = flags & ~ADFlag.ClearEdges
+        flags = flags & ~_CLEAR_EDGES
     members = None if modes == {mode} else set(variables)
     sink = GradientSink(keep, members)
     first = sink.first
@@ -138,21 +169,21 @@ def _traverse(
         _check_outside(outside)
     if first:
         outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
-    before = set_keep_graph(keep), _queue.frees
-    _queue.frees = bool(flags & ADFlag.ClearEdges) and members is None
+    before = set_keep_graph(keep), _thread.frees
+    _thread.frees = bool(flags & _CLEAR_EDGES) and members is None
     collector.defer()
     try:
         if mode is ADMode.Backward:
             if first:
                 variables = [v for v in variables if v.serial >= first]
                 sink.begin(variables)
-            clears = flags & ADFlag.ClearVertices
-            interior = _used() if clears not in (0, ADFlag.ClearVertices) else frozenset()
+            clears = flags & _CLEAR_VERTICES
+            interior = _used() if clears not in (0, _CLEAR_VERTICES) else frozenset()
             for part in steps.parts(variables, True, keep):
                 _backward(part, flags, interior, sink)
             if sink.inner is not None:
                 _postpone(sink.inner, outside, members)
-            if flags & ADFlag.ClearEdges:
+            if flags & _CLEAR_EDGES:
                 _cut(variables, members)
         else:
             _forward([*outside, *[v for v in variables if v.serial >= first]], flags, sink)
@@ -166,12 +197,12 @@ def _traverse(
         raise
     finally:
         set_keep_graph(before[0])
-        _queue.frees = before[1]
+        _thread.frees = before[1]
 
 
 def frees() -> bool:
     """Returns whether the variables visited by the current traversal are no longer needed."""
-    return _queue.frees
+    return _thread.frees
 
 
 def visit(mode: ADMode, variables: list[Var]) -> None:
@@ -229,30 +260,43 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: "Gradi
     of the size of the result.
     """
     plain = sink.plain and sink.members is None
-    clears = flags & ADFlag.ClearVertices
-    selective = clears != ADFlag.ClearVertices or sink.first > 0 or sink.keep
-    masked, accumulate, mark = sink.masked, sink.accumulate, sink.masked.add
-    guards = Guards()
-    for v in reversed(variables):
-        rule = v.rule
-        if rule is None:
-            continue
-        g = v.grad
-        if g is None:
-            if rule.always:
+    clears = flags & _CLEAR_VERTICES
+    selective = clears != _CLEAR_VERTICES or sink.first > 0 or sink.keep
+    masked, guards = sink.masked, Guards()
+    v: Any = None
+    try:
+        for v in reversed(variables):
+            rule = v.rule
+            if rule is None:
+                continue
+            g = v.grad
+            if plain and type(rule) is Rule:
+                if g is None:
+                    continue
+                made_by = g.op
+                if g.size != v.size or made_by is LITERAL or made_by is SPLAT:
+                    _visit(v, rule, sink)
+                else:
+                    # Read, then called: a call of an attribute would be looked up as a method.
+                    run = rule.masked if masked and v in masked else rule.direct
+                    run(v, g, sink, guards)
+                if not selective:
+                    v.grad = v.grad_var = None
+                elif clears:
+                    _clear(v, rule, v in interior, flags, sink)
+                continue
+            if g is not None or rule.always:
                 _visit(v, rule, sink)
-        elif not plain or rule.direct is None:
-            _visit(v, rule, sink)
-        else:
-            sink.var = v
-            (rule.masked if v in masked else rule.direct)(v, g, accumulate, mark, guards)
-        if selective:
-            if clears:
-                _clear(v, rule, v in interior, flags, sink)
-        elif rule.keeps_gradient:
-            rule.clears(v)
-        else:
-            v.grad = v.grad_var = None
+            if selective:
+                if clears:
+                    _clear(v, rule, v in interior, flags, sink)
+            elif rule.keeps_gradient:
+                rule.clears(v)
+            else:
+                v.grad = v.grad_var = None
+    except BaseException:
+        sink.var = v
+        raise
 
 
 def _used() -> set[Var]:
@@ -262,7 +306,7 @@ def _used() -> set[Var]:
 
 def _clear(v: Var, rule: Any, interior: bool, flags: int, sink: "GradientSink") -> None:
     """Clears the gradient of a visited variable if the flags say so."""
-    if v.serial >= sink.first and flags & (ADFlag.ClearInterior if interior else ADFlag.ClearInput):
+    if v.serial >= sink.first and flags & (_CLEAR_INTERIOR if interior else _CLEAR_INPUT):
         if rule.keeps_gradient:
             rule.clears(v)
         else:
@@ -341,15 +385,15 @@ def _forward(variables: list[Var], flags: int, sink: "GradientSink") -> None:
             if rule.guarded and (g.op is not LITERAL or not g.data):
                 c = o.select(*guard(o, t), c)
             sink.accumulate(v, c, 1)
-    if flags & ADFlag.ClearVertices:
+    if flags & _CLEAR_VERTICES:
         sources = {d for v in variables for d in v.deps if d is not None and d in members}
     else:
         sources = set()
     for v in variables if sources else ():
-        cleared = flags & (ADFlag.ClearInterior if any(v.deps) else ADFlag.ClearInput)
+        cleared = flags & (_CLEAR_INTERIOR if any(v.deps) else _CLEAR_INPUT)
         if cleared and v in sources and v.serial >= sink.first:
             v.grad = v.grad_var = None
-    if flags & ADFlag.ClearEdges:
+    if flags & _CLEAR_EDGES:
         _cut([v for v in variables if v.serial >= sink.first], members)
 
 
@@ -370,8 +414,8 @@ class GradientSink:
         self.masked: set[Var] = set()
         self.masking = False
         self.recording = recording()
-        current = jit_flags.current
-        self.trap = bool(current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf))
+        now = jit_flags.current
+        self.trap = bool(now & _DEBUG and now & _TRAPS)
         self.outer: Any = self.inner.outer_gradients if self.inner and self.recording else None
         # Contributions are nodes that are only added up.
         self.plain = not keep and not self.trap and not (self.outer and self.outer.atomic)
@@ -414,6 +458,11 @@ class GradientSink:
         """Adds a contribution, which represents a number of lanes, to a gradient. It is summed if
         the variable has one entry, which was broadcast. In a body that is being recorded, it counts
         for the one lane that executes it; the sum is computed once the body is known."""
+        if self.plain and (v.size != 1 or self.recording or (c.size == 1 and lanes_ == 1)):
+            v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
+            if self.masking:
+                self.masked.add(v)
+            return
         if self.trap:
             trap.check(self.var, c.node if self.keep else c)
         if self.outer is not None and self.outer.takes(v):
@@ -513,7 +562,7 @@ def finish_isolation(inner: Scope) -> None:
             full.append(v)
         else:
             before = [m for m in members if m.serial < inner.isolate_from]
-            _queue.variables.update(dict.fromkeys(before))
-            _queue.modes.add(ADMode.Forward)
+            _thread.queue.add(before)
+            _thread.queue.modes.add(ADMode.Forward)
     enqueue(ADMode.Backward, full)
-    traverse(ADMode.Backward, ADFlag.ClearVertices)
+    traverse(ADMode.Backward, _CLEAR_VERTICES)

@@ -18,7 +18,7 @@ from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import LITERAL
 from ..signature import described
-from .grad import grad, grad_enabled, variables
+from .grad import grad, variables
 
 
 def _check_mode(mode: Any, what: str) -> None:
@@ -86,18 +86,17 @@ def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
     traversal.traverse(mode, int(flags))
 
 
-def _checked(args: tuple, flags: Any, what: str) -> bool:
-    """Returns whether any argument has derivatives.
+def _checked(args: tuple, flags: Any, what: str) -> list[Var]:
+    """Returns the variables of arguments.
 
     Raises:
         TypeError: the flags are not a combination of `ADFlag`.
-        RuntimeError: none has derivatives, `ADFlag.AllowNoGrad` is not set, and
-            `JitFlag.SymbolicCalls` is set.
+        RuntimeError: there are none, `ADFlag.AllowNoGrad` is not set, and `JitFlag.SymbolicCalls`
+            is set.
     """
     _check_flags(flags, what)
-    if grad_enabled(*args):
-        return True
-    if not flags & ADFlag.AllowNoGrad and jit_flags.current & JitFlag.SymbolicCalls:
+    found = variables(args)
+    if not found and not flags & ADFlag.AllowNoGrad and jit_flags.current & JitFlag.SymbolicCalls:
         shown = ", ".join(type_label(a) for a in args)
         raise RuntimeError(
             f"{what}(<{shown}>): the argument does not depend on the input of a differentiation, "
@@ -105,7 +104,7 @@ def _checked(args: tuple, flags: Any, what: str) -> bool:
             "dr.enable_grad(), or is it suspended, detached, or an integer? If this may happen, "
             "pass flags=dr.ADFlag.Default | dr.ADFlag.AllowNoGrad."
         )
-    return False
+    return found
 
 
 def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
@@ -115,9 +114,9 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array, not a {type_label(arg)}"
         )
-    if not _checked((arg,), flags, what):
+    seeds = _checked((arg,), flags, what)
+    if not seeds:
         return
-    seeds = variables((arg,))
     if anew or not any(_has_gradient(v) for v in seeds):
         for v in seeds:
             v.grad = v.grad_var = None
@@ -125,7 +124,7 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
             one = ir.literal(v.dtype, 1)
             v.grad = one if v.grad is None else ir.apply(op.add, v.grad, one)
     traversal.enqueue(mode, seeds, device=arrays[0]._device)
-    traverse(mode, flags)
+    traversal.traverse(mode, int(flags))
 
 
 def _has_gradient(v: Var) -> bool:

@@ -192,7 +192,10 @@ def constant(dtype: DType, value: float) -> Node:
     Numbers in user programs must not share nodes: kernels would then depend on which of them happen
     to be equal.
     """
-    return _SHARED.get((dtype, value)) or literal(dtype, value)
+    found = _SHARED.get((dtype, value))
+    if found is None:
+        found = _SHARED[dtype, value] = literal(dtype, value)
+    return found
 
 
 def too_large(size: int) -> RuntimeError:

@@ -1,0 +1,261 @@
+"""Functions generated from the rules of element-wise operations, which run for every edge of a
+traversal on plain nodes.
+
+A rule is evaluated in an algebra of source text (`_Text`), which turns it into statements that
+create its nodes directly, without calls. They are valid for gradients that are full: nodes of the
+size of the result that are neither literals nor splats, and hence do not simplify. Other gradients
+are left to the rule itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ..jit.ir import node, op
+from ..jit.ir.node import LITERAL, SIMPLIFY, SPLAT, WITH_LITERAL, Node, next_serial
+from ..jit.ir.op import Op
+from .algebra import PLAIN, guard
+from .rules import Rule, same
+
+
+class _Term(NamedTuple):
+    """A name in generated code. A node may be `full`, like the gradient. Other nodes are literals,
+    or have the size of another one, exactly if the node named `root` is or has; None for numbers,
+    literals with a known `value`. `made_by` is the operation of a node, if known."""
+
+    name: str
+    root: str | None
+    full: bool = False
+    value: float | None = None
+    made_by: Op | None = None
+
+
+def _named(op_: Op) -> Any:
+    return lambda self, *terms: self(op_, *terms)
+
+
+class _Text:
+    """The algebra of source text. Operations append statements to `lines`."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.lines: list[str] = []
+        self.names = names
+        self._count = 0
+
+    def number(self, like: _Term, value: float) -> _Term:
+        name = self._name()
+        self.lines.append(f"{name} = constant(dtype, {value!r})")
+        return _Term(name, None, value=value)
+
+    def __call__(self, op_: Op, *terms: _Term) -> _Term:
+        name = self._name()
+        self.names[f"op_{op_.name}"] = op_
+        full = any(t.full for t in terms)
+        roots = [*{t.root: None for t in terms if not t.full and t.root is not None}]
+        tests = _simplifications(op_, terms)
+        call = f"{name} = call(op_{op_.name}, {', '.join([t.name for t in terms])})"
+        if tests is None or (not full and len(roots) != 1):
+            self.lines.append(call)
+            return _Term(name, name)
+        if not full:
+            tests = [f"{roots[0]}.op is literal", *tests]
+        made = _creation(
+            name,
+            f"op_{op_.name}",
+            "dtype.mask_type" if op_.result == "mask" else "dtype",
+            "size" if full else f"{roots[0]}.size",
+            [t.name for t in terms],
+        )
+        if tests:
+            self.lines += [f"if {' or '.join(dict.fromkeys(tests))}:", *_indented([call])]
+            self.lines += ["else:", *_indented(made)]
+        else:
+            self.lines += made
+        root = None if full else roots[0]
+        return _Term(name, root, full, made_by=None if tests else op_)
+
+    add, sub, mul, div = _named(op.add), _named(op.sub), _named(op.mul), _named(op.div)
+    neg, select = _named(op.neg), _named(op.select)
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"n{self._count}"
+
+
+def _simplifications(op_: Op, terms: tuple[_Term, ...]) -> list[str] | None:
+    """Returns the conditions under which an operation on operands that are not all literals may
+    simplify, or None if it always may."""
+    tests = []
+    if op_ in WITH_LITERAL:
+        if any(t.value in op_.simple for t in terms if t.value is not None):
+            return None
+        relevant = terms[:1] if op_ is op.select else terms
+        tests = [f"{t.root}.op is literal" for t in relevant if t.root is not None]
+    if op_ is op.select:
+        a, b = terms[1:]
+        if a.value is None and b.value is None:
+            tests.append(f"{a.name} is {b.name}")
+    elif op_ in SIMPLIFY and terms[0].made_by in (None, op_):
+        tests.append(f"{terms[0].name}.op is op_{op_.name}")
+    return tests
+
+
+def _creation(name: str, op_: str, dtype: str, size: str, deps: Sequence[str]) -> list[str]:
+    """Returns the statements that create a node."""
+    return [
+        f"{name} = Node()",
+        f"{name}.op = {op_}",
+        f"{name}.dtype = {dtype}",
+        f"{name}.size = {size}",
+        f"{name}.deps = ({', '.join(deps)},)",
+        f"{name}.data = {name}.mark = None",
+        f"{name}.serial = next_serial()",
+    ]
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return ["    " + line for line in lines]
+
+
+class _Function:
+    """A function generated for a rule, of a variable `v` with the operands `d0`, ..., the inputs
+    `x0`, ... and the result `y`."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.count = len(rule.partials)
+        self.inputs = [f"x{k}" for k in range(self.count)] if rule.keeps_inputs else []
+        self.names: dict[str, Any] = {
+            "Node": Node, "add": PLAIN.add, "call": PLAIN, "constant": node.constant,
+            "guard": guard, "literal": LITERAL, "next_serial": next_serial, "op_add": op.add,
+            "op_select": op.select, "plain": PLAIN, "select": PLAIN.select, "splat": SPLAT,
+        }  # fmt: skip
+        self.names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}
+
+    def compiled(self, parameters: str, body: list[str]) -> Any:
+        """Compiles the function with the given statements."""
+        lines = [f"{''.join([f'd{i}, ' for i in range(self.count)])}= v.deps"]
+        if self.inputs:
+            lines.append(f"{', '.join(self.inputs)}, = v.inputs")
+        if self.rule.keeps_result:
+            lines.append("y = v.result")
+        text = "\n".join([f"def run({parameters}):", *_indented([*lines, *body])])
+        exec(text, self.names)
+        return self.names["run"]
+
+    def operands(self) -> list[int]:
+        """Returns the numbers of the operands that receive gradients."""
+        return [i for i, partial in enumerate(self.rule.partials) if partial is not None]
+
+    def product(self, i: int, g: str) -> list[str]:
+        """Returns statements that assign the product of any gradient with a partial derivative to
+        `c`."""
+        if self.rule.partials[i] is same:
+            return [f"c = {g}"]
+        y = "y" if self.rule.keeps_result else "None"
+        return [f"c = p{i}({', '.join(['plain', g, y, *self.inputs])})"]
+
+    def direct(self, i: int, g: str, guard: str) -> list[str]:
+        """Returns the same for a full gradient, where `dtype` and `size` are known. `guard` is the
+        expression for the mask and the zero of a guarded product, if it is one."""
+        text = _Text(self.names)
+        values = [_Term(name, name) for name in ("y", *self.inputs)]
+        partial: Any = self.rule.partials[i]
+        product = partial(text, _Term(g, None, full=True), *values).name
+        if partial is same or not guard:
+            return [*text.lines, f"c = {product}"]
+        selected = _creation("c", "op_select", "dtype", "size", ["where", "zero", product])
+        return [*text.lines, f"where, zero = {guard}", *selected]
+
+
+def _sum(target: str) -> list[str]:
+    """Returns statements that add `c`, which is full, to the gradient of a variable."""
+    made = _creation("total", "op_add", "dtype", "size", ["before", "c"])
+    return [
+        f"before = {target}.grad",
+        "if before is None:",
+        f"    {target}.grad = c",
+        "elif (o := before.op) is literal or o is splat:",
+        f"    {target}.grad = add(before, c)",
+        "else:",
+        *_indented([*made, f"{target}.grad = total"]),
+    ]
+
+
+def _backward(rule: Rule, masked: bool) -> Any:
+    """Returns the function `(v, g, sink, guard)` that passes a full gradient on. With `masked`, it
+    is 0 in some lanes, and so are those further along."""
+    f = _Function(rule)
+    guarded = rule.guarded or (masked and rule.product)
+    lines = ["dtype, size = v.dtype, v.size"]
+    for i in f.operands():
+        computed = f.direct(i, "g", "guard(g)" if guarded else "")
+        if i == 1 and rule.symmetric:  # else the product is made already
+            computed = ["if d0 is None or x0 is not x1:", *_indented(computed)]
+        if masked:
+            computed.append(f"sink.masked.add(d{i})")
+        computed += [f"if d{i}.size == 1:", f"    sink.accumulate(d{i}, c, size)", "else:"]
+        computed += _indented(_sum(f"d{i}"))
+        lines += [f"if d{i} is not None:", *_indented(computed)]
+    return f.compiled("v, g, sink, guard", lines)
+
+
+def _forward(rule: Rule) -> Any:
+    """Returns the function `(v, members)` that sums the tangents of a variable over the operands
+    among the members of a traversal."""
+    f = _Function(rule)
+    lines = ["dtype, size = v.dtype, v.size"]
+    for i in f.operands():
+        given = f.product(i, "t")
+        if rule.guarded:
+            given += ["if t.op is not literal or not t.data:"]
+            given += ["    c = select(*guard(plain, t), c)"]
+        computed = [
+            "if t.size == size and (o := t.op) is not literal and o is not splat:",
+            *_indented([*f.direct(i, "t", "guard(plain, t)" if rule.guarded else ""), *_sum("v")]),
+            "else:",
+            *_indented(given),
+            "    v.grad = c if v.grad is None else add(v.grad, c)",
+        ]
+        lines += [
+            f"if d{i} is not None and (t := d{i}.grad) is not None and d{i} in members:",
+            *_indented(computed),
+        ]
+    return f.compiled("v, members", lines)
+
+
+class _Reads:
+    """The algebra of sets of primal values: determines which ones a computation reads."""
+
+    def __call__(self, op_: Op, *values: frozenset) -> frozenset:
+        return frozenset().union(*values)
+
+    def add(self, *values: frozenset) -> frozenset:
+        return frozenset().union(*values)
+
+    sub = mul = div = neg = select = add
+
+    def number(self, like: frozenset, value: float) -> frozenset:
+        return frozenset()
+
+
+def _reads(rule: Rule) -> Any:
+    """Returns the function `(v, add)` that lists the primal values needed by the products for the
+    operands of a variable."""
+    f = _Function(rule)
+    values = [frozenset([name]) for name in ("y", *f.inputs)]
+    lines = ["pass"]
+    for i in f.operands():
+        partial: Any = rule.partials[i]
+        found = partial(_Reads(), frozenset(), *values)
+        if found:
+            lines.append(f"if d{i} is not None:")
+            lines += [f"    add({name})" for name in sorted(found)]
+    return f.compiled("v, add", lines)
+
+
+Rule.compilers.update(
+    direct=lambda rule: _backward(rule, rule.masks),
+    masked=lambda rule: _backward(rule, True),
+    tangent=_forward,
+    reads=_reads,
+)
