@@ -324,19 +324,33 @@ def measure_arithmetic() -> None:
     seconds = on_device(lambda: Array3f(net(nn.CoopVec(p))))
     table.show(["network, 64 wide, 4 hidden layers, half", f"{seconds * 1e3:.3g}",
                 f"{n / seconds:.3g} inferences/s"])  # fmt: skip
-    dr.enable_grad(net["weights"])
-
-    def train() -> object:
-        dr.clear_grad(net["weights"])
-        dr.backward(dr.squared_norm(Array3f(net(nn.CoopVec(p))) - 0.5))
-        return dr.grad(net["weights"])
-
-    seconds = on_device(train)
+    seconds = on_device(training(net, p))
     table.show(["the same, value and gradient", f"{seconds * 1e3:.3g}",
                 f"{n / seconds:.3g} samples/s"])  # fmt: skip
+    net = network(64, 4, half=False)
+    for flag, how in ((False, "single"), (True, "single precision, TF32")):
+        with dr.scoped_set_flag(dr.JitFlag.ReducedPrecision, flag):
+            seconds = on_device(lambda: Array3f(net(nn.CoopVec(p))))
+            table.show([f"the network in {how}", f"{seconds * 1e3:.3g}",
+                        f"{n / seconds:.3g} inferences/s"])  # fmt: skip
+            seconds = on_device(training(net, p))
+            table.show(["the same, value and gradient", f"{seconds * 1e3:.3g}",
+                        f"{n / seconds:.3g} samples/s"])  # fmt: skip
     seconds = on_device(training_step(256 if options.emulated else 65536))
     table.show(["training step of examples/neural_field.py, frozen", f"{seconds * 1e3:.3g}", ""])
     print()
+
+
+def training(net, p: Array2f) -> Callable[[], object]:
+    """What computes the gradient of the network's parameters at some points."""
+
+    def train() -> object:
+        dr.enable_grad(net["weights"])
+        dr.clear_grad(net["weights"])
+        dr.backward(dr.squared_norm(Array3f(net(nn.CoopVec(p))) - 0.5))
+        return dr.detach(dr.grad(net["weights"]))
+
+    return train
 
 
 def training_step(n: int) -> Callable[[], object]:

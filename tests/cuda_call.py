@@ -9,19 +9,19 @@ from drjit.jit.target import cuda
 
 
 @cache
-def made(text, words, contract, capability, half_sums):
+def made(text, words, contract, capability, reduced):
     """A compiled kernel: many tests run one for several sizes."""
-    return cuda.compile(text, "k", words, contract, capability, half_sums)
+    return cuda.compile(text, "k", words, contract, capability, reduced)
 
 
 def call(
-    text, words, n, lanes=1, *, blocks=2, contract=False, capability=(9, 0), half_sums=False,
+    text, words, n, lanes=1, *, blocks=2, contract=False, capability=(9, 0), reduced=False,
     edit=str, **_,
 ):  # fmt: skip
     """Runs a kernel for `n` lanes, with so many blocks if these stride over the lanes. Arrays
     become buffers that are copied back, anything else a word. `edit` changes the PTX. Returns the
     reports of the launches."""
-    built = made(text, len(words), contract, capability, half_sums)
+    built = made(text, len(words), contract, capability, reduced)
     memory = Memory()
     module = Module(edit(built.code), memory)
     buffers, block = [], np.zeros(len(words), np.uint64)

@@ -634,6 +634,16 @@ def test_swapped_operands_give_other_products(kind, k, result):
     assert (found[0] != want).any()
 
 
+def test_tf32_is_what_the_upper_19_bits_of_a_word_hold():
+    def changed(bits):
+        return product("tf32", 8, "f32", lambda text: f"or.b32 %r0, %r0, {bits};\n{text}")
+
+    found, want = changed(0x1FFF)
+    np.testing.assert_array_equal(found[0], want)
+    found, want = changed(0x2000)
+    assert (found[0] != want).any()
+
+
 def test_products_are_rounded_once():
     """1 + 2**-30 is lost where sums are rounded one after the other."""
     found, want = product("f16", 16, "f32", scale=2.0**24)

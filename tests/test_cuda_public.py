@@ -276,6 +276,34 @@ def test_networks_in_less_precision(gpu):
     assert kernel.launches == 4 and len(kernel.codes) == 2
 
 
+def test_networks_in_single_precision_use_tf32_on_request(gpu):
+    """Values and gradients, which are those of the processor within the rounding to 11 bits."""
+    rng = np.random.default_rng(1)
+    weights = (rng.standard_normal((20, 20)) / 20**0.5).astype(np.float32)
+    x = rng.standard_normal((20, 70)).astype(np.float32)
+
+    def trained(mod):
+        net = nn.Sequential(nn.Linear(20, 20, bias=False), nn.Tanh(), nn.Linear(20, 20, bias=False))
+        net = net.alloc(mod.ad.TensorXf, 20, rng=dr.rng(seed=0))
+        net.layers[0].weights = net.layers[2].weights = mod.ad.TensorXf(weights)
+        net = nn.pack(net, layout="training")
+        rows = [mod.ad.Float(row) for row in x]
+        dr.enable_grad(net["weights"], rows)
+        y = list(net(nn.CoopVec(rows)))
+        dr.backward(dr.sum(sum(v * v for v in y)))
+        results = [*y, *dr.grad(rows), dr.grad(net["weights"])]
+        return np.concatenate([r.numpy().ravel() for r in results])
+
+    gpu.forget_kernels()
+    exact, errors = trained(llvm), []
+    for flag in (False, True, False):
+        with dr.scoped_set_flag(REDUCED, flag):
+            errors.append(np.abs(trained(dr.cuda) - exact).max() / np.abs(exact).max())
+    assert errors[0] == errors[2] < 1e-5 and 1e-5 < errors[1] < 2e-3
+    for kernel in (k for k in gpu.kernels() if "matvec(" in k.text):
+        assert len(kernel.codes) == 2
+
+
 # ---- Frozen functions
 
 

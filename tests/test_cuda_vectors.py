@@ -79,11 +79,12 @@ def test_vectors_in_memory(t):
 
 
 class Network(Text):
-    """The text of a network of linear layers, and of its derivatives."""
+    """The text of a network of linear layers, and of its derivatives. Operands of products may be
+    rounded to TF32."""
 
-    def __init__(self, t, widths, n, *, bias=True, slope=0.01, seed=0):
+    def __init__(self, t, widths, n, *, bias=True, slope=0.01, seed=0, tf32=False):
         super().__init__()
-        self.t, self.widths, self.n, self.slope = t, widths, n, slope
+        self.t, self.widths, self.n, self.slope, self.tf32 = t, widths, n, slope, tf32
         rng = np.random.default_rng(seed)
         self.x = numbers(t, widths[0], n, seed=seed)
         self.matrices = [
@@ -140,18 +141,25 @@ class Network(Text):
     def rounded(self, x):
         return x.astype(self.t.numpy).astype(np.float64)
 
+    def operand(self, x):
+        """A number of a product: the last of 24 bits are rounded away, halves from zero."""
+        if not self.tf32:
+            return x.astype(np.float64)
+        bits = x.astype(np.float32).view(np.uint32)
+        return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32).astype(float)
+
     def exact(self, mask=True):
         """The result, and the gradients of half its square: of the input, and of parameters."""
-        h, slopes, round = [self.x.astype(np.float64)], [], self.rounded
+        h, slopes, round, of = [self.x.astype(np.float64)], [], self.rounded, self.operand
         for a, b in zip(self.matrices, self.biases, strict=True):
-            y = round(a.astype(np.float64) @ h[-1] + b.astype(np.float64)[:, None])
+            y = round(of(a) @ of(h[-1]) + b.astype(np.float64)[:, None])
             slopes.append(np.where(y > 0, 1, round(np.float64(self.slope))))
             h.append(round(y * slopes[-1]))
         g, parts = y, []
         for k in reversed(range(len(self.matrices))):
             some = np.where(mask, g, 0)
-            parts = [(some @ h[k].T).ravel(), some.sum(1) * self.bias, *parts]
-            g = round(self.matrices[k].astype(np.float64).T @ g)
+            parts = [(of(some) @ of(h[k]).T).ravel(), some.sum(1) * self.bias, *parts]
+            g = round(of(self.matrices[k]).T @ of(g))
             if k:
                 g = round(g * slopes[k - 1])
         return y, g, np.concatenate(parts)
@@ -164,6 +172,7 @@ def close(got, want, tolerance, what=""):
 
 
 def run(network, **options):
+    options = {"reduced": network.tf32} | options
     return call("\n".join(network.lines), network.words, network.n, **options)
 
 
@@ -213,12 +222,51 @@ def test_the_processor_computes_the_same(t):
         close(a, b, TOLERANCE[t])
 
 
+@pytest.mark.parametrize(
+    ("widths", "n", "capability"),
+    [
+        ((16, 16, 16), 300, (9, 0)),
+        ((1, 24, 8, 3), 31, (8, 0)),
+        ((17, 33, 7), 65, (12, 0)),
+        ((64, 64, 3), 70, (8, 0)),
+        ((128, 128, 5), 33, (8, 6)),  # matrices are read from memory, and sums are added there
+    ],
+)
+def test_single_precision_on_tensor_cores(widths, n, capability):
+    network = Network(dt.f32, widths, n, tf32=True)
+    inputs, slopes, y = network.forward()
+    outputs = network.results(y, widths[-1])
+    g, sums = network.backward(inputs, slopes, y)
+    gradient = network.results(g, widths[0])
+    run(network, capability=capability)
+    found, exact = (outputs, gradient, sums), network.exact()
+    for got, want in zip(found, exact, strict=True):
+        close(got, want, 1e-3)  # where sums differ in the last bit, rounding may do so in the 11th
+        differences = np.abs(np.asarray(got, np.float64) - want) / np.abs(want).max()
+        assert np.quantile(differences, 0.9) < 1e-5
+    network.tf32 = False
+    plain = network.exact()[0]
+    assert np.median(np.abs(outputs - plain)) > 20 * np.median(np.abs(outputs - exact[0]))
+    close(outputs, plain, 2e-3)
+    code = compiled(network, capability, reduced=True).code
+    assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in code
+
+
+def test_single_precision_is_kept_where_it_is_not_reduced():
+    network = Network(dt.f32, (32, 32, 3), 40)
+    network.results(network.backward(*network.forward())[0], 32)
+    assert "mma" not in compiled(network, (9, 0)).code
+    for capability in CAPABILITIES[:2]:  # which have no TF32
+        plain = compiled(network, capability)
+        assert compiled(network, capability, reduced=True).code == plain.code
+
+
 def test_sums_of_halves_in_halves():
     exact, errors = Network(dt.f16, (64, 64, 3), 64).exact()[0], []
-    for half_sums in (False, True):
+    for reduced in (False, True):
         network = Network(dt.f16, (64, 64, 3), 64)
         outputs = network.results(network.forward()[2], 3)
-        run(network, half_sums=half_sums)
+        run(network, reduced=reduced)
         errors.append(np.abs(np.array(outputs, np.float64) - exact).max())
         close(outputs, exact, 1e-2)
     assert errors[1] > 2 * errors[0]
@@ -241,18 +289,20 @@ def test_lanes_that_do_not_count():
     close(sums, network.exact(mask)[2], 2e-3)
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("capability", [*CAPABILITIES, "TF32"])
 @pytest.mark.parametrize("kind", ("while", "if"))
 def test_networks_in_loops_and_branches(kind, capability):
     """A layer is applied as often as each lane says; derivatives are added up there, too."""
     n, count = 75, 24
-    network = Network(dt.f16, (count, count), n, bias=False)
+    t, tf32 = (dt.f32, True) if capability == "TF32" else (dt.f16, False)
+    capability = (8, 0) if tf32 else capability
+    network = Network(t, (count, count), n, bias=False, tf32=tf32)
     steps = np.arange(n) % (3 if kind == "while" else 2)
     network.let(network.vector(network.x), "h")
     network.let(network.load(steps.astype(np.float32)), "left")
     network.let("left > 0.0", "live")
     network.let(f"live & {network.m}", "live")
-    sums, start = network.sums(dt.f16, network.total, 1)
+    sums, start = network.sums(t, network.total, 1)
     network.do(f"{kind} any_lane(live):")
     network.indent *= 2
     shape = f"{count}, {count}, {count}"
@@ -268,10 +318,12 @@ def test_networks_in_loops_and_branches(kind, capability):
     h, want = network.x.astype(np.float64), np.zeros((count, count))
     for step in range(steps.max()):
         some = steps > step
-        want += h[:, some] @ h[:, some].T
-        h = np.where(some, network.rounded(network.matrices[0].astype(np.float64) @ h), h)
-    close(outputs, h, 2e-3)
-    close(sums[: count * count].reshape(count, count), want, 2e-3)
+        of = network.operand
+        want += of(h[:, some]) @ of(h[:, some]).T
+        h = np.where(some, network.rounded(of(network.matrices[0]) @ of(h)), h)
+    tolerance = 1e-5 if tf32 else 2e-3
+    close(outputs, h, tolerance)
+    close(sums[: count * count].reshape(count, count), want, tolerance)
 
 
 def test_many_products_and_sums_do_not_fit_into_shared_memory():
@@ -304,8 +356,8 @@ def forward_and_backward(widths, n=32):
     return made
 
 
-def compiled(network, capability=(9, 0)):
-    return made("\n".join(network.lines), len(network.words), False, capability, False)
+def compiled(network, capability=(9, 0), reduced=False):
+    return made("\n".join(network.lines), len(network.words), False, capability, reduced)
 
 
 def test_instructions_of_the_tensor_cores():
@@ -354,9 +406,10 @@ def _swapped(first, second):
     return edit
 
 
+@pytest.mark.parametrize("t", (dt.f16, dt.f32), ids=str)
 @pytest.mark.parametrize("edit", [_swapped(0, 1), _swapped(1, 2), _swapped(2, 3)])
-def test_operands_that_are_swapped_show(edit):
-    network = Network(dt.f16, (32, 32, 3), 40)
+def test_operands_that_are_swapped_show(edit, t):
+    network = Network(t, (32, 32, 3), 40, tf32=t is dt.f32)
     outputs = network.results(network.forward()[2], 3)
     run(network)
     close(outputs, network.exact()[0], 2e-3)

@@ -22,6 +22,7 @@ from drjit.jit.text.program import Program
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _REDUCED = int(JitFlag.ReducedPrecision)
+_PRODUCTS = "matvec(f16,", "matvec(f32,", "outer(f32,"  # which may be less precise
 _WATCHED = _DEBUG | int(JitFlag.LaunchBlocking)
 
 MEASURED = 4
@@ -77,7 +78,7 @@ class CudaKernel(Kernel):
         self.outputs = tuple([(o.kind, o.dtype) for o in outputs])
         self.pack = struct.Struct("<" + layout).pack
         self.words = program.words if program is not None else 0
-        self.depends = _REDUCED if "matvec(f16," in text else 0
+        self.depends = _REDUCED if any(p in text for p in _PRODUCTS) else 0
         self.codes: dict[int, Code] = {}
         self.measured: list[Duration] = []
 
@@ -250,14 +251,12 @@ class CudaKernel(Kernel):
         self.tell_of_code()
         return code
 
-    def lowered(self, contract: bool, half_sums: bool = False) -> Any:
+    def lowered(self, contract: bool, reduced: bool = False) -> Any:
         """Returns the kernel as PTX, with how it is launched."""
         from drjit.jit.target import cuda
 
         device: Any = self.device
-        return cuda.compile(
-            self.text, self.name, self.words, contract, device.capability, half_sums
-        )
+        return cuda.compile(self.text, self.name, self.words, contract, device.capability, reduced)
 
     # ---- Debug mode
 

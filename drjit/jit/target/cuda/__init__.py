@@ -18,11 +18,12 @@ def compile(
     words: int,
     contract: bool = False,
     capability: tuple[int, int] = (7, 0),
-    half_sums: bool = False,
+    reduced: bool = False,
 ) -> Compiled:
     """Compiles the text of a kernel, whose parameter block has a number of words, to PTX for GPUs
     of a compute capability. `contract` allows fused multiply-adds in place of products and sums;
-    `half_sums` lets products of halves accumulate in halves.
+    `reduced` lets products of halves accumulate in halves, and rounds the operands of those in
+    single precision to TF32.
 
     Raises KernelError if the text violates the rules of the language.
     """
@@ -31,6 +32,6 @@ def compile(
     from .plan import Options
 
     collector.defer()
-    options = Options(capability, half_sums)
+    options = Options(capability, reduced)
     made = translate(text, name, words, contract, _library, options)
     return made._replace(code=nvptx.ptx(made.code, capability))

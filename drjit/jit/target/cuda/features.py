@@ -179,7 +179,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         for x in v.op.operands:
             if type(x) is Features:
                 self._forget(x, kept, sources)
-                if any(x.forms[x.form]) and pairs.SIZE[x.code] == 2:
+                if any(x.forms[x.form]) and pairs.SIZE[x.code] in (2, 4):
                     sources[x] = None
 
     def in_form(self, v: Features, form: str) -> Features:

@@ -105,12 +105,17 @@ def of_word(f: GpuFunction, code: str, x: str) -> str:
 
 
 def disguised(f: GpuFunction, code: str, x: str) -> str:
-    """Returns a pair of elements with 16 bits as one that no compiler takes for it: they do not
-    know that the address of the error record is even."""
+    """Returns a pair of elements as one that no compiler takes for it: they do not know that the
+    address of the error record is even."""
     odd = f.once("%odd.64", f"and i64 {f.word(0)}, 1")
     odd = f.once("%odd", f"trunc i64 {odd} to i32")
-    operands = f"i32 {as_word(f, code, x)}, i32 {odd}"
-    return of_word(f, code, f.op(f'call i32 asm "xor.b32 $0, $1, $2;", "=r,r,r"({operands})'))
+    number, changed = words(code), "poison"
+    whole = to_words(f, code, x)
+    for k in range(number):
+        one = f.op(f"extractelement <{number} x i32> {whole}, i32 {k}")
+        one = f.op(f'call i32 asm "xor.b32 $0, $1, $2;", "=r,r,r"(i32 {one}, i32 {odd})')
+        changed = f.op(f"insertelement <{number} x i32> {changed}, i32 {one}, i32 {k}")
+    return from_words(f, code, changed)
 
 
 def converted(f: GpuFunction, to: str, code: str, x: str) -> str:

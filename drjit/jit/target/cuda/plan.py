@@ -58,11 +58,12 @@ def shared_limit(capability: tuple[int, int]) -> int:
 
 
 class Options(NamedTuple):
-    """How products of vectors are computed: for which compute capability, and whether sums of
-    halves are halves themselves (`half_sums`)."""
+    """How products of vectors are computed: for which compute capability, and whether they are
+    `reduced` in precision. Then sums of halves are halves themselves, and products in single
+    precision are those of tensor cores (see `tf32`)."""
 
     capability: tuple[int, int] = (7, 0)
-    half_sums: bool = False
+    reduced: bool = False
 
 
 DEFAULT = Options()
@@ -214,6 +215,8 @@ class Plan:
 
     def _matrix_bytes(self, m: Matrix) -> int:
         by_warp = self.by_warp(m.code)
+        if by_warp and m.code == "f32":
+            return padded(m.rows, 8) // 2 * tf32_rows(m)[1]
         rows = padded(m.rows, 16) if by_warp else m.rows
         return padded(rows * row_stride(by_warp, m), 16)
 
@@ -263,7 +266,10 @@ class Plan:
 
     def by_warp(self, code: str) -> bool:
         """Returns whether products of a type use instructions of the warp."""
-        return code == "f16" and self.options.capability >= (7, 5)
+        capability, reduced = self.options
+        if code == "f32":
+            return reduced and capability >= (8, 0)
+        return code == "f16" and capability >= (7, 5)
 
     # --------------------------------------------------------------------------------- statements
 
@@ -319,12 +325,18 @@ class Plan:
     def _exchanges(self, code: str, count: int) -> None:
         """Notes that threads exchange features of vectors, in their rows of shared memory."""
         self.warps = True
-        size = 2 * padded(count, 8) if self.by_warp(code) else BYTES[accumulator(code)] * STRIP
-        self.row = max(self.row, 16 * (-(-size // 16) | 1))
+        size, odd = BYTES[accumulator(code)] * STRIP, 16
+        if self.by_warp(code):
+            size, odd = BYTES[code] * padded(count, 8), 8 * BYTES[code]
+        self.row = max(self.row, odd * (-(-size // odd) | 1))
 
     def _multiplied(self, name: str, code: str) -> None:
         v = self._names.of(name)
         v.product |= self.by_warp(code)
+
+    def _weight(self, code: str) -> int:
+        """How many halves a feature of a product takes in registers."""
+        return 2 if code == "f32" and self.by_warp(code) else 1
 
     def _matvec(self, name: str, args: list[ast.expr]) -> None:
         code, (rows, columns, stride) = _code(args[0]), [_integer(a) for a in args[3:6]]
@@ -337,7 +349,7 @@ class Plan:
         if self.by_warp(code):
             self._exchanges(code, max(rows, columns))
         matrix = Matrix(code, _word(args[1]), _word(args[2]), rows, columns, stride)
-        self._widest = max(self._widest, rows, columns)
+        self._widest = max(self._widest, self._weight(code) * max(rows, columns))
         self.matrices.setdefault(matrix, -1)
         if len(args) > 8:
             count = columns if turned else rows
@@ -353,7 +365,7 @@ class Plan:
             return
         self._exchanges(code, max(rows, columns))
         self._pairs_of_rows = True
-        self._kept += columns if self.by_warp(code) else 0
+        self._kept += self._weight(code) * columns if self.by_warp(code) else 0
         if not depth and self.by_warp(code):
             self.sums.setdefault(Sum(code, target, room, size, at, rows, columns, stride), -1)
 
@@ -392,6 +404,15 @@ def row_stride(by_warp: bool, m: Matrix) -> int:
         return 32 * -(-m.columns // 16) + 16
     size = BYTES[accumulator(m.code)]
     return padded(m.columns * size, 16)
+
+
+def tf32_rows(m: Matrix) -> tuple[int, int]:
+    """Returns the bytes from an even row of a matrix in shared memory to the next row, and to the
+    next even one, for tensor cores in single precision (see `tf32`): 64 and 32 or 96 bytes beyond a
+    multiple of 128."""
+    columns = padded(m.columns, 16)
+    one = columns + 16 * (columns % 32 == 0)
+    return 4 * one, 4 * (one + columns + 8)
 
 
 def _work(down: int, across: int, of_rows: int, of_columns: int) -> tuple[int, int]:

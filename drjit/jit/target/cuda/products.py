@@ -13,14 +13,16 @@ the matrix at the same time.
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ..simd.ir import BYTES, FLOATS, SCALAR, KernelError, Value
 from ..simd.loops import address, loop, when
 from ..simd.reduction import accumulator
-from . import fragments, pairs
+from . import fragments, pairs, tf32
 from .features import Features
 from .function import GpuFunction
+from .memory import element
 from .plan import FRAGMENTS, OWN, WIDEST, Bias, Matrix, Plan, padded, row_stride
 from .registers import MEMORY, in_registers
 
@@ -47,8 +49,12 @@ def matvec(
     matrix = Matrix(code, a, offset, rows, columns, stride)
     x = t.features(e, code, rows if turned else columns)
     bias = Bias(code, words[0], words[1], columns if turned else rows) if words else None
-    product = _of_warp if t.plan.by_warp(code) else _of_lane
-    result = product(t, matrix, turned, x, bias)
+    if not t.plan.by_warp(code):
+        result = _of_lane(t, matrix, turned, x, bias)
+    elif code == "f32":
+        result = tf32.product(t, matrix, turned, x, partial(_start, t, code, bias))
+    else:
+        result = _of_warp(t, matrix, turned, x, bias)
     if result.form == FRAGMENTS and t.plan.form(t.target) == OWN:
         result = t.in_form(result, OWN)
     return t.delivered(result)
@@ -68,7 +74,7 @@ def _of_warp(t: Any, w: Matrix, turned: bool, x: Features, bias: Bias | None) ->
     found = [""] * (4 * tiles)
     for j in range(0, tiles, 2):
         some = range(j, min(j + 2, tiles))
-        sums = {(i, m): _start(t, bias, i) for i in some for m in range(2)}
+        sums = {(i, m): _start(t, w.code, bias, i) for i in some for m in range(2)}
         for k, b in enumerate(right(t, w, turned, some, steps)):
             for i in some:
                 for m in range(2):
@@ -115,9 +121,9 @@ def multiplied(
     return list(c)
 
 
-def _start(t: Any, bias: Bias | None, j: int) -> list[str]:
+def _start(t: Any, code: str, bias: Bias | None, j: int) -> list[str]:
     """Returns what a tile of the accumulators starts from."""
-    f, halves = t.f, t.plan.options.half_sums
+    f, halves = t.f, t.plan.options.reduced and code == "f16"
     if bias is None:
         return [_ZERO] * 2 if halves else ["0.0"] * 4
     column = f.once("%member.2", f"shl i32 {fragments.member(f)}, 1")
@@ -206,21 +212,6 @@ def _right_of_memory(t: Any, w: Matrix, turned: bool, some: range, steps: int) -
                 parts.append(f.op(f"fptrunc <2 x float> {pair} to <2 x half>"))
             found[-1].append(parts)
     return found
-
-
-def element(
-    f: GpuFunction, code: str, base: str, at: str, limits: Sequence[tuple[str, int]]
-) -> str:
-    """Returns an element of memory, zero if a number is not below its limit."""
-    kind, inside = SCALAR[code], ""
-    for number, limit in limits:
-        below = f.op(f"icmp ult i32 {number}, {limit}")
-        inside = f.op(f"and i1 {inside}, {below}") if inside else below
-    if inside:
-        at = f.op(f"select i1 {inside}, i32 {at}, i32 0")
-    source = f.op(f"getelementptr {kind}, ptr {base}, i32 {at}")
-    x = f.op(f"load {kind}, ptr {source}, align {BYTES[code]}")
-    return f.op(f"select i1 {inside}, {kind} {x}, {kind} 0.0") if inside else x
 
 
 # ------------------------------------------------------------------------------------- of a lane
@@ -361,7 +352,12 @@ def prepare(t: Any) -> None:
     plan: Plan = t.plan
     for w, begin in plan.matrices.items():
         if begin >= 0:
-            (_keep_halves if plan.by_warp(w.code) else _keep_rows)(t, w, begin)
+            if not plan.by_warp(w.code):
+                _keep_rows(t, w, begin)
+            elif w.code == "f32":
+                _keep_tf32(t, w, begin)
+            else:
+                _keep_halves(t, w, begin)
     for b, begin in plan.biases.items():
         if begin >= 0:
             _keep_bias(t, b, begin)
@@ -388,6 +384,13 @@ def _keep_halves(t: Any, w: Matrix, begin: int) -> None:
         return target, f.op(f"fptrunc <2 x float> {pair} to <2 x half>")
 
     _copied(t, padded(w.rows, 16) * across, begin, "<2 x half>", 4, read)
+
+
+def _keep_tf32(t: Any, w: Matrix, begin: int) -> None:
+    f = t.f
+    base = address(f, "f32", f.pointer(w.buffer), f.word(w.offset))
+    count = padded(w.rows, 8) * padded(w.columns, 16) // 2
+    _copied(t, count, begin, "<2 x float>", 8, partial(tf32.stored, t, w, base))
 
 
 def _keep_rows(t: Any, w: Matrix, begin: int) -> None:

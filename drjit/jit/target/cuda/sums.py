@@ -28,7 +28,7 @@ from ..simd.atomic import atomic_update
 from ..simd.ir import BYTES, FLOATS, SCALAR, KernelError
 from ..simd.loops import address, loop, when
 from ..simd.reduction import accumulator
-from . import fragments, pairs, private, vector_memory
+from . import fragments, pairs, private, tf32, vector_memory
 from .features import Features, Scalar
 from .function import WARP, GpuFunction
 from .plan import FRAGMENTS, OWN, STRIP, WIDEST, Sum
@@ -79,7 +79,8 @@ def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> str:
 
 
 def _store_rows(t: Any, y: Features, x: Features, mask: str) -> None:
-    """Stores two vectors of halves to the rows of the lanes, with zeros where the mask is false."""
+    """Stores two vectors to the rows of the lanes, with zeros where the mask is false, as operands
+    of products on tensor cores."""
     f, scalar = t.f, Scalar("mask", mask)
     known = [(v, _form(v)) for v in (y, x)]
     for v, form in known:  # which may exchange features by way of shared memory as well
@@ -89,19 +90,20 @@ def _store_rows(t: Any, y: Features, x: Features, mask: str) -> None:
 
     def masked(v: Features, form: str, k: int) -> str:
         bits = t.twice(scalar, form, k, v.count)
-        return pairs.select(f, v.code, bits, t.register(v, form, k), "zeroinitializer")
+        x = pairs.select(f, v.code, bits, t.register(v, form, k), "zeroinitializer")
+        return tf32.rounded_pair(f, x) if v.code == "f32" else x
 
     for region, (v, form) in zip((0, f.threads * t.plan.row), known, strict=True):
         if form == FRAGMENTS:
             every = range(-(-v.count // 8))
             fragments.store_tiles(t, v, every, region, partial(masked, v, form))
             continue
-        last = -(-v.count // 2)
+        last, size = -(-v.count // 2), pairs.words(v.code)
         for k in range(0, last, 4):
             some = [masked(v, form, j) for j in range(k, min(k + 4, last))]
             words = [pairs.to_words(f, v.code, x) for x in some]
             words += ["zeroinitializer"] * (4 - len(words))
-            fragments.store_row(t, words, 1, region + 4 * k)
+            fragments.store_row(t, words, size, region + 4 * size * k)
 
 
 def _form(v: Features) -> str:
@@ -110,12 +112,19 @@ def _form(v: Features) -> str:
     return FRAGMENTS if "" not in known or v.form == FRAGMENTS else OWN
 
 
+def _depth(code: str) -> int:
+    """Returns how many lanes an instruction sums over."""
+    return 8 if code == "f32" else 16
+
+
 def _operand(
-    f: GpuFunction, base: tuple[str, str], offset: int, tiles: int, *, left: bool
+    t: Any, code: str, base: tuple[str, str], offset: int, tiles: int, *, left: bool
 ) -> list[str]:
-    """Returns fragments of 16 lanes and one or two tiles: as operand A of rows, or as operand B of
-    columns. The addresses are those for either order of matrices."""
-    source = fragments.at(f, base[left and tiles == 2], offset)
+    """Returns fragments of some lanes and one or two tiles: as operand A of rows, or as operand B
+    of columns. The addresses are those for either order of matrices."""
+    f, source = t.f, fragments.at(t.f, base[left and tiles == 2], offset)
+    if code == "f32":
+        return tf32.operand(f, source, t.plan.row, tiles, left=left)
     words = fragments.matrices(f, source, 2 * tiles, turned=True)
     found = [f.op(f"bitcast i32 {x} to <2 x half>") for x in words]
     if left and tiles == 1:
@@ -126,47 +135,55 @@ def _operand(
 # ------------------------------------------------------------------------------------ of a block
 
 
+def _orders(t: Any, code: str) -> tuple[str, str]:
+    """Returns the offsets of fragments in rows of lanes, for either order of matrices."""
+    f, row = t.f, t.plan.row
+    if code == "f32":
+        order = tf32.of_rows(f, row)
+        return order, order
+    return fragments.low(f, row), fragments.high(f, row)
+
+
 def _of_block(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
     f, plan = t.f, t.plan
     region = f.threads * plan.row
     _store_rows(t, y, x, mask)
     t.forget(y)
     f.barrier()
-    low, high = fragments.low(f, plan.row), fragments.high(f, plan.row)
+    low, high = _orders(t, s.code)
+    size = BYTES[s.code]
     rows = fragments.place(f, "%rows", fragments.DYNAMIC, str(plan.rows))
     tall = _tiles_of(y.count)
     down, across = _numbers(t, s)
     places = []
     for number, offset in down:
-        first = f.once(f"{number}.down", f"shl i32 {number}, 5")
+        first = f.once(f"{number}.down{size}", f"mul i32 {number}, {16 * size}")
         parts = []
-        for name, order in (("l", low), ("h", high)):
-            base = fragments.place(f, f"%all.{name}", rows, order)
-            parts.append(
-                fragments.at(f, fragments.place(f, f"{number}.{name}", base, first), 32 * offset)
-            )
+        for order in (low, high):
+            base = fragments.place(f, f"{order}.rows", rows, order)
+            base = fragments.place(f, f"{number}.{order[1:]}", base, first)
+            parts.append(fragments.at(f, base, 16 * size * offset))
         places.append(tuple(parts))
     columns = []
     for number, offset in across:
-        first = f.once(f"{number}.across", f"shl i32 {number}, 4")
-        base = fragments.place(f, "%all.l", rows, low)
-        columns.append(
-            fragments.at(f, fragments.place(f, f"{number}.l", base, first), region + 16 * offset)
-        )
+        first = f.once(f"{number}.across{size}", f"mul i32 {number}, {8 * size}")
+        base = fragments.place(f, f"{low}.rows", rows, low)
+        base = fragments.place(f, f"{number}.{low[1:]}", base, first)
+        columns.append(fragments.at(f, base, region + 8 * size * offset))
 
     home, wide = _home(t, s), len(across)
     # Fragments of two neighbouring tiles are loaded together.
-    joined = wide % 2 == 0 and across[0][0] == across[-1][0]
+    joined = s.code == "f16" and wide % 2 == 0 and across[0][0] == across[-1][0]
     at_once = max(_TILES // wide, 1)
     for top in range(0, len(down), at_once):
         some = fragments.at(f, home, 16 * f.threads * wide * top)
         left = [(*p, min(tall, 2)) for p in places[top : top + at_once]]
-        _add_products(t, some, left, columns[::2] if joined else columns, joined)
+        _add_products(t, s.code, some, left, columns[::2] if joined else columns, joined)
     f.barrier()
 
 
 def _add_products(
-    t: Any, home: str, left: Sequence[tuple], right: Sequence[str], joined: bool
+    t: Any, code: str, home: str, left: Sequence[tuple], right: Sequence[str], joined: bool
 ) -> None:
     """Adds the products of rows of tiles with columns of tiles, or with pairs of columns, to the
     thread's accumulators. Addresses are those of fragments of the block's first lanes."""
@@ -175,9 +192,10 @@ def _add_products(
     slots = [fragments.at(f, home, 16 * f.threads * k) for k in range(len(left) * wide)]
     start = [f.op(f"load {_FOUR}, ptr addrspace(3) {p}, align 16") for p in slots]
     values = [f.op(f"extractelement {_FOUR} {v}, i32 {e}") for v in start for e in range(4)]
-    steps = f.threads // 16
+    depth = _depth(code)
+    steps = f.threads // depth
     with loop(f, 0, steps, _AT_ONCE, [("float", v) for v in values]) as (k, sums):
-        here = f.op(f"mul i32 {f.op(f'trunc i64 {k} to i32')}, {16 * plan.row}")
+        here = f.op(f"mul i32 {f.op(f'trunc i64 {k} to i32')}, {depth * plan.row}")
 
         def moved(p: str) -> str:
             return f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {here}")
@@ -185,21 +203,29 @@ def _add_products(
         tops = [(moved(p), moved(q), n) for p, q, n in left]
         starts = [moved(p) for p in right]
         for step in range(_AT_ONCE):
-            more = 16 * step * plan.row
-            a = [_operand(f, (p, q), more, n, left=True) for p, q, n in tops]
+            more = depth * step * plan.row
+            a = [_operand(t, code, (p, q), more, n, left=True) for p, q, n in tops]
             b = []
             for p in starts:
-                found = _operand(f, (p, p), more, 1 + joined, left=False)
+                found = _operand(t, code, (p, p), more, 1 + joined, left=False)
                 b += [found[i : i + 2] for i in range(0, len(found), 2)]
             for slot in range(len(slots)):
                 i, j = divmod(slot, wide)
                 c = sums[4 * slot : 4 * slot + 4]
-                sums[4 * slot : 4 * slot + 4] = multiplied(f, plan, a[i], b[j], c)
+                sums[4 * slot : 4 * slot + 4] = _multiplied(t, code, a[i], b[j], c)
     for k, place in enumerate(slots):
         v = "poison"
         for e in range(4):
             v = f.op(f"insertelement {_FOUR} {v}, float {sums[4 * k + e]}, i32 {e}")
         f.do(f"store {_FOUR} {v}, ptr addrspace(3) {place}, align 16")
+
+
+def _multiplied(
+    t: Any, code: str, a: Sequence[str], b: Sequence[str], c: Sequence[str]
+) -> list[str]:
+    if code == "f32":
+        return tf32.multiplied(t.f, a, b, c)
+    return multiplied(t.f, t.plan, a, b, c)
 
 
 def _tiles_of(count: int) -> int:
@@ -320,34 +346,34 @@ def _of_warp(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
     target = _target(t, *s[:5])
     _store_rows(t, y, x, mask)
     f.meet()
-    rows = fragments.rows(f, plan)
-    low = fragments.place(f, "%rows.low", rows, fragments.low(f, plan.row))
-    high = fragments.place(f, "%rows.high", rows, fragments.high(f, plan.row))
+    rows, size, depth = fragments.rows(f, plan), BYTES[s.code], _depth(s.code)
+    low, high = [fragments.place(f, f"{order}.warp", rows, order) for order in _orders(t, s.code)]
     tall, wide = _tiles_of(s.rows), _tiles_of(s.columns)
 
     def some(first: str, tops: tuple[str, str], number: int) -> None:
-        a = [_operand(f, tops, 16 * k * plan.row, number, left=True) for k in range(2)]
+        steps = range(WARP // depth)
+        a = [_operand(t, s.code, tops, depth * k * plan.row, number, left=True) for k in steps]
         for j in range(0, wide, 2):
             count = min(2, wide - j)
-            b = [
-                _operand(f, (low, low), region + 16 * k * plan.row + 16 * j, count, left=False)
-                for k in range(2)
-            ]
+            b = []
+            for k in steps:
+                more = region + depth * k * plan.row + 8 * size * j
+                b.append(_operand(t, s.code, (low, low), more, count, left=False))
             for i in range(count):
                 c = ["0.0"] * 4
-                for k in range(2):
-                    c = multiplied(f, plan, a[k], b[k][2 * i : 2 * i + 2], c)
+                for k in steps:
+                    c = _multiplied(t, s.code, a[k], b[k][2 * i : 2 * i + 2], c)
                 _add_tile(t, s, target, first, str(8 * (j + i)), c, whole=exact)
 
     exact = s.rows % 16 == 0 and s.columns % 8 == 0
     if tall > 1:
         with loop(f, 0, tall // 2, 1) as (m, _):
             first = f.op(f"shl i32 {f.op(f'trunc i64 {m} to i32')}, 4")
-            at = f.op(f"shl i32 {first}, 1")
+            at = f.op(f"mul i32 {first}, {size}")
             tops = [f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {at}") for p in (low, high)]
             some(first, (tops[0], tops[1]), 2)
     if tall % 2:
-        last = fragments.at(f, low, 16 * (tall - 1))
+        last = fragments.at(f, low, 8 * size * (tall - 1))
         some(str(8 * (tall - 1)), (last, last), 1)
 
 
@@ -500,7 +526,8 @@ def _columns_of_warp(t: Any, v: Features, mask: str) -> tuple[list[str], dict[in
             for h in range(2):
                 k = fragments.index(m, j, h, tiles)
                 x = pairs.select(f, v.code, masks[2 * m + h], registers[k], "zeroinitializer")
-                x = f.op(f"fpext <2 x half> {x} to <2 x float>")
+                if v.code == "f16":
+                    x = f.op(f"fpext <2 x half> {x} to <2 x float>")
                 total = f.op(f"fadd <2 x float> {total}, {x}")
         sums += [f.op(f"extractelement <2 x float> {total}, i32 {e}") for e in range(2)]
     halved: dict[int, int] = {}
