@@ -51,8 +51,8 @@ class JitFlag(Named, enum.IntEnum):
     # Not in the reference: Numba compiles kernels, not the front end of this package alone. Also
     # set by DRJIT_COMPILER=numba.
     NumbaCompiler = 536870912
-    # Not in the reference: on GPUs, networks sum products of halves in halves, and they and `matmul`
-    # round single precision to 11 bits (TF32) before they multiply.
+    # Not in the reference: on GPUs, networks sum products of halves in halves, and products in
+    # single precision, those of `matmul` as well, have operands of 11 bits (TF32).
     ReducedPrecision = 1073741824
     Default = 26484606 | 33554432
     VCallRecord = 256
