@@ -2,6 +2,7 @@
 the device in the process. They are C functions, called through their prototypes."""
 
 import ctypes
+import threading
 from ctypes import CFUNCTYPE, c_int
 
 import numpy as np
@@ -31,7 +32,7 @@ class FakeLibrary:
         self.handles = iter(range(0x1000, 1 << 30))
         self.launched: list[bytes] = []
         self.log = b""
-        self.keep = []
+        self.current = threading.local()  # the context of each thread
         for name, types in PROTOTYPES.items():
             wrapper = CFUNCTYPE(c_int, *types)(self._noting(name))
             setattr(self, name, wrapper)
@@ -140,12 +141,19 @@ class FakeLibrary:
     def _cuFuncGetAttribute(self, value, attribute, function):
         value[0] = 100 + attribute
 
+    def _cuCtxSetCurrent(self, context):
+        self.current.context = context
+
     def _cuLaunchKernel(self, function, *rest):
-        extra = rest[-1]
+        current = getattr(self.current, "context", None)
+        if current != CONTEXT:
+            return 201 if current is None else 400
+        extra = (ctypes.c_void_p * 5).from_address(rest[-1])
         assert rest[-2] is None and not extra[4]
         assert (extra[0], extra[2]) == (1, 2)
         size = ctypes.c_size_t.from_address(extra[3]).value
         self.launched.append(ctypes.string_at(extra[1], size))
+        return 0
 
     def _cuEventElapsedTime(self, milliseconds, start, end):
         milliseconds[0] = 1.5

@@ -165,9 +165,9 @@ def _count(k, n):
     return k
 
 
-def _stopping(words):
-    words[5] = 1
-    return words
+def _stopping(record):
+    record.words[5] = 1
+    return record
 
 
 def test_derivatives():

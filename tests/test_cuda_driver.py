@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -88,12 +90,42 @@ def test_code(driver, library):
     assert library.take()[1:] == [("cuFuncSetAttribute", function, 8, 100_000)]
     driver.launch(function, (7, 2, 1), (128, 1, 4), 512, 0x51, b"0123456789abcdef", "k1")
     assert library.launched == [b"0123456789abcdef"]
-    assert library.take() == [("cuLaunchKernel", function, 7, 2, 1, 128, 1, 4, 512, 0x51, None)]
+    assert without_address(library) == [
+        ("cuLaunchKernel", function, 7, 2, 1, 128, 1, 4, 512, 0x51, None)
+    ]
     zeros = bytes(24)
     driver.launch(function, (1, 1, 1), (1, 1, 1), 0, 0x51, zeros)
     assert library.launched[-1] == zeros
     driver.unload(module)
     assert library.take()[-1] == ("cuModuleUnload", 0x30D)
+
+
+def without_address(library):
+    """The calls, launches without the address of what follows."""
+    return [c[:11] if c[0] == "cuLaunchKernel" else c for c in library.take()]
+
+
+def test_a_launch_is_one_call_of_the_driver(driver, library):
+    """But where another library has made its context current, or none is."""
+    launch = partial(driver.launch, 1, (1, 1, 1), (1, 1, 1), 0, 0x51, b"12345678")
+    for _ in range(3):
+        launch()
+    assert [c[0] for c in library.calls[-2:]] == ["cuLaunchKernel", "cuLaunchKernel"]
+    for context in (0xBAD, None):
+        library.calls.clear()
+        library.current.context = context
+        launch()
+        launch()
+        assert [c[0] for c in library.calls] == [
+            "cuLaunchKernel", "cuCtxSetCurrent", "cuLaunchKernel", "cuLaunchKernel",
+        ]  # fmt: skip
+    thread = threading.Thread(target=launch)
+    thread.start()
+    thread.join()
+    assert library.launched == [b"12345678"] * 8
+    library.fails = {"cuLaunchKernel": 400}  # not because of the context
+    with pytest.raises(CudaError, match=r"CUDA error 400.*cuLaunchKernel"):
+        launch()
 
 
 def test_streams_and_events(driver, library):

@@ -170,19 +170,19 @@ def test_foreign_memory_is_kept_while_work_uses_it():
 
 def test_error_words_are_pinned_and_zero(gpu):
     a, b = gpu.error_words(), gpu.error_words()
-    assert (a.shape, a.dtype, a.tolist()) == ((6,), np.int64, [0] * 6)
-    start = a.ctypes.data
-    assert abs(b.ctypes.data - start) >= 48
+    assert (a.words.shape, a.words.dtype, a.words.tolist()) == ((6,), np.int64, [0] * 6)
+    start = a.address
+    assert a.words.ctypes.data == start and abs(b.address - start) >= 48
     assert gpu.driver.pointer(start)[0] == "host"
-    a[:] = 7
-    view = a[2:]
+    a.words[:] = 7
+    owner = a.owner
     del a
-    assert gpu.error_words().ctypes.data != start
-    del view
+    assert gpu.error_words().address != start
+    del owner
     again = gpu.error_words()
-    assert again.ctypes.data == start and not again.any()
+    assert again.address == start and not again.words.any()
     many = [gpu.error_words() for _ in range(3000)]
-    assert len({w.ctypes.data for w in many}) == 3000
+    assert len({w.address for w in many}) == 3000
 
 
 def test_pointers(gpu):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -170,9 +171,13 @@ def test_loops_end_where_the_host_says_so(gpu):
     """What Ctrl-C does on a GPU: the host writes to the record while the kernel reads it."""
 
     def stop():
-        gpu.queue._entries[-1].record.words[5] = 1
+        records = []
+        while not records:  # until it runs
+            time.sleep(0.1)
+            records = [r for *_, r in list(gpu.queue._entries) if r is not None]
+        records[-1].words[5] = 1
 
-    threading.Timer(0.3, stop).start()
+    threading.Thread(target=stop).start()
     x = endless(dr.opaque(dr.cuda.Float, 0, 4))
     dr.eval(x)
     assert len(x.numpy()) == 4
@@ -355,3 +360,48 @@ def test_frozen_functions_follow_flags(gpu):
         if dr.JitFlag.KernelHistory in chosen:
             assert len(dr.kernel_history()) == 3
     assert frozen(mod.Float(1, 2, 3))[0] == 18
+
+
+@dr.syntax
+def doubled(x, n):
+    k = type(n)(0)
+    while k < n:
+        x = x * 2
+        k += 1
+    return x
+
+
+def test_frozen_kernels_with_records_and_accumulators(gpu, monkeypatch):
+    """Bounds checks, loops, and sums of halves in single precision are launched the short way, too;
+    errors have their line, and are raised where the data are read."""
+    mod = dr.cuda
+
+    def step(x, index, total, n):
+        y = doubled(dr.gather(mod.Float, x, index), n)
+        dr.scatter_add(total, mod.Float16(y), index % 3)
+        return y + 1
+
+    frozen = dr.freeze(step)
+    x, index, n = dr.arange(mod.Float, 40), dr.arange(mod.UInt, 30) + 5, dr.opaque(mod.UInt, 3, 30)
+    want = dr.zeros(mod.Float16, 3)
+    expected = step(x, index, want, n).numpy()
+    for k in range(4):
+        got = dr.zeros(mod.Float16, 3)
+        dr.eval(x, index, got, n)
+        with monkeypatch.context() as patch:
+            if k > 1:  # recorded, and compiled
+                patch.setattr(CudaKernel, "launch", None)
+            found = frozen(x, index, got, n)
+        np.testing.assert_array_equal(found.numpy(), expected)
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+    line = rf"dr.gather: index 40 is out of bounds for an array of size 40 .*{__file__}:"
+    beyond, totals = index + 15, [dr.zeros(mod.Float16, 3) for _ in range(2)]
+    dr.eval(beyond, totals)
+    with monkeypatch.context() as patch:
+        patch.setattr(CudaKernel, "launch", None)
+        found = frozen(x, beyond, totals[0], n)
+        other = frozen(x, index, totals[1], n)
+    assert other.numpy().tolist() == expected.tolist()
+    with pytest.raises(IndexError, match=line):
+        found.numpy()
+    dr.sync_thread()

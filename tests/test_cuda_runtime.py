@@ -35,7 +35,7 @@ class Record:
     """What a launch may report to."""
 
     def __init__(self, gpu: Cuda) -> None:
-        self.words = gpu.error_words()
+        self.words, self.address, self.owner = gpu.error_words()
         self.done = False
 
     def check(self):

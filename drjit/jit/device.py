@@ -37,6 +37,14 @@ class Buffer:
     views: int
 
 
+class ErrorWords(NamedTuple):
+    """The six words of an error record, of type `int64`, their address, and what keeps them."""
+
+    words: np.ndarray
+    address: int
+    owner: object = None
+
+
 class Foreign(NamedTuple):
     """An array of another library in the memory of a device.
 
@@ -192,10 +200,10 @@ class Device(ABC):
 
     # ---- More about memory
 
-    def error_words(self) -> np.ndarray:
-        """Returns the words of an error record that kernels can write to: six zeros of type
-        `int64`."""
-        return np.zeros(6, np.int64)
+    def error_words(self) -> ErrorWords:
+        """Returns the words of an error record that kernels can write to: zeros."""
+        words = np.zeros(6, np.int64)
+        return ErrorWords(words, words.ctypes.data)
 
     def flush_memory(self) -> None:  # noqa: B027
         """Returns unused memory to the system; waits for queued work."""

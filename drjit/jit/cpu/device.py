@@ -3,7 +3,6 @@
 # Functions of modules are its methods.
 # pyright: reportAssignmentType=false
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ class Cpu(Device):
     sync = staticmethod(runtime.sync)
     forget_error = staticmethod(runtime.forget)
     event = runtime.Event
-    error_words = staticmethod(partial(np.zeros, 6, np.int64))
     flush_memory = staticmethod(memory.flush_malloc_cache)
     memory_statistics = staticmethod(memory.statistics)
     clear_memory_statistics = staticmethod(memory.clear_statistics)

@@ -145,7 +145,7 @@ class CpuKernel(Kernel):
         # No buffer needs to be kept beyond this function: memory freed then serves later jobs only,
         # and jobs run in order.
         temporary: list[Buffer] = []
-        words: list[Any] = [record.words.ctypes.data if record else 0]
+        words: list[Any] = [record.address if record else 0]
         for n in inputs:
             words.append(n.data.address)
         for n in literals:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..backend import JitBackend
-from ..device import Buffer, Device, DeviceUnavailable, Foreign, Kernel, elements
+from ..device import Buffer, Device, DeviceUnavailable, ErrorWords, Foreign, Kernel, elements
 from ..ir.dtype import DType
 from . import assembler, exchange
 from .driver import OLDEST_CAPABILITY, OLDEST_DRIVERS, CudaError, DeviceAttribute, Driver
 from .event import event_of
-from .memory import CudaBuffer, Pool
+from .memory import CudaBuffer, Pool, pattern_of
 from .pinned import Records, Staging
 from .runtime import Queue
 
@@ -77,16 +77,16 @@ class Cuda(Device):
         return made
 
     def filled(self, dtype: DType, size: int, value: Any) -> CudaBuffer:
-        count = elements(dtype, size)
-        made = self.pool.allocate(dtype.itemsize * count)
-        pattern = np.full(1, value, dtype.numpy).tobytes()
-        width = next(w for w in (1, 2, 4, 8) if pattern == pattern[:w] * (len(pattern) // w))
+        return self.repeated(pattern_of(dtype, value), dtype.itemsize * elements(dtype, size))
+
+    def repeated(self, pattern: bytes, nbytes: int) -> CudaBuffer:
+        """Returns a buffer that is filled with a pattern of 1, 2, 4 or 8 bytes."""
+        made, width = self.pool.allocate(nbytes), len(pattern)
         if width == 8:
-            self._repeat(made.address, pattern, 8 * count)
-        elif count:
-            bits = int.from_bytes(pattern[:width], "little")
-            times = dtype.itemsize * count // width
-            self.queue.fill(made.address, bits, width, times)
+            self._repeat(made.address, pattern, nbytes)
+        elif nbytes:
+            bits = int.from_bytes(pattern, "little")
+            self.queue.fill(made.address, bits, width, nbytes // width)
         return made
 
     def _repeat(self, address: int, pattern: bytes, nbytes: int) -> None:
@@ -132,7 +132,7 @@ class Cuda(Device):
     def export(self, buffer: Any, dtype: DType, shape: tuple[int, ...]) -> exchange.Export:
         return exchange.Export(self, buffer, dtype, shape)
 
-    def error_words(self) -> np.ndarray:
+    def error_words(self) -> ErrorWords:
         return self.records.words()
 
     def flush_memory(self) -> None:

@@ -4,17 +4,19 @@ import json
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from drjit.jit import debug, flags, log
-from drjit.jit.device import Buffer, Kernel, elements
+from drjit.jit.cuda.memory import pattern_of
+from drjit.jit.device import Buffer, Kernel, elements, size_class
 from drjit.jit.flags import JitFlag
+from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import BUFFER, make
 from drjit.jit.run import cache, history
-from drjit.jit.run.launch import as_python, layout_of
+from drjit.jit.run.launch import ErrorRecord, as_python, layout_of, link
 from drjit.jit.target.cuda.form import EACH
 from drjit.jit.target.numpy.reduction import passed_over
 from drjit.jit.text.program import Program
@@ -28,8 +30,7 @@ _WATCHED = _DEBUG | int(JitFlag.LaunchBlocking)
 MEASURED = 4
 """How many launches of a kernel are timed, besides those with `JitFlag.KernelHistory`."""
 
-# The parameters after the block: the number of lanes, and the address of the counter.
-_LAST = struct.Struct("<qQ").pack
+_LAST = 16  # bytes after the block: the number of lanes, and the address of the counter
 
 
 class Duration:
@@ -49,11 +50,11 @@ class Duration:
 class Code:
     """Machine code on a device: a kernel's entry and, if it has one, the entry that finishes."""
 
-    __slots__ = ("entry", "finish", "form", "module", "queue")
+    __slots__ = ("entry", "finish", "form", "module", "queue", "threads")
 
     def __init__(self, device: Any, form: Any, image: bytes) -> None:
         driver = device.driver
-        self.queue, self.form = device.queue, form
+        self.queue, self.form, self.threads = device.queue, form, (form.threads, 1, 1)
         self.module = driver.load(image)
         self.entry = driver.function(self.module, form.entry)
         self.finish = driver.function(self.module, form.finish) if form.finish else 0
@@ -65,22 +66,34 @@ class Code:
             self.queue.unload(self.module)
 
 
+class Extent(NamedTuple):
+    """What launches of compiled code over a number of lanes have in common: the number of blocks
+    and, for each output, the capacities of the memory for what blocks hand over and for the result,
+    0 for none."""
+
+    size: int
+    form: Any
+    grid: int
+    results: list[tuple[int, int]]
+
+
 class CudaKernel(Kernel):
     """A kernel with its parameter block, and its machine code once there is some: for each setting
     of the flags that it depends on."""
 
-    __slots__ = ("codes", "depends", "measured", "outputs", "pack", "words")
+    __slots__ = ("codes", "depends", "extent", "measured", "outputs", "pack", "words")
 
     def __init__(self, device: Any, text: str, layout: str, program: Program | None) -> None:
         name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
         super().__init__(device, text, name, program)
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(o.kind, o.dtype) for o in outputs])
-        self.pack = struct.Struct("<" + layout).pack
+        self.pack = struct.Struct(f"<{layout}qQ").pack
         self.words = program.words if program is not None else 0
         self.depends = _REDUCED if any(p in text for p in _PRODUCTS) else 0
         self.codes: dict[int, Code] = {}
         self.measured: list[Duration] = []
+        self.extent = Extent(-1, None, 0, [])
 
     @property
     def tier(self) -> str:
@@ -97,97 +110,97 @@ class CudaKernel(Kernel):
     ) -> list[Buffer | None]:  # fmt: skip
         if flags.current & _DEBUG:
             return self._on_numpy(size, inputs, literals, checks, targets, record)
-        code = self.codes.get(flags.current & self.depends) or self.compile()
-        device: Any = self.device
-        words: list[Any] = [record.words.ctypes.data if record else 0]
+        words: list[Any] = [record.address if record else 0]
         for n in inputs:
             words.append(n.data.address)
         for n in literals:
             words.append(n.data)
         for c in checks:
             words.append(c.data[0])
+        written = []
+        for e in targets:
+            written.append((e.buffer, _expansion(e.dtype, e.size, e.reduce, e.mode)))
+        return self._queued(size, words, written, record)
+
+    def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
+        """Only addresses change in the parameter block from one launch to the next."""
+        size, inputs, device = step.size, step.inputs, self.device
+        numbers = [value for _, value in step.literals] + [data[0] for data, _ in step.checks]
+        effects = [(k, _expansion(t, n, r, mode)) for k, t, n, r, mode in step.effects]
+        made = [o and (o[0], o[1], 1 if o[2] else size) for o in step.outputs]
+        checks, recorded = step.checks, bool(step.checks) or self.loops
+
+        def run(values: list) -> None:
+            if flags.current & _WATCHED:
+                general(values)
+                return
+            record = ErrorRecord(device, checks) if recorded else None
+            words: list[Any] = [record.address if record else 0]
+            read = [values[k].data for k in inputs]
+            for b in read:
+                words.append(b.address)
+            words += numbers
+            written = [(values[k].data, expansion) for k, expansion in effects]
+            self.launches += 1
+            outputs = self._queued(size, words, written, record)
+            link(read, outputs, [b for b, _ in written], record if checks else None)
+            for o, b in zip(made, outputs, strict=True):
+                if o is not None:
+                    number, t, lanes = o
+                    values[number] = make(BUFFER, t, lanes, (), b)
+
+        return run
+
+    def _queued(
+        self, size: int, words: list[Any], written: Iterable[tuple[Buffer, Any]], record: Any
+    ) -> list[Buffer | None]:
+        """Queues a launch, given the words of the parameter block before its targets, and the
+        targets with their expansions; see `launch`."""
+        code = self.codes.get(flags.current & self.depends) or self.compile()
+        device: Any = self.device
+        block = device.pool.block
         # Buffers need not be kept beyond this function: memory freed then serves later launches
         # only, and the stream runs them in order.
         temporary: list[Buffer] = []
         largest = 0
-        for e in targets:
-            words.append(e.buffer.address)
-            if e.mode == "expand":
-                acc, start = e.dtype.accumulator, 0
-                if acc is not e.dtype:
-                    start = passed_over(e.reduce, np.dtype(acc.numpy))
-                    temporary.append(device.filled(acc, e.size, start))
-                    start, largest = temporary[-1].address, max(largest, e.size)
-                words += [start, e.size]
-        grid = self.blocks(code.form, size)
-        outputs: list[Buffer | None] = []
-        for kind, t in self.outputs:
-            if kind == "effect":
-                outputs.append(None)
-                continue
-            lanes = size
-            if kind == "reduce":
-                temporary.append(device.allocate(8 * grid))
-                words.append(temporary[-1].address)
-                lanes = 1
-            outputs.append(b := device.allocate_for(t, lanes))
+        for b, expansion in written:
             words.append(b.address)
-        block, keep = self.pack(*words), self
-        if not code.form.by_value:
-            memory = device.upload(np.frombuffer(block, np.uint8))
-            block, keep = struct.pack("<Q", memory.address), (self, memory)
-        block += _LAST(size, device.counter)
-        self.queue(code, block, size, grid, largest, record, keep)
+            if expansion is not None:
+                start, (n, nbytes, pattern) = 0, expansion
+                if nbytes:
+                    temporary.append(b := device.repeated(pattern, nbytes))
+                    start, largest = b.address, max(largest, n)
+                words += (start, n)
+        known, form, grid, results = self.extent
+        if known != size or form is not code.form:
+            known, form, grid, results = self.extent = self._extent(size, code.form)
+        outputs: list[Buffer | None] = []
+        for partial, capacity in results:
+            if partial:
+                temporary.append(b := block(partial))
+                words.append(b.address)
+            if capacity:
+                outputs.append(b := block(capacity))
+                words.append(b.address)
+            else:
+                outputs.append(None)
+        parameters, keep = self.pack(*words, size, device.counter), None
+        if not form.by_value:
+            memory = device.upload(np.frombuffer(parameters[:-_LAST], np.uint8))
+            parameters = struct.pack("<Q", memory.address) + parameters[-_LAST:]
+            keep = self, memory
+        self.queue(code, parameters, size, grid, largest, record, keep)
         return outputs
 
-    def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
-        wide = any(mode == "expand" and t.accumulator is not t for _, t, _, _, mode in step.effects)
-        return general if step.checks or self.loops or wide else self._direct(step, general)
-
-    def _direct(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
-        """`repeated` for a kernel that needs no error record and nothing else prepared: only
-        addresses change in its parameter block."""
-        size, inputs = step.size, step.inputs
-        numbers = [value for _, value in step.literals]
-        targets = [(e[0], (0, e[2]) if e[4] == "expand" else ()) for e in step.effects]
-        device: Any = self.device
-        allocate = device.pool.allocate
-        results = []
-        for number, t, reduced in filter(None, step.outputs):
-            lanes = 1 if reduced else size
-            results.append((number, t, lanes, reduced, t.itemsize * elements(t, lanes)))
-        read = [*inputs, *[k for k, _ in targets]]
-        last = _LAST(size, device.counter)
-
-        def run(values: list) -> None:
-            code = self.codes.get(flags.current & self.depends)
-            if code is None or flags.current & _WATCHED or not code.form.by_value:
-                general(values)
-                return
-            for k in read:
-                if values[k].data.source is not None:
-                    general(values)
-                    return
-            grid = self.blocks(code.form, size)
-            words: list[Any] = [0]
-            for k in inputs:
-                words.append(values[k].data.address)
-            words += numbers
-            for k, more in targets:
-                words.append(values[k].data.address)
-                words += more
-            temporary = []
-            for number, t, lanes, reduced, nbytes in results:
-                if reduced:
-                    temporary.append(allocate(8 * grid))
-                    words.append(temporary[-1].address)
-                b = allocate(nbytes)
-                words.append(b.address)
-                values[number] = make(BUFFER, t, lanes, (), b)
-            self.launches += 1
-            self.queue(code, self.pack(*words) + last, size, grid)
-
-        return run
+    def _extent(self, size: int, form: Any) -> Extent:
+        grid, results = self.blocks(form, size), []
+        for kind, t in self.outputs:
+            lanes = size if kind == "store" else 1
+            partial = size_class(8 * grid) if kind == "reduce" else 0
+            results.append(
+                (partial, kind != "effect" and size_class(t.itemsize * elements(t, lanes)))
+            )
+        return Extent(size, form, grid, results)
 
     def blocks(self, form: Any, size: int) -> int:
         """Returns the number of blocks of a launch."""
@@ -203,7 +216,7 @@ class CudaKernel(Kernel):
         finishes over the largest number of accumulators. `size` is for the log and the history."""
         device: Any = self.device
         queue, form = device.queue, code.form
-        threads = (form.threads, 1, 1)
+        threads = code.threads
         watched = flags.current & _HISTORY
         time = Duration(device) if watched or len(self.measured) < MEASURED else None
         keep = keep or self
@@ -298,6 +311,18 @@ class CudaKernel(Kernel):
         if record is not None:
             device.queue.report(record)
         return [None if values is None else device.upload(values) for values in results]
+
+
+def _expansion(dtype: DType, size: int, reduce: str, mode: str) -> tuple[int, int, bytes] | None:
+    """Returns the number of accumulators of a target, if the kernel asks for that, and if they are
+    not its entries themselves, the bytes of their memory and what it is filled with."""
+    if mode != "expand":
+        return None
+    wide = dtype.accumulator
+    if wide is dtype:
+        return size, 0, b""
+    start = passed_over(reduce, np.dtype(wide.numpy))
+    return size, wide.itemsize * elements(wide, size), pattern_of(wide, start)
 
 
 def _encoded(form: Any, image: bytes) -> bytes:

@@ -41,7 +41,8 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuModuleGetFunction": (_HANDLE, c_void_p, c_char_p),
     "cuFuncGetAttribute": (_INT, c_int, c_void_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
-    "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, _HANDLE),
+    # Numbers are converted to pointers twice as fast as to `unsigned int`.
+    "cuLaunchKernel": (c_void_p,) * 11,
     "cuStreamCreate": (_HANDLE, c_uint),
     "cuStreamDestroy_v2": (c_void_p,),
     "cuStreamSynchronize": (c_void_p,),
@@ -66,6 +67,28 @@ _MEMORY_TYPES = {1: "host", 2: "device"}
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # of CUjit_option
 _LOG_BYTES = 1 << 14
 _PARAMETERS, _PARAMETER_BYTES = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE
+_WRONG_CONTEXT = (201, 400)  # CUDA_ERROR_INVALID_CONTEXT, _HANDLE
+
+
+class _Extra(ctypes.Structure):
+    """The parameter block of a launch, and the address of its size."""
+
+    _fields_ = (
+        ("block_follows", c_void_p), ("block", c_char_p), ("size_follows", c_void_p),
+        ("size", c_void_p), ("end", c_void_p),
+    )  # fmt: skip
+
+
+class _Sizes(dict[int, int]):
+    """The address of each size as a `size_t`."""
+
+    def __init__(self) -> None:
+        self._kept: list[c_size_t] = []
+
+    def __missing__(self, size: int) -> int:
+        self._kept.append(c_size_t(size))
+        self[size] = address = ctypes.addressof(self._kept[-1])
+        return address
 
 
 def load_library() -> Any:
@@ -103,6 +126,7 @@ class LibCuda(Driver):
     def __init__(self, library: Any = None) -> None:
         self.library = load_library() if library is None else library
         self._context = c_void_p()
+        self._launch, self._sizes = self.library.cuLaunchKernel, _Sizes()
         self._call("cuInit", 0)
 
     def _call(self, function: str, *arguments: Any) -> None:
@@ -233,12 +257,14 @@ class LibCuda(Driver):
         self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
         stream: int, parameters: bytes, name: str = "",
     ) -> None:  # fmt: skip
-        size = c_size_t(len(parameters))
-        text = c_char_p(parameters)  # which does not copy
-        start = ctypes.cast(text, c_void_p).value
-        extra = (c_void_p * 5)(_PARAMETERS, start, _PARAMETER_BYTES, ctypes.addressof(size), 0)
-        self._call("cuCtxSetCurrent", self._context)
-        code = self.library.cuLaunchKernel(function, *grid, *block, shared, stream, None, extra)
+        size = self._sizes[len(parameters)]
+        extra = _Extra(_PARAMETERS, parameters, _PARAMETER_BYTES, size, None)
+        # The function and the stream belong to a context. In a thread where none or another one is
+        # current, the driver refuses them.
+        code = self._launch(function, *grid, *block, shared, stream, None, byref(extra))
+        if code in _WRONG_CONTEXT:
+            self._call("cuCtxSetCurrent", self._context)
+            code = self._launch(function, *grid, *block, shared, stream, None, byref(extra))
         if code:
             raise self._error(code, "cuLaunchKernel", name)
 

@@ -10,10 +10,13 @@ import sys
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
+
 from drjit.jit import collector, device
 from drjit.jit.cuda.driver import CudaError
 from drjit.jit.cuda.runtime import Queue
 from drjit.jit.device import Device, size_class
+from drjit.jit.ir.dtype import DType
 from drjit.jit.run import cache
 
 PADDING = 256  # a warp: 32 lanes of 8 bytes
@@ -70,7 +73,10 @@ class Pool:
         Raises:
             OutOfMemory: there is not enough memory, even after emptying the pool.
         """
-        capacity = size_class(nbytes)
+        return self.block(size_class(nbytes))
+
+    def block(self, capacity: int) -> CudaBuffer:
+        """Returns a buffer of a size class; see `allocate`."""
         try:
             address = self.free[capacity].pop()
             self.hits += 1
@@ -136,6 +142,13 @@ class Pool:
 
     def _used(self) -> str:
         return f"{self.in_use:,} bytes are in use, {self.pooled:,} are in the pool"
+
+
+def pattern_of(dtype: DType, value: Any) -> bytes:
+    """Returns the bytes of an element, or the first of them if they repeat."""
+    pattern = np.full(1, value, dtype.numpy).tobytes()
+    width = next(w for w in (1, 2, 4, 8) if pattern == pattern[:w] * (len(pattern) // w))
+    return pattern[:width]
 
 
 def _asked(capacity: int) -> str:

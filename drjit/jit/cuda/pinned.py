@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from drjit.jit.cuda.runtime import Queue
+from drjit.jit.device import ErrorWords
 
 _SLOT = 1 << 21
 _SLOTS = 4
 _ALIGNMENT = 256
+_WORDS = 6  # of a record
 _RECORD, _RECORDS = 64, 1024  # bytes of a record, and how many are allocated together
 
 
@@ -85,31 +87,33 @@ class Records:
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self._free: list[int] = []
+        self._free: list[tuple[np.ndarray, int]] = []
 
-    def words(self) -> np.ndarray:
-        """Returns the six words of a new record: zeros, at the same address on the device."""
+    def words(self) -> ErrorWords:
+        """Returns the six words of a new record: zeros, at the same address on the device. They
+        may be used again when nobody keeps their owner."""
         try:
-            address = self._free.pop()
+            words, address = self._free.pop()
         except IndexError:
-            start = self.queue.driver.allocate_host(_RECORD * _RECORDS)
-            self._free += range(start + _RECORD, start + _RECORD * _RECORDS, _RECORD)
-            address = start
-        words = np.asarray(_Words(self._free, address))
-        words[:] = 0
-        return words
+            self._free += self._fresh()
+            words, address = self._free.pop()
+        words.fill(0)
+        return ErrorWords(words, address, _Record(self._free, (words, address)))
+
+    def _fresh(self) -> list[tuple[np.ndarray, int]]:
+        start = self.queue.driver.allocate_host(_RECORD * _RECORDS)
+        memory: Any = (ctypes.c_int64 * (_RECORD // 8 * _RECORDS)).from_address(start)
+        rows = np.frombuffer(memory, np.int64).reshape(_RECORDS, -1)[:, :_WORDS]
+        return [(row, start + k * _RECORD) for k, row in enumerate(rows)]
 
 
-class _Words:
-    """The base of the array of a record, which goes back to the free ones with it."""
+class _Record:
+    """Returns the words of a record to the free ones when it is gone."""
 
-    __slots__ = ("__array_interface__", "_free")
+    __slots__ = ("_free", "_words")
 
-    def __init__(self, free: list[int], address: int) -> None:
-        self._free = free
-        self.__array_interface__: Any = {
-            "version": 3, "typestr": "<i8", "shape": (6,), "data": (address, False),
-        }  # fmt: skip
+    def __init__(self, free: list, words: tuple[np.ndarray, int]) -> None:
+        self._free, self._words = free, words
 
     def __del__(self) -> None:
-        self._free.append(self.__array_interface__["data"][0])
+        self._free.append(self._words)

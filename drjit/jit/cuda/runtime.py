@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from drjit.jit import log
 from drjit.jit.cuda.driver import CudaError, Driver
@@ -35,13 +35,9 @@ _EXIT_SECONDS = 1.0
 _STOP_WORD = 5  # of a record: see docs/kernel-language.md
 
 
-class _Entry(NamedTuple):
-    """A launch, or something else to keep until those before it have ended."""
-
-    ticket: int
-    name: str
-    keep: object
-    record: Any
+_Entry = tuple[int, str, object, Any]
+"""A launch, or something else to keep until those before it have ended: its ticket, its name, what
+it keeps, and its record."""
 
 
 class Queue:
@@ -58,6 +54,8 @@ class Queue:
         self.lock = threading.RLock()  # reentrant: the garbage collector may run anything anywhere
         self._entries: deque[_Entry] = deque()
         self._markers: deque[tuple[int, int]] = deque()  # ticket, event
+        self._due = SPACING  # the ticket of the next marker at the latest
+        self._crowded = False  # whether there may be too many markers
         self._last: tuple[int, int] | None = None  # the newest marker that was reached
         self._events: list[int] = []  # for markers
         self._mean = 1.0  # milliseconds of a launch
@@ -84,17 +82,19 @@ class Queue:
         `record` and `keep` are kept until it has ended. Then the `check` of the record is called,
         which returns None or an exception for `sync` to raise.
         """
-        if len(self._markers) > 2:
+        if self._crowded:
             self._fall_back()
         with self.lock:
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             ticket = self.submitted + 1
-            self._entries.append(_Entry(ticket, name, keep, record))
-            driver, stream = self.driver, self.stream
-            self.call(driver.launch, function, grid, block, shared, stream, parameters, name)
+            self._entries.append((ticket, name, keep, record))
+            try:
+                self.driver.launch(function, grid, block, shared, self.stream, parameters, name)
+            except CudaError as error:
+                self._explain(error)
+                raise
             self.submitted = ticket
-            marked = self._markers[-1][0] if self._markers else self.completed
-            if ticket - marked >= min(SPACING, AHEAD_MS / (4 * self._mean)):
+            if ticket >= self._due:
                 self.mark()
         return ticket
 
@@ -125,12 +125,12 @@ class Queue:
 
     def unload(self, module: int) -> None:
         """Drops a module of the driver when the launches queued so far have ended."""
-        self._entries.append(_Entry(self.submitted, "", _Module(self.driver, module), None))
+        self._entries.append((self.submitted, "", _Module(self.driver, module), None))
 
     def retain(self, thing: object) -> None:
         """Keeps an object until the work queued so far has ended."""
         if self.completed < self.submitted:
-            self._entries.append(_Entry(self.submitted, "", thing, None))
+            self._entries.append((self.submitted, "", thing, None))
 
     # ---- Waiting
 
@@ -185,15 +185,19 @@ class Queue:
         return True
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function of the driver. It may report that a launch failed before; the error then
-        names those that it may be, and nothing is left in the queue."""
+        """Calls a function of the driver; see `_explain` for its errors."""
         try:
             return function(*arguments)
         except CudaError as error:
-            self._told = self._told or error.is_of_launch
-            if error.is_of_launch and (names := self._abandon()):
-                error.add_note(f"One of these kernels failed, or several: {', '.join(names)}.")
+            self._explain(error)
             raise
+
+    def _explain(self, error: CudaError) -> None:
+        """An error of the driver may report that a launch failed before. It then names those that
+        it may be, and nothing is left in the queue."""
+        self._told = self._told or error.is_of_launch
+        if error.is_of_launch and (names := self._abandon()):
+            error.add_note(f"One of these kernels failed, or several: {', '.join(names)}.")
 
     # ---- Progress
 
@@ -203,6 +207,8 @@ class Queue:
             event = self._events.pop() if self._events else self.driver.create_event(timing=True)
             self.record(event)
             self._markers.append((self.submitted, event))
+            self._due = self.submitted + max(1, int(min(SPACING, AHEAD_MS / (4 * self._mean))))
+            self._crowded = len(self._markers) > 2
 
     def _progress(self) -> int:
         """Returns the ticket of the newest launch that has ended."""
@@ -229,6 +235,7 @@ class Queue:
 
         if not close():
             self.wait(close)
+        self._crowded = False
         self._prune()
 
     def _prune(self) -> None:
@@ -237,13 +244,13 @@ class Queue:
             return
         done = []
         with self.lock:
-            while self._entries and self._entries[0].ticket <= self.completed:
+            while self._entries and self._entries[0][0] <= self.completed:
                 done.append(self._entries.popleft())
         # Outside the lock, because destructors run foreign code.
-        for entry in done:
-            if entry.record is not None:
+        for *_, record in done:
+            if record is not None:
                 try:
-                    error = entry.record.check()
+                    error = record.check()
                 except Exception as raised:
                     error = raised
                 if error is not None:
@@ -252,10 +259,11 @@ class Queue:
     def _abandon(self) -> list[str]:
         """Forgets all unfinished work after an error; returns the names of the kernels."""
         with self.lock:
-            names = dict.fromkeys([e.name for e in self._entries if e.name])
+            names = dict.fromkeys([name for _, name, *_ in self._entries if name])
             self._entries.clear()
             self._events += [event for _, event in self._markers]
             self._markers.clear()
+            self._due, self._crowded = self.submitted + SPACING, False
             self.completed = self.submitted
         return [*names]
 
@@ -267,9 +275,9 @@ class Queue:
                 return
         except KeyboardInterrupt:
             pass  # the user does not want to wait any longer
-        for entry in list(self._entries):
-            if entry.record is not None and entry.ticket > self.completed:
-                entry.record.words[_STOP_WORD] = 1
+        for ticket, _, _, record in list(self._entries):
+            if record is not None and ticket > self.completed:
+                record.words[_STOP_WORD] = 1
         interrupt.add_note(
             "Loops of running kernels were stopped. Arrays that they were computing hold "
             "unfinished values."

@@ -37,12 +37,12 @@ class ErrorRecord:
     has read.
     """
 
-    __slots__ = ("above", "checks", "device", "done", "error", "words")
+    __slots__ = ("_owner", "above", "address", "checks", "device", "done", "error", "words")
 
-    def __init__(self, at: Device, checks: Sequence) -> None:
+    def __init__(self, at: Device, checks: Sequence[tuple[tuple, DType]]) -> None:
         self.device = at
-        self.words = at.error_words()
-        self.checks = [(c.data, c.deps[0].dtype) for c in checks]
+        self.words, self.address, self._owner = at.error_words()
+        self.checks = checks
         self.above: tuple[ErrorRecord, ...] = ()
         self.done = False
         self.error: Exception | None = None
@@ -91,6 +91,19 @@ def refer(
         for b in written:
             if b is not None:
                 b.source = source
+
+
+def link(
+    read: list[Buffer], made: list[Buffer | None], changed: list[Buffer], own: ErrorRecord | None
+) -> None:
+    """`refer` for a launch that also changes buffers."""
+    if own is not None or changed:
+        refer([*read, *changed], (*made, *changed), own)
+        return
+    for b in read:
+        if b.source is not None:
+            refer(read, made)
+            return
 
 
 def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord | None:
@@ -181,18 +194,13 @@ def run(
         short = kernel.begin(size, inputs, literals)
         if short is not None:
             return short
-    record = ErrorRecord(kernel.device, checks) if checks or kernel.loops else None
+    record = None
+    if checks or kernel.loops:
+        record = ErrorRecord(kernel.device, [(c.data, c.deps[0].dtype) for c in checks])
     kernel.launches += 1
     outputs = kernel.launch(size, inputs, literals, checks, targets, record)
-    if checks or targets:
-        buffers = [e.buffer for e in targets]
-        own = record if checks else None
-        refer([*[n.data for n in inputs], *buffers], (*outputs, *buffers), own)
-    else:
-        for n in inputs:
-            if n.data.source is not None:
-                refer([n.data for n in inputs], outputs)
-                break
+    own = record if checks else None
+    link([n.data for n in inputs], outputs, [e.buffer for e in targets], own)
     if flags.current & _BLOCKING:
         kernel.device.sync()
     return outputs
