@@ -32,6 +32,44 @@ def variables():
     return len(graph.living())
 
 
+@pytest.fixture
+def before_forward(monkeypatch):
+    """Restores the state of a program without forward traversals so far."""
+    monkeypatch.setattr(graph, "_tape_complete", False)
+    graph._tape.clear()
+    graph.taped.clear()
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_first_forward_traversal_finds_what_was_computed_before(before_forward, frozen):
+    x = Float(3, 4)
+    dr.enable_grad(x)
+    y = dr.square(x) + x
+    dr.square(y)  # freed
+    with dr.isolate_grad():
+        z = dr.sum(y)
+    if frozen:
+        gc.freeze()
+    try:
+        dr.forward(x, dr.ADFlag.ClearVertices)
+    finally:
+        gc.unfreeze()
+    assert dr.all(z.grad == 7 + 9)
+    later = x * y
+    dr.forward(x)
+    assert dr.all(later.grad == Float(12 + 3 * 7, 20 + 4 * 9))
+
+
+def test_the_first_forward_traversal_does_not_visit_recorded_bodies(before_forward):
+    x = Float(3, 4)
+    dr.enable_grad(x)
+    count = variables()
+    _, y = dr.while_loop((UInt(0), x), lambda i, y: i < 2, lambda i, y: (i + 1, y * x), ["i", "y"])
+    assert variables() == count + 2  # the loop and its result
+    dr.forward(x)
+    assert dr.all(y.grad == Float(27, 48))
+
+
 # ---- Examples of the manual
 
 

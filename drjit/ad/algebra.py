@@ -37,10 +37,10 @@ def _select_recorder(record: Callable[..., Var | None]) -> Callable[..., Var | N
 _RECORDERS[op.select] = _select_recorder(_RECORDERS[op.select])
 
 
-def element_recorder(op_: Op, dtype: DType) -> Any:
-    """Returns the function that creates the variables of an element-wise operation with results of
-    type `dtype`, or None if its derivative is 0."""
-    return _RECORDERS.get(op_) if dtype.is_float else None
+def element_recorder(op_: Op, dtype: DType) -> tuple[Any, Any]:
+    """Returns the rule of an element-wise operation with results of type `dtype`, and the function
+    that creates its variables; None if its derivative is 0."""
+    return (RULES.get(op_), _RECORDERS.get(op_)) if dtype.is_float else (None, None)
 
 
 def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...]) -> Var | None:

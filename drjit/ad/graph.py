@@ -3,26 +3,27 @@ and records how the value was computed.
 
 Variables refer to those that they were computed from, so the graph is freed by reference counting,
 starting at the results. Forward traversals find dependents in a list of weak references in order of
-creation. Variables of a body that is being recorded are in a separate list (`Scope.tape`).
+creation, which is kept from the first such traversal on: programs that need none save the time. The
+first one finds variables among the objects of Python's garbage collector. Variables of a body that
+is being recorded are in a separate list (`Scope.tape`).
 """
 
+import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, count
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..jit import flags
 from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.location import Location, describe, user_location
-from ..jit.ir.node import Node
+from ..jit.ir.node import Node, next_serial
 from ..jit.trace import access
 from ..jit.trace.access import Replacement
-
-next_serial = count(1).__next__
 
 
 class Value(NamedTuple):
@@ -79,12 +80,21 @@ def _note_location(v: Any) -> None:
 flags.in_debug_mode(Var, _note_location)
 
 
-# Variables in order of creation, for forward traversals. Entries of freed variables are removed
-# when the list has doubled.
+class Inner(Var):
+    """A variable of a body, or storage for a gradient: forward traversals of the surrounding
+    program do not visit it."""
+
+    __slots__ = ()
+
+
+# Weak references to variables in order of creation, for forward traversals. Entries of freed
+# variables are removed when the list has doubled.
 _tape: list["weakref.ref[Var]"] = []
 _tape_limit = 1 << 11
 _tape_lock = threading.Lock()
-_append = _tape.append
+_tape_complete = False
+taped: list[bool] = []
+"""Not empty if variables are added to the list when they are created."""
 _ref = weakref.ref
 get_ident = threading.get_ident
 
@@ -93,7 +103,8 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
     """Returns a function that creates the variable of an operation's value `n`, given its operands
     `inputs` with the variables `deps`. That function returns None if all of these are suspended.
 
-    It runs for every operation of a program, so it creates the variable inline.
+    Generated operators (`array.inline`) create variables themselves while `scopes` and `taped` are
+    empty.
     """
     keeps_inputs, keeps_result = rule.keeps_inputs, rule.keeps_result
 
@@ -109,7 +120,7 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
                 deps = tuple([None if d is None or hides(d) else d for d in deps])
                 if not any(deps):
                     return None
-        v = Var()
+        v = Var() if tape is None else Inner()
         v.rule = rule
         v.deps = deps
         v.dtype = n.dtype
@@ -118,18 +129,22 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         v.result = n if keeps_result else None
         v.data = data
         v.grad = v.grad_var = v.mark = None
-        v.serial = serial = next_serial()
+        v.serial = next_serial()
         if inner is not None and inner.all:
             inner.shows(v)
-        if tape is None:
-            _append(_ref(v))
-        else:
+        if tape is not None:
             tape.append(v)
-        if not serial & 1023 and len(_tape) > _tape_limit:
-            compact()
+        elif taped:
+            _append(v)
         return v
 
     return record
+
+
+def _append(v: Var) -> None:
+    _tape.append(_ref(v))
+    if len(_tape) > _tape_limit:
+        compact()
 
 
 def take_gradient(v: Var) -> Replacement:
@@ -140,13 +155,19 @@ def take_gradient(v: Var) -> Replacement:
     return Replacement(held.pop())
 
 
-def new_slot(n: Node | Var) -> Var:
-    """Creates storage for a gradient that is not part of the graph."""
-    v = Var()
+def _blank(cls: type[Var], n: Node | Var) -> Var:
+    """Creates a variable without dependences."""
+    v = cls()
     v.rule = v.result = v.data = v.grad = v.grad_var = v.mark = None
     v.deps = v.inputs = ()
     v.dtype, v.size = n.dtype, n.size
     v.serial = next_serial()
+    return v
+
+
+def new_slot(n: Node | Var) -> Var:
+    """Creates storage for a gradient that is not part of the graph."""
+    v = _blank(Inner, n)
     inner = scope()
     if inner is not None:
         inner.shows(v)
@@ -155,34 +176,26 @@ def new_slot(n: Node | Var) -> Var:
 
 def new_input(n: Node | Var) -> Var:
     """Creates a variable for a differentiable input."""
-    v = new_slot(n)
     inner = scope()
-    if inner is None or inner.tape is None:
-        _append(_ref(v))
-    else:
-        inner.tape.append(v)
-    if len(_tape) > _tape_limit:
-        compact()
+    tape = None if inner is None else inner.tape
+    v = _blank(Var if tape is None else Inner, n)
+    if inner is not None:
+        inner.shows(v)
+    if tape is not None:
+        tape.append(v)
+    elif taped:
+        _append(v)
     return v
 
 
 def new_inputs(nodes: Iterable[Node]) -> list[Var]:
     """Creates variables for differentiable inputs of the body that is being traced."""
     inner = scopes[get_ident()][-1]
-    found = []
-    for n in nodes:
-        v = Var()
-        v.rule = v.result = v.data = v.grad = v.grad_var = v.mark = None
-        v.deps = v.inputs = ()
-        v.dtype, v.size = n.dtype, n.size
-        v.serial = next_serial()
-        found.append(v)
+    found = [_blank(Inner, n) for n in nodes]
     inner.tape += found  # type: ignore[operator]
     if inner.all:
         for v in found:
             inner.shows(v)
-    if len(_tape) > _tape_limit:
-        compact()
     return found
 
 
@@ -218,6 +231,24 @@ def compact() -> None:
         _tape_limit = max(1 << 11, 2 * len(_tape))
 
 
+def _fill_tape() -> None:
+    """Adds all variables created so far, and has every further one added."""
+    global _tape_complete
+    taped[:] = [True]
+    frozen = gc.get_freeze_count()
+    if frozen:
+        gc.unfreeze()  # the collector does not list frozen objects
+    objects = gc.get_objects()
+    if frozen:
+        gc.freeze()
+    known = {id(r()) for r in _tape}
+    found = [o for o in objects if type(o) is Var and id(o) not in known]
+    # Other threads may be creating variables at the moment, which need not be visited now.
+    made = [v for v in found if hasattr(v, "serial")]
+    _tape_complete = len(made) == len(found)
+    _tape.extend(map(_ref, made))
+
+
 def tapes() -> list[list[Var]]:
     """Returns the variables of the bodies that this thread is recording, outermost first."""
     found = {id(s.tape): s.tape for s in scopes.get(get_ident(), ()) if s.tape is not None}
@@ -241,6 +272,8 @@ access.releases.append(release)
 def living() -> list[Var]:
     """Returns all live variables in order of creation; within bodies, those that this thread is
     recording."""
+    if not _tape_complete:
+        _fill_tape()
     compact()
     release()
     found = [v for r in _tape if (v := r()) is not None]

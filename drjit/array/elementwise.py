@@ -12,7 +12,7 @@ from ..jit.ir.dtype import DType
 from ..jit.ir.op import Op
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
-from .inline import recorded
+from .inline import RECORDED
 from .leaf import new
 from .nested import goes_into_each
 from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
@@ -35,7 +35,7 @@ def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
         UnsupportedError: the operation does not support the element type.
         RuntimeError: types, sizes or shapes are incompatible.
     """
-    result = recorded(op_, *args)
+    result = RECORDED[op_](*args)
     return promoted(op_, args, name) if result is None else result
 
 

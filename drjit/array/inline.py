@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from ..ad.algebra import element_recorder
+from ..ad.graph import Var, scopes, taped
 from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.node import LITERAL, Node, next_serial
@@ -62,6 +63,15 @@ _OPERANDS = {
         if type({a}) is cls:
             {x} = {a}._node
             {v} = {a}._var
+        elif type({a}) is number_type and {a}:
+            {x} = x = Node()
+            x.op = LITERAL
+            x.dtype = dtype
+            x.size = 1
+            x.deps = ()
+            x.data = rounded[{a}]
+            x.mark = None
+            x.serial = next_serial()
         elif ({x} := number({a})) is None:
             return general({parameters})""",
     "number": """
@@ -116,12 +126,25 @@ _TERNARY = """
 _TRACK = """
             if record is None or ({untracked}):
                 r._var = None
+            elif scopes or taped:
+                r._var = record(n, nodes, ({variables}))
             else:
-                r._var = record(n, nodes, ({variables}))"""
+                r._var = v = Var()
+                v.rule = rule
+                v.deps = ({variables})
+                v.dtype = out
+                v.size = size
+                v.inputs = nodes if keeps_inputs else ()
+                v.result = n if keeps_result else None
+                v.data = v.grad = v.grad_var = v.mark = None
+                v.serial = n.serial"""
 _TEXT = """
 def make(op_, cls, result, general):
     dtype, out = cls._dtype, result._dtype
-    record, fold, number = element_recorder(op_, out), node.folder(op_, out), node.literals(dtype)
+    fold, number = node.folder(op_, out), node.literals(dtype)
+    number_type, rounded = (float, node.ROUNDED[dtype]) if dtype.is_float else (None, None)
+    rule, record = element_recorder(op_, out)
+    keeps_inputs, keeps_result = rule and rule.keeps_inputs, rule and rule.keeps_result
     special = (False, True) if dtype.is_mask else op_.simple
     in_code, inverse, mask = op_.in_code, op_ if op_ in node.SIMPLIFY else None, cls.Mask
 
@@ -180,6 +203,7 @@ def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool)
     names: dict[str, Any] = {
         "LITERAL": LITERAL, "Node": Node, "__name__": __name__, "combined": combined, "new": new,
         "element_recorder": element_recorder, "next_serial": next_serial, "node": node,
+        "scopes": scopes, "taped": taped, "Var": Var,
     }  # fmt: skip
     exec(text, names)
     return names["make"]
@@ -281,17 +305,30 @@ class _Recorders(dict[type, Callable]):
 RECORDERS = {o: _Recorders(o) for o in ops.TABLE.values()}
 
 
-def recorded(op_: Op, *args: Any) -> Any:
-    """Applies the operation to one-dimensional arrays of one class, or vectors of them, and numbers
-    that combine with these, which covers most operations in programs. Returns None for anything
-    else, including errors.
-    """
+def _recorded(op_: Op) -> Callable:
     known = RECORDERS[op_]
-    for a in reversed(args):
-        result = known[type(a)](*args)
-        if result is not None:
-            return result
-    return None
+
+    def unary(a: Any) -> Any:
+        return known[type(a)](a)
+
+    def binary(a: Any, b: Any) -> Any:
+        result = known[type(b)](a, b)
+        return known[type(a)](a, b) if result is None else result
+
+    def ternary(a: Any, b: Any, c: Any) -> Any:
+        for kind in type(c), type(b), type(a):
+            result = known[kind](a, b, c)
+            if result is not None:
+                return result
+        return None
+
+    return (nothing, unary, binary, ternary, nothing)[min(op_.arity, 4)]
+
+
+RECORDED = {o: _recorded(o) for o in ops.TABLE.values()}
+"""Functions that apply an operation to one-dimensional arrays of one class, or vectors of them, and
+numbers that combine with these, which covers most operations in programs. They return None for
+anything else, including errors."""
 
 
 def _for_class(op_: Op, cls: Any) -> Callable:

@@ -143,8 +143,8 @@ class FrozenFunction:
         that are data."""
         key = layout.key
         key.append(flags.current & _IMPORTANT)
-        if graph.scopes:
-            variables = [v for v in layout.objects if type(v) is graph.Var]
+        if graph.scope() is not None:
+            variables = [v for v in layout.objects if isinstance(v, graph.Var)]
             seen = [graph.visible(v) is not None for v in variables]
             key.append((graph.suspended(), *seen))
         literals, data = layout.literals, []

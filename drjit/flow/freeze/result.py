@@ -106,7 +106,7 @@ class Snapshot:
         self._variables: list[tuple[int, Var]] = []
         self._containers: list[tuple[int, Any, Any, Any]] = []
         for k, o in enumerate(layout.objects):
-            kind = "variable" if type(o) is Var else kind_of(type(o))
+            kind = "variable" if isinstance(o, Var) else kind_of(type(o))
             if kind == "variable":
                 self._variables.append((k, o))
             elif kind == "leaf":

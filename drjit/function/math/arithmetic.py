@@ -12,7 +12,7 @@ import numpy as np
 
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.elementwise import elementwise
-from ...array.inline import recorded
+from ...array.inline import RECORDED
 from ...array.promote import promote
 from ...array.pytree import is_container, leaf_arrays, map_tree
 from ...array.special import by_formula, formulas, kind_of
@@ -90,7 +90,7 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     >>> dr.select(Float(1, 2) < 2, {"a": Float(3)}, {"a": Float(4)})
     {'a': [3, 4]}
     """
-    result = recorded(op.select, arg0, arg1, arg2)
+    result = RECORDED[op.select](arg0, arg1, arg2)
     if result is not None:
         return result
     if isinstance(arg0, bool):
@@ -252,7 +252,7 @@ def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
 
 
 def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
-    result = recorded(op.fma, arg0, arg1, arg2)
+    result = RECORDED[op.fma](arg0, arg1, arg2)
     if result is not None:
         return result
     if _only_numbers(name, arg0, arg1, arg2):
@@ -326,7 +326,7 @@ def rsqrt(arg: Any, /) -> Any:
     >>> dr.rsqrt(Float(4, 0)), dr.rsqrt(4)
     ([0.5, inf], 0.5)
     """
-    root = recorded(op.sqrt, arg)
+    root = RECORDED[op.sqrt](arg)
     if root is not None:
         return 1 / root
     if _is_array(arg):
@@ -385,7 +385,7 @@ def abs(arg: Any, /) -> Any:
     >>> dr.abs(Float(-1, 2)), dr.abs(Complex2f(3, 4)), dr.abs(-3)
     ([1, 2], [5], 3)
     """
-    result = recorded(op.abs, arg)
+    result = RECORDED[op.abs](arg)
     if result is not None:
         return result
     if _is_array(arg):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.elementwise import elementwise, numbers
-from ...array.inline import recorded
+from ...array.inline import RECORDERS
 from ...array.special import by_formula
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
@@ -78,11 +78,12 @@ def elementary(text: F) -> F:
     name = text.__name__
     o = op.TABLE[name]
     on_number = _on_number(o)
+    known = RECORDERS[o]
     takes_words = o.domain == "i"
     title = f"dr.{name}"
 
     def function(arg: Any, /) -> Any:
-        result = recorded(o, arg)
+        result = known[type(arg)](arg)
         if result is not None:
             return result
         if isinstance(arg, ArrayBase):

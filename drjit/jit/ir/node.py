@@ -92,7 +92,7 @@ def literals(dtype: DType) -> Callable[[Any], Node | None]:
     arrays of this type do not accept the number as is. It runs for every number in a program, so it
     must be fast."""
     kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
-    normalized = _ROUNDED[dtype].__getitem__ if dtype.is_float else None
+    normalized = ROUNDED[dtype].__getitem__ if dtype.is_float else None
     low, high = dtype.low, dtype.high
 
     def made(value: Any) -> Node | None:
@@ -177,7 +177,7 @@ class _Rounded(dict[float, float]):
         return found
 
 
-_ROUNDED = {t: _Rounded(_NORMALIZE[t]) for t in dt.ALL if t.is_float}
+ROUNDED = {t: _Rounded(_NORMALIZE[t]) for t in dt.ALL if t.is_float}
 
 
 _SHARED: dict[tuple[DType, float], Node] = {
@@ -404,7 +404,7 @@ def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
     if op_ is op.fma and dtype is dt.f32:
         return _fma_f32
     plain = _PLAIN.get(op_)
-    normalized = _ROUNDED[dtype].__getitem__ if dtype.is_float else _NORMALIZE[dtype]
+    normalized = ROUNDED[dtype].__getitem__ if dtype.is_float else _NORMALIZE[dtype]
     if plain is None or op_.result == "mask":
         return plain
 
@@ -430,7 +430,7 @@ def _fma_f32(a: float, b: float, c: float) -> float | None:
     total = product + c
     back = total - product
     error = (product - (total - back)) + (c - back)  # error of the sum (Knuth, TAOCP 2, 4.2.2)
-    value = _ROUNDED[dt.f32][total] if total else total
+    value = ROUNDED[dt.f32][total] if total else total
     if error == 0:
         return value
     if error != error or math.isinf(value):
