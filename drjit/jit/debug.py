@@ -23,6 +23,7 @@ loop_limit = int(os.environ.get("DRJIT_LOOP_LIMIT", "100000"))
 """Number of iterations after which a loop is an error in debug mode; 0 means no limit."""
 
 _ASSIGNMENT = re.compile(r"^    (\w+) = ([^#]*)")
+_OPERAND = re.compile(r"(?<!')\b(?!(?:i|p|True|False|mask|[fiu]\d+)\b)[A-Za-z_]\w*\b(?![('])")
 
 
 def run(text: str, name: str, p: list, size: int) -> None:
@@ -77,7 +78,7 @@ def _with_traps(text: str) -> str:
     for number, line in enumerate(lines):
         found = _ASSIGNMENT.match(line)
         if found and "load(" not in line and "literal(" not in line and "broadcast(" not in line:
-            operands = sorted(set(re.findall(r"\b[avxc]\d+(?:_\d+)?\b", found[2])))
+            operands = sorted(set(_OPERAND.findall(found[2])))
             code, _, comment = line.partition("#")
             call = f"trap({number}, {found[1]}, {', '.join(operands)})"
             lines[number] = f"{code.rstrip()}; {call}" + (f"  #{comment}" if comment else "")

@@ -1,0 +1,530 @@
+"""`kernel`: kernel texts that a user wrote as functions of arrays."""
+
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable, Sequence
+from operator import index
+from types import FunctionType, SimpleNamespace
+from typing import Any
+from zlib import crc32
+
+from ...ad.graph import Var, visible
+from ...array import leaf, namespace, table
+from ...array.base import ArrayBase, IncompatibleError, type_label
+from ...array.leaf_access import replace
+from ...array.meta import LEAF_NAME
+from ...jit import flags
+from ...jit.backend import JitBackend
+from ...jit.device import find, mismatch
+from ...jit.flags import JitFlag
+from ...jit.ir import dtype as dt
+from ...jit.ir import node as ir
+from ...jit.ir import op
+from ...jit.ir.dtype import DType
+from ...jit.ir.node import BUFFER, LITERAL, Node
+from ...jit.ir.scope import ACTIVE, innermost, recording
+from ...jit.run import interrupt, launch, schedule
+from ...jit.run.freeze_size import decided
+from ...jit.text.user.reading import Source
+from ...jit.text.user.text import UserText, read
+from ..ad.custom import ValueOp, attached
+
+_NUMBERS = (bool, int, float)
+_DEBUG = int(JitFlag.Debug)
+_STEPPING = _DEBUG | int(JitFlag.Breakpoint)
+
+
+class TextKernel:
+    """A kernel text as a function of arrays; see `kernel`."""
+
+    __name__: str
+
+    def __init__(self, read_text: UserText, source: Source) -> None:
+        self._read, self._title = read_text, source.title
+        self._names = [read_text.words[k].name for k in read_text.arguments]
+        self.__name__ = source.title
+
+    # ---- The text
+
+    def __repr__(self) -> str:
+        words = self._read.words
+        given = [f"{words[k].name}: {words[k]}" for k in self._read.arguments]
+        made = [
+            f"{words[k].dtype.code} {'array' if words[k].kind == 'store' else 'number'}"
+            for k in self._read.layout.outputs
+        ]
+        results = ", ".join(made) or "None"
+        return f"<kernel {self._title}({', '.join(given)}) -> {results}>"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        kinds = inspect.Parameter
+        given = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self._names]
+        size = kinds("size", kinds.KEYWORD_ONLY, default=None)
+        return inspect.Signature([*given, size])
+
+    @property
+    def source(self) -> str:
+        """The text that runs: that of the kernel with one operation a statement, and with bounds
+        checks."""
+        return self._read.text
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM IR that the text becomes for the processor, before LLVM's passes."""
+        from ...jit.target import simd
+
+        return simd.compile(self.source, self._title, contract=_fast_math()).ir
+
+    @property
+    def asm(self) -> str:
+        """The machine code for the processor, as assembly text."""
+        from ...jit.target import simd
+
+        return simd.assembly(self.source, contract=_fast_math())
+
+    @property
+    def ptx(self) -> str:
+        """The PTX for the GPU in use, or for any that is supported."""
+        from ...jit.target import cuda
+
+        device: Any = find(JitBackend.CUDA)
+        capability = device.capability if device is not None else (7, 0)
+        words = self._read.program.words
+        return cuda.compile(self.source, self._title, words, _fast_math(), capability).code
+
+    # ---- Calls
+
+    def __call__(self, *args: Any, size: int | None = None, **kwargs: Any) -> Any:
+        """Launches the kernel; see `kernel`."""
+        return self._call(args, kwargs, size, 0)
+
+    def step(self, *args: Any, size: int | None = None, **kwargs: Any) -> Any:
+        """Runs the kernel as Python and enters the debugger in its first line; returns the results.
+
+        Comments name the lines that statements are from. Variables are NumPy arrays of all lanes.
+        """
+        return self._call(args, kwargs, size, _STEPPING)
+
+    def _call(self, args: tuple, kwargs: dict, size: int | None, flags_set: int) -> Any:
+        if kwargs or len(args) != len(self._names):
+            args = self._bound(args, kwargs)
+        text = self._read
+        given = dict(zip(text.arguments, args, strict=True))
+        arrays = self._arrays(given)
+        numbers = {k: self._number(k, v) for k, v in given.items() if k not in arrays}
+        self._refuse_recording(arrays)
+        space = _namespace(list(arrays.values()))
+        device: Any = table.find(space, "leaf", dt.f32)._device
+        lanes = self._lanes(arrays, size)
+        self._check_sizes(arrays, numbers, lanes)
+        before = flags.current
+        schedule.evaluate([a._node for a in arrays.values()], device)
+        flags.current |= flags_set
+        try:
+            found = self._launched(arrays, numbers, lanes, device)
+        finally:
+            flags.current = before
+        return self._results(found, arrays, space)
+
+    def _bound(self, args: tuple, kwargs: dict) -> tuple:
+        """Returns the arguments in order."""
+        names, words = self._names, self._read.words
+        found = dict(zip(names, args, strict=False))
+        unknown = [name for name in kwargs if name not in names]
+        twice = [name for name in kwargs if name in found]
+        found |= kwargs
+        missing = [name for name in names if name not in found]
+        if len(args) > len(names) or unknown or twice or missing:
+            wanted = ", ".join([f"{words[k].name}: {words[k]}" for k in self._read.arguments])
+            problem = (
+                f"there is no argument {unknown[0]}" if unknown
+                else f"the argument {twice[0]} is given twice" if twice
+                else f"missing {', '.join(missing)}" if missing
+                else f"{len(args)} are too many"
+            )  # fmt: skip
+            raise TypeError(f"{self._title}(): the arguments are ({wanted}); {problem}")
+        return tuple([found[name] for name in names])
+
+    def _arrays(self, given: dict[int, Any]) -> dict[int, Any]:
+        """Returns the arrays among the arguments.
+
+        Raises:
+            TypeError: an argument should be an array of another type.
+            RuntimeError: a target is differentiable.
+        """
+        words = self._read.words
+        found = {}
+        for k, value in given.items():
+            word = words[k]
+            if word.kind not in ("array", "target"):
+                continue
+            cls = type(value)
+            right = isinstance(value, ArrayBase) and cls._kind == "leaf" and hasattr(value, "_node")
+            if not right or cls._dtype is not word.dtype:
+                raise TypeError(
+                    f"{self._title}(): {word.name} is an array of type {LEAF_NAME[word.dtype]} "
+                    f"({word.where}), got {_described(value, word.dtype)}"
+                )
+            if word.kind == "target" and value._var is not None and visible(value._var) is not None:
+                raise RuntimeError(
+                    f"{self._title}(): {word.name} is written to, but it is differentiable, and "
+                    "derivatives of the kernel are unknown. Pass dr.detach() of it"
+                )
+            found[k] = value
+        return found
+
+    def _number(self, k: int, value: Any) -> Any:
+        """Returns a number of the element type of a word."""
+        word = self._read.words[k]
+        if isinstance(value, ArrayBase) and getattr(type(value), "_kind", "") == "leaf":
+            n = getattr(value, "_node", None)
+            if n is not None and n.op is LITERAL and n.dtype is word.dtype:
+                return n.data
+        if hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:  # a number of NumPy
+            value = value.item()
+        t, name = word.dtype, f"{self._title}(): {word.name}"
+        if type(value) not in _NUMBERS:
+            hint = ""
+            if isinstance(value, ArrayBase):
+                hint = f"; broadcast({t.code}, p[k]) reads one entry of an array for all lanes"
+            raise TypeError(f"{name} is a number ({word.where}), got {_described(value, t)}{hint}")
+        if t.is_mask:
+            if type(value) is not bool:
+                raise TypeError(f"{name} is True or False ({word.where}), got {value!r}")
+        elif not t.is_float:
+            if type(value) is float:
+                raise TypeError(f"{name} is an integer ({word.where}), got {value!r}")
+            if not t.low <= value <= t.high:
+                raise OverflowError(f"{name} is an {t.code} ({word.where}), got {value!r}")
+        return ir.normalize(t, value)
+
+    def _refuse_recording(self, arrays: dict[int, Any]) -> None:
+        """Raises a RuntimeError if the kernel cannot be launched now."""
+        scope = innermost()
+        if scope is None:
+            return
+        words, symbolic = self._read.words, recording()
+        for k, a in arrays.items():
+            name, written = words[k].name, words[k].kind == "target"
+            if symbolic and (written or a._node.op not in (BUFFER, LITERAL)):
+                why = f"it writes to {name}" if written else f"{name} is not evaluated"
+                raise RuntimeError(
+                    f"{self._title}() is called within a symbolic loop, branch or call, where "
+                    f"nothing is launched, and {why}. Evaluate arrays that do not depend on it "
+                    "before, with dr.eval(); otherwise use mode='evaluated'"
+                )
+            if written and scope.mask is not ACTIVE:
+                raise RuntimeError(
+                    f"{self._title}() writes to {name} for all lanes, but the code around it, an "
+                    "evaluated loop or call, is for some lanes only"
+                )
+
+    def _lanes(self, arrays: dict[int, Any], size: int | None) -> int:
+        """Returns the number of lanes.
+
+        Raises:
+            IncompatibleError: arrays have other numbers of entries.
+        """
+        words = self._read.words
+        sizes = {k: a._node.size for k, a in arrays.items() if words[k].lanes}
+        found = {*sizes.values()}
+        if size is not None:
+            found.add(_index(size, f"{self._title}(): size"))
+        if len(found) > 1:
+            each = [f"{words[k].name} has {n}" for k, n in sizes.items()]
+            each += [f"size is {size}"] if size is not None else []
+            raise IncompatibleError(
+                f"{self._title}(): arrays with an entry for each lane differ in size: "
+                f"{', '.join(each)}"
+            )
+        if not found:
+            raise TypeError(
+                f"{self._title}(): no array has an entry for each lane, so pass the number of "
+                "lanes: size=..."
+            )
+        (lanes,) = found
+        if not 0 <= lanes < 1 << 32:
+            raise ValueError(f"{self._title}(): size is a number of lanes, got {size!r}")
+        return lanes
+
+    def _check_sizes(self, arrays: dict[int, Any], numbers: dict[int, Any], lanes: int) -> None:
+        words = self._read.words
+        for k, a in arrays.items():
+            word, count = words[k], a._node.size
+            if word.single and count != 1:
+                raise IncompatibleError(
+                    f"{self._title}(): {word.name} has 1 entry for all lanes ({word.where}), got "
+                    f"an array of size {count}"
+                )
+            if word.ranges:
+                decided(count)
+            for r in word.ranges:
+                first = numbers[r.offset]
+                if first < 0 or first + r.count > count:
+                    raise IndexError(
+                        f"{self._title}(): entries {first} to {first + r.count - 1} of "
+                        f"{word.name} are accessed ({r.where}), which has {count}"
+                    )
+        for check, _ in self._read.layout.checks:
+            if check is None or not check.arrays:
+                continue
+            counts = [arrays[k]._node.size for k, _ in check.arrays]
+            if len(counts) > 1:  # the smallest of them may be another one next time
+                decided(*counts)
+            if check.dtype is dt.u32 and max(counts) >= 1 << 31:
+                raise IncompatibleError(
+                    f"{self._title}(): for arrays of 2**31 entries or more, indices have to be u64"
+                )
+
+    def _launched(
+        self, arrays: dict[int, Any], numbers: dict[int, Any], lanes: int, device: Any
+    ) -> list[Node]:
+        """Launches the kernel; returns nodes of the results."""
+        text, words = self._read, self._read.words
+        at = text.layout
+        outputs = [(words[k].dtype, words[k].kind == "store", k) for k in at.outputs]
+        if lanes == 0:
+            return [
+                ir.literal(t, 0, 0) if stored else ir.literal(t, op.identity(words[k].reduce, t))
+                for t, stored, k in outputs
+            ]
+        sizes = {k: a._node.size for k, a in arrays.items()}
+        checks = []
+        for check, k in at.checks:
+            t, data = dt.u32, (0, "", (), False, 0, 1)
+            if check is not None:
+                t, data = check.dtype, check.data(sizes, numbers.get(k, 0))
+            checks.append(ir.make(op.in_bounds, dt.mask, 1, (ir.literal(t, 0),), data))
+        literals = [ir.make(LITERAL, words[k].dtype, 1, (), numbers[k]) for k in at.literals]
+        with schedule.lock:
+            inputs = [schedule.materialize(arrays[k]._node, device) for k in at.inputs]
+            own = self._targets(arrays, device)
+            targets = []
+            for k in at.targets:
+                w, n = words[k], arrays[k]._node
+                targets.append(schedule.Effect(n.data, w.dtype, n.size, w.reduce, w.mode))
+            made = self._kernel(device)
+            parts = made, lanes, inputs, literals, checks, targets
+            if targets and made.can_be_interrupted:
+                with interrupt.postponed():
+                    buffers = launch.run(*parts)
+            else:
+                buffers = launch.run(*parts)
+            del own
+        return [
+            ir.buffer(t, lanes if stored else 1, b)  # type: ignore[arg-type]
+            for (t, stored, _), b in zip(outputs, buffers, strict=False)
+        ]
+
+    def _targets(self, arrays: dict[int, Any], device: Any) -> list[Any]:
+        """Makes sure that nobody else holds the memory of arrays that are written to."""
+        seen = []
+        for k in self._read.layout.targets:
+            if not any(arrays[k] is a for a in seen):
+                replace(arrays[k], lambda taken: taken.own())
+                seen.append(arrays[k])
+        return seen
+
+    def _kernel(self, device: Any) -> Any:
+        """Returns the kernel of a device."""
+        text = self._read
+        return device.kernel(text.commented if flags.current & _DEBUG else text.text, text.program)
+
+    def _results(self, found: list[Node], arrays: dict[int, Any], space: str) -> Any:
+        classes = [table.find(space, "leaf", n.dtype) for n in found]
+        variables = self._variables(found, arrays)
+        results = []
+        for cls, n, v in zip(classes, found, variables, strict=True):
+            a = leaf.wrap(cls, n)
+            if v is not None:
+                a._var = v
+            results.append(a)
+        return results[0] if len(results) == 1 else tuple(results) or None
+
+    def _variables(self, found: list[Node], arrays: dict[int, Any]) -> list[Var | None]:
+        """Records the call for derivatives, which are unknown; returns variables of results."""
+        variables: list[Var | None] = [None] * len(found)
+        given = [a._var for a in arrays.values() if a._var is not None]
+        if given:
+            rows = [k for k, n in enumerate(found) if n.dtype.is_float]
+            changed = [arrays[k] for k in self._read.layout.targets]
+            changed = [a for a in changed if a._diff and a._dtype.is_float]
+            nodes = [*[found[k] for k in rows], *[a._node for a in changed]]
+            made = attached(_Unknown(self._title), nodes, given) if nodes else []
+            for k, v in zip(rows, made, strict=False):
+                variables[k] = v
+            for a, v in zip(changed, made[len(rows) :], strict=True):
+                a._var = v
+        return variables
+
+
+class _Unknown(ValueOp):
+    """A call in the graph of derivatives."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    def name(self) -> str:
+        return self.title
+
+    def _refuse(self) -> None:
+        raise RuntimeError(
+            f"dr.kernel: the derivatives of {self.title}() are unknown. Detach its arguments, or "
+            "call it in a dr.CustomOp that defines them."
+        )
+
+    forward = backward = _refuse
+
+
+def _index(size: Any, what: str) -> int:
+    try:
+        return index(size)
+    except TypeError:
+        raise TypeError(f"{what} is a number of lanes, got {size!r}") from None
+
+
+def _described(value: Any, dtype: DType) -> str:
+    """Returns what an argument is, and what to do about it if it should be an array."""
+    label = type_label(value)
+    if isinstance(value, ArrayBase):
+        kind = type(value)._kind
+        if kind == "tensor":
+            return f"a tensor {label}: pass its .array"
+        if kind == "nested":
+            return f"a {label}: pass its components one by one"
+        return f"a {label}; {LEAF_NAME[dtype]}(x) converts"
+    return f"a {label}"
+
+
+def _namespace(arrays: Sequence[Any]) -> str:
+    """Returns the namespace of results.
+
+    Raises:
+        DeviceMismatch: the arrays belong to several backends.
+    """
+    devices = {a._device for a in arrays}
+    if len(devices) > 1:
+        raise mismatch(devices)
+    spaces = sorted({a._namespace for a in arrays})
+    return next((s for s in spaces if s.endswith(".ad")), spaces[0] if spaces else "") or (
+        f"{namespace.chosen()}.ad"
+    )
+
+
+def _fast_math() -> bool:
+    return bool(flags.current & JitFlag.FastMath)
+
+
+def _source_of_text(text: str) -> Source:
+    """Returns the source of a text without a file."""
+    lines = textwrap.dedent(text).strip("\n").split("\n")
+    file = f"<kernel text {crc32(text.encode()):08x}>"
+    linecache.cache[file] = (len(text), None, [f"{line}\n" for line in lines], file)
+    title = next((v[4:].partition("(")[0] for v in lines if v.startswith("def ")), "kernel")
+    code = SimpleNamespace(co_filename=file, co_name=title)
+
+    def unknown(name: str) -> Any:
+        raise KeyError(name)
+
+    return Source(title, file, 0, lines, 0, code, unknown)
+
+
+def _source_of_function(function: FunctionType) -> Source:
+    """Returns the source of a function.
+
+    Raises:
+        TypeError: it is not available.
+    """
+    code = function.__code__
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise TypeError(
+            f"dr.kernel: the source of {function.__name__}() is not available; pass the text as a "
+            "string: dr.kernel('def kernel(i, p): ...')"
+        ) from None
+    start = next((k for k, v in enumerate(lines) if v.lstrip().startswith("def ")), None)
+    if start is None:
+        raise TypeError(f"dr.kernel: {function.__name__} is not a function defined by def")
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    own = textwrap.dedent("".join(lines[start:])).rstrip("\n").split("\n")
+
+    def constant(name: str) -> Any:
+        if name in code.co_freevars and function.__closure__ is not None:
+            try:
+                return function.__closure__[code.co_freevars.index(name)].cell_contents
+            except ValueError:
+                raise KeyError(name) from None
+        return function.__globals__[name]
+
+    above = first - 1 + start
+    return Source(function.__name__, code.co_filename, above, own, indent, code, constant)
+
+
+def kernel(text: str | Callable) -> TextKernel:
+    """Returns a function of arrays for a kernel: a text, such as `kernel_source` returns, perhaps
+    edited, or a function in the kernel language, which this decorates.
+
+    A text is a function `kernel(i, p)`, where `p[1]`, `p[2]`, ... are its parameters, or one with
+    names for them, such as `kernel(i, x, y)`. Functions that it calls follow it, or are defined
+    within. What a parameter is follows from the calls that use it:
+
+    - `load(T, p[k], i)`: an array of the element type with an entry for each lane. These arrays
+      determine the number of lanes; if there are none, `size` does;
+    - `broadcast(T, p[k])`: an array of one entry;
+    - `gather(T, p[k], x, m)` and products of matrices: an array of any size;
+    - `literal(T, p[k])`: a Python number;
+    - `scatter(T, p[k], v, x, m)` and the like: an array that is changed in place, as by
+      `dr.scatter`, which copies memory that other arrays share;
+    - `store(T, p[k], i, v)` and `reduce(T, 'add', p[k], i, v)`: results. They are no arguments, but
+      are returned: none, an array, or a tuple of several.
+
+    Arguments are passed in the order of parameters, or by name: that of the parameter, or else of
+    the variable that it is loaded into, or else `p3`. The call launches a kernel like those of
+    traced programs, asynchronously, on the backend of its arguments. It can be part of frozen
+    functions. Derivatives are unknown, and differentiating the results is an error.
+
+    Numbers that the function refers to are constants. What a text does not say is added: bounds
+    checks of accesses to memory, so that a bad index raises an `IndexError` with the line of the
+    text where results are read; masks without the lanes beyond the end; and the test in loops
+    whether Ctrl-C was pressed. `source` is the resulting text, with one operation a statement.
+    `llvm`, `asm` and `ptx` are what it becomes on its way to the processor or a GPU. `step(...)`
+    runs it as Python, in the debugger.
+
+    >>> @dr.kernel
+    ... def saxpy(i, a, x, y, result):
+    ...     ax = literal(f32, a) * load(f32, x, i)
+    ...     store(f32, result, i, ax + load(f32, y, i))
+    >>> saxpy(2, Float(1, 2, 3), y=Float(10, 20, 30))
+    [12, 24, 36]
+
+    >>> x = dr.opaque(Float, 2, 3)
+    >>> text = dr.kernel_source(dr.sqrt(x) + 1)
+    >>> edited = dr.kernel(text.replace("sqrt", "exp2"))
+    >>> edited
+    <kernel kernel(x0: f32 array, c0: f32 number) -> f32 array>
+    >>> edited(x, 1)
+    [5, 5, 5]
+
+    Raises:
+        SyntaxError: the text violates the rules of the language; the error has its line.
+        TypeError: the argument is neither a function with an available source nor a text; when
+            called, arguments have other numbers or types.
+        RuntimeError: when called, sizes are incompatible, or it is in the body of a symbolic loop,
+            branch or call and depends on it.
+        IndexError: when called, a product of matrices goes beyond the end of an array.
+    """
+    if isinstance(text, str):
+        source = _source_of_text(text)
+        return TextKernel(read(source), source)
+    if not isinstance(text, FunctionType):
+        raise TypeError(
+            f"dr.kernel(): expected a function or the text of a kernel, got {type_label(text)}"
+        )
+    source = _source_of_function(text)
+    made = TextKernel(read(source), source)
+    for name in ("__doc__", "__module__", "__qualname__"):
+        setattr(made, name, getattr(text, name))
+    return made

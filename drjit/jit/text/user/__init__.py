@@ -1,0 +1,1 @@
+"""Kernel texts that users write."""

@@ -1,0 +1,433 @@
+"""Calls of a kernel text that a user wrote: their arguments one by one, which tell what words are
+for, and the bounds checks that accesses to memory need.
+"""
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from ...ir import dtype as dt
+from ...ir import op
+from ...ir.dtype import BY_CODE, DType
+from ..program import Instr
+from .language import Statement
+from .reading import Known, Value
+from .rules import RULES
+from .words import Check, Range
+
+if TYPE_CHECKING:
+    from .expressions import ExpressionReader
+
+
+class Call:
+    """A call while it is read: the texts of its arguments so far, and what it accesses."""
+
+    def __init__(self, reader: "ExpressionReader", statement: Statement, e: ast.Call) -> None:
+        self.reader, self.statement, self.e = reader, statement, e
+        self.nodes = [*e.args]
+        self.texts: list[str] = []
+        self.dtype: DType = dt.f32  # that the first argument names
+        self.vector: DType | None = None  # of the first vector
+        self.reduction, self.mode = "", "direct"
+        self.word = 0  # whose memory is accessed
+        self.indices: list[Value] = []
+        self.mask: Value | None = None
+        self.mask_at = 0
+        self.integers: list[int] = []
+        self.values: list[Value] = []  # one for each further argument
+        self.taps: list[Value] = []
+        self.offset = 0
+        self.flag = False
+        self.literal = 0
+        self.check: Any = None
+        self.known: frozenset = frozenset()
+
+    def error(self, message: str, node: ast.AST | None = None) -> SyntaxError:
+        return self.reader.error(message, node or self.e)
+
+    def next(self) -> ast.expr:
+        """Returns the next argument."""
+        if not self.nodes:
+            wanted = ", ".join(self.statement.arguments)
+            raise self.error(f"{self.statement.name} takes more arguments: {wanted}")
+        return self.nodes.pop(0)
+
+    def value(self) -> Value:
+        """Reads the call."""
+        s, reader = self.statement, self.reader
+        if s.outside and (reader.depth > 1 or not reader.is_kernel):
+            raise self.error(f"{s.name} belongs outside of loops, branches and functions")
+        for kind in s.arguments:
+            if kind[0] == "*":
+                while self.nodes:
+                    getattr(self, f"read_{kind[1:]}")(self.next())
+            else:
+                getattr(self, f"read_{kind}")(self.next())
+        if self.nodes:
+            raise self.error(
+                f"{s.name} takes {len(s.arguments)} arguments: {', '.join(s.arguments)}"
+            )
+        rule = RULES.get(s.name)
+        if rule is not None:
+            rule(self)
+        if self.indices and s.name != "in_bounds":
+            self.bound()
+        types = self.types()
+        data = self.data()
+        result = types[0] if types else self.dtype
+        reader.instrs.append(Instr(s.op, result, (), data, 0, "", reader.rounds))
+        if result.is_vector or self.vector is not None:
+            reader.reading.has_vectors = True
+            if not reader.is_kernel:
+                raise self.error("functions contain no vectors")
+        text = f"{s.name}({', '.join(self.texts)})"
+        return Value(text, types, signed=self.is_signed(), known=self.known, literal=self.literal)
+
+    def types(self) -> tuple[DType, ...]:
+        """Returns the types of the results."""
+        result = self.statement.result
+        if result in BY_CODE:
+            return (BY_CODE[result],)
+        if result == "T":
+            return (self.vector.element if self.vector is not None else self.dtype,)
+        if result == "T*":
+            return (self.dtype,) * self.integers[0]
+        if result == "V":
+            assert self.vector is not None
+            return (self.vector,)
+        return ()
+
+    def data(self) -> Any:
+        """Returns what the cost of the instruction depends on; see `program.elements`."""
+        if self.statement.op is op.matvec:
+            return (*self.integers, self.flag)
+        if self.statement.op is op.outer:
+            return (0, 0, 0, *self.integers)
+        return None
+
+    def is_signed(self) -> bool:
+        """Whether the result is a signed integer as an unsigned one."""
+        return self.statement.name == "bitcast" and self.values[0].types[0].is_signed
+
+    # ---- Arguments
+
+    def read_type(self, e: ast.expr) -> None:
+        if type(e) is not ast.Name or e.id not in BY_CODE:
+            raise self.error(f"{ast.unparse(e)} is not an element type", e)
+        self.dtype = BY_CODE[e.id]
+        self.texts.append(e.id)
+
+    def read_i(self, e: ast.expr) -> None:
+        if type(e) is not ast.Name or e.id != "i":
+            raise self.error(f"{ast.unparse(e)} is not the lanes of the packet, i", e)
+        self.texts.append("i")
+
+    def parameter(self, e: ast.expr) -> int:
+        """Returns the number of a word."""
+        named = self.reader.reading.named
+        if named:
+            if type(e) is ast.Name and e.id in named:
+                return named[e.id]
+            raise self.error(f"{ast.unparse(e)} is not a parameter", e)
+        if type(e) is ast.Subscript and type(e.value) is ast.Name and e.value.id == "p":
+            return self.reader.integer(e.slice, e)
+        raise self.error(f"{ast.unparse(e)} is not a word of the parameter block, p[k]", e)
+
+    def claim(self, e: ast.expr, kind: str, dtype: DType) -> Any:
+        """Reads the word of an argument; returns what is known of it."""
+        k = self.parameter(e)
+        word = self.reader.reading.claim(self.e, k, kind, dtype, self.reader.where)
+        self.texts.append(f"p[{k}]")
+        self.word = k
+        return word
+
+    def read_load(self, e: ast.expr) -> None:
+        self.claim(e, "array", self.dtype).lanes = True
+        self.literal = self.word
+
+    def read_broadcast(self, e: ast.expr) -> None:
+        self.claim(e, "array", self.dtype).single = True
+        self.literal = self.word
+
+    def read_source(self, e: ast.expr) -> None:
+        self.claim(e, "array", self.dtype)
+
+    def read_matrix(self, e: ast.expr) -> None:
+        self.claim(e, "array", self.dtype.accumulator)
+
+    def read_number(self, e: ast.expr) -> None:
+        self.claim(e, "number", self.dtype)
+        self.literal = self.word
+
+    def read_offset(self, e: ast.expr) -> None:
+        before = self.word
+        self.claim(e, "number", dt.i64)
+        self.offset, self.word = self.word, before
+
+    def read_store(self, e: ast.expr) -> None:
+        self.claim(e, "store", self.dtype)
+
+    def read_reduced(self, e: ast.expr) -> None:
+        """`p[a], p[k]`, or only `p[k]`."""
+        reading, (a, k) = self.reader.reading, (None, e)
+        if self.nodes and not (type(self.nodes[0]) is ast.Name and self.nodes[0].id == "i"):
+            a, k = e, self.next()
+        if a is None:
+            reading.next_word += 1
+            self.hide(reading.next_word, self.e)
+        else:
+            self.hide(self.parameter(a), a)
+        scratch = self.word
+        word = self.claim(k, "reduced", self.dtype)
+        word.before, word.reduce = (scratch,), self.reduction
+
+    def hide(self, k: int, e: ast.expr) -> None:
+        """Reads a word that the launcher provides."""
+        self.reader.reading.claim(e, k, "hidden", dt.u64, self.reader.where)
+        self.texts.append(f"p[{k}]")
+        self.word = k
+
+    def read_target(self, e: ast.expr) -> None:
+        self.write(self.claim(e, "target", self.dtype))
+
+    def read_expanded(self, e: ast.expr) -> None:
+        """`p[k], p[a], p[n]`."""
+        self.mode = "expand"
+        self.reduction = self.reduction or "add"
+        a, n = self.next(), self.next()
+        word = self.claim(e, "target", self.dtype)
+        k = self.word
+        is_new = not word.mode
+        if is_new:
+            word.after = (self.parameter(a), self.parameter(n))
+        for one in (a, n):
+            j = self.parameter(one)
+            if j not in word.after:
+                raise self.error(f"p[{k}] has the private copies p[{word.after[0]}]", one)
+            if is_new:
+                self.hide(j, one)
+            else:
+                self.texts.append(f"p[{j}]")
+        self.word = k
+        self.write(word)
+
+    def write(self, word: Any) -> None:
+        """Notes how an array is written to."""
+        kept = word.mode and "expand" in (word.mode, self.mode)
+        if kept and (word.mode, word.reduce) != (self.mode, self.reduction):
+            raise self.error(
+                f"{word.name} has private copies for {(word.reduce or self.reduction)!r}, in "
+                f"{word.where}: all its updates have to be of that kind"
+            )
+        if not word.mode:
+            word.mode, word.reduce = self.mode, self.reduction
+
+    def read_reduction(self, e: ast.expr) -> None:
+        name = e.value if type(e) is ast.Constant else None
+        row = op.REDUCTIONS.get(name) if type(name) is str else None
+        if row is None or not row.accepts(self.dtype):
+            raise self.error(f"there is no reduction {ast.unparse(e)} of {self.dtype.code}", e)
+        self.reduction = str(name)
+        self.texts.append(repr(name))
+
+    def read_mode(self, e: ast.expr) -> None:
+        name = e.value if type(e) is ast.Constant else None
+        if name not in ("direct", "no_conflicts"):
+            raise self.error(f"the mode is 'direct' or 'no_conflicts', not {ast.unparse(e)}", e)
+        self.mode = str(name)
+        self.texts.append(repr(name))
+
+    def read_value(self, e: ast.expr) -> None:
+        if self.vector is not None and self.statement.op is op.put:
+            self.dtype = self.vector.element
+        value = self.reader.typed(self.reader.operand(e), self.dtype, e)
+        if value.number is not None and not self.dtype.is_mask:
+            value = value._replace(text=f"{self.dtype.code}({value.text})")
+        self.values.append(value)
+        self.texts.append(value.text)
+
+    def read_operand(self, e: ast.expr) -> None:
+        value = self.reader.operand(e, named=True)
+        self.values.append(value)
+        self.texts.append(value.text)
+
+    def read_index(self, e: ast.expr) -> None:
+        value = self.reader.operand(e)
+        if value.types not in ((dt.u32,), (dt.u64,)):
+            found = value.types[0].code if value.types else "a number"
+            hint = ": u32(...)" if not value.types else ": bitcast(u32, x) of an i32"
+            raise self.error(f"{value.text} is {found}, not an index (u32 or u64){hint}", e)
+        self.indices.append(value)
+        self.texts.append(value.text)
+
+    def read_mask(self, e: ast.expr) -> None:
+        mask = self.reader.typed(self.reader.operand(e), dt.mask, e)
+        self.mask = mask if self.statement.name == "going" else self.reader.restricted(mask)
+        self.mask_at = len(self.texts)
+        self.texts.append(self.mask.text)
+
+    def read_tap(self, e: ast.expr) -> None:
+        if len(self.taps) % 2:
+            weight = self.reader.typed(self.reader.operand(e, named=True), self.dtype, e)
+            self.taps.append(weight)
+            self.texts.append(weight.text)
+        else:
+            self.read_index(e)
+            self.taps.append(self.indices[-1])
+
+    def read_count(self, e: ast.expr) -> None:
+        self.read_integer(e)
+        if not 2 <= self.integers[-1] <= 16:
+            raise self.error("a record has 2 to 16 entries", e)
+
+    def read_integer(self, e: ast.expr) -> None:
+        self.integers.append(self.reader.integer(e, e))
+        self.texts.append(str(self.integers[-1]))
+
+    def read_flag(self, e: ast.expr) -> None:
+        if type(e) is not ast.Constant or type(e.value) is not bool:
+            raise self.error(f"{ast.unparse(e)} is neither True nor False", e)
+        self.flag = e.value
+        self.texts.append(str(e.value))
+
+    # ---- Vectors
+
+    def read_vector(self, e: ast.expr) -> None:
+        value = self.reader.operand(e)
+        if not value.types or not value.types[0].is_vector:
+            raise self.error(f"{value.text} is not a vector", e)
+        self.vector = self.vector or value.types[0]
+        self.values.append(value)
+        self.texts.append(value.text)
+
+    def read_feature(self, e: ast.expr) -> None:
+        """A feature: a constant, or an index that may differ between lanes."""
+        assert self.vector is not None
+        if type(e) is ast.Constant or self.statement.op is op.feature:
+            self.read_integer(e)
+            if self.integers[-1] >= self.vector.count:
+                raise self.error(f"the vector has {self.vector.count} features", e)
+        else:
+            value = self.reader.typed(self.reader.operand(e), dt.u32, e)
+            self.indices.append(value)
+            self.texts.append(value.text)
+
+    def read_bias(self, e: ast.expr) -> None:
+        product, offset = self.word, self.offset
+        if len(self.values) > 1:
+            raise self.error("matvec takes one bias: p[b], p[ob]", e)
+        self.values.append(self.values[0])
+        bias = self.claim(e, "array", self.dtype.accumulator)
+        self.read_offset(self.next())
+        rows, columns, _ = self.integers
+        count = columns if self.flag else rows
+        bias.ranges.append(Range(self.offset, count, self.reader.where))
+        self.word, self.offset = product, offset
+
+    # ---- Bounds
+
+    def read_record(self, e: ast.expr) -> None:
+        is_record = (
+            type(e) is ast.Subscript
+            and ast.unparse(e.value) == "p"
+            and type(e.slice) is ast.Constant
+            and e.slice.value == 0
+        )
+        if not is_record:
+            raise self.error(f"{ast.unparse(e)} is not the error record, p[0]", e)
+        self.texts.append("p[0]")
+
+    def read_site(self, e: ast.expr) -> None:
+        if not self.reader.is_kernel and type(e) is ast.BinOp:
+            self.reader.distance(e, 0, e)  # type: ignore[attr-defined]
+        else:
+            self.reader.integer(e, e)
+        self.texts.append("")
+
+    def read_size(self, e: ast.expr) -> None:
+        """`p[k]`, or `p[n + 1]` in a function; the number of the check becomes that of the word."""
+        reader, index = self.reader, self.indices[0]
+        reading = reader.reading
+        check = Check(index.types[0], "dr.kernel: in_bounds()", self.location(), index.signed)
+        if index.raised is not None:
+            check.what, check.constant = index.raised, 1
+        self.check = check
+        inside = e.slice if type(e) is ast.Subscript else None
+        if not reader.is_kernel and type(inside) is ast.BinOp:
+            j = reader.distance(inside, 1, e)  # type: ignore[attr-defined]
+            reader.checks.append((j, check))  # type: ignore[attr-defined]
+            first, second = reader.numbers  # type: ignore[attr-defined]
+            self.texts[1] = f"{first} + {j}"
+            self.texts.append(f"p[{second} + {j}]")
+            return
+        k = self.parameter(e)
+        check.word = k
+        if not check.is_known:
+            reading.claim(self.e, k, "count", dt.u64, reader.where)
+        if k in reading.checks:
+            k = reading.new_check(check)
+        else:
+            reading.checks[k] = check
+        self.texts[1] = f"<site:{k}>"
+        self.texts.append(f"p[{k}]")
+
+    def location(self) -> tuple:
+        return (self.reader.source.code, self.reader.source.above + self.reader.statement.lineno)
+
+    def bound(self) -> None:
+        """Makes sure that the indices are within bounds where the mask holds: by a check in the
+        text, or by a new one."""
+        assert self.mask is not None
+        count = 1
+        if self.statement.result == "T*":
+            count = self.integers[0]
+        elif self.statement.name in ("scatter_packet", "scatter_reduce_packet"):
+            count = len(self.values)
+            if not 2 <= count <= 16:
+                raise self.error("a record has 2 to 16 entries")
+        for index in self.indices:
+            if not self.is_checked(index, count):
+                self.insert(index, count)
+        self.texts[self.mask_at] = self.mask.text
+
+    def is_checked(self, index: Value, count: int) -> bool:
+        """Whether the mask implies that an index is within bounds. The check of the text is then
+        one of this access, too."""
+        assert self.mask is not None
+        variable = self.reader.scope.get(index.text)
+        if variable is None:
+            return False
+        for known in self.mask.known:
+            if (known.index, known.version) != (index.text, variable.version):
+                continue
+            check = known.check
+            if self.vector is not None:
+                if check.arrays or check.constant not in (None, self.vector.count):
+                    continue
+                check.constant = self.vector.count
+                return True
+            if check.constant is None:
+                if (self.word, count) not in check.arrays:
+                    check.arrays.append((self.word, count))
+                if check.what == "dr.kernel: in_bounds()":
+                    check.what = f"dr.kernel: {self.statement.name}()"
+                return True
+        return False
+
+    def insert(self, index: Value, count: int) -> None:
+        """Writes a check of an index in front of the access."""
+        assert self.mask is not None
+        reader, reading = self.reader, self.reader.reading
+        what = f"dr.kernel: {self.statement.name}()"
+        check = Check(index.types[0], what, self.location(), index.signed)
+        if self.vector is not None:
+            check.constant = self.vector.count
+        else:
+            check.arrays.append((self.word, count))
+        k = reading.new_check(check)
+        text = f"in_bounds(p[0], <site:{k}>, {index.text}, p[{k}], {self.mask.text})"
+        variable = reader.scope.get(index.text)
+        known = self.mask.known
+        if variable is not None:
+            known |= {Known(index.text, variable.version, check)}
+        reader.instrs.append(Instr(op.in_bounds, dt.mask, (), None, 0, "", reader.rounds))
+        self.mask = reader.operand_of(Value(text, (dt.mask,), known=known))

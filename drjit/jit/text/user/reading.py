@@ -1,0 +1,168 @@
+"""What is known of a kernel text that a user wrote, while it is read: where it is from, its words,
+checks and lines so far, and the values of its expressions.
+"""
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...ir import op
+from ...ir.dtype import DType
+from ..program import Instr
+from .words import KINDS, WITHOUT_ARRAYS, Check, Word
+
+if TYPE_CHECKING:
+    from .statements import FunctionReader
+
+
+class Source(NamedTuple):
+    """Where a text is from: the name of its kernel, its file, the line before its first one, its
+    lines and their indentation, and what stands for the code in messages about launches.
+    `constant` finds numbers that the text refers to by name, or raises KeyError."""
+
+    title: str
+    file: str
+    above: int
+    lines: list[str]
+    indent: int
+    code: Any
+    constant: Callable[[str], Any]
+
+    def error(self, message: str, node: Any) -> SyntaxError:
+        """Returns the error for a part of the text."""
+        number = node.lineno
+        text, statement = self.lines[number - 1], self.statement(number).removesuffix(":")
+        column = node.col_offset + self.indent + 1
+        place = (self.file, self.above + number, column, " " * self.indent + text + "\n")
+        return SyntaxError(f"{statement}: {message}", place)
+
+    def statement(self, number: int) -> str:
+        """Returns a line without its comment."""
+        return self.lines[number - 1].partition("  #")[0].strip()
+
+
+class Known(NamedTuple):
+    """An index that is within the bounds of a check where a mask holds."""
+
+    index: str
+    version: int
+    check: Check
+
+
+ACTIVE: Any = Known("", 0, None)  # type: ignore[arg-type]
+"""What a mask implies that has no lanes beyond the end of the launch. These contain anything, so
+accesses to memory, loops and calls need such a mask."""
+
+
+class Variable(NamedTuple):
+    """A variable: its type, the number of its assignment, whether it is a signed integer as an
+    unsigned one, what a mask implies, and the check that reports it if it is the number of an
+    exception."""
+
+    dtype: DType
+    version: int
+    signed: bool = False
+    known: frozenset[Known] = frozenset()
+    raised: Any = None
+
+
+class Value(NamedTuple):
+    """An expression in the new text: its types, none if it is a number, and whether it can be an
+    operand."""
+
+    text: str
+    types: tuple[DType, ...] = ()
+    simple: bool = False
+    number: Any = None
+    signed: bool = False
+    known: frozenset[Known] = frozenset()
+    raised: Any = None
+    literal: int = 0  # the word that it loads as a whole
+    each: tuple[frozenset[Known], ...] = ()  # what each of several masks implies
+
+
+class Line(NamedTuple):
+    """A line of the new text: its depth, its text, in which words have the numbers of the given
+    one, and the line that it is from."""
+
+    depth: int
+    text: str
+    number: int
+
+
+class Reading:
+    """What a text consists of: its lines, words, checks in words of their own, and instructions of
+    which only the cost matters."""
+
+    def __init__(self, source: Source, parameters: Sequence[str] | None) -> None:
+        self.source = source
+        # In a text that gives words names: these.
+        self.named = {name: k for k, name in enumerate(parameters or (), 1)}
+        self.words: dict[int, Word] = {}
+        self.checks: dict[int, Check] = {}
+        self.relative: set[int] = set()
+        self.instrs: list[Instr] = []
+        self.functions: dict[str, FunctionReader] = {}
+        self.lines: list[Line] = []
+        self.has_vectors = False
+        self.next_word = 1 << 20  # beyond those of the text
+        self.taken: set[str] = set()
+        self.count = 0
+
+    def fresh(self) -> str:
+        """Returns a name that the text does not have."""
+        while True:
+            name = f"t{self.count}"
+            self.count += 1
+            if name not in self.taken:
+                return name
+
+    def new_check(self, check: Check) -> int:
+        """Returns a word for another check."""
+        self.next_word += 1
+        self.checks[self.next_word] = check
+        return self.next_word
+
+    def claim(self, node: ast.expr, k: int, kind: str, dtype: DType, where: str) -> Word:
+        """Returns word `k`, which a statement uses.
+
+        Raises:
+            SyntaxError: another one uses it as something else.
+        """
+        if k == 0:
+            raise self.source.error("p[0] is the error record: parameters begin at p[1]", node)
+        if dtype in WITHOUT_ARRAYS and kind not in ("number", "count", "hidden"):
+            raise self.source.error(
+                f"there are no arrays of {dtype.code}: convert from or to another type, as in "
+                f"{dtype.code}(load({dtype.code[0]}32, ...))",
+                node,
+            )
+        name = {v: name for name, v in self.named.items()}.get(k, f"p[{k}]")
+        known = self.words.get(k)
+        if known is None:
+            known = self.words[k] = Word(kind, dtype, where, name if self.named else f"p{k}")
+        elif kind != known.kind or kind in ("store", "reduced"):
+            again = " again" if kind == known.kind else ""
+            raise self.source.error(
+                f"{name} is {KINDS[kind]}{again}, but in {known.where} it is "
+                f"{KINDS[known.kind]}; a word has one purpose",
+                node,
+            )
+        elif dtype is not known.dtype:
+            raise self.source.error(
+                f"{name} has the element type {dtype.code}, but in {known.where} it has "
+                f"{known.dtype.code}",
+                node,
+            )
+        return known
+
+
+def spelling(x: float) -> str:
+    """Returns a number as a text has it."""
+    return repr(x).replace("inf", "1e999") if isinstance(x, float) and math.isinf(x) else repr(x)
+
+
+def instruction(o: op.Op, t: DType, rounds: int, data: Any = None) -> Instr:
+    """Returns an instruction of which only the cost matters."""
+    return Instr(o, t, (), data, 0, "", rounds)

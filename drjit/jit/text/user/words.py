@@ -1,0 +1,139 @@
+"""The words of the parameter block that a text of the user's refers to, and what its statements
+make of them: arrays that it reads, numbers, sizes, arrays that it writes to, and results.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ...ir import dtype as dt
+from ...ir.dtype import DType
+
+KINDS = {
+    "array": "an array to read from",
+    "number": "a number",
+    "count": "the size of a bounds check",
+    "target": "an array to write to",
+    "store": "a result",
+    "reduced": "the result of a reduction",
+    "hidden": "memory of the launcher's",
+}
+WITHOUT_ARRAYS = (dt.i16, dt.u16)
+"""Element types of the language that no array of the interface has."""
+
+ARGUMENTS = ("array", "number", "count", "target")
+
+
+class Range(NamedTuple):
+    """Entries that a product or a sum of vectors accesses: `count` of them from the one on that the
+    number in the word `offset` says."""
+
+    offset: int
+    count: int
+    where: str
+
+
+class Word:
+    """A word: its kind, its element type, the statement that gave it these, and its name.
+
+    An array has one entry for each lane (`lanes`), one for all (`single`), or any number. A target
+    has the reduction and mode of its effect. `ranges` must be within the array.
+    """
+
+    def __init__(self, kind: str, dtype: DType, where: str, name: str = "") -> None:
+        self.kind, self.dtype, self.where, self.name = kind, dtype, where, name
+        self.lanes = self.single = False
+        self.reduce, self.mode = "", ""
+        self.ranges: list[Range] = []
+        # Words of the launcher's that precede and follow it.
+        self.before: tuple[int, ...] = ()
+        self.after: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind == "number":
+            return f"{self.dtype.code} number"
+        if self.kind == "count":
+            return "size"
+        more = " of 1 entry" if self.single and not self.lanes else ""
+        return f"{self.dtype.code} array{more}" + (", changed" if self.kind == "target" else "")
+
+
+class Check:
+    """A bounds check: the element type of the index, what it is about, where it is, and whether the
+    index was signed before; and what is the size: that of the smallest of some arrays, in records
+    of several entries, a constant, or the number that the argument for a word of the text gives."""
+
+    def __init__(self, dtype: DType, what: Any, location: tuple, signed: bool) -> None:
+        self.dtype, self.what, self.location, self.signed = dtype, what, location, signed
+        self.arrays: list[tuple[int, int]] = []
+        self.constant: int | None = None
+        self.word: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the size follows from the arrays and the text."""
+        return bool(self.arrays) or self.constant is not None
+
+    def adopt(self, other: "Check") -> None:
+        """Takes the size of another check."""
+        self.arrays, self.constant = other.arrays, other.constant
+
+    def data(self, sizes: dict[int, int], argument: int) -> tuple:
+        """Returns the data of the check for arrays of some sizes, or for the size that is an
+        argument; see `ErrorRecord.check`."""
+        size, packet = argument if self.constant is None else self.constant, 1
+        if self.arrays:
+            size, packet = min(
+                [(sizes[k], packet) for k, packet in self.arrays], key=lambda s: s[0] // s[1]
+            )
+        return (size // packet, self.what, self.location, self.signed, size, packet)
+
+
+class Layout(NamedTuple):
+    """The words of a text in the order that launches need: words of inputs, literals, targets, and
+    outputs of the user's numbering, and the bounds checks (None where nothing uses a word), each
+    with the word whose argument may be its size. `new` maps words of the text to their final
+    numbers, `words` is their total."""
+
+    inputs: tuple[int, ...]
+    literals: tuple[int, ...]
+    checks: tuple[tuple[Check | None, int], ...]
+    targets: tuple[int, ...]
+    outputs: tuple[int, ...]
+    new: dict[int, int]
+    words: int
+
+
+def layout(words: dict[int, Word], checks: dict[int, Check], relative: Iterable[int]) -> Layout:
+    """Arranges words. Checks that functions of the text find by their distance from the first one,
+    which are those in words `relative`, keep it.
+
+    Raises:
+        ValueError: other words are in between; the argument is such a word.
+    """
+    of_kind: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    for k in sorted(words):
+        of_kind[words[k].kind].append(k)
+    inputs, literals, targets = (of_kind[kind] for kind in ("array", "number", "target"))
+    outputs = sorted(of_kind["store"] + of_kind["reduced"])
+    numbers = {k: 1 + j for j, k in enumerate((*inputs, *literals))}
+    first = 1 + len(numbers)
+    fixed = sorted(relative)
+    block = [*range(fixed[0], fixed[-1] + 1)] if fixed else []
+    for k in block:
+        if k in words and words[k].kind != "count":
+            raise ValueError(k)
+    ordered = sorted({*checks, *block})
+    numbers |= {k: first + j for j, k in enumerate(ordered)}
+    at = first + len(ordered)
+    for k in (*targets, *outputs):
+        word = words[k]
+        for j, one in enumerate((*word.before, k, *word.after)):
+            numbers[one] = at + j
+        at += 1 + len(word.before) + len(word.after)
+    found = []
+    for k in ordered:
+        check = checks.get(k)
+        found.append((check, k if check is None or check.word is None else check.word))
+    return Layout(
+        tuple(inputs), tuple(literals), tuple(found), tuple(targets), tuple(outputs), numbers, at
+    )
