@@ -1,5 +1,6 @@
 """Adam and AdamW: steps from running averages of the gradient and its square."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -108,9 +109,14 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
             after = steps + 1
             if active_recorder() is not None:  # data, so that the step can be replayed
                 evaluation.make_opaque(after)
-            t = related(type(steps), dtype=dt.f64)(after)
-            correction = sqrt(1 - self.beta_2**t) / (1 - self.beta_1**t)
-            evaluation.eval(correction)
+            double = related(type(steps), dtype=dt.f64)
+            if after._node.is_literal:
+                t = after._node.data
+                correction = double(math.sqrt(1 - self.beta_2**t) / (1 - self.beta_1**t))
+            else:
+                t = double(after)
+                correction = sqrt(1 - self.beta_2**t) / (1 - self.beta_1**t)
+                evaluation.eval(correction)
             cache[key] = after, correction
         return cache[key]
 
