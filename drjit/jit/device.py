@@ -8,7 +8,7 @@ runs where whoever evaluates it wants it, by default on the `current` device of 
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
@@ -228,6 +228,17 @@ class Device(ABC):
     @abstractmethod
     def forget_kernels(self) -> None:
         """Drops every kernel."""
+
+    def can_join(self, step: Any) -> bool:
+        """Returns whether a launch of a recording, a `drjit.jit.run.freeze.Launch`, can be part of
+        a `sequence`."""
+        return False
+
+    def sequence(self, steps: Sequence[Any], kept: Collection[int]) -> Callable[[list], bool]:
+        """Returns what performs launches that `can_join` accepts, one after the other, for the
+        values of a recording, and enters the results with the numbers `kept`. It may refuse to, and
+        returns False then."""
+        raise NotImplementedError
 
     @abstractmethod
     def drain(self) -> None:

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from ...ad import graph
 from ...array.base import ArrayBase, type_label
@@ -26,12 +26,33 @@ from ..region.failure import call
 from .layout import FreeVariables, InputLayout, by_identity
 from .recordings import Family, Structure
 from .result import Snapshot, reproduce
+from .shortcut import Match, shortcut
 
 # Flags for what happens besides the computation.
 _IMPORTANT = ~int(
     JitFlag.KernelHistory | JitFlag.LaunchBlocking | JitFlag.PrintIR | JitFlag.FreezingScope
 )
 _FREEZING = int(JitFlag.KernelFreezing)
+
+
+_SOME, _SHORTCUTS = 2, 4  # after how many replays to make a shortcut, and how many to keep
+
+
+def _important() -> int:
+    return flags.current & _IMPORTANT
+
+
+class _Shortcut(NamedTuple):
+    """A recording, and the function that tells whether inputs match it (see `shortcut`). `data` are
+    the numbers of the literals that are data."""
+
+    names: Any
+    flags: int
+    check: Callable[[Sequence[Any], Sequence[Any]], Match | None]
+    family: Family
+    sizes: tuple[int, ...]
+    replay: Replay
+    data: list[int]
 
 
 class FrozenFunction:
@@ -62,6 +83,7 @@ class FrozenFunction:
     def clear(self) -> None:
         """Forgets all recordings."""
         self._structures: dict[tuple, Structure] = {}
+        self._shortcuts: list[_Shortcut] = []  # the last one first
         self._recordings = 0
 
     @property
@@ -91,6 +113,15 @@ class FrozenFunction:
         if not frozen or active() is not None or innermost() is not None:
             return self._function(tree)
         implicit = find()
+        if self._shortcuts:
+            found = self._short(names, inputs, implicit)
+            if found is not None:
+                match, s = found
+                try:
+                    return _replayed(s.replay, match, s.data)
+                except SizeChanged:
+                    with self._lock:
+                        s.family.drop(s.sizes)
         layout = self._layout(names, inputs, implicit)
         if self._backend is not JitBackend.Invalid:
             self._check_backend(layout)
@@ -99,11 +130,14 @@ class FrozenFunction:
             family, data = self._family(layout)
             ready = family.find(sizes)
         if ready is not None:
-            values = layout.nodes
-            for k in data:
-                values[k] = _as_data(values[k], layout.holders[k])
+            ready.uses += 1
+            if ready.uses == _SOME and graph.scope() is None:
+                check = shortcut(layout, inputs, implicit, set(data))
+                if check is not None:
+                    row = _Shortcut(names, _important(), check, family, sizes, ready, data)
+                    self._shortcuts = [row, *self._shortcuts[: _SHORTCUTS - 1]]
             try:
-                return _replayed(ready, layout)
+                return _replayed(ready, layout, data)
             except SizeChanged:
                 with self._lock:
                     family.drop(sizes)
@@ -111,6 +145,19 @@ class FrozenFunction:
         recording, result = self._recorded(tree, (inputs, implicit), layout)
         self._keep(family, recording, implicit, find())
         return result
+
+    def _short(
+        self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]
+    ) -> tuple[Match, "_Shortcut"] | None:
+        """Returns the inputs if a shortcut finds that a recording matches, and the shortcut."""
+        if graph.scope() is not None:
+            return None
+        for s in self._shortcuts:
+            if s.names == names and s.flags == _important() and s.family.has(s.sizes, s.replay):
+                match = s.check(inputs, implicit)
+                if match is not None:
+                    return match, s
+        return None
 
     def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> InputLayout:
         """Returns the decomposed and evaluated inputs."""
@@ -142,7 +189,7 @@ class FrozenFunction:
         """Returns the recordings that the inputs may match, and the numbers of the input literals
         that are data."""
         key = layout.key
-        key.append(flags.current & _IMPORTANT)
+        key.append(_important())
         if graph.scope() is not None:
             variables = [v for v in layout.objects if isinstance(v, graph.Var)]
             seen = [graph.visible(v) is not None for v in variables]
@@ -263,21 +310,26 @@ def _as_data(n: Node, holders: list[tuple[Any, str]]) -> Node:
     return (schedule.materialize if n.size > schedule.FEW else schedule.filled)(n, device)
 
 
-def _replayed(replay: Replay, layout: InputLayout) -> Any:
-    """Returns the result of a recorded call for other inputs, and applies its changes to these."""
+def _replayed(replay: Replay, layout: InputLayout | Match, data: list[int]) -> Any:
+    """Returns the result of a recorded call for other inputs, of which the literals with the
+    numbers `data` are data, and applies its changes to these."""
     recording = replay.recording
+    for k in data:
+        layout.nodes[k] = _as_data(layout.nodes[k], layout.holders[k])
     for k in recording.written:
         _own(layout, k)
-    result = reproduce(recording.outcome, layout, replay(layout.nodes))
-    waiting = [layout.objects[k] for k in recording.outcome.waiting]
-    inside = [v for v in waiting if v.rule is not None]
-    if inside:
-        with ADContextManager(ADScope.Isolate, ()):
-            graph.scope().postponed.update(dict.fromkeys(inside))  # type: ignore[union-attr]
+    outcome = recording.outcome
+    result = reproduce(outcome, layout, replay(layout.nodes))
+    if outcome.waiting:
+        waiting = [layout.objects[k] for k in outcome.waiting]
+        inside = [v for v in waiting if v.rule is not None]
+        if inside:
+            with ADContextManager(ADScope.Isolate, ()):
+                graph.scope().postponed.update(dict.fromkeys(inside))  # type: ignore[union-attr]
     return result
 
 
-def _own(layout: InputLayout, k: int) -> None:
+def _own(layout: InputLayout | Match, k: int) -> None:
     """Drops other references to a value that will be written to, so that only its arrays own it."""
     nodes, holders = layout.nodes, layout.holders[k]
     witness = weakref.ref(nodes[k])
@@ -312,8 +364,7 @@ class Frozen(FrozenFunction):
             return self.f(*args, **kwargs)
         inputs = (*args, *kwargs.values()) if kwargs else args
         names = (len(args), *kwargs)
-        find = lambda: self._implicit(args, kwargs)  # noqa: E731
-        return FrozenFunction.call(self, (args, kwargs), names, inputs, find)
+        return self.call((args, kwargs), names, inputs, lambda: self._implicit(args, kwargs))
 
     def _implicit(self, args: tuple, kwargs: dict) -> list[Any]:
         found = self._free_variables.values()

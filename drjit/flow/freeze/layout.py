@@ -7,6 +7,7 @@ values at the same positions.
 
 import dis
 import enum
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -122,7 +123,7 @@ class InputLayout:
                 "kernel only; pass the arrays that it is made of, and make it in the function"
             )
         if kind == "object" and (
-            self._depth == _DEEPEST or type(getattr(value, "__dict__", None)) is not dict
+            self._depth == DEEPEST or type(getattr(value, "__dict__", None)) is not dict
         ):
             kind = "other"
         if kind == "other" or kind == "vector":
@@ -148,7 +149,7 @@ class InputLayout:
         if kind != "object":
             self._add(parts)
             return
-        key.append(None if type(value).__hash__ is None else _reference(value))
+        key.append(None if type(value).__hash__ is None else reference_to(value))
         lenient, self._lenient = self._lenient, True
         self._depth += 1
         self._add(parts)
@@ -159,7 +160,7 @@ class InputLayout:
         """Returns a representative of an object that is compared by identity or equality."""
         cls = type(value)
         if cls.__hash__ is not None:
-            return _reference(value)
+            return reference_to(value)
         if self._lenient:
             return None
         raise TypeError(
@@ -169,7 +170,7 @@ class InputLayout:
         )
 
 
-def _reference(value: Any) -> Any:
+def reference_to(value: Any) -> Any:
     """Returns a value that is equal for equal objects and, where possible, does not keep an object
     alive."""
     try:
@@ -214,13 +215,20 @@ def _foreign_array(value: Any) -> tuple:
         ) from None
 
 
-_DEEPEST = 3  # maximum nesting of objects whose attributes are examined
+DEEPEST = 3  # maximum nesting of objects whose attributes are examined
 _FIXED = (ModuleType, type, BuiltinFunctionType)
+_module = sys.modules[__name__]
 _SIMPLE = frozenset((bool, int, float, str, type(None)))
+
+
+def is_simple(value: Any) -> bool:
+    """Returns whether a value is compared where it is an attribute that is no field."""
+    return type(value) in _SIMPLE
+
 
 _BY_VALUE: dict[str, Callable[[Any], Any]] = {
     "number": _number, "set": frozenset, "host": _host_array, "foreign": _foreign_array,
-    "hashed": _reference,
+    "hashed": reference_to,
 }  # fmt: skip
 """Functions from values that are compared by value, not by identity, to their entries in the
 key."""
@@ -306,11 +314,16 @@ class FreeVariables:
 
     def values(self) -> list[Any]:
         """Returns their current values, except modules and classes."""
-        scope = self._scope
-        found = [scope[name] for name in self._names if name in scope]
+        scope, found = self._scope, [*self._objects]
+        for name in self._names:
+            v = scope.get(name, _module)  # which is left out
+            if type(v) is not ModuleType and not isinstance(v, _FIXED):
+                found.append(v)
         for cell in self._cells:
             try:
-                found.append(cell.cell_contents)
+                v = cell.cell_contents
             except ValueError:  # not yet set
                 continue
-        return self._objects + [v for v in found if not isinstance(v, _FIXED)]
+            if not isinstance(v, _FIXED):
+                found.append(v)
+        return found

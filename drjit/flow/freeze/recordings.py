@@ -44,6 +44,13 @@ class Family:
                 found = self.ready[sizes] = Replay(recording, recording.outcome.values())
         return found
 
+    def has(self, sizes: tuple[int, ...], replay: Replay) -> bool:
+        """Returns whether `find` would return this, and notes its use if so."""
+        if self.ready.get(sizes) is not replay:
+            return False
+        self.used = _tick()
+        return True
+
     def add(self, recording: Recording) -> bool:
         """Adds a recording. Returns whether it is new, rather than an existing one with other
         sizes."""

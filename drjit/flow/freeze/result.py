@@ -22,6 +22,7 @@ from ...jit.ir.node import LITERAL, Node, literal
 from ...jit.run.freeze import Literal, Recorder, ValueNumber
 from ...jit.run.freeze_size import Ratio, Shape, Size, plain
 from .layout import InputLayout, kind_of, opened
+from .shortcut import Match
 
 _CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type, enum.Enum, np.generic, np.dtype,
@@ -234,7 +235,7 @@ class Snapshot:
 _MISSING = object()
 
 
-def reproduce(outcome: Outcome, layout: InputLayout, values: list[Any]) -> Any:
+def reproduce(outcome: Outcome, layout: InputLayout | Match, values: list[Any]) -> Any:
     """Changes inputs as a recorded call did, and returns its result, given the values of a
     replay."""
 

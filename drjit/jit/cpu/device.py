@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import JitBackend
 from ..device import Buffer, Device, elements
 from ..ir.dtype import DType
-from . import collective, kernel, matmul, memory, runtime, sorting
+from . import collective, kernel, matmul, memory, runtime, sequence, sorting
 
 
 class Cpu(Device):
@@ -37,6 +37,8 @@ class Cpu(Device):
     compress = staticmethod(collective.compress)
     sort = staticmethod(sorting.sort)
     matmul = staticmethod(matmul.matmul)
+    can_join = staticmethod(sequence.can_join)
+    sequence = sequence.LaunchSequence
 
     def upload(self, values: np.ndarray) -> Buffer:
         made = memory.allocate(values.nbytes, host=True)

@@ -63,7 +63,8 @@ BLOCKS_PER_THREAD = 16
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
 _WATCHED = _DEBUG | _BLOCKING
-_SLOW = _WATCHED | _HISTORY
+SLOW = _WATCHED | _HISTORY
+"""Flags under which launches take the general way."""
 _FAST, _NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
 
 _kernels: dict[Any, "CpuKernel"] = {}
@@ -107,8 +108,9 @@ class CpuKernel(Kernel):
         self.stored: bool | None = None  # see is_stored
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
         self.clock = Times()  # of compiled launches, written by the workers
-        self.entry = Entry(0, 0, ctypes.addressof(self.clock))
-        self.entry_address = ctypes.addressof(self.entry)
+        entries = (Entry * 2)()  # the second one is the end
+        self.entry, self.entry_address = entries[0], ctypes.addressof(entries)
+        self.entry.times = ctypes.addressof(self.clock)
         self.time = 0.0  # seconds of launches on NumPy, and their number
         self.measured = 0
 
@@ -180,7 +182,7 @@ class CpuKernel(Kernel):
     ) -> list[Any] | None:
         # Only those small enough: `few` is 0 for kernels with loops, which Ctrl-C must be able to
         # end, and for those that are not compiled yet.
-        if size > self.few or flags.current & _SLOW or runtime.unfinished or log.level >= 3:
+        if size > self.few or flags.current & SLOW or runtime.unfinished or log.level >= 3:
             return None
         if tier == "numpy":
             return None
@@ -197,7 +199,7 @@ class CpuKernel(Kernel):
                 return None
             words.append(b.address)
         if size != self.size:
-            self.size, self.room = size, self._room(size)
+            self.size, self.room = size, self.room_for(size)
         outputs = memory.allocate_all(self.room)
         for b in outputs:
             words.append(b.address)
@@ -206,7 +208,7 @@ class CpuKernel(Kernel):
         self.launches += 1
         return outputs if self.passed is None else [outputs[k] for k in self.passed]
 
-    def _room(self, size: int) -> list[int]:
+    def room_for(self, size: int) -> list[int]:
         """Returns the bytes of each buffer of a launch in one block."""
         lanes = {"store": size, "vectors": whole_blocks(size)}
         return [itemsize * lanes.get(kind, 1) for kind, itemsize in self.own]

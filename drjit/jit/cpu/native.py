@@ -40,9 +40,10 @@ class Times(ctypes.Structure):
 
 
 class Entry(ctypes.Structure):
-    """What `start` runs: the functions of a kernel, and the address of its `Times`, or 0."""
+    """What `start` runs: the functions of a kernel, the address of its `Times`, where its parameter
+    block begins, and the number of lanes, or 0 if that is given."""
 
-    _fields_ = [(name, _word) for name in ("kernel", "finish", "times")]
+    _fields_ = [(name, _word) for name in ("kernel", "finish", "times", "params", "size")]
 
 
 class _Method(ctypes.Structure):
@@ -115,7 +116,7 @@ def _ir(source: str) -> str:
     structures = {"c": Control, "job": Job, "seat": Seat, "times": Times, "entry": Entry}
     constants = {"JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN}
     constants |= {"LOW": (1 << 32) - 1, "CLOCK": 8 if sys.platform == "darwin" else 1}
-    constants["CONTENTS"] = _CONTENTS
+    constants |= {"CONTENTS": _CONTENTS, "ENTRY": ctypes.sizeof(Entry)}
     return native_ir.module_text(source, structures, constants, _EXPORTED)
 
 

@@ -202,17 +202,22 @@ def run(c, kernel, finish, params, size, block, threads, times):
     run_finish(finish, params, size, b, threads)
     ended(c, times)
 
-# Runs a job as a single block in the calling thread, and gives True, if nothing is queued. This is
-# a function of Python: `self` are bytes with the address of the control block, and the arguments
-# are the address of an `Entry`, the bytes of a parameter block, and the number of lanes, not 0.
+# Runs jobs as a single block each in the calling thread, and gives True, if nothing is queued. This
+# is a function of Python: `self` are bytes with the address of the control block; the arguments are
+# the address of `Entry` records, of which the first without a kernel is the end, the bytes of the
+# parameter blocks, and the number of lanes where a record has none.
 def start(self, arguments, count):
     c = word(self + CONTENTS)
     idle = load(c.completed, acquire) == load(c.submitted, monotonic)
     if idle:
         entry = call("i64(ptr)", c.integer, word(arguments))
-        size = call("i64(ptr)", c.integer, word(arguments + 16))
         params = word(arguments + 8) + CONTENTS
-        run(c, entry.kernel, entry.finish, params, size, size, c.workers, entry.times)
+        lanes = call("i64(ptr)", c.integer, word(arguments + 16))
+        while entry.kernel != 0:
+            size = max(entry.size, lanes)
+            place = params + entry.params
+            run(c, entry.kernel, entry.finish, place, size, size, c.workers, entry.times)
+            entry = entry + ENTRY
     return call("i64(i64)", c.truth, idle)
 
 # Waits for a ticket, for at most about `microseconds`; gives 1 when it is complete.

@@ -21,6 +21,7 @@ from ..ir.dtype import DType
 from ..ir.node import BUFFER, LITERAL, Node, buffer, make
 from . import freeze_size, history, launch, schedule
 
+_HISTORY = int(JitFlag.KernelHistory)
 _lock = threading.RLock()
 _active: "Recorder | None" = None
 
@@ -132,13 +133,41 @@ class Recording(NamedTuple):
     outcome: Any
 
 
+class _Group(NamedTuple):
+    """Steps of a replay, with the numbers of the values that are no longer needed after each, and
+    after all; and what may perform all of them at once."""
+
+    sequence: Callable[[list], bool] | None
+    steps: list[tuple[Callable[[list], None], list[int]]]
+    unused: list[int]
+
+
+def _joined(steps: Sequence[Step]) -> list[list[Any]]:
+    """Returns the steps in groups: launches on one device that may be performed at once, or a
+    single step."""
+    groups: list[list[Any]] = []
+    open_for: Device | None = None
+    for step in steps:
+        device = step.kernel.device if isinstance(step, Launch) else None
+        if device is None or not device.can_join(step):
+            open_for = None
+        elif device is open_for:
+            groups[-1].append(step)
+            continue
+        else:
+            open_for = device
+        groups.append([step])
+    return groups
+
+
 class Replay:
     """A recording ready to run, whose outcome needs the values with the numbers `kept`."""
 
-    __slots__ = ("_steps", "recording")
+    __slots__ = ("_groups", "recording", "uses")
 
     def __init__(self, recording: Recording, kept: set[int]) -> None:
         self.recording = recording
+        self.uses = 0  # counted by whoever runs it
         # A value is released after its last use, so that the next steps can reuse its memory.
         last: dict[int, int] = {}
         for k, step in enumerate(recording.steps):
@@ -148,7 +177,17 @@ class Replay:
         for number, k in last.items():
             if number not in kept:
                 unused[k].append(number)
-        self._steps = [(step.bind(), unused[k]) for k, step in enumerate(recording.steps)]
+        self._groups: list[_Group] = []
+        for steps in _joined(recording.steps):
+            first = sum([len(g.steps) for g in self._groups])
+            rows = [(step.bind(), unused[first + k]) for k, step in enumerate(steps)]
+            sequence, device = None, steps[0].kernel.device if type(steps[0]) is Launch else None
+            if device is not None and device.can_join(steps[0]):
+                end = first + len(steps)
+                later = {k for step in recording.steps[end:] for k in step.read}
+                sequence = device.sequence(steps, kept | later)
+            dropped = [number for _, numbers in rows for number in numbers]
+            self._groups.append(_Group(sequence, rows, dropped))
 
     def __call__(self, inputs: list[Node | None]) -> list[Any]:
         """Launches everything and returns all values that are kept.
@@ -159,15 +198,23 @@ class Replay:
         values = inputs + [None] * (self.recording.count - len(inputs))
         for number, constant in self.recording.constants:
             values[number] = constant
-        history.now.mode = "Replayed"
+        watched = flags.current & _HISTORY
+        if watched:
+            history.now.mode = "Replayed"
         try:
             with schedule.lock:
-                for step, unused in self._steps:
-                    step(values)
-                    for number in unused:
-                        values[number] = None
+                for sequence, steps, unused in self._groups:
+                    if sequence is not None and sequence(values):
+                        for number in unused:
+                            values[number] = None
+                        continue
+                    for step, numbers in steps:
+                        step(values)
+                        for number in numbers:
+                            values[number] = None
         finally:
-            history.now.mode = "Inactive"
+            if watched:
+                history.now.mode = "Inactive"
         return values
 
 

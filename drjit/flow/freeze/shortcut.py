@@ -1,0 +1,250 @@
+"""A short way to find out whether the inputs of a frozen function are as in the call before: a
+Python function made for them, which checks only what `InputLayout` would find to differ, and
+returns their values and objects in the same order.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...jit.ir.node import BUFFER, LITERAL, Node
+from ...jit.run import schedule
+from ..call.instance import InstanceArray
+from .layout import DEEPEST, InputLayout, is_simple, kind_of, opened, reference_to
+
+# How the parts of a container are read.
+_PARTS: dict[str, Callable[[str, Any], str]] = {
+    "nested": lambda name, keys: f"{name}._components",
+    "tensor": lambda name, keys: f"({name}._array, )",
+    "sequence": lambda name, keys: name,
+    "dict": lambda name, keys: f"{name}.values()",
+    "struct": lambda name, keys: f"({''.join([f'getattr({name}, {k!r}, None), ' for k in keys])})",
+    "object": lambda name, keys: f"vars({name}).values()",
+    "method": lambda name, keys: f"({name}.__func__, {name}.__self__)",
+    "partial": lambda name, keys: f"({name}.func, {name}.args, {name}.keywords)",
+}
+
+
+class Match:
+    """Inputs that were found to match; stands for their `InputLayout`."""
+
+    __slots__ = ("_held", "nodes", "objects")
+
+    def __init__(self, nodes: list[Any], objects: list[Any], held: list[list]) -> None:
+        self.nodes, self.objects, self._held = nodes, objects, held
+
+    @property
+    def holders(self) -> list[list[tuple[Any, str]]]:
+        """The objects and attributes that hold each value."""
+        return [[(self.objects[k], name) for k, name in held] for held in self._held]
+
+
+def shortcut(
+    layout: InputLayout, inputs: Sequence[Any], implicit: Sequence[Any], changing: set[int]
+) -> Callable[[Sequence[Any], Sequence[Any]], Match | None] | None:
+    """Returns a function that returns a `Match` for inputs equal to those that led to a layout, as
+    far as its key tells, and None for others (or for inputs that it does not know). Literals with
+    the numbers `changing` may have any value. Returns None if inputs are of a kind that is compared
+    in other ways.
+    """
+    writer = _Writer(changing)
+    try:
+        writer.values("inputs", inputs)
+        writer.values("implicit", implicit)
+    except _UnknownKind:
+        return None
+    check = writer.function()
+    found = check(inputs, implicit)
+    same = found is not None and all(
+        len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+        for a, b in ((found.nodes, layout.nodes), (found.objects, layout.objects))
+    )
+    return check if same else None
+
+
+def _evaluated(nodes: list[Node]) -> bool:
+    """Evaluates nodes; returns False if some are literals."""
+    if any(n.op is LITERAL for n in nodes):
+        return False
+    schedule.evaluate(nodes)
+    return True
+
+
+class _UnknownKind(Exception):
+    """The inputs contain something that only `InputLayout` can compare."""
+
+
+class _Writer:
+    """Writes the statements that follow `InputLayout` through the inputs. Objects are called `o0`,
+    `o1` and so on, and values `n0`, `n1`."""
+
+    def __init__(self, changing: set[int]) -> None:
+        self.changing = changing
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {"BUFFER": BUFFER, "LITERAL": LITERAL, "Match": Match}
+        self.names |= {"is_simple": is_simple, "evaluated": _evaluated}
+        self.objects: dict[int, int] = {}
+        self.nodes: dict[int, int] = {}
+        self.held: list[list[tuple[int, str]]] = []
+        self.parts = self.depth = 0
+        self.only_leaves = True
+
+    def known(self, value: Any) -> str:
+        """Returns a name for a value that exists now."""
+        name = f"k{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def unless(self, condition: str) -> None:
+        self.lines.append(f"if not ({condition}): return None")
+
+    def values(self, text: str, found: Sequence[Any]) -> None:
+        """Takes the parts of a sequence apart, and goes through them."""
+        self.unless(f"len({text}) == {len(found)}")
+        names = [f"p{self.parts + k}" for k in range(len(found))]
+        self.parts += len(found)
+        if names:
+            self.lines.append(f"{', '.join(names)}, = {text}")
+        for name, value in zip(names, found, strict=True):
+            self.value(name, value)
+
+    def value(self, name: str, value: Any) -> None:
+        cls = type(value)
+        kind = kind_of(cls)
+        if value is None or cls is bool:
+            self.unless(f"{name} is {value}")
+        elif kind == "constant":
+            self.unless(f"type({name}) is {cls.__name__} and {name} == {self.known(value)}")
+        elif kind == "number":
+            if not value or value != value:  # the sign of a zero matters
+                raise _UnknownKind
+            self.unless(f"type({name}) is {self.known(cls)} and {name} == {self.known(value)}")
+        elif kind == "hashed":
+            self.identity(name, value)
+        elif kind in ("leaf", "other") or kind in _PARTS:
+            self.object(name, value, kind)
+        else:
+            raise _UnknownKind
+
+    def identity(self, name: str, value: Any) -> None:
+        """Checks that an object is the same one, which is not kept alive where possible."""
+        known = reference_to(value)
+        called = "" if known is value else "()"
+        self.unless(f"{self.known(known)}{called} is {name}")
+
+    def object(self, name: str, value: Any, kind: str) -> None:
+        if id(value) in self.objects:
+            self.unless(f"{name} is o{self.objects[id(value)]}")
+            return
+        number = self.objects[id(value)] = len(self.objects)
+        self.lines.append(f"o{number} = {name}")
+        self.unless(f"type({name}) is {self.known(type(value))}")
+        if kind == "leaf":
+            self.leaf(number, value)
+            return
+        self.only_leaves = False
+        if kind == "object" and (
+            self.depth == DEEPEST or type(getattr(value, "__dict__", None)) is not dict
+        ):
+            kind = "other"
+        if kind == "other":
+            self.identity(name, value)
+            return
+        if isinstance(value, InstanceArray):
+            raise _UnknownKind
+        keys, parts = opened(value, kind)
+        if kind == "struct":
+            self.attributes(name, value, keys)
+        elif kind == "dict":
+            self.unless(f"tuple({name}) == {self.known(keys)}")
+        elif kind == "tensor":
+            self.unless(f"{name}._shape == {self.known(keys)}")
+        elif kind == "object":
+            if type(value).__hash__ is not None:
+                self.identity(name, value)
+            self.unless(f"tuple(vars({name})) == {self.known(keys)}")
+        deeper = kind == "object"
+        self.depth += deeper
+        if parts:
+            self.values(_PARTS[kind](name, keys), parts)
+        else:
+            self.unless(f"not {_PARTS[kind](name, keys)}")
+        self.depth -= deeper
+
+    def attributes(self, name: str, value: Any, fields: Sequence[str]) -> None:
+        """Checks the attributes of a structure that are not its fields."""
+        attributes = getattr(value, "__dict__", None)
+        if attributes is None or len(attributes) <= len(fields):
+            if attributes is not None:
+                self.unless(f"len(vars({name})) <= {len(fields)}")
+            return
+        self.unless(f"tuple(vars({name})) == {self.known(tuple(attributes))}")
+        for key, v in attributes.items():
+            if key in fields:
+                continue
+            place = f"vars({name})[{key!r}]"
+            if not is_simple(v):
+                self.unless(f"not is_simple({place})")
+            elif v != v:
+                raise _UnknownKind
+            else:
+                value_, type_ = self.known(v), self.known(type(v))
+                self.unless(f"type({place}) is {type_} and {place} == {value_}")
+
+    def leaf(self, number: int, a: Any) -> None:
+        self.node(f"o{number}._node", a._node, number, "_node")
+        v = a._var
+        self.lines.append(f"v = o{number}._var")
+        if v is None:
+            self.unless("v is None")
+            return
+        self.only_leaves = False
+        if id(v) in self.objects:
+            self.unless(f"v is o{self.objects[id(v)]}")
+            return
+        number = self.objects[id(v)] = len(self.objects)
+        self.lines.append(f"o{number} = v")
+        self.unless("v is not None")
+        self.unless(f"v.rule is {'' if v.rule is None else 'not '}None")
+        if v.grad is None:
+            self.unless("v.grad is None")
+        else:
+            self.unless("v.grad is not None")
+            self.node("v.grad", v.grad, number, "grad")
+
+    def node(self, text: str, n: Node, holder: int, attribute: str) -> None:
+        literal = n.op is LITERAL
+        if not literal and id(n) in self.nodes:
+            before = self.nodes[id(n)]
+            self.unless(f"{text} is n{before}")
+            self.held[before].append((holder, attribute))
+            return
+        number = len(self.held)
+        self.held.append([(holder, attribute)])
+        self.lines.append(f"n{number} = {text}")
+        self.unless(f"n{number}.size == {n.size}")
+        if literal:
+            self.unless(f"n{number}.op is LITERAL")
+            if number not in self.changing:
+                self.unless(f"repr(n{number}.data) == {repr(n.data)!r}")
+        else:
+            self.nodes[id(n)] = number
+            self.lines.append(f"if n{number}.op is not BUFFER: waiting.append(n{number})")
+
+    def function(self) -> Callable:
+        nodes = ", ".join([f"n{k}" for k in range(len(self.held))])
+        data = ", ".join([f"n{k}" for k in self.nodes.values()])
+        objects = ", ".join([f"o{k}" for k in range(len(self.objects))])
+        if len(self.nodes) > 1:
+            self.unless(f"len({{{data}}}) == {len(self.nodes)}")
+        if len(self.objects) > 1 and not (
+            self.only_leaves and len(self.nodes) == len(self.objects)
+        ):
+            self.lines.append(f"objects = [{objects}]")
+            self.unless(f"len({{*map(id, objects)}}) == {len(self.objects)}")
+        self.names["held"] = self.held
+        # A literal in place of data would not become data.
+        self.lines += ["if waiting:", "    if not evaluated(waiting): return None"]
+        self.lines.insert(0, "waiting = []")
+        body = "\n    ".join([*self.lines, f"return Match([{nodes}], [{objects}], held)"])
+        exec(f"def check(inputs, implicit):\n    {body}\n", self.names)
+        return self.names["check"]

@@ -1,0 +1,105 @@
+"""Small launches that follow each other in a frozen function, as one call of native code."""
+
+import ctypes
+import struct
+from collections.abc import Collection, Sequence
+from operator import itemgetter
+from typing import Any
+
+from .. import flags, log
+from ..ir.node import BUFFER, make
+from ..run.launch import layout_of
+from . import kernel, memory, runtime
+from .native import Entry
+
+
+def can_join(step: Any) -> bool:
+    """Returns whether a launch can be part of a sequence: one that runs in the calling thread and
+    needs nothing besides its operands and its results."""
+    k = step.kernel
+    work = step.size * k.cost
+    private = any(mode == "expand" for *_, mode in step.effects)
+    return not (step.checks or private or k.loops or work >= kernel.INLINE_WORK)
+
+
+class LaunchSequence:
+    """Launches `steps`, which are of the kind `drjit.jit.run.freeze.Launch`, for a list of values;
+    the results with the numbers `kept` are entered there.
+
+    The parameter blocks follow each other in one block, whose words are numbers known beforehand,
+    addresses of values, and addresses of new buffers.
+    """
+
+    def __init__(self, steps: Sequence[Any], kept: Collection[int]) -> None:
+        self._kernels = [step.kernel for step in steps]
+        self._sizes = [step.size for step in steps]
+        known: list[Any] = [0]  # the first word of a block: there is no record of errors
+        read: dict[int, int] = {}  # their places among the values read, and the results
+        own: dict[int, int] = {}
+        self._room: list[int] = []
+        self._made: list[tuple[int, Any, int, int]] = []
+        words: list[tuple[int, int]] = []  # kind (known, read, own) and place
+        for step in steps:
+            words.append((0, 0))
+            for k in step.inputs:
+                words.append((2, own[k]) if k in own else (1, read.setdefault(k, len(read))))
+            for _, value in step.literals:
+                words.append((0, len(known)))
+                known.append(value)
+            for k, *_ in step.effects:
+                words.append((2, own[k]) if k in own else (1, read.setdefault(k, len(read))))
+            passed = step.kernel.passed
+            results = [o for o in step.outputs if o is not None]
+            for place, nbytes in enumerate(step.kernel.room_for(step.size)):
+                words.append((2, len(self._room)))
+                if passed is None or place in passed:
+                    number, t, reduced = results.pop(0)
+                    own[number] = len(self._room)
+                    if number in kept:
+                        self._made.append((number, t, 1 if reduced else step.size, own[number]))
+                self._room.append(nbytes)
+        starts = (0, len(known), len(known) + len(read))
+        self._known, self._read = known, [*read]
+        self._pick = itemgetter(*[starts[kind] + place for kind, place in words])
+        layouts = [layout_of(k.program) for k in self._kernels]
+        self._places = [struct.calcsize("<" + "".join(layouts[:n])) for n in range(len(layouts))]
+        self._pack = struct.Struct("<" + "".join(layouts)).pack
+        self._table: Any = None
+        self._address = 0
+
+    def __call__(self, values: list) -> bool:
+        """Returns whether it was possible; if not, nothing has happened."""
+        if not self._address and not self._prepare():
+            return False
+        if flags.current & kernel.SLOW or runtime.unfinished or log.level >= 3:
+            return False
+        if kernel.tier == "numpy":
+            return False
+        words = [*self._known]
+        for k in self._read:
+            b = values[k].data
+            if b.source is not None:
+                return False
+            words.append(b.address)
+        buffers = memory.allocate_all(self._room)
+        for b in buffers:
+            words.append(b.address)
+        if not runtime.start(self._address, self._pack(*self._pick(words)), 0):
+            return False
+        for k in self._kernels:
+            k.launches += 1
+        for number, t, lanes, place in self._made:
+            values[number] = make(BUFFER, t, lanes, (), buffers[place])
+        return True
+
+    def _prepare(self) -> bool:
+        """Makes the table of what native code runs, once all kernels are compiled."""
+        steps = [*zip(self._kernels, self._sizes, self._places, strict=True)]
+        if any(size > k.few for k, size, _ in steps):
+            return False
+        self._table = (Entry * (len(steps) + 1))()  # the last one, of zeros, is the end
+        for row, (k, size, place) in zip(self._table, steps, strict=False):
+            row.kernel, row.finish, row.times = k.entry.kernel, k.entry.finish, k.entry.times
+            row.params, row.size = place, size
+        self._address = ctypes.addressof(self._table)
+        return True
