@@ -49,10 +49,12 @@ def test_the_report_can_be_pasted_into_a_bug_report(tmp_path):
 
 def test_numba_is_not_imported_for_its_version():
     code = (
-        "import sys; from drjit import __main__ as m; "
+        "import sys; import drjit as dr; from drjit import __main__ as m; "
+        "dr.set_flag(dr.JitFlag.NumbaCompiler, False); "
         "m.main(['doctor']); assert 'numba' not in sys.modules"
     )
-    assert nursery.run(code).returncode == 0
+    done = nursery.run(code)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("missing", ["llvmlite", "numpy"])
