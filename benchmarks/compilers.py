@@ -1,11 +1,12 @@
 """Kernels as the direct route and as Numba compile them, in turn.
 
-    python benchmarks/compilers.py [--only NAMES] [--rounds N]
+    python benchmarks/compilers.py [--only NAMES] [--rounds N] [--instructions]
 
 For each row of run.py that repeats an evaluation, two processes with one thread and an empty kernel
 cache take turns, one for each route. The columns are milliseconds of processor time of an
 evaluation, the least of all rounds, and what it takes by Numba relative to the direct route. Both
-include tracing, which is the same.
+include tracing, which is the same. With `--instructions`, nothing is timed: the columns are how
+many instructions the machine code of a row's kernels has, and of how many kernels it differs.
 """
 
 import argparse
@@ -49,13 +50,46 @@ def run(name: str, rounds: int, turn: str) -> None:
         figures.append(least)
         return float(len(figures))  # some rows subtract
 
+    run_workload(name, best)
+    print(sum(figures))
+
+
+def run_workload(name: str, best: Callable[..., float]) -> None:
+    """Runs the workload of a row with a function in place of `best`."""
+    import drjit as dr
+
     dr.set_thread_count(1)
     (script,) = (row.script.removesuffix(".py") for row in ROWS if row.name == name)
     module: Any = importlib.import_module(script)
     for place in {"workloads", script} & sys.modules.keys():
         vars(sys.modules[place])["best"] = best
     vars(module).get("WORKLOADS", vars(module))[name]()
-    print(sum(figures))
+
+
+def compare(name: str) -> None:
+    """Prints how many instructions the kernels of a row have on both routes, and how many of the
+    kernels differ."""
+    import drjit as dr
+    from drjit.jit.target import simd
+
+    calls: list[object] = []
+
+    def best(make: Callable[[], object], *_: object, **__: object) -> float:
+        dr.eval(make())
+        calls.append(make)
+        return float(len(calls))
+
+    run_workload(name, best)
+    texts = {k.source for k in dr.kernels() if k.source.startswith("def ")}
+    counts, different = [0, 0], 0
+    for text in texts:
+        codes = [
+            [s for s in simd.assembly(text, by_numba=route).split("\n") if s[:2].strip(".\t")]
+            for route in (False, True)
+        ]
+        counts = [n + len(code) for n, code in zip(counts, codes, strict=True)]
+        different += codes[0] != codes[1]
+    print(*counts, different, len(texts))
 
 
 def measure(row: Row, rounds: int) -> list[float]:
@@ -78,25 +112,43 @@ def measure(row: Row, rounds: int) -> list[float]:
     return figures
 
 
+def instructions(rows: list[Row]) -> None:
+    """Prints the table of instructions."""
+    print("| | direct | Numba | different kernels |\n| :-- | --: | --: | --: |")
+    for row in rows:
+        with tempfile.TemporaryDirectory() as folder:
+            environment = os.environ | {"DRJIT_CACHE_DIR": folder, "DRJIT_TIER": "compiled"}
+            command = [sys.executable, __file__, "--instructions", "--run", row.name, ""]
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
+        direct, numba, different, kernels = done.stdout.split()[-4:]
+        print(f"| {row.title} | {direct} | {numba} | {different} of {kernels} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", metavar="NAMES", help="separated by commas: axpy,gather")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--instructions", action="store_true")
     parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
-        return run(arguments.run[0], arguments.rounds, arguments.run[1])
+        name, turn = arguments.run
+        return compare(name) if arguments.instructions else run(name, arguments.rounds, turn)
     chosen = arguments.only.split(",") if arguments.only else None
+    rows = [
+        row for row in ROWS if (row.name in chosen if chosen else not row.name.startswith(OTHERS))
+    ]
+    if arguments.instructions:
+        return instructions(rows)
     print("| | direct | Numba | ratio |\n| :-- | --: | --: | --: |", flush=True)
     ratios = []
-    for row in ROWS:
-        if row.name in chosen if chosen else not row.name.startswith(OTHERS):
-            direct, numba = measure(row, arguments.rounds)
-            ratios.append(numba / direct)
-            line = f"| {row.title} | {cell(direct)} | {cell(numba)} | {ratios[-1]:.2f} |"
-            print(line, flush=True)
+    for row in rows:
+        direct, numba = measure(row, arguments.rounds)
+        ratios.append(numba / direct)
+        line = f"| {row.title} | {cell(direct)} | {cell(numba)} | {ratios[-1]:.2f} |"
+        print(line, flush=True)
     print(f"| geometric mean | | | {geometric_mean(ratios):.2f} |")
 
 

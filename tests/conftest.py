@@ -99,7 +99,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator:
-    _compile_some_only(items)
+    _leave_to_sweeps(items)
     if config.getoption("--device") == "cuda":
         about = [item for item in items if _is_about_the_processor(item)]
         config.hook.pytest_deselected(items=about)
@@ -128,17 +128,21 @@ def _is_about_the_processor(item: pytest.Item) -> bool:
     )
 
 
-def _compile_some_only(items: list[pytest.Item]) -> None:
-    """Of the compiled cases of tests that are marked so, leaves all but every nth to the sweeps.
+def _leave_to_sweeps(items: list[pytest.Item]) -> None:
+    """Of the cases of tests that are marked so, leaves all but every nth to the sweeps: of all, or
+    of the compiled ones.
 
-    What such a test examines is the same on both tiers, and other tests compare the tiers.
+    What the latter examine is the same on both tiers, and other tests compare the tiers.
     """
     cases: Counter[str] = Counter()
     for item in items:
-        marker = item.get_closest_marker("compiled_every")
-        if marker is None or item.callspec.params["tier"] != "compiled":
+        marker = item.get_closest_marker("every")
+        compiled = item.get_closest_marker("compiled_every")
+        if compiled is not None and item.callspec.params["tier"] == "compiled":
+            marker = compiled
+        if marker is None or item.get_closest_marker("sweep"):
             continue
-        test = item.nodeid.partition("[")[0]
+        test = f"{item.nodeid.partition('[')[0]} {marker.name}"
         if cases[test] % marker.args[0]:
             item.add_marker(pytest.mark.sweep)
         cases[test] += 1

@@ -184,6 +184,7 @@ def test_negative_zeros_and_infinities_of_sums(gpu):
 # ------------------------------------------------------------------------------------------ scans
 
 
+@pytest.mark.every(3)
 @every_case
 @pytest.mark.parametrize("exclusive", [False, True], ids=["inclusive", "exclusive"])
 def test_prefix(gpu, t, op, exclusive):
@@ -298,6 +299,7 @@ def test_sort_within_a_tile(gpu, t):
     sorts(gpu, t, keys_of(t, "equal", 100), t.bits)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("t", UNSIGNED, ids=str)
 def test_sort_of_several_tiles(gpu, t):
     n = 2 * radix.tile_size(t.code) + 77
@@ -305,7 +307,7 @@ def test_sort_of_several_tiles(gpu, t):
 
 
 @pytest.mark.parametrize("kind", ["few", "high", "equal"])
-@pytest.mark.parametrize("t", [dt.u16, dt.u32], ids=str)
+@pytest.mark.parametrize("t", [dt.u32, pytest.param(dt.u16, marks=pytest.mark.sweep)], ids=str)
 def test_digits_that_are_equal_everywhere_are_skipped(gpu, t, kind):
     sorts(gpu, t, keys_of(t, kind, 2 * radix.tile_size(t.code) + 77), t.bits)
 
@@ -357,6 +359,7 @@ def multiplies(
     )
 
 
+@pytest.mark.every(2)
 @every_float
 @pytest.mark.parametrize("transposed", TRANSPOSED, ids=["", "At", "Bt", "At Bt"])
 def test_matmul(gpu, t, transposed):

@@ -120,7 +120,11 @@ def test_registers(gpu, program):
 
 @pytest.mark.parametrize(
     ("width", "layers", "activation", "spilled"),
-    [(64, 3, nn.ReLU, 0), (64, 3, nn.LeakyReLU, 0), (128, 2, nn.LeakyReLU, 200)],
+    [
+        (64, 3, nn.LeakyReLU, 0),
+        pytest.param(64, 3, nn.ReLU, 0, marks=pytest.mark.sweep),
+        pytest.param(128, 2, nn.LeakyReLU, 200, marks=pytest.mark.sweep),
+    ],
 )
 def test_networks_in_training(gpu, width, layers, activation, spilled):
     """What a product needs is kept from the forward pass to the backward one; what element-wise

@@ -28,7 +28,7 @@ TOLERANCE = {dt.f16: 2e-3, dt.f32: 1e-5, dt.f64: 1e-13}
 
 def _cases():
     """The tests of the processor with their parameters, of which the width of packets is no matter
-    here."""
+    here. Every fifth of a test always runs, so that each type and shape takes its turn."""
     for name, function in inspect.getmembers(processor, inspect.isfunction):
         if not name.startswith("test_"):
             continue
@@ -44,9 +44,10 @@ def _cases():
                 row.pop("lanes", None)
                 rows.setdefault(str(row), (row, marks))
             tables.append(list(rows.values()))
-        for parts in itertools.product(*tables):
+        for k, parts in enumerate(itertools.product(*tables)):
             given = {key: value for row, _ in parts for key, value in row.items()}
             marks = [mark for _, marks in parts for mark in marks]
+            marks += [pytest.mark.sweep] * (k % 5 > 0)
             label = "-".join([name.removeprefix("test_"), *[str(v) for v in given.values()]])
             yield pytest.param(function, given, id=label.replace(" ", ""), marks=marks)
 
@@ -176,6 +177,7 @@ def run(network, **options):
     return call("\n".join(network.lines), network.words, network.n, **options)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("t", (dt.f16, dt.f32, dt.f64), ids=str)
 def test_networks_of_all_sizes(t, n):
@@ -189,6 +191,7 @@ def test_networks_of_all_sizes(t, n):
         close(got, want, TOLERANCE[t])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("width", "capability"),
     [
@@ -380,7 +383,12 @@ def test_shared_memory_has_no_conflicts():
 @pytest.mark.skipif(PTXAS is None, reason="there is no assembler")
 @pytest.mark.parametrize(
     ("width", "forward", "backward", "spilled"),
-    [(16, 48, 96, 0), (32, 72, 150, 16), (64, 150, 255, 0), (128, 200, 255, 500)],
+    [
+        (16, 48, 96, 0),
+        (32, 72, 150, 16),
+        (64, 150, 255, 0),
+        pytest.param(128, 200, 255, 500, marks=pytest.mark.sweep),
+    ],
 )
 def test_registers(width, forward, backward, spilled):
     networks = forward_and_backward((width, width, width, 3))

@@ -54,6 +54,11 @@ VECTORS = """def kernel(i, p):
     scatter_reduce(u32, 'add', 'direct', p[4], k, k, active(i))
     reduce(f16, 'add', p[5], p[6], i, total(z))
 """
+SORT = """def kernel(i, p):
+    x0 = load(u64, p[1], i)
+    x1 = load(u32, p[5], i)
+    radix_move(p[2], i, x0, p[3], p[4], x0, p[6], x1)
+"""
 
 
 def compiled(build, monkeypatch: pytest.MonkeyPatch, by_numba: bool) -> list[np.ndarray]:
@@ -107,7 +112,7 @@ def test_numba_reads_loops_and_branches_by_itself() -> None:
     assert found[0][0][26] == 111  # the steps of 27
 
 
-@pytest.mark.parametrize(("text", "tolerance"), [(COLLATZ, 0), (VECTORS, 0.02)])
+@pytest.mark.parametrize(("text", "tolerance"), [(COLLATZ, 0), (SORT, 0), (VECTORS, 0.02)])
 def test_the_machine_code_is_as_long(text: str, tolerance: float) -> None:
     """It is the same, but for the order of instructions in some kernels with vectors."""
     direct, by_numba = (

@@ -27,13 +27,8 @@ def _digits(t: Translator, key: Value, shift: int) -> list[str]:
         x = f.op(f"{'trunc' if BITS[code] > 32 else 'zext'} {vector} {x} to {wide}")
     x = f.op(f"and {wide} {x}, {f.constant('u32', (1 << DIGIT) - 1)}")
     x = f.select("u32", t.active(), x, f.constant("u32", 1 << DIGIT))
-    slot = f.slot("u32", 0)
-    f.do(f"store {wide} {x}, ptr {slot}")
-    result = []
-    for lane in range(f.lanes):
-        place = address(f, "u32", slot, lane)
-        result.append(f.op(f"zext i32 {f.op(f'load i32, ptr {place}')} to i64"))
-    return result
+    lanes = [f.op(f"extractelement {wide} {x}, i32 {lane}") for lane in range(f.lanes)]
+    return [f.op(f"zext i32 {digit} to i64") for digit in lanes]
 
 
 def _table(f: Function, k: int) -> str:
@@ -81,11 +76,9 @@ def radix_move(t: Translator, a: int, key: Value, shift: int, *moved: ast.expr) 
     columns = []
     for number in range(0, len(moved), 2):
         code, value = t.typed(moved[number + 1])
-        slot = f.slot(code, 1 + number)
-        f.do(f"store {f.vector[code]} {value}, ptr {slot}")
-        columns.append((code, slot, f.pointer(t.parameter(moved[number]))))
+        columns.append((code, value, f.pointer(t.parameter(moved[number]))))
     for lane, digit in enumerate(_digits(t, key, shift)):
         position = f.op(f"zext i32 {_counted(f, address(f, 'u32', table, digit))} to i64")
-        for code, slot, base in columns:
-            one = f.op(f"load {MEMORY[code]}, ptr {address(f, code, slot, lane)}")
+        for code, value, base in columns:
+            one = f.op(f"extractelement {f.vector[code]} {value}, i32 {lane}")
             f.do(f"store {MEMORY[code]} {one}, ptr {address(f, code, base, position)}")
