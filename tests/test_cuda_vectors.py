@@ -292,6 +292,20 @@ def test_lanes_that_do_not_count():
     close(sums, network.exact(mask)[2], 2e-3)
 
 
+@pytest.mark.parametrize(("t", "turned"), [(dt.f16, False), (dt.f16, True), (dt.f32, False)])
+def test_what_is_beyond_the_last_feature_does_not_count(t, turned):
+    """There are infinities in registers, whose products with zeros would be NaN."""
+    network = Network(t, (17, 17, 17), 40, bias=False, tf32=t is dt.f32)
+    h = network.let(network.product(0, network.vector(network.x)))
+    h = network.let(f"{network.one} / {h}")
+    outputs = network.results(network.let(network.product(1, h, turned)), 17)
+    run(network)
+    of = network.operand
+    first, second = (of(a) for a in network.matrices)
+    inner = of(network.rounded(1 / network.rounded(first @ of(network.x))))
+    close(outputs, (second.T if turned else second) @ inner, 2e-2)
+
+
 @pytest.mark.parametrize("capability", [*CAPABILITIES, "TF32"])
 @pytest.mark.parametrize("kind", ("while", "if"))
 def test_networks_in_loops_and_branches(kind, capability):
