@@ -189,8 +189,7 @@ class _Matvec(LaneRule):
             # Where no gradient arrives, the other vector may have any value.
             sink.add_lanes(0, matrix, factors, _nonzero(g.node) if sink.masking else None)
         if v.deps[1] is not None:
-            turned = matrix._replace(transposed=not matrix.transposed)
-            sink.add(1, matvec(a, turned, g), v.size)
+            sink.add(1, matvec(a, matrix.turned, g), v.size)
         if len(v.deps) > 2 and v.deps[2] is not None:
             # A single entry represents all lanes.
             sink.add_lanes(2, bias, [full(g, v.size)])
@@ -211,9 +210,8 @@ def matvec(
     what: str = "nn.matvec",
 ) -> Value:
     """Multiplies a matrix in a buffer, or its transpose, with a vector and adds a bias."""
-    more = () if b is None else (b,)
-    inputs, deps = zip(a, x, *more, strict=True)
     n = vector.matvec(a.node, matrix, x.node, what, b and b.node, bias)
+    inputs, deps = zip(a, x, strict=True) if b is None else zip(a, x, b, strict=True)
     return _value(MATVEC, n, inputs, deps, (matrix, bias))
 
 

@@ -18,7 +18,7 @@ from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.trace.access import Access
 from . import interop, leaf, leaf_access, nested, pytree, table, tensor
-from .base import ArrayBase, type_label
+from .base import ArrayBase, KernelValue, type_label
 from .leaf import new
 from .promote import number_type
 from .show import component_shape, inner
@@ -275,6 +275,8 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
     if kind is cls._leaf and cls._namespace != "scalar" and (given is kind or given in _NUMBERS):
         _init_leaf(made := new(kind), kind, (value,))
         return made
+    if kind is cls._leaf and isinstance(value, ArrayBase) and value._kind == "leaf":
+        return _leaf_from_array(kind, value)
     if value is None:
         raise _invalid(cls, "Item assignment failed. A component cannot be None.")
     if not issubclass(kind, ArrayBase):
@@ -313,6 +315,8 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
             return _components(cls, leaf.host(arg).tolist())
         if arg._kind == "nested" and not nested.goes_into_each(cls, arg):
             return _components(cls, list(arg._components))
+    elif isinstance(arg, (list, tuple, KernelValue)):
+        return _components(cls, _sequence(cls, arg))
     elif _is_number(arg):
         if size == 0:
             raise _wrong_size(cls, 0, 1)

@@ -8,6 +8,8 @@ import dataclasses
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, get_type_hints
 
 from .base import ArrayBase, IncompatibleError, KernelValue
@@ -137,7 +139,15 @@ def opened(container: Any, kind: str) -> tuple[tuple | None, list[Any]]:
     if kind == "dict":
         return tuple(container), [*container.values()]
     names = tuple(field_names(type(container)) or ())
-    return names, [getattr(container, name) for name in names]
+    return names, [*_attributes(names)(container)]
+
+
+@lru_cache(1024)
+def _attributes(names: tuple[str, ...]) -> Callable[[Any], Sequence[Any]]:
+    """Returns a function that reads attributes of an object without a step of Python for each."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda container: [getattr(container, name) for name in names]
 
 
 def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:

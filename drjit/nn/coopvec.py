@@ -4,14 +4,13 @@ They are built from arrays, pass through element-wise operations and matrix prod
 unpacked into arrays again, all in one kernel.
 """
 
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ..ad import lanes
 from ..ad import vector as derivatives
-from ..ad.algebra import RECORDED, checked, record
-from ..ad.graph import Value, visible
+from ..ad.algebra import RECORDED, checked, element_recorder
+from ..ad.graph import Value, as_value, visible
 from ..array import leaf, pytree, table
 from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ..array.inline import RECORDERS
@@ -100,7 +99,7 @@ class CoopVec(KernelValue, Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         cls = self._type
-        found = derivatives.unpack(Value(self._node, self._var))
+        found = derivatives.unpack(as_value((self._node, self._var)))
         return iter([leaf.from_value(cls, f) for f in found])
 
     def __getitem__(self, key: Any) -> NoReturn:
@@ -122,7 +121,8 @@ class CoopVec(KernelValue, Generic[T]):
         return wrap(cls, value)
 
     def _with_number(self, number: float) -> "CoopVec[Any]":
-        return wrap(self._type, Value(node.literal(self._node.dtype, number)))
+        made = node.literals(self._node.dtype)(number)
+        return wrap(self._type, as_value((made, None)))  # type: ignore[arg-type]
 
     def _like(self, value: Any, name: str) -> Value:
         t = self._node.dtype
@@ -188,64 +188,72 @@ class CoopVec(KernelValue, Generic[T]):
         return leaf.from_value(self._type, first)
 
 
-def _direct(op_: Op, *args: Any) -> CoopVec[Any] | None:
-    """Fast path for operations on vectors of one type, or on such vectors and numbers, which
-    dominate in networks. Returns None for anything else, including errors, which the general path
-    reports."""
-    second = op_.result == "second"
-    first: Any = None
-    for a in args[second:]:
-        if type(a) is CoopVec:
-            first = a
-            break
-    if first is None:
-        return None
-    t = first._node.dtype
-    if not t.is_float or not op_.accepts(t):
-        return None
-    nodes, variables = [], []
-    for a in args:
-        kind = type(a)
-        if kind is CoopVec:
-            n = a._node
-            if n.dtype is not t and not (second and a is args[0] and n.dtype is t.mask_type):
-                return None
-            nodes.append(n)
-            variables.append(a._var)
-        elif kind is float or kind is int:
-            nodes.append(node.literal(t, a))
-            variables.append(None)
+def _recorder(op_: Op) -> Callable[..., CoopVec[Any] | None]:
+    """Returns the fast path of an operation for vectors of one floating point type, or for such
+    vectors and numbers, which dominate in networks. It returns None for anything else, including
+    errors, which the general path reports."""
+    second, is_mask = op_.result == "second", op_.result == "mask"
+    record = element_recorder(op_, dt.f32)[1]
+    accepted = {t.kind for t in dt.ALL if t.is_float and op_.accepts(t)}
+
+    def recorded(*args: Any) -> CoopVec[Any] | None:
+        if second and type(args[0]) is not CoopVec:
+            return None
+        for a in args[second:]:
+            if type(a) is CoopVec:
+                first: Any = a
+                break
         else:
             return None
-    operands = tuple(nodes)
-    try:
-        n = node.combine(op_, operands)
-    except RuntimeError:
-        return None
-    made = object.__new__(CoopVec)
-    cls = first._type
-    made._type, made._node, made._var = cls, n, None
-    if op_.result == "mask":
-        made._type = cls.Mask
-    elif cls._diff and any(variables):
-        made._var = record(op_, n, operands, tuple(variables))
-    return made
+        t = first._node.dtype
+        if t.kind not in accepted:
+            return None
+        nodes, variables = [], []
+        for a in args:
+            if type(a) is CoopVec:
+                n = a._node
+                if n.dtype is not t and not (second and a is args[0] and n.dtype is t.mask_type):
+                    return None
+                variables.append(a._var)
+            else:
+                n = node.literals(t)(a)
+                if n is None:
+                    return None
+                variables.append(None)
+            nodes.append(n)
+        operands = tuple(nodes)
+        try:
+            n = node.combine(op_, operands)
+        except RuntimeError:
+            return None
+        made = object.__new__(CoopVec)
+        cls = first._type
+        made._type, made._node, made._var = cls, n, None
+        if is_mask:
+            made._type = cls.Mask
+        elif record is not None and cls._diff and any(variables):
+            made._var = record(n, operands, tuple(variables))
+        return made
+
+    return recorded
 
 
 def _operator(op_: Op, reflected: bool, general: Any) -> Any:
+    recorded = RECORDERS[op_][CoopVec]
+
     def unary(self: CoopVec[Any]) -> Any:
-        result = _direct(op_, self)
+        result = recorded(self)
         return general(self) if result is None else result
 
     def binary(self: CoopVec[Any], other: Any) -> Any:
-        result = _direct(op_, other, self) if reflected else _direct(op_, self, other)
+        result = recorded(other, self) if reflected else recorded(self, other)
         return general(self, other) if result is None else result
 
     return unary if op_.arity == 1 else binary
 
 
 for _op in op.TABLE.values():
-    RECORDERS[_op][CoopVec] = partial(_direct, _op)
+    RECORDERS[_op][CoopVec] = _recorder(_op)
     if not _op.method or not _op.accepts(dt.f32):
         continue
     for _prefix in ("", "r") if _op in op.ARITHMETIC else ("",):
@@ -364,5 +372,6 @@ def cast(arg0: CoopVec[Any], arg1: Any, /) -> CoopVec[Any]:
             f"{type_label(arg1) if isinstance(arg1, type) else repr(arg1)}"
         )
     target = table.find(arg0._type._namespace, "leaf", dtype)
-    value = lanes.cast(dt.vector(dtype, len(arg0)), Value(arg0._node, visible(arg0._var)))
+    count = arg0._node.dtype.count
+    value = lanes.cast(dt.vector(dtype, count), as_value((arg0._node, visible(arg0._var))))
     return wrap(target, value)

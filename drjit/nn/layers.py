@@ -147,8 +147,10 @@ class Linear(Module):
                 f"drjit.nn.{self!r}: a cooperative vector requires packed weights. Pack them with "
                 " 'net = drjit.nn.pack(net, layout=...)'."
             )
-        self._check_type(type(weights.buffer), arg.type, "cooperative vector")
-        self._check_features(len(arg))
+        if type(weights.buffer)._dtype is not arg._type._dtype:
+            self._check_type(type(weights.buffer), arg._type, "cooperative vector")
+        if arg._node.dtype.count != self.config[0]:
+            self._check_features(len(arg))
         return matvec(weights, arg, bias)
 
     def _with_tensor(self, arg: Any, weights: Any, bias: Any) -> Any:

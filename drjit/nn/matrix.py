@@ -275,11 +275,12 @@ def check(v: MatrixView, what: str) -> None:
             f"{what}: the shape {v.shape!r}, the stride {v.stride!r} and the offset {v.offset!r} "
             "of the view are no integers"
         ) from None
-    inside = offset >= 0 and offset + _extent(v.shape, stride) <= len(buffer)
+    size = buffer._node.size  # type: ignore[attr-defined]
+    inside = offset >= 0 and offset + (rows - 1) * stride + columns <= size
     if rows < 1 or columns < 1 or stride < columns or not inside:
         raise RuntimeError(
             f"{what}: a matrix of shape {v.shape} with stride {stride} at offset {offset} does not "
-            f"lie within its buffer of {len(buffer)} entries"
+            f"lie within its buffer of {size} entries"
         )
 
 
@@ -301,7 +302,7 @@ def _check_operands(views: dict[str, Any], x: Any, what: str) -> None:
             f"{what}: 'x' must be a cooperative vector, got {type_label(x)}; make one of it with "
             "drjit.nn.CoopVec()"
         )
-    dtype = x._dtype
+    dtype = x._node.dtype.element
     for name, v in views.items():
         check(v, what)
         if v.buffer._dtype is not dtype:
@@ -339,15 +340,15 @@ def matvec(
     transposed = bool(transpose) != A.transpose
     rows, columns = A.shape
     inner, count = (rows, columns) if transposed else (columns, rows)
-    if inner != len(x):
+    if inner != x._node.dtype.count:
         form = "the transpose of a" if transposed else "a"
         raise IncompatibleError(
             f"{what}: incompatible shapes, cannot multiply {form} {rows}x{columns} matrix by a "
             f"vector of {len(x)} features"
         )
-    matrix = Matrix(A.offset, rows, columns, A.stride, transposed, A.layout != "inference")
-    buffers = [A.buffer]
-    bias = None
+    matrix = Matrix(A.offset, rows, columns, A.stride, transposed, A._layout != "inference")
+    values = [as_value((A.buffer._node, visible(A.buffer._var)))]
+    cls, bias = _joined(x._type, A.buffer, what), None
     if b is not None:
         if b.shape != (count, 1) or (b.stride != 1 and count > 1):
             raise IncompatibleError(
@@ -355,21 +356,17 @@ def matvec(
                 f"but it has shape {b.shape} and stride {b.stride}"
             )
         bias = Matrix(b.offset, count, 1, 1)
-        buffers.append(b.buffer)
-    values = [as_value((a._node, visible(a._var))) for a in buffers]
+        values.append(as_value((b.buffer._node, visible(b.buffer._var))))
+        cls = _joined(cls, b.buffer, what)
     vector = as_value((x._node, visible(x._var)))
     result = derivatives.matvec(values[0], matrix, vector, *values[1:], bias=bias, what=what)
-    return wrap(_joined(x, buffers, what), result)
+    return wrap(cls, result)
 
 
-def _joined(x: CoopVec[Any], buffers: list[Any], what: str) -> Any:
-    """Returns the class of a product's features: differentiable if an operand is."""
-    cls = x.type
-    for a in buffers:
-        if a._backend is not cls._backend:
-            raise IncompatibleError(
-                f"{what}: {type_label(a)} and {type_label(cls)} are of different backends"
-            )
-        if a._diff and not cls._diff:
-            cls = type(a)
-    return cls
+def _joined(cls: Any, a: Any, what: str) -> Any:
+    """Returns the class of a product's features: differentiable if a matrix is."""
+    if a._backend is not cls._backend:
+        raise IncompatibleError(
+            f"{what}: {type_label(a)} and {type_label(cls)} are of different backends"
+        )
+    return type(a) if a._diff and not cls._diff else cls

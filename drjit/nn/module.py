@@ -20,7 +20,7 @@ from ..random import rng as make_rng
 from .matrix import MatrixView
 
 PACKED_KEY = "weights"
-_PLAIN = (int, float, str, type, type(None))
+_PLAIN = frozenset((bool, int, float, str, type, type(None)))
 _DEFAULT_SEED = 0x100000000  # for initial weights if no generator is given
 
 
@@ -180,42 +180,43 @@ class Module(MutableMapping[str, ArrayBase]):
             _map(lambda name, old: values.get(name or "", old), self, self._path())
 
 
-def _map(f: Callable[[str | None, Any], Any], value: Any, path: str | None) -> Any:
+def _map(f: Callable[[str | None, Any], Any], container: Any, path: str | None) -> Any:
     """Replaces every array and view in a module by `f(name, array)`; names begin with `path`.
     Arrays in structures other than modules have no name. Everything is changed in place except
     tuples, which are created anew."""
-    if isinstance(value, (ArrayBase, MatrixView)):
-        return f(path and path[:-1], value)
-    kind = _kind(value)
-    if kind not in CONTAINERS:
-        return value
-    if kind == "struct" and not isinstance(value, Module):
+    cls = type(container)
+    kind = _kind(cls)
+    if kind == "struct" and Module not in cls.__mro__:
         path = None
-    keys, parts = opened(value, kind)
-    names = range(len(parts)) if keys is None else keys
-    new = [
-        v if isinstance(v, _PLAIN) else _map(f, v, path if path is None else f"{path}{name}.")
-        for name, v in zip(names, parts, strict=True)
-    ]
+    keys, parts = opened(container, kind)
+    new = []
+    for name, v in enumerate(parts) if keys is None else zip(keys, parts, strict=True):
+        cls = type(v)
+        if cls not in _PLAIN:  # most fields of layers are numbers
+            if issubclass(cls, (ArrayBase, MatrixView)):
+                v = f(None if path is None else f"{path}{name}", v)
+            elif _kind(cls) in CONTAINERS:
+                v = _map(f, v, None if path is None else f"{path}{name}.")
+        new.append(v)
     if not any(map(is_not, new, parts)):
-        return value
-    if not isinstance(value, tuple):
-        set_contents(value, keys, new)
-        return value
+        return container
+    if not isinstance(container, tuple):
+        set_contents(container, keys, new)
+        return container
     # Not by a constructor, which may take other arguments.
-    made = tuple.__new__(type(value), new)
-    if hasattr(value, "__dict__"):
-        made.__dict__.update(value.__dict__)
+    made = tuple.__new__(type(container), new)
+    if hasattr(container, "__dict__"):
+        made.__dict__.update(container.__dict__)
     return made
 
 
-def _kind(value: Any) -> str:
-    """Returns the role of a value as a container, regardless of its class's constructor."""
-    if isinstance(value, Module):
+def _kind(cls: type) -> str:
+    """Returns the role of a class's values as containers, regardless of its constructor."""
+    if Module in cls.__mro__:  # quicker than to ask an abstract base class
         return "struct"
-    if isinstance(value, (list, tuple)):
+    if issubclass(cls, (list, tuple)):
         return "sequence"
-    return "dict" if isinstance(value, dict) else role(type(value))
+    return "dict" if issubclass(cls, dict) else role(cls)
 
 
 def _given(other: Any, where: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from ..array.pytree import leaf_arrays
 from ..function import evaluation
 from ..function.conversion import flat_class, related
 from ..function.data.reduce import max as over_axis
-from ..function.math.arithmetic import fma, lerp, maximum, sqr, sqrt
+from ..function.math.arithmetic import fma, lerp, maximum, select, sqr, sqrt
 from ..jit.ir import dtype as dt
 from ..jit.run.freeze import active as active_recorder
 from .optimizer import Optimizer
@@ -99,7 +99,8 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
 
     def _select(self, mask: Any, extra: tuple, new_extra: tuple, /) -> tuple:
         """A step counts even where it changes nothing."""
-        return new_extra[0], *super()._select(mask, extra[1:], new_extra[1:])  # type: ignore[arg-type]
+        pairs = zip(extra[1:], new_extra[1:], strict=True)
+        return new_extra[0], *[b if b is None else select(mask, a, b) for a, b in pairs]
 
     def _counted(self, cache: RateCache, steps: Any) -> tuple[Any, Any]:
         """Returns the step count after this step and the step's learning rate factor; parameters

@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
+from ..ad.graph import new_input
 from ..array import leaf
 from ..array.annotations import ArrayOrFloat as LearningRate
 from ..array.annotations import Extra
@@ -107,10 +108,10 @@ def like(value: Any, x: Any) -> Any:
 def tracked(value: Any, x: Any) -> Any:
     """Returns a new differentiable parameter like `value`, with the given entries."""
     leaves = [leaf.wrap(type(a), a._node) for a in leaf_arrays(x)]
-    made = with_leaves(type(value), value, leaves)
     with scopes.resume_grad():
-        derivatives.enable_grad(made)
-    return made
+        for a in leaves:
+            a._var = new_input(a._node)
+    return with_leaves(type(value), value, leaves)
 
 
 def stored_rate(rate: Any) -> Any:

@@ -111,7 +111,7 @@ class GradScaler:
         scale, it = self.scale_factor, self.it
 
         finite: Any = None
-        for gradient in leaf_arrays(derivatives.grad(values, False)):
+        for gradient in leaf_arrays(derivatives.grad(values)):
             here = all_of(isfinite(gradient))
             finite = here if finite is None else finite & type(finite)(here)
         grown = select(it >= self.growth_interval, scale * self.growth_factor, scale)

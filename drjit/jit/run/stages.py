@@ -94,9 +94,11 @@ def waits(n: Node) -> bool:
         return n.size == 1 and n.deps[0].data.depth == 1
     if o is op.component:
         return _is_old_value(n)
-    if o.reads:
-        return any(d.op is not BUFFER for d in n.deps[o.reads])
-    return o.effect and any(before.op is not BUFFER for before in n.data.order)
+    # Loops rather than `any`, which would start a generator for each node.
+    for before in n.deps[o.reads] if o.reads else n.data.order if o.effect else ():
+        if before.op is not BUFFER:
+            return True
+    return False
 
 
 def _is_old_value(n: Node) -> bool:

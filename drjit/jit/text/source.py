@@ -44,6 +44,8 @@ def _scatter(i: Instr, a: list[str]) -> str:
 
 def _vector(i: Instr, a: list[str]) -> str:
     code, count = i.dtype.element.code, i.dtype.count
+    if i.data:  # some features are equal
+        a = [a[k] for k in i.data]
     if len(a) < count:
         return f"splat({code}, {count}, {a[0]})"
     return _call("vector", [code, *a])

@@ -33,6 +33,7 @@ from . import access
 from .access import Replacement
 
 VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
+_SCALAR = frozenset((LITERAL, SPLAT))  # vectors whose features all equal one scalar
 
 
 class Matrix(NamedTuple):
@@ -50,7 +51,12 @@ class Matrix(NamedTuple):
     @property
     def at(self) -> Node:
         """The offset as an operand: a parameter of kernels."""
-        return make(LITERAL, dt.i64, 1, (), self.offset)
+        return make(LITERAL, dt.i64, 1, (), self[0])
+
+    @property
+    def turned(self) -> "Matrix":
+        """The transpose."""
+        return tuple.__new__(Matrix, (*self[:4], not self[4], self[5]))
 
 
 def vector(parts: Sequence[Node], what: str = "vector") -> Node:
@@ -73,7 +79,12 @@ def vector(parts: Sequence[Node], what: str = "vector") -> Node:
             features = [(p.op, p.deps, p.data) for p in parts]
             if features == [(FEATURE, (whole,), k) for k in range(count)]:
                 return whole
-    return make(VECTOR, dt.vector(first.dtype, count), size, tuple(parts))
+    dtype, distinct = dt.vector(first.dtype, count), dict.fromkeys(parts)
+    if len(distinct) > count // 2:
+        return make(VECTOR, dtype, size, tuple(parts))
+    # Whatever follows operands meets each of them once; the data says where it belongs.
+    place = {n: k for k, n in enumerate(distinct)}
+    return make(VECTOR, dtype, size, tuple(distinct), tuple([place[p] for p in parts]))
 
 
 def _same(a: float, b: float) -> bool:
@@ -88,7 +99,8 @@ def feature(v: Node, k: int) -> Node:
     if v.op is SPLAT:
         return v.deps[0]
     if v.op is VECTOR:
-        part = v.deps[k if len(v.deps) > 1 else 0]
+        deps = v.deps
+        part = deps[v.data[k] if v.data else k if len(deps) > 1 else 0]
         if part.size == v.size or part.op is LITERAL:
             return resize(part, v.size)
     return make(FEATURE, v.dtype.element, v.size, (v,), k)
@@ -97,7 +109,7 @@ def feature(v: Node, k: int) -> Node:
 def dense(v: Node) -> Node:
     """Returns the vector in the form that kernel text needs outside of element-wise operations,
     whose literal and splat operands are scalars."""
-    if v.op is not LITERAL and v.op is not SPLAT:
+    if v.op not in _SCALAR:
         return v
     return make(VECTOR, v.dtype, v.size, (feature(v, 0),))
 
@@ -168,11 +180,11 @@ def _source(a: Node, t: DType, what: str) -> Node:
     wide = t.accumulator
     if a.dtype is wide and a.op is not LITERAL:
         return a
-    nested = innermost() is not None
     known = _sources.get(a)
     found = known() if known is not None else None
-    recording = freeze.active() is not None  # freezing must record how a source is computed
-    if found is None or (recording and found.op is BUFFER):
+    # Freezing must record how a source is computed.
+    if found is None or (found.op is BUFFER and freeze.active() is not None):
+        nested, recording = innermost() is not None, freeze.active() is not None
         found = cast(wide, a)
         if found.op is LITERAL:
             found = make(op.copy, wide, a.size, (found,))
@@ -189,7 +201,7 @@ def matvec(
 ) -> Node:
     """Multiplies a matrix in the buffer `a` with a vector and adds a bias in the buffer `b`."""
     t = x.dtype.element
-    operands = [_source(a, t, what), matrix.at, dense(x)]
+    operands = [_source(a, t, what), matrix.at, dense(x) if x.op in _SCALAR else x]
     if b is not None and bias is not None:
         operands += [_source(b, t, what), bias.at]
     count = matrix.columns if matrix.transposed else matrix.rows
@@ -202,7 +214,7 @@ def add_lanes(
 ) -> Node:  # fmt: skip
     """Adds a vector, or the outer product of two, summed over lanes (only those of the mask `some`,
     if given), to a matrix in a buffer. Returns the node that stands for the buffer from then on."""
-    values = [dense(v) for v in factors]
+    values = [dense(v) if v.op in _SCALAR else v for v in factors]
     single = len(values) == 1
     kind, shape = (op.accumulate, matrix[1:2]) if single else (op.outer, matrix[1:4])
     mask = active()
