@@ -7,7 +7,8 @@ from operator import itemgetter
 from typing import Any
 
 from .. import flags, log
-from ..ir.node import BUFFER, make
+from ..device import size_class
+from ..ir.node import BUFFER, Node, next_serial
 from ..run.launch import layout_of
 from . import kernel, memory, runtime
 from .native import Entry
@@ -27,37 +28,46 @@ class LaunchSequence:
     the results with the numbers `kept` are entered there.
 
     The parameter blocks follow each other in one block, whose words are numbers known beforehand,
-    addresses of values, and addresses of new buffers.
+    addresses of values, and addresses of new buffers. What nothing needs afterwards is in memory of
+    the sequence, because no other job runs meanwhile.
     """
 
     def __init__(self, steps: Sequence[Any], kept: Collection[int]) -> None:
         self._kernels = [step.kernel for step in steps]
         self._sizes = [step.size for step in steps]
         known: list[Any] = [0]  # the first word of a block: there is no record of errors
-        read: dict[int, int] = {}  # their places among the values read, and the results
-        own: dict[int, int] = {}
+        read: dict[int, int] = {}  # the places of values
+        made: dict[int, tuple[int, int]] = {}  # the words of results
         self._room: list[int] = []
         self._made: list[tuple[int, Any, int, int]] = []
-        words: list[tuple[int, int]] = []  # kind (known, read, own) and place
+        self._inside: list[tuple[int, int]] = []  # places of words, and offsets in own memory
+        self._bytes = 0
+        words: list[tuple[int, int]] = []  # known, read or new, and the place there
+
+        def operand(k: int) -> tuple[int, int]:
+            return made[k] if k in made else (1, read.setdefault(k, len(read)))
+
         for step in steps:
             words.append((0, 0))
-            for k in step.inputs:
-                words.append((2, own[k]) if k in own else (1, read.setdefault(k, len(read))))
+            words += [operand(k) for k in step.inputs]
             for _, value in step.literals:
                 words.append((0, len(known)))
                 known.append(value)
-            for k, *_ in step.effects:
-                words.append((2, own[k]) if k in own else (1, read.setdefault(k, len(read))))
-            passed = step.kernel.passed
+            words += [operand(k) for k, *_ in step.effects]
             results = [o for o in step.outputs if o is not None]
             for place, nbytes in enumerate(step.kernel.room_for(step.size)):
-                words.append((2, len(self._room)))
-                if passed is None or place in passed:
-                    number, t, reduced = results.pop(0)
-                    own[number] = len(self._room)
-                    if number in kept:
-                        self._made.append((number, t, 1 if reduced else step.size, own[number]))
-                self._room.append(nbytes)
+                is_result = step.kernel.passed is None or place in step.kernel.passed
+                number, t, reduced = results.pop(0) if is_result else (-1, None, False)
+                if number in kept:
+                    self._made.append((number, t, 1 if reduced else step.size, len(self._room)))
+                    words.append((2, len(self._room)))
+                    self._room.append(nbytes)
+                else:
+                    words.append((0, len(known)))
+                    self._inside.append((len(known), self._bytes))
+                    known.append(0)
+                    self._bytes += size_class(nbytes) + memory.PADDING
+                made[number] = words[-1]
         starts = (0, len(known), len(known) + len(read))
         self._known, self._read = known, [*read]
         self._pick = itemgetter(*[starts[kind] + place for kind, place in words])
@@ -66,6 +76,7 @@ class LaunchSequence:
         self._pack = struct.Struct("<" + "".join(layouts)).pack
         self._table: Any = None
         self._address = 0
+        self._memory: Any = None
 
     def __call__(self, values: list) -> bool:
         """Returns whether it was possible; if not, nothing has happened."""
@@ -89,7 +100,14 @@ class LaunchSequence:
         for k in self._kernels:
             k.launches += 1
         for number, t, lanes, place in self._made:
-            values[number] = make(BUFFER, t, lanes, (), buffers[place])
+            values[number] = n = Node()  # as by `make`, without a call for each
+            n.op = BUFFER
+            n.dtype = t
+            n.size = lanes
+            n.deps = ()
+            n.data = buffers[place]
+            n.mark = None
+            n.serial = next_serial()
         return True
 
     def _prepare(self) -> bool:
@@ -101,5 +119,8 @@ class LaunchSequence:
         for row, (k, size, place) in zip(self._table, steps, strict=False):
             row.kernel, row.finish, row.times = k.entry.kernel, k.entry.finish, k.entry.times
             row.params, row.size = place, size
+        self._memory = memory.allocate(self._bytes)
+        for place, offset in self._inside:
+            self._known[place] = self._memory.address + offset
         self._address = ctypes.addressof(self._table)
         return True
