@@ -38,6 +38,7 @@ class _Text:
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.lines: list[str] = []
+        self.factors: dict[str, tuple] = {}  # of products: their number of lines, and the names
         self.names = names
         self._count = 0
 
@@ -66,10 +67,15 @@ class _Text:
             [t.name for t in terms],
         )
         if tests:
-            self.lines += [f"if {' or '.join(dict.fromkeys(tests))}:", *_indented([call])]
-            self.lines += ["else:", *_indented(made)]
-        else:
-            self.lines += made
+            made = [
+                f"if {' or '.join(dict.fromkeys(tests))}:",
+                *_indented([call]),
+                "else:",
+                *_indented(made),
+            ]
+        self.lines += made
+        if op_ is op.mul and full:
+            self.factors[name] = len(made), *[t.name for t in terms]
         root = None if full else roots[0]
         return _Term(name, root, full, made_by=None if tests else op_)
 
@@ -127,7 +133,8 @@ class _Function:
         self.names: dict[str, Any] = {
             "Node": Node, "add": PLAIN.add, "call": PLAIN, "constant": node.constant,
             "guard": guard, "literal": LITERAL, "next_serial": next_serial, "op_add": op.add,
-            "op_select": op.select, "plain": PLAIN, "select": PLAIN.select, "splat": SPLAT,
+            "op_fma": op.fma, "op_select": op.select, "plain": PLAIN, "select": PLAIN.select,
+            "splat": SPLAT,
         }  # fmt: skip
         self.names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}
 
@@ -154,31 +161,47 @@ class _Function:
         y = "y" if self.rule.keeps_result else "None"
         return [f"c = p{i}({', '.join(['plain', g, y, *self.inputs])})"]
 
-    def direct(self, i: int, g: str, guard: str) -> list[str]:
-        """Returns the same for a full gradient, where `dtype` and `size` are known. `guard` is the
-        expression for the mask and the zero of a guarded product, if it is one."""
+    def contribution(self, i: int, g: str, guard: str) -> "_Contribution":
+        """Returns the contribution of a full gradient, where `dtype` and `size` are known. `guard`
+        is the expression for the mask and the zero of a guarded product, if it is one."""
         text = _Text(self.names)
         values = [_Term(name, name) for name in ("y", *self.inputs)]
         partial: Any = self.rule.partials[i]
         product = partial(text, _Term(g, None, full=True), *values).name
         if partial is same or not guard:
-            return [*text.lines, f"c = {product}"]
+            return _Contribution(text.lines, product, text.factors.get(product, ()))
         selected = _creation("c", "op_select", "dtype", "size", ["where", "zero", product])
-        return [*text.lines, f"where, zero = {guard}", *selected]
+        return _Contribution([*text.lines, f"where, zero = {guard}", *selected], "c")
 
 
-def _sum(target: str) -> list[str]:
-    """Returns statements that add `c`, which is full, to the gradient of a variable."""
-    made = _creation("total", "op_add", "dtype", "size", ["before", "c"])
-    return [
-        f"before = {target}.grad",
-        "if before is None:",
-        f"    {target}.grad = c",
-        "elif (o := before.op) is literal or o is splat:",
-        f"    {target}.grad = add(before, c)",
-        "else:",
-        *_indented([*made, f"{target}.grad = total"]),
-    ]
+class _Contribution(NamedTuple):
+    """Statements that compute a full contribution to a gradient, and its name. If the last of them
+    multiplies, `factors` are their number and the names of the factors."""
+
+    lines: list[str]
+    name: str
+    factors: tuple = ()
+
+    def added(self, target: str, otherwise: str = "") -> list[str]:
+        """Returns statements that add it to the gradient of a variable; a product is added by a
+        fused multiplication. If the variable is one entry of several, the statement `otherwise`
+        adds it."""
+        count, *factors = self.factors or (0,)
+        start = len(self.lines) - count
+        op_, deps = ("op_fma", [*factors, "before"]) if count else ("op_add", ["before", self.name])
+        simple = [f"{target}.grad = {self.name} if before is None else add(before, {self.name})"]
+        if otherwise:
+            simple = [f"if {target}.size == 1:", f"    {otherwise}", "else:", *_indented(simple)]
+        single = f" or {target}.size == 1" if otherwise else ""
+        return [
+            *self.lines[:start],
+            f"before = {target}.grad",
+            f"if before is None{single} or (o := before.op) is literal or o is splat:",
+            *_indented([*self.lines[start:], *simple]),
+            "else:",
+            *_indented(_creation("total", op_, "dtype", "size", deps)),
+            f"    {target}.grad = total",
+        ]
 
 
 def _backward(rule: Rule, masked: bool) -> Any:
@@ -188,14 +211,11 @@ def _backward(rule: Rule, masked: bool) -> Any:
     guarded = rule.guarded or (masked and rule.product)
     lines = ["dtype, size = v.dtype, v.size"]
     for i in f.operands():
-        computed = f.direct(i, "g", "guard(g)" if guarded else "")
-        if i == 1 and rule.symmetric:  # else the product is made already
-            computed = ["if d0 is None or x0 is not x1:", *_indented(computed)]
+        found = f.contribution(i, "g", "guard(g)" if guarded else "")
+        added = found.added(f"d{i}", f"sink.accumulate(d{i}, {found.name}, size)")
         if masked:
-            computed.append(f"sink.masked.add(d{i})")
-        computed += [f"if d{i}.size == 1:", f"    sink.accumulate(d{i}, c, size)", "else:"]
-        computed += _indented(_sum(f"d{i}"))
-        lines += [f"if d{i} is not None:", *_indented(computed)]
+            added.append(f"sink.masked.add(d{i})")
+        lines += [f"if d{i} is not None:", *_indented(added)]
     return f.compiled("v, g, sink, guard", lines)
 
 
@@ -209,9 +229,10 @@ def _forward(rule: Rule) -> Any:
         if rule.guarded:
             given += ["if t.op is not literal or not t.data:"]
             given += ["    c = select(*guard(plain, t), c)"]
+        found = f.contribution(i, "t", "guard(plain, t)" if rule.guarded else "")
         computed = [
             "if t.size == size and (o := t.op) is not literal and o is not splat:",
-            *_indented([*f.direct(i, "t", "guard(plain, t)" if rule.guarded else ""), *_sum("v")]),
+            *_indented(found.added("v")),
             "else:",
             *_indented(given),
             "    v.grad = c if v.grad is None else add(v.grad, c)",

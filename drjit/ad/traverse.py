@@ -127,7 +127,7 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     for v in found:  # the list grows during iteration
         for d in v.deps:
             if d is not None and d.mark is not mark:
-                if d.serial < first:
+                if first and d.serial < first:
                     queue.outside[d] = None
                 else:
                     d.mark = mark
@@ -318,7 +318,7 @@ def _visit(v: Var, rule: Any, sink: "GradientSink") -> None:
     sink.var = v
     sink.masking = rule.masks or v in sink.masked
     if rule.elementwise:
-        _partials(v, rule, rule.guarded or (rule.product and sink.masking), sink)
+        _partials(v, rule, rule.guarded or (sink.masking and rule.product), sink)
     else:
         rule.backward(v, None if v.grad is None else as_value((v.grad, v.grad_var)), sink)
     sink.masking = False
@@ -326,15 +326,20 @@ def _visit(v: Var, rule: Any, sink: "GradientSink") -> None:
 
 def _partials(v: Var, rule: Any, guarded: bool, sink: "GradientSink") -> None:
     """Passes the gradient of an element-wise operation's result on to its operands."""
-    g, y, inputs, o = sink.operands(v, v.grad, v.grad_var)
+    g, y, inputs, o = v.grad, v.result, v.inputs, PLAIN
+    if sink.keep:
+        g, y, inputs, o = sink.operands(v, g, v.grad_var)
     zeros = None
     for d, partial in zip(v.deps, rule.partials, strict=True):
-        if d is None or partial is None or not sink.takes(d):
+        if d is None or partial is None or not (sink.members is None or d in sink.members):
             continue
-        c = partial(o, g, y, *inputs)
-        if guarded and partial is not same:
-            zeros = zeros or guard(o, g)
-            c = o.select(*zeros, c)
+        if partial is same:
+            c = g
+        else:
+            c = partial(o, g, y, *inputs)
+            if guarded:
+                zeros = zeros or guard(o, g)
+                c = o.select(*zeros, c)
         sink.accumulate(d, c, v.size)
 
 

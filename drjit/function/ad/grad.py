@@ -36,8 +36,13 @@ def leaves(args: Iterable[Any]) -> Iterator[Any]:
 
 def variables(args: Iterable[Any]) -> list[Var]:
     """Returns the variables of the arguments that are not suspended."""
-    found = [visible(a._var) for a in leaves(args)]
-    return [v for v in found if v is not None]
+    found = []
+    for arg in args:
+        for a in pytree.leaf_arrays(arg):
+            v = a._var if a._diff else None
+            if v is not None and a._kind != "tensor":
+                found.append(v)
+    return [v for v in found if visible(v) is not None] if graph.scopes else found
 
 
 def detached_class(cls: Any, preserve_type: bool) -> Any:

@@ -109,7 +109,7 @@ def _checked(args: tuple, flags: Any, what: str) -> list[Var]:
 
 def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
     """Propagates the gradient of an argument. It is set to 1 if `anew`, or if there is none."""
-    arrays = pytree.arrays(arg)
+    arrays = (arg,) if getattr(arg, "_kind", "") == "leaf" else pytree.arrays(arg)
     if not arrays:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array, not a {type_label(arg)}"
@@ -121,7 +121,7 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
         for v in seeds:
             v.grad = v.grad_var = None
         for v in seeds:  # a variable may occur several times
-            one = ir.literal(v.dtype, 1)
+            one = ir.constant(v.dtype, 1)
             v.grad = one if v.grad is None else ir.apply(op.add, v.grad, one)
     traversal.enqueue(mode, seeds, device=arrays[0]._device)
     traversal.traverse(mode, int(flags))
