@@ -243,7 +243,10 @@ CASES = {
     [
         *((name, "symbolic", "numpy") for name in CASES),
         # The evaluated mode runs kernels without loops, which other tests compile.
-        *((name, "evaluated", "numpy") for name in CASES),
+        *(
+            pytest.param(name, "evaluated", "numpy", marks=[pytest.mark.sweep] * (k % 2))
+            for k, name in enumerate(CASES)
+        ),
         *(
             pytest.param(name, "symbolic", "compiled", marks=[pytest.mark.sweep] * (k % 2))
             for k, name in enumerate(CASES)

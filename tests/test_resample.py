@@ -410,6 +410,7 @@ def test_empty_axes_beside_those_that_change():
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("shape", [(700,), (90, 3), (90, 4), (2, 90, 8), (1, 90, 20)])
+@pytest.mark.every(2)
 @pytest.mark.compiled_every(4)
 def test_loops_over_taps(shape, boundary, tier):
     """Loops of a kernel, by single entries, by records, and with several lanes for a result."""
