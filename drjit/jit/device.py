@@ -65,8 +65,8 @@ class Kernel(ABC):
     the text was made, without its instructions."""
 
     __slots__ = (
-        "device", "fills", "launches", "loops", "made_at", "name", "operations", "program",
-        "rendering", "seconds", "state", "statements", "text",
+        "__weakref__", "device", "fills", "launches", "loops", "made_at", "name", "operations",
+        "program", "rendering", "seconds", "state", "statements", "text",
     )  # fmt: skip
 
     def __init__(self, device: "Device", text: str, name: str, program: Any = None) -> None:

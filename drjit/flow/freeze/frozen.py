@@ -12,6 +12,7 @@ from ...ad import graph
 from ...array.base import ArrayBase, type_label
 from ...array.pytree import too_deep
 from ...function.ad.scopes import ADContextManager, ADScope
+from ...function.exchange.text_kernel import TextKernel
 from ...jit import flags, log
 from ...jit.backend import JitBackend
 from ...jit.device import Device, find
@@ -390,7 +391,7 @@ class FrozenMethod:
         return getattr(self.__func__, name)
 
 
-by_identity(FrozenFunction, Frozen, FrozenMethod)
+by_identity(FrozenFunction, Frozen, FrozenMethod, TextKernel)
 
 F = TypeVar("F", bound=Callable)
 

@@ -1,13 +1,11 @@
 """`kernel`: kernel texts that a user wrote as functions of arrays."""
 
 import inspect
-import linecache
-import textwrap
 from collections.abc import Callable, Sequence
 from operator import index
-from types import FunctionType, SimpleNamespace
-from typing import Any
-from zlib import crc32
+from types import FunctionType
+from typing import Any, NamedTuple
+from weakref import ref
 
 from ...ad.graph import Var, visible
 from ...array import leaf, namespace, table
@@ -29,10 +27,27 @@ from ...jit.run.freeze_size import decided
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import UserText, read
 from ..ad.custom import ValueOp, attached
+from . import text_source
 
 _NUMBERS = (bool, int, float)
 _DEBUG = int(JitFlag.Debug)
 _STEPPING = _DEBUG | int(JitFlag.Breakpoint)
+
+
+class _Short(NamedTuple):
+    """A call without checks and targets, for some classes of arguments: its kernel (as a weak
+    reference: tables of kernels may be emptied), the positions of arrays, for each whether it has
+    an entry for each lane or a single one (0: any number), positions and types of numbers, and
+    for each result its class and whether it has an entry for each lane."""
+
+    kernel: Any
+    arrays: tuple[int, ...]
+    sizes: tuple[int, ...]
+    numbers: tuple[tuple[int, DType], ...]
+    results: tuple[tuple[Any, bool], ...]
+
+
+_EACH = -1
 
 
 class TextKernel:
@@ -43,6 +58,7 @@ class TextKernel:
     def __init__(self, read_text: UserText, source: Source) -> None:
         self._read, self._title = read_text, source.title
         self._names = [read_text.words[k].name for k in read_text.arguments]
+        self._short: dict[tuple, _Short] = {}
         self.__name__ = source.title
 
     # ---- The text
@@ -98,6 +114,10 @@ class TextKernel:
 
     def __call__(self, *args: Any, size: int | None = None, **kwargs: Any) -> Any:
         """Launches the kernel; see `kernel`."""
+        if size is None and not kwargs and self._short:
+            found = self._again(args)
+            if found is not NotImplemented:
+                return found
         return self._call(args, kwargs, size, 0)
 
     def step(self, *args: Any, size: int | None = None, **kwargs: Any) -> Any:
@@ -126,7 +146,72 @@ class TextKernel:
             found = self._launched(arrays, numbers, lanes, device)
         finally:
             flags.current = before
+        self._remember(args, found, space, device)
         return self._results(found, arrays, space)
+
+    def _remember(self, args: tuple, found: list[Node], space: str, device: Any) -> None:
+        """Prepares for calls with arguments of these classes."""
+        text, words = self._read, self._read.words
+        given = [words[k] for k in text.arguments]
+        plain = not text.layout.checks and not text.layout.targets and found
+        if not plain or any(w.ranges for w in given) or not any(w.lanes for w in given):
+            return
+        # What the short way does not convert is left to the long one.
+        arrays = {k: j for j, k in enumerate(text.arguments) if words[k].kind == "array"}
+        numbers = [(j, words[k].dtype) for j, k in enumerate(text.arguments) if k not in arrays]
+        if any(type(args[j]) not in _NUMBERS for j, _ in numbers):
+            return
+        places = [(arrays[k], words[k]) for k in text.layout.inputs]
+        literals = {k: j for j, k in enumerate(text.arguments)}
+        self._short[_classes(args)] = _Short(
+            ref(self._kernel(device)),
+            tuple([j for j, _ in places]),
+            tuple([_EACH if w.lanes else int(w.single) for _, w in places]),
+            tuple([(literals[k], words[k].dtype) for k in text.layout.literals]),
+            tuple(
+                [
+                    (table.find(space, "leaf", words[k].dtype), words[k].kind == "store")
+                    for k in text.layout.outputs
+                ]
+            ),
+        )
+
+    def _again(self, args: tuple) -> Any:
+        """Launches the kernel in the shortest way, for evaluated arrays without derivatives, if it
+        was called with arguments of these classes before; otherwise returns NotImplemented."""
+        plan = self._short.get(_classes(args))
+        if plan is None or schedule.pending or innermost() is not None:
+            return NotImplemented
+        made = plan.kernel()
+        if made is None:
+            return NotImplemented
+        inputs = []
+        size = -1
+        for k, entries in zip(plan.arrays, plan.sizes):  # noqa: B905
+            a = args[k]
+            n = a._node
+            if n.op is not BUFFER or a._var is not None:
+                return NotImplemented
+            if entries and n.size != (size if entries < 0 else 1):
+                if entries > 0 or size >= 0:
+                    return NotImplemented
+                size = n.size
+            inputs.append(n)
+        if not size:
+            return NotImplemented
+        literals = []
+        for k, t in plan.numbers:
+            value = args[k]
+            if t.is_int and not t.low <= value <= t.high:
+                return NotImplemented
+            literals.append(ir.make(LITERAL, t, 1, (), ir.normalize(t, value)))
+        with schedule.lock:
+            buffers = launch.run(made, size, inputs, literals, (), ())
+        found = [
+            leaf.wrap(cls, ir.buffer(cls._dtype, size if each else 1, b))  # type: ignore[arg-type]
+            for (cls, each), b in zip(plan.results, buffers)  # noqa: B905
+        ]
+        return found[0] if len(found) == 1 else tuple(found)
 
     def _bound(self, args: tuple, kwargs: dict) -> tuple:
         """Returns the arguments in order."""
@@ -378,6 +463,10 @@ class _Unknown(ValueOp):
     forward = backward = _refuse
 
 
+def _classes(args: tuple) -> tuple:
+    return (flags.current & _DEBUG, *map(type, args))
+
+
 def _index(size: Any, what: str) -> int:
     try:
         return index(size)
@@ -415,52 +504,6 @@ def _namespace(arrays: Sequence[Any]) -> str:
 
 def _fast_math() -> bool:
     return bool(flags.current & JitFlag.FastMath)
-
-
-def _source_of_text(text: str) -> Source:
-    """Returns the source of a text without a file."""
-    lines = textwrap.dedent(text).strip("\n").split("\n")
-    file = f"<kernel text {crc32(text.encode()):08x}>"
-    linecache.cache[file] = (len(text), None, [f"{line}\n" for line in lines], file)
-    title = next((v[4:].partition("(")[0] for v in lines if v.startswith("def ")), "kernel")
-    code = SimpleNamespace(co_filename=file, co_name=title)
-
-    def unknown(name: str) -> Any:
-        raise KeyError(name)
-
-    return Source(title, file, 0, lines, 0, code, unknown)
-
-
-def _source_of_function(function: FunctionType) -> Source:
-    """Returns the source of a function.
-
-    Raises:
-        TypeError: it is not available.
-    """
-    code = function.__code__
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError):
-        raise TypeError(
-            f"dr.kernel: the source of {function.__name__}() is not available; pass the text as a "
-            "string: dr.kernel('def kernel(i, p): ...')"
-        ) from None
-    start = next((k for k, v in enumerate(lines) if v.lstrip().startswith("def ")), None)
-    if start is None:
-        raise TypeError(f"dr.kernel: {function.__name__} is not a function defined by def")
-    indent = len(lines[start]) - len(lines[start].lstrip())
-    own = textwrap.dedent("".join(lines[start:])).rstrip("\n").split("\n")
-
-    def constant(name: str) -> Any:
-        if name in code.co_freevars and function.__closure__ is not None:
-            try:
-                return function.__closure__[code.co_freevars.index(name)].cell_contents
-            except ValueError:
-                raise KeyError(name) from None
-        return function.__globals__[name]
-
-    above = first - 1 + start
-    return Source(function.__name__, code.co_filename, above, own, indent, code, constant)
 
 
 def kernel(text: str | Callable) -> TextKernel:
@@ -517,13 +560,13 @@ def kernel(text: str | Callable) -> TextKernel:
         IndexError: when called, a product of matrices goes beyond the end of an array.
     """
     if isinstance(text, str):
-        source = _source_of_text(text)
+        source = text_source.of_text(text)
         return TextKernel(read(source), source)
     if not isinstance(text, FunctionType):
         raise TypeError(
             f"dr.kernel(): expected a function or the text of a kernel, got {type_label(text)}"
         )
-    source = _source_of_function(text)
+    source = text_source.of_function(text)
     made = TextKernel(read(source), source)
     for name in ("__doc__", "__module__", "__qualname__"):
         setattr(made, name, getattr(text, name))
