@@ -1,11 +1,16 @@
-"""A function of Numba inside of a kernel, beside the same function traced, and plain Numba.
+"""A function of Numba inside of a kernel, beside the same function traced, written as the text of a
+kernel, and plain Numba.
 
     python benchmarks/numba_functions.py [--size N] [--rounds N]
 
 Prints the processor time of a call, the least of all rounds, also relative to plain Numba:
 a compiled loop over the arrays. The functions are a polynomial with a square root, without
-control flow, and Newton's method for Kepler's equation, with a loop in each lane.
+control flow, and Newton's method for Kepler's equation, with a loop in each lane. At the end: what
+a launch costs that does little, for a traced program and for its text.
 """
+
+# ruff: noqa: F821
+# pyright: reportUndefinedVariable=false
 
 import argparse
 import math
@@ -48,6 +53,25 @@ def kepler_traced(mean: Float64, e: Float64) -> Float64:
     return x
 
 
+@dr.kernel
+def smooth_text(i, x, y, result):
+    u, v = load(f64, x, i), load(f64, y, i)
+    store(f64, result, i, sqrt(1 + u * u) * (v * (0.5 + v * (0.25 - v)) + u))
+
+
+@dr.kernel
+def kepler_text(i, mean, e, result):
+    m, k = load(f64, mean, i), load(f64, e, i)
+    x, step = m, f64(1)
+    going_on = active(i)
+    while any_lane(going_on):
+        s, c = sincos(x)
+        step = select(going_on, (x - k * s - m) / (1 - k * c), step)
+        x = select(going_on, x - step, x)
+        going_on = going_on & (abs(step) > 1e-12)
+    store(f64, result, i, x)
+
+
 def over_arrays(function: Callable) -> Callable:
     """Returns plain Numba: a loop over arrays."""
 
@@ -69,7 +93,9 @@ def best(call: Callable[[], object], rounds: int) -> float:
     return min(times[2:])
 
 
-def measure(function: Callable, traced: Callable, size: int, rounds: int) -> list[float]:
+def measure(
+    function: Callable, traced: Callable, text: Callable, size: int, rounds: int
+) -> list[float]:
     rng = np.random.default_rng(0)
     given = [rng.uniform(0, high, size) for high in (3, 0.9)]
     result = np.empty(size)
@@ -84,11 +110,28 @@ def measure(function: Callable, traced: Callable, size: int, rounds: int) -> lis
 
         return call
 
-    calls = [lambda: plain(*given, result), evaluated(inside), evaluated(traced)]
+    others = (inside, traced, text)
+    calls = [lambda: plain(*given, result), *map(evaluated, others)]
     want = [function(*p) for p in zip(*[a[:99] for a in given], strict=True)]
-    for f in (inside, traced):
+    for f in others:
         np.testing.assert_allclose(f(*arrays).numpy()[:99], want)
     return [best(call, rounds) for call in calls]
+
+
+def launches(rounds: int) -> list[float]:
+    """Returns the processor time of a launch of 16 lanes, traced, and by its text."""
+    x, y = Float64(np.arange(16)), Float64(np.ones(16))
+    text = dr.kernel(dr.kernel_source(x * y + x))
+
+    def many(f: Callable) -> Callable[[], None]:
+        def call() -> None:
+            for _ in range(2000):
+                dr.eval(f(x, y))
+
+        return call
+
+    calls = [many(lambda x, y: x * y + x), many(text)]
+    return [best(call, rounds) / 2000 for call in calls]
 
 
 def main() -> None:
@@ -96,15 +139,17 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=1 << 20)
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
-    print(f"{'':24}{'plain Numba':>14}{'in a kernel':>14}{'traced':>14}")
-    cases = {
-        "sqrt and polynomial": (smooth, smooth_traced),
-        "Kepler's equation": (kepler, kepler_traced),
+    print(f"{'':24}{'plain Numba':>14}{'in a kernel':>14}{'traced':>14}{'its text':>14}")
+    cases: dict[str, tuple[Callable, Callable, Callable]] = {
+        "sqrt and polynomial": (smooth, smooth_traced, smooth_text),
+        "Kepler's equation": (kepler, kepler_traced, kepler_text),
     }
     for title, functions in cases.items():
         found = measure(*functions, arguments.size, arguments.rounds)
         cells = [f"{t * 1e3:7.2f} ms {t / found[0]:3.2f}" for t in found]
         print(f"{title:24}{''.join([f'{c:>14}' for c in cells])}")
+    cells = [f"{t * 1e6:7.2f} us     " for t in launches(arguments.rounds)]
+    print(f"{'a small launch':24}{'':28}{''.join([f'{c:>14}' for c in cells])}")
 
 
 if __name__ == "__main__":

@@ -118,6 +118,6 @@ INSTEAD: dict[type, str] = {
 """What to write in place of expressions of Python that the language does not have."""
 
 NAMES = frozenset(
-    (*STATEMENTS, *REFUSED, *CALLABLE, *BY_CODE, *library.names, "sincos", "i", "p", "kernel")
+    (*STATEMENTS, *CALLABLE, *BY_CODE, *library.names, "any_lane", "all_lanes", "i", "p", "kernel")
 )
-"""Names with a meaning, which variables and functions of a text cannot have."""
+"""Names with a meaning in a text, which its variables cannot have."""

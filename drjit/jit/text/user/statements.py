@@ -10,7 +10,7 @@ from ...ir.dtype import BY_CODE, DType
 from ...ir.nesting import ROUNDS
 from ..program import Instr, Loop
 from .expressions import ExpressionReader
-from .language import INSTEAD, NAMES
+from .language import INSTEAD, NAMES, REFUSED
 from .reading import ACTIVE, Reading, Value, Variable, instruction
 from .words import Check
 
@@ -206,7 +206,7 @@ class FunctionReader(Reader):
         """Reads the parameters: those of a kernel, two numbers if it has checks of its own, and
         typed ones."""
         d = self.statement = self.definition
-        if self.title in NAMES:
+        if self.title in NAMES or self.title in REFUSED:
             raise self.error(f"the name {self.title} has a meaning already")
         a = d.args
         if a.vararg or a.kwarg or a.kwonlyargs or a.defaults or a.posonlyargs or d.decorator_list:
