@@ -120,6 +120,7 @@ class File:
         parts = [head, ""]
         parts += ["import base64"] if "data" in used else []
         parts += ["import itertools", "import math", "import os"] if "spans" in used else []
+        parts += ["import sys"] if module.kernels else []
         parts += ["import zlib"] if "data" in used else []
         if "spans" in used:
             parts.append("from concurrent.futures import ThreadPoolExecutor")

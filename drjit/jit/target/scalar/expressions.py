@@ -5,6 +5,7 @@ single-precision numbers that have been rounded.
 
 import ast
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,13 +27,15 @@ WIDE = {"i": "i64", "u": "u64"}
 
 class Value(NamedTuple):
     """A value in the text: its type, or those of `several` values. `is_name` says that it needs no
-    brackets; a number that takes its type from other operands has no text."""
+    brackets; a number that takes its type from other operands has no text. With `cases`, the text
+    has one more value: whether there was a rare case so far."""
 
     code: str
     text: str = ""
     is_name: bool = False
     number: Any = None
     several: tuple[str, ...] = ()
+    cases: bool = False
 
     @property
     def inner(self) -> str:
@@ -42,6 +45,18 @@ class Value(NamedTuple):
 
 class CannotExport(NotImplementedError):
     """A statement that has no scalar form."""
+
+
+@cache
+def has_cases(name: str) -> bool:
+    """Whether a library function, or one that it calls, has rare cases."""
+    definitions = library._definitions()[0]
+    called = {
+        n.func.id
+        for n in ast.walk(definitions[name])
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
+    return "any_lane" in called or any(has_cases(c) for c in called & definitions.keys())
 
 
 def constant(code: str, number: Any) -> str:
@@ -70,18 +85,39 @@ def computed(code: str) -> str:
 
 
 class Scope:
-    """The names of a function with their types, and what its expressions become."""
+    """The names of a function with their types, and what its expressions become.
+
+    A library function with rare cases (which it tests for with `any_lane`) computes them only if
+    its argument `full` is true. Its argument `rare` says whether there was one before, its last
+    result whether there is one now. Where `cases` is true, the text has variables of these names.
+    """
 
     def __init__(self, module: "Module", codes: dict[str, str], is_library: bool = False) -> None:
         self.module, self.codes, self.is_library = module, codes, is_library
         self.renamed: dict[str, str] = {}
         self.own: dict[str, Callable[[list[ast.expr]], Value]] = {}
+        self.cases = False
+        self._pending: list[str] = []
+        self._made = 0
 
     def expr(self, e: ast.expr) -> Value:
         """Returns an expression with one value."""
         found = self.value(e)
-        if found.several:
+        if len(found.several) > 1 or (found.several and not found.cases):
             raise CannotExport(f"{ast.unparse(e)} has several values")
+        return self.separate(found)[0] if found.cases else found
+
+    def separate(self, v: Value) -> list[Value]:
+        """Returns the values of a call, for which variables are assigned ahead of the statement."""
+        made = [Value(code, f"value{self._made + k}", True) for k, code in enumerate(v.several)]
+        self._made += len(made)
+        names = [m.text for m in made] + ["rare"] * v.cases
+        self._pending.append(f"{', '.join(names)} = {v.text}")
+        return made
+
+    def pending(self) -> list[str]:
+        """Returns the assignments that have to precede a statement, once."""
+        found, self._pending = self._pending, []
         return found
 
     def value(self, e: ast.expr) -> Value:
@@ -188,19 +224,25 @@ class Scope:
         found = self._library(f"{name}_{wide}", [v._replace(code=wide) for v in values])
         if code != "f16":
             return found
-        if found.several:
-            self.module.use("half")
-            return Value("", f"[half(x) for x in {found.text}]", several=("f16", "f16"))
-        return self.wrapped(code, found.text)
+        parts = self.separate(found) if found.several else [found]
+        halves = [self.wrapped(code, v.text) for v in parts]
+        if len(halves) == 1:
+            return halves[0]
+        return Value("", ", ".join([v.text for v in halves]), several=(code,) * len(halves))
 
     def _library(self, name: str, values: list[Value]) -> Value:
         values = [self.typed(v, name.rpartition("_")[2]) for v in self.together(values)] if (
             any(v.code == NUMBER for v in values)
         ) else values  # fmt: skip
         made, results = self.module.call(name, tuple([v.code for v in values]))
-        text = f"{made}({', '.join([v.text for v in values])})"
-        if len(results) > 1:
-            return Value("", text, several=tuple(results))
+        given, cases = [v.text for v in values], has_cases(name) and self.cases
+        if cases:
+            given += ["full", "rare"]
+        elif has_cases(name):
+            made = self.module.alone(made, len(given), len(results))
+        text = f"{made}({', '.join(given)})"
+        if len(results) > 1 or cases:
+            return Value("", text, several=tuple(results), cases=cases)
         return Value(results[0], text, True)
 
     def _table(self, name: str, x: Value) -> Value:
@@ -210,11 +252,9 @@ class Scope:
         return Value(code, f"{name}[min({x.text}, {x.code}({len(numbers) - 1}))]", True)
 
     def _polynomial(self, x: Value, name: str) -> Value:
-        first, *others = [constant(x.code, c) for c in library.table(name)]
-        self.module.use("fma")
-        text = first
-        for k, c in enumerate(others):
-            text = f"fma({x.text}, {text}, {c})" if k == 0 else f"fma({text}, {x.text}, {c})"
+        rows = ", ".join([repr(float(c)) for c in library.table(name)])
+        self.module.add(name, f"{name} = ({rows})")
+        text = f"{self.module.use('polynomial')}({x.text}, {name})"
         return Value(x.code, text, True)
 
     def _shift(self, name: str, values: list[Value]) -> Value:
@@ -275,7 +315,7 @@ class Scope:
 def _conversion(module: "Module", t: DType) -> str:
     """Adds the conversion of floating-point numbers to an integer type, which saturates."""
     above, below = repr(float(t.high + 1)), repr(float(t.low))
-    text = f'''@njit(error_model="numpy")
+    text = f'''@{module.use("helper")}
 def to_{t.code}(x):
     """A number without its fraction, or the nearest there is; 0 for NaN."""
     if x != x:

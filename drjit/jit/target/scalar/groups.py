@@ -5,6 +5,7 @@ tiles: every group of statements is a loop over the lanes of the tile, and value
 group to another wait in small arrays.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 LANES = 0
@@ -13,13 +14,19 @@ LANES = 0
 class Group:
     """Statements in one loop over the lanes of a tile; with `count`, for each of that many features
     in an outer loop. `reads` are the names whose values come from outside, `writes` those that it
-    assigns."""
+    assigns. A loop with library functions that have rare `cases` is repeated for tiles with one, so
+    statements that have to run `once` are in others."""
 
     def __init__(self, count: int = LANES) -> None:
         self.count = count
         self.lines: list[str] = []
         self.reads: dict[str, None] = {}
         self.writes: dict[str, None] = {}
+        self.cases = self.once = False
+
+    def accepts(self, count: int, cases: bool, once: bool) -> bool:
+        """Whether a statement can be in the loop."""
+        return self.count == count and not (self.cases and once) and not (self.once and cases)
 
     def read(self, names: Any) -> None:
         """Notes names that the next statement reads."""
@@ -59,26 +66,34 @@ def shared(parts: list[Any]) -> set[str]:
     return found
 
 
-def render(
-    parts: list[Any], names: set[str], vectors: dict[str, Any], uniform: set[str], indent: str
-) -> list[str]:
-    """Returns the text of a tile's parts; values with the `names` wait in arrays, of
-    which those of `uniform` vectors have one entry a feature."""
+class Names(NamedTuple):
+    """Which values wait in `arrays`, which are `vectors`, of which those of `uniform` vectors have
+    one entry a feature. `repeat` makes a function of a loop with rare cases and calls it."""
+
+    arrays: set[str]
+    vectors: dict[str, Any]
+    uniform: set[str]
+    repeat: Callable[[list[str]], list[str]]
+
+
+def render(parts: list[Any], names: Names, indent: str) -> list[str]:
+    """Returns the text of a tile's parts."""
     lines: list[str] = []
     for part in parts:
         if isinstance(part, Whole):
             lines += [indent + line for line in part.lines]
         elif isinstance(part, Block):
             lines.append(f"{indent}{part.head}")
-            lines += render(part.parts, names, vectors, uniform, indent + "    ")
+            lines += render(part.parts, names, indent + "    ")
+        elif part.cases:
+            lines += [indent + line for line in names.repeat(_loop(part, names, ""))]
         else:
-            lines += _loop(part, names, vectors, uniform, indent)
+            lines += _loop(part, names, indent)
     return lines
 
 
-def _loop(
-    group: Group, names: set[str], vectors: dict[str, Any], uniform: set[str], indent: str
-) -> list[str]:
+def _loop(group: Group, known: Names, indent: str) -> list[str]:
+    names, vectors, uniform, _ = known
     lines, inner = [], indent + "    "
     if group.count:
         lines.append(f"{indent}for f in range({group.count}):")

@@ -14,29 +14,18 @@ with other atomic operations run lane by lane.
 
 import ast
 import re
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...ir.dtype import BY_CODE
-from ..simd.parse import functions
-from .expressions import FLOATS, CannotExport, Scope, Value, computed
-from .groups import Block, Group, Whole, render, shared
+from .. import library
+from .expressions import FLOATS, CannotExport, computed, has_cases
+from .groups import Block, Group, Names, Whole, render, shared
+from .lanes import LaneWriter, assigned, targets
 from .module import Module, assignment
-from .statements import (
-    EFFECTS,
-    MEMORY,
-    ON_LANES,
-    SEVERAL,
-    VECTORS,
-    WHOLE,
-    Fold,
-    identity,
-    start_of,
-)
+from .statements import ON_LANES, ONCE, VECTORS, Fold, identity, start_of
 
 CHUNKS = 16
-_WORD = re.compile(r"\bp\[(\d+)\]")
-_COMMENT = re.compile(r"  # (.*)$")
+_ARRAY = re.compile(r".*_|(p|sum)\d+")
 
 
 class Function(NamedTuple):
@@ -48,42 +37,10 @@ class Function(NamedTuple):
     checks: bool
 
 
-class Writer:
+class Writer(LaneWriter):
     """Writes the functions of one kernel text."""
 
-    def __init__(self, module: Module, name: str, text: str, first_check: int) -> None:
-        self.module, self.name, self.first_check = module, name, first_check
-        definitions = {s.name: s for s in functions(text)}
-        self.kernel = definitions.pop("kernel")
-        self.bodies = definitions
-        self.comments = {
-            number: found[1]
-            for number, line in enumerate(text.splitlines(), 1)
-            if (found := _COMMENT.search(line))
-        }
-        self.has_checks = "in_bounds(" in text
-        self.words = sorted({int(k) for k in _WORD.findall(text)} - {0})
-        self.vectors: dict[str, tuple[str, int]] = {}
-        self.uniform: list[str] = []
-        self.constant_names: set[str] = set()
-        self.uniform_vectors: set[str] = set()
-        self.whole_names = {
-            a.id
-            for n in ast.walk(self.kernel)
-            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in WHOLE
-            for a in n.args
-            if isinstance(a, ast.Name)
-        }
-        self.reductions: list[Fold] = []
-        self.copies: dict[int, Fold] = {}
-        self.scratch: set[int] = set()
-        self.sequential = False
-        self.parts: list[Any] = []
-        self.open: list[list[Any]] = [self.parts]
-        self.scope = self.new_scope({})
-        self.body_results: dict[str, tuple[str, ...]] = {}
-        self.last_comment = ""
-        self.atomic_codes: dict[int, str] = {}
+    loops = 0
 
     # ---- The whole
 
@@ -95,12 +52,13 @@ class Writer:
         names = {n for n in names if n not in self.constant_names}
         tiled = len(self.parts) > 1 or bool(names) or bool(self.vectors)
         tiled = tiled or any(self.sums(r) for r in self.reductions)
+        tiled = tiled or any(g.cases for g in self.parts if isinstance(g, Group))
         words = [k for k in self.words if k not in self.scratch and not self.is_check(k)]
         parameters = [f"p{k}" for k in words]
         if self.has_checks:
             parameters = ["error", "sizes", *parameters]
         lines = [
-            '@njit(error_model="numpy", nogil=True, cache=True)',
+            f"@{self.module.use('compiled')}",
             f"def {self.name}_lanes({', '.join(['begin', 'end', *parameters])}):",
         ]
         lines += [f"    {line}" for line in self.uniform]
@@ -121,16 +79,6 @@ class Writer:
         self.module.kernels.append(self.driver(parameters))
         return Function(self.name, tuple(words), self.has_checks)
 
-    def is_check(self, word: int) -> bool:
-        """Whether a word is the size of a bounds check."""
-        return self.first_check <= word < self.first_check + self.checks
-
-    checks = 0
-
-    def sums(self, r: Fold) -> bool:
-        """Whether a reduction is a sum of floating-point numbers, made in double precision."""
-        return r.op == "add" and r.code in FLOATS
-
     def tiles(self, names: set[str]) -> list[str]:
         """Returns the loop over the tiles of a chunk."""
         lines = []
@@ -144,12 +92,26 @@ class Writer:
             "    for base in range(begin, end, u64(TILE)):",
             "        m = i64(min(u64(TILE), end - base))",
         ]
-        lines += render(self.parts, names, self.vectors, self.uniform_vectors, "        ")
+        known = Names(names, self.vectors, self.uniform_vectors, self.repeat)
+        lines += render(self.parts, known, "        ")
         for r in self.reductions:
             if self.sums(r):
                 helper = self.module.use("sum_of")
                 lines.append(f"        total{r.word} += {helper}(sum{r.word}, m)")
         return lines
+
+    def repeat(self, loop: list[str]) -> list[str]:
+        """Adds the function of a loop with rare cases, and returns its calls."""
+        found = {n.id for n in ast.walk(ast.parse("\n".join(loop))) if isinstance(n, ast.Name)}
+        outer = {"base", "m"} | self.constant_names
+        given = sorted(n for n in found if n in outer or _ARRAY.fullmatch(n))
+        name = f"{self.name}_loop{self.loops}"
+        self.loops += 1
+        head = f"def {name}({', '.join(['full', *given])}):"
+        body = [f"    {line}" for line in ("rare = False", *loop, "return rare")]
+        self.module.kernels.append("\n".join([f"@{self.module.use('inlined')}", head, *body]))
+        rest = "".join([f", {n}" for n in given])
+        return [f"if {name}(False{rest}):", f"    {name}(True{rest})"]
 
     def driver(self, parameters: list[str]) -> str:
         """Returns the function that runs all chunks, ordinary Python."""
@@ -182,14 +144,27 @@ class Writer:
 
     # ---- Statements of a tile
 
-    def group(self, count: int = 0) -> Group:
+    def group(self, count: int = 0, *, cases: bool = False, once: bool = False) -> Group:
         """Returns the open group of statements, or a new one."""
         parts = self.open[-1]
-        if parts and isinstance(parts[-1], Group) and parts[-1].count == count:
-            return parts[-1]
-        parts.append(Group(count))
-        self.last_comment = ""
-        return parts[-1]
+        last = parts[-1] if parts else None
+        if not isinstance(last, Group) or not last.accepts(count, cases, once):
+            last = Group(count)
+            parts.append(last)
+            self.last_comment = ""
+        last.cases, last.once = last.cases or cases, last.once or once
+        return last
+
+    def kind(self, s: Any) -> dict[str, bool]:
+        """Returns whether a statement has rare cases, and whether it may run only once."""
+        calls = {n.func.id for n in ast.walk(s) if isinstance(n, ast.Call)}
+        once = isinstance(s, ast.While | ast.If) or bool(calls & (ONCE | self.bodies.keys()))
+        if "reduce" in calls:  # a sum of floating-point numbers waits in an array
+            once = once and not (s.value.args[1].value == "add" and s.value.args[0].id in FLOATS)
+        if isinstance(s, ast.Assign):  # the state of a loop
+            once = once or any(n in self.scope.codes or n in self.vectors for n in targets(s))
+        called = calls & library.names
+        return {"once": once, "cases": not once and any(map(_has_cases, called))}
 
     def names_in(self, node: ast.AST) -> list[str]:
         """Returns the names of values in a statement or expression."""
@@ -212,7 +187,7 @@ class Writer:
     def tile_statement(self, s: Any) -> None:
         """Adds a statement of the kernel."""
         if isinstance(s, ast.While | ast.If):
-            if self.has_vectors(s.body):
+            if self.has_vectors(s.body) or self.runs_on_tiles(s.body):
                 self.block(s)
                 return
         elif isinstance(s, ast.Assign) and isinstance(
@@ -238,27 +213,29 @@ class Writer:
             if name in ("outer", "accumulate"):
                 self.whole(s, self.sum_of_vectors(name, s.value.args))
                 return
-        group = self.group()
+        kind = self.kind(s)
+        group = self.group(**kind)
+        self.scope.cases = kind["cases"]
         before = set(self.scope.codes) | set(self.vectors)
         group.read(self.names_in(s) if not isinstance(s, ast.Assign) else self.names_in(s.value))
         if isinstance(s, ast.While | ast.If):
-            group.read([n for n in _assigned(s.body) if n in before])
+            group.read([n for n in assigned(s.body) if n in before])
         group.lines += self.lines([s])
         if isinstance(s, ast.Assign):
-            group.write(_targets(s))
+            group.write(targets(s))
         elif isinstance(s, ast.While | ast.If):
-            group.write(_assigned(s.body))
+            group.write(assigned(s.body))
 
     def is_uniform_vector(self, s: Any) -> bool:
         """Whether the features are constants, and all that uses the vector is element-wise."""
         features = s.value.args[1:]
-        return _targets(s)[0] not in self.whole_names and all(
+        return targets(s)[0] not in self.whole_names and all(
             isinstance(e, ast.Name) and e.id in self.constant_names for e in features
         )
 
     def uniform_vector(self, s: Any) -> None:
         """Adds a vector of constants, which is made once."""
-        args, (name,) = s.value.args, _targets(s)
+        args, (name,) = s.value.args, targets(s)
         code = args[0].id
         features = ", ".join([e.id for e in args[1:]])
         self.uniform.append(f"{name}_ = np.array([{features}], {computed(code)})")
@@ -279,6 +256,12 @@ class Writer:
                     return True
         return False
 
+    def runs_on_tiles(self, body: list[Any]) -> bool:
+        """Whether all lanes of a tile run statements together, which LLVM vectorizes then. It does
+        not vectorize accesses to memory at any place; calls idle in too many lanes."""
+        calls = {n.func.id for s in body for n in ast.walk(s) if isinstance(n, ast.Call)}
+        return not calls & (ONCE | self.bodies.keys())
+
     def block(self, s: Any) -> None:
         mask = s.test.args[0].id
         word = "while" if isinstance(s, ast.While) else "if"
@@ -296,13 +279,15 @@ class Writer:
         self.open[-1].append(Whole(lines, tuple(reads)))
 
     def elementwise(self, s: Any, count: int) -> None:
-        group = self.group(count)
+        kind = self.kind(s)
+        group = self.group(count, **kind)
         target = s.targets[0]
         if not isinstance(target, ast.Name):
             raise CannotExport("several results of a vector")
         group.read(n for n in self.names_in(s.value))
         codes = dict(self.scope.codes)
         scope = self.new_scope(codes)
+        scope.cases = kind["cases"]
         codes.update({n: code for n, (code, _) in self.vectors.items()})
         value = s.value
         if isinstance(value, ast.Call) and value.func.id == "splat":
@@ -310,7 +295,7 @@ class Writer:
             found = scope.typed(scope.expr(value.args[2]), element)
         else:
             found = scope.expr(value)
-        group.lines += [*self.comment(s), f"{target.id} = {found.text}"]
+        group.lines += [*self.comment(s), *scope.pending(), f"{target.id} = {found.text}"]
         self.vectors[target.id] = found.code, count
         group.write([target.id])
 
@@ -347,146 +332,9 @@ class Writer:
         rows = self.vectors[y][1]
         return [f"{helper}(p{k}, {first}, {rows}, {y}_, {mask}_, m)"], [y, mask]
 
-    def private(self, op: str, code: str, k: int, args: Sequence[Any]) -> None:
-        """Notes a target with private copies, whose words come second to fourth."""
-        self.copies[k] = Fold(op, code, k)
-        words = [self.number(a) for a in args if _is_word(a)]
-        at = words.index(k)
-        self.scratch.update(words[at + 1 : at + 3])
 
-    # ---- Statements of a lane
-
-    def comment(self, s: Any) -> list[str]:
-        """Returns the comment of a statement, unless it is that of the previous one."""
-        found = self.comments.get(s.lineno)
-        if not found or found == self.last_comment:
-            return []
-        self.last_comment = found
-        return [f"# {found}"]
-
-    def lines(self, statements: list[Any]) -> list[str]:
-        """Returns the text of statements for one lane."""
-        found: list[str] = []
-        for s in statements:
-            found += self.comment(s)
-            if isinstance(s, ast.While | ast.If):
-                test = self.scope.expr(s.test.args[0]).text
-                word = "while" if isinstance(s, ast.While) else "if"
-                found.append(f"{word} {test}:")
-                found += [f"    {line}" for line in self.lines(s.body)]
-            elif isinstance(s, ast.Return):
-                parts = s.value.elts if isinstance(s.value, ast.Tuple) else [s.value]
-                values = [self.scope.expr(e) for e in parts]
-                self.returned = tuple([v.code for v in values])
-                found.append(f"return {', '.join([v.text for v in values])}")
-            elif isinstance(s, ast.Assign):
-                found += self.assigned(s)
-            elif isinstance(s, ast.Expr) and isinstance(s.value, ast.Call):
-                found += self.effect(s.value.func.id, s.value.args)
-            elif not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)):
-                raise CannotExport(ast.unparse(s))
-        return found
-
-    def assigned(self, s: Any) -> list[str]:
-        """Returns the text of an assignment."""
-        if isinstance(s.value, ast.Call):
-            name = s.value.func.id
-            if name in SEVERAL:
-                return SEVERAL[name](self, _targets(s), s.value.args)
-        if isinstance(s.value, ast.Tuple):
-            values = [self.scope.expr(e) for e in s.value.elts]
-            self.scope.codes.update(zip(_targets(s), [v.code for v in values], strict=True))
-            return [f"{', '.join(_targets(s))} = {', '.join([v.text for v in values])}"]
-        return [assignment(self.scope, s)]
-
-    def number(self, e: Any) -> int:
-        """The number of a word."""
-        return e.slice.value
-
-    def word(self, e: Any) -> str:
-        """The parameter of a word."""
-        return f"p{self.number(e)}"
-
-    def new_scope(self, codes: dict[str, str]) -> Scope:
-        """Returns a scope for expressions of the kernel."""
-        scope = Scope(self.module, codes)
-        scope.own = {
-            name: (lambda args, rule=rule, scope=scope: rule(self, scope, args))
-            for name, rule in MEMORY.items()
-        }
-        for name in self.bodies:
-            scope.own[name] = lambda args, name=name, scope=scope: self.call(name, scope, args)
-        return scope
-
-    def element(self, code: str, array: str, at: str) -> str:
-        """Returns the value of an element in memory."""
-        text = f"{array}[{at}]"
-        return f"{self.module.use('from_half')}({text})" if code == "f16" else text
-
-    def put(self, code: str, array: str, at: str, value: Value) -> str:
-        """Returns the assignment of an element in memory."""
-        text = self.scope.typed(value, code).text
-        if code == "f16" and not self.is_private(array):
-            text = f"{self.module.use('to_half')}({text})"
-        return f"{array}[{at}] = {text}"
-
-    def is_private(self, array: str) -> bool:
-        """Whether a parameter is a private copy, whose halves are single-precision numbers."""
-        return array[1:].isdecimal() and int(array[1:]) in self.copies
-
-    # ---- Functions shared by branches
-
-    def call(self, name: str, scope: Scope, args: list[Any]) -> Value:
-        """Calls a body of the text."""
-        definition = self.bodies[name]
-        own = [a.arg for a in definition.args.args[2:]]
-        values = [
-            Value("i64", ast.unparse(a), True) if n in ("s", "n") and annotated(d) == "int"
-            else scope.expr(a)
-            for n, d, a in zip(own, definition.args.args[2:], args[2:], strict=True)
-        ]  # fmt: skip
-        if name not in self.body_results:
-            self.body_results[name] = self.body(definition)
-        results = self.body_results[name]
-        words = self.parameters()
-        texts = ", ".join(["i", *words, *[v.text for v in values]])
-        text = f"{self.name}_{name}({texts})"
-        if len(results) == 1:
-            return Value(results[0], text, True)
-        return Value("", text, True, several=results)
-
-    def parameters(self) -> list[str]:
-        """Returns what all functions of the kernel take of the parameter block."""
-        words = [k for k in self.words if not self.is_check(k)]
-        return (["error", "sizes"] if self.has_checks else []) + [f"p{k}" for k in words]
-
-    def body(self, definition: ast.FunctionDef) -> tuple[str, ...]:
-        """Writes a body of the text; returns its result types."""
-        before = self.scope, self.last_comment
-        parameters = definition.args.args[2:]
-        codes = {a.arg: annotated(a) for a in parameters}
-        self.scope = self.new_scope({n: c for n, c in codes.items() if c != "int"})
-        self.returned: tuple[str, ...] = ()
-        self.last_comment = ""
-        lines = self.lines(definition.body)
-        self.scope, self.last_comment = before
-        names = ", ".join(["i", *self.parameters(), *codes])
-        text = "\n".join([f"    {line}" for line in lines])
-        head = f'@njit(error_model="numpy")\ndef {self.name}_{definition.name}({names}):'
-        self.module.kernels.append(f"{head}\n{text}")
-        return self.returned
-
-    # ---- Effects
-
-    def effect(self, name: str, args: list[Any]) -> list[str]:
-        """Returns the text of a call for its effect."""
-        rule = EFFECTS.get(name)
-        if rule is None:
-            results = self.scope.own[name](args) if name in self.bodies else None
-            if results is None:
-                raise CannotExport(f"{name}() has no scalar form")
-            return [results.text]
-        return rule(self, args)
+def _has_cases(name: str) -> bool:
+    return any(has_cases(f"{name}_{code}") for code in ("f32", "f64"))
 
 
 def _chunked(parameters: list[str], copies: dict[int, Fold]) -> list[str]:
@@ -494,23 +342,6 @@ def _chunked(parameters: list[str], copies: dict[int, Fold]) -> list[str]:
     return [
         f"copies{p[1:]}[t]" if p[1:].isdecimal() and int(p[1:]) in copies else p for p in parameters
     ]
-
-
-def annotated(a: ast.arg) -> str:
-    return a.annotation.id
-
-
-def _is_word(e: Any) -> bool:
-    return isinstance(e, ast.Subscript)
-
-
-def _targets(s: Any) -> list[str]:
-    t = s.targets[0]
-    return [n.id for n in t.elts] if isinstance(t, ast.Tuple) else [t.id]
-
-
-def _assigned(body: list[Any]) -> list[str]:
-    return [n for s in body for a in ast.walk(s) if isinstance(a, ast.Assign) for n in _targets(a)]
 
 
 def kernel(module: Module, name: str, text: str, first_check: int, checks: int) -> Function:

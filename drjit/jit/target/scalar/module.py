@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from .. import library
-from .expressions import NUMBER, Scope, Value
+from .expressions import NUMBER, Scope, Value, has_cases
 
 _PRELUDE = os.path.join(os.path.dirname(__file__), "prelude.py")
 
@@ -26,10 +26,10 @@ def _prelude() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
             first = (s.decorator_list or [s])[0].lineno - 1
             rows = [line.partition("  # noqa")[0] for line in lines[first : s.end_lineno]]
             texts[s.name], nodes[s.name] = "\n".join(rows), s
-        elif isinstance(s, ast.Assign) and isinstance(s.value, ast.Tuple) and s.lineno > 30:
-            for k, target in enumerate(s.targets[0].elts):  # type: ignore[attr-defined]
-                texts[target.id] = f"{target.id} = {ast.unparse(s.value.elts[k])}"
-                nodes[target.id] = s.value.elts[k]
+        elif isinstance(s, ast.Assign) and isinstance(s.value, ast.Call):
+            name = s.targets[0].id  # type: ignore[attr-defined]
+            texts[name] = "\n".join(lines[s.lineno - 1 : s.end_lineno])
+            nodes[name] = s.value
     calls = {
         name: tuple([n.id for n in ast.walk(s) if isinstance(n, ast.Name) and n.id in nodes])
         for name, s in nodes.items()
@@ -91,10 +91,26 @@ class Module:
             while made in self._names:
                 made += "_"
             self._names.add(made)
+            self.use("inlined")
             text, results = _function(self, definition, made, codes)
             self.library_texts.append(text)
             found = self._library[key] = made, results
         return found
+
+    def alone(self, name: str, arguments: int, results: int) -> str:
+        """Returns the name of the form of a library function that computes all cases, for places
+        where the lanes are not computed together."""
+        made = f"{name}_alone"
+        if made not in self._names:
+            self._names.add(made)
+            self.use("helper")
+            names = ", ".join("xyz"[:arguments])
+            values = ", ".join([f"v{k}" for k in range(results)])
+            self.library_texts.append(
+                f"@helper\ndef {made}({names}):\n"
+                f"    {values}, _ = {name}({names}, True, False)\n    return {values}"
+            )
+        return made
 
 
 def _function(
@@ -103,7 +119,9 @@ def _function(
     """Returns the text of a library function for arguments of some types, and its result types."""
     names = [a.arg for a in definition.args.args]
     scope = Scope(module, dict(zip(names, codes, strict=True)), True)
-    lines = [f"def {name}({', '.join(names)}):  # {', '.join(codes)}"]
+    scope.cases = has_cases(definition.name)
+    more = ["full", "rare"] * scope.cases
+    lines = [f"def {name}({', '.join([*names, *more])}):  # {', '.join(codes)}"]
     results: tuple[str, ...] = ()
     body = definition.body
     if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
@@ -114,22 +132,26 @@ def _function(
         nonlocal results
         for s in statements:
             if isinstance(s, ast.Assign):
-                lines.append(indent + assignment(scope, s))
-            elif isinstance(s, ast.If):
+                add(indent, assignment(scope, s))
+            elif isinstance(s, ast.If):  # of the rare cases
                 test = scope.expr(s.test.args[0])  # type: ignore[attr-defined]
-                lines.append(f"{indent}if {test.text}:")
+                add(indent, f"rare = rare | {test.inner}", f"if full and {test.inner}:")
                 write(s.body, indent + "    ")
             elif isinstance(s, ast.Return):
                 parts = s.value.elts if isinstance(s.value, ast.Tuple) else [s.value]
                 values = [scope.typed(scope.expr(e), codes[0]) for e in parts]  # type: ignore[arg-type]
                 results = tuple([v.code for v in values])
-                lines.append(f"{indent}return {', '.join([v.text for v in values])}")
+                texts = [v.text for v in values] + ["rare"] * scope.cases
+                add(indent, f"return {', '.join(texts)}")
             else:
                 raise NotImplementedError(ast.unparse(s))
 
+    def add(indent: str, text: str, *others: str) -> None:
+        lines.extend([indent + line for line in (*scope.pending(), text, *others)])
+
     write(body, "    ")
     text = "\n".join(lines)
-    return f'@njit(error_model="numpy")\n{text}', results
+    return f"@inlined\n{text}", results
 
 
 def assignment(scope: Scope, s: ast.Assign) -> str:
@@ -139,8 +161,11 @@ def assignment(scope: Scope, s: ast.Assign) -> str:
     if isinstance(target, ast.Tuple):
         names = [n.id for n in target.elts]  # type: ignore[attr-defined]
         scope.codes.update(zip(names, value.several, strict=True))
-        return f"{', '.join(names)} = {value.text}"
+        return f"{', '.join(names + ['rare'] * value.cases)} = {value.text}"
     assert isinstance(target, ast.Name)
+    if value.cases:
+        scope.codes[target.id] = value.several[0]
+        return f"{target.id}, rare = {value.text}"
     if value.code == NUMBER:
         value = Value("f64", repr(value.number))
     before = scope.codes.get(target.id)

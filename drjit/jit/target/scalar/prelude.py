@@ -7,6 +7,8 @@ in memory they are 16-bit integers.
 
 # pyright: reportAttributeAccessIssue=false, reportMissingImports=false, reportCallIssue=false
 
+import sys
+
 import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
@@ -16,6 +18,18 @@ i32, u32, i64, u64 = np.int32, np.uint32, np.int64, np.uint64
 f32, f64 = np.float32, np.float64
 
 TILE = 64
+# Machine code in Numba's cache needs a module that can be imported.
+compiled = njit(
+    error_model="numpy",
+    nogil=True,
+    cache=globals().get("__spec__") is not None and __name__ in sys.modules,
+)
+# Of functions that only others call, Numba need not make versions for Python and C. LLVM does not
+# vectorize loops with calls.
+helper = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inlined = njit(
+    error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
 
 
 @intrinsic
@@ -26,6 +40,24 @@ def fma(context, x, y, z):
         return builder.fma(*arguments)
 
     return x(x, x, x), code
+
+
+@intrinsic
+def polynomial(context, x, coefficients):
+    """A polynomial by Horner's rule, with the coefficient of the highest power first."""
+
+    def code(context, builder, signature, arguments):
+        from numba.core import cgutils
+
+        kind, given = signature.args
+        numbers = cgutils.unpack_tuple(builder, arguments[1])
+        first, second, *others = [context.cast(builder, n, given.dtype, kind) for n in numbers]
+        total = builder.fma(arguments[0], first, second)
+        for c in others:
+            total = builder.fma(total, arguments[0], c)
+        return total
+
+    return x(x, coefficients), code
 
 
 @intrinsic
@@ -115,7 +147,7 @@ def to_half(context, x):
     return types.uint16(types.float32), code
 
 
-@njit(error_model="numpy")
+@helper
 def half_of_double(x):
     """A double-precision number rounded to half precision. The last bit of the number in between
     says that something was lost, so that the second rounding cannot go wrong."""
@@ -128,37 +160,37 @@ def half_of_double(x):
     return half(bitcast(f32, bits))
 
 
-@njit(error_model="numpy")
+@helper
 def minimum(x, y):
     """x where it is less than y, else y."""
     return x if x < y else y
 
 
-@njit(error_model="numpy")
+@helper
 def maximum(x, y):
     """x where it is greater than y, else y."""
     return x if x > y else y
 
 
-@njit(error_model="numpy")
+@helper
 def fmin(x, y):
     """The lesser of two numbers, the other one if one is NaN."""
     return y if x != x or y < x else x
 
 
-@njit(error_model="numpy")
+@helper
 def fmax(x, y):
     """The greater of two numbers, the other one if one is NaN."""
     return y if x != x or y > x else x
 
 
-@njit(error_model="numpy")
+@helper
 def shift_left(x, y, bits):
     """x << y, 0 if the count is too large."""
     return x << y if u64(y) < u64(bits) else x - x
 
 
-@njit(error_model="numpy")
+@helper
 def shift_right(x, y, bits):
     """x >> y; all sign bits if the count is too large."""
     if u64(y) < u64(bits):
@@ -166,7 +198,7 @@ def shift_right(x, y, bits):
     return (x >> (y - y)) >> (bits - 1) if x < 0 else x - x
 
 
-@njit(error_model="numpy")
+@helper
 def quotient(x, y):
     """x / y towards zero; 0 if y is 0."""
     if y == 0:
@@ -181,7 +213,7 @@ def quotient(x, y):
     return q
 
 
-@njit(error_model="numpy")
+@helper
 def remainder(x, y):
     """What the quotient leaves; 0 if y is 0."""
     if y == 0 or (y < 0 and y + 1 == 0):
@@ -192,19 +224,19 @@ def remainder(x, y):
     return r
 
 
-@njit(error_model="numpy")
+@helper
 def unsigned_quotient(x, y):
     """x / y; 0 if y is 0."""
     return x // y if y != 0 else y
 
 
-@njit(error_model="numpy")
+@helper
 def unsigned_remainder(x, y):
     """x % y; 0 if y is 0."""
     return x % y if y != 0 else y
 
 
-@njit(error_model="numpy")
+@helper
 def upper_half(x, y):
     """The upper 64 bits of the product of two unsigned numbers of 64 bits."""
     low, shift = u64(0xFFFFFFFF), u64(32)
@@ -214,7 +246,7 @@ def upper_half(x, y):
     return ah * bh + (mid >> shift) + (carry >> shift)
 
 
-@njit(error_model="numpy")
+@helper
 def signed_upper_half(x, y):
     """The upper 64 bits of the product of two signed numbers of 64 bits."""
     high = i64(upper_half(u64(x), u64(y)))
@@ -225,7 +257,7 @@ def signed_upper_half(x, y):
     return high
 
 
-@njit(error_model="numpy")
+@helper
 def inside(error, site, x, size, m, i):
     """Whether the index x of lane i is below a size; the first one that is not is noted."""
     if m and x >= size:
@@ -245,7 +277,7 @@ def sum_of(values, m):
     return total
 
 
-@njit(error_model="numpy")
+@helper
 def any_lane(mask, m):
     """Whether a mask holds in any of m lanes."""
     for k in range(m):  # noqa: SIM110
@@ -307,10 +339,11 @@ def product_of_rows(rows):
     return compute
 
 
-four_rows, one_row = product_of_rows(4), product_of_rows(1)
+four_rows = product_of_rows(4)
+one_row = product_of_rows(1)
 
 
-@njit(error_model="numpy")
+@helper
 def matvec(a, first, rows, columns, stride, x, y):
     """y = A x for all lanes of a tile; x and y have a row for each feature."""
     step = 64 // a.itemsize
@@ -321,7 +354,7 @@ def matvec(a, first, rows, columns, stride, x, y):
             one_row(a, first + r * stride, stride, x, y, r, columns, k)
 
 
-@njit(error_model="numpy")
+@helper
 def transposed_matvec(a, first, rows, columns, stride, x, y):
     """y = A' x, like `matvec`."""
     b = np.empty(rows * columns, a.dtype)
@@ -331,7 +364,7 @@ def transposed_matvec(a, first, rows, columns, stride, x, y):
     matvec(b, i64(0), columns, rows, rows, x, y)
 
 
-@njit(error_model="numpy")
+@helper
 def add_bias(y, rows, b, first):
     """Adds a number of b to each row."""
     for r in range(rows):
@@ -340,7 +373,7 @@ def add_bias(y, rows, b, first):
             y[r, k] += w
 
 
-@njit(error_model="numpy")
+@helper
 def round_to_half(y, rows):
     """Rounds rows to half precision."""
     for r in range(rows):
@@ -361,7 +394,7 @@ def row_products(y0, y1, x0, x1, m):
     return s00, s01, s10, s11
 
 
-@njit(error_model="numpy")
+@helper
 def chosen_lanes(v, rows, mask, m):
     """A copy of rows with 0 in the lanes where the mask does not hold."""
     made = np.empty((rows, m), v.dtype)
@@ -371,7 +404,7 @@ def chosen_lanes(v, rows, mask, m):
     return made
 
 
-@njit(error_model="numpy")
+@helper
 def outer(q, first, rows, columns, stride, y, x, mask, m):
     """Adds the products of the rows of y and x, summed over the lanes of the mask, to a matrix."""
     y, x = chosen_lanes(y, rows, mask, m), chosen_lanes(x, columns, mask, m)
@@ -389,7 +422,7 @@ def outer(q, first, rows, columns, stride, y, x, mask, m):
                 q[first + s * stride + d] += s11
 
 
-@njit(error_model="numpy")
+@helper
 def accumulate(q, first, rows, y, mask, m):
     """Adds the rows of y, summed over the lanes of the mask, to numbers of q."""
     for r in range(rows):

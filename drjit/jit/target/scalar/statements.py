@@ -328,6 +328,13 @@ EFFECTS: dict[str, Callable[[Any, list[Any]], list[str]]] = {
     "scatter_packet": _scatter_packet, "scatter_reduce": _scatter_reduce,
     "scatter_reduce_expand": _expand, "scatter_reduce_packet": _expand_packet, "reduce": _reduce,
 }  # fmt: skip
+# Statements that may be repeated for the same lanes: no others are in one loop with library
+# functions that have rare cases.
+_REPEATABLE = frozenset((
+    "lane", "active", "going", "load", "broadcast", "literal", "feature", "vector", "total",
+    "load_vector", "broadcast_vector", "store", "stream", "store_vector",
+))  # fmt: skip
+ONCE = frozenset((*MEMORY, *SEVERAL, *EFFECTS, "take")) - _REPEATABLE
 WHOLE = frozenset(("matvec", "outer", "accumulate", "total", "take", "put", "store_vector"))
 ON_LANES = frozenset((*SEVERAL, "feature", "take", "gather", "in_bounds"))
 VECTORS = frozenset((
