@@ -360,6 +360,12 @@ def _checked(x, index, pair):
     return dr.gather(Float, x, index), x + 1, pair[1]
 
 
+def _multiplies(weights, x):
+    matrix = nn.view(TensorXf(dr.zeros(Float, 6), (3, 2)))
+    matrix = matrix.changed(buffer=weights, offset=4)
+    return list(nn.matvec(matrix, nn.CoopVec(x, x + 1)))
+
+
 def _decides(x, y):
     return sum(dr.gather(Float, x, k) for k in range(len(x))) + y
 
@@ -378,6 +384,11 @@ CHECKED = {
             "axes": (ONES[:, None], INDEX, (2.0, ONES)),
             "list": ([1, 2, 3], [2], (2.0, [1, 2, 3])),
         },
+    ),
+    "product": (
+        _multiplies,
+        (dr.zeros(Float, 12), Float(1, 2, 3, 4, 5)),
+        {n: (np.ones(n, np.float32), ONES) for n in (9, 10)},
     ),
     "fixed": (
         _decides,
@@ -463,5 +474,26 @@ def test_what_cannot_be_exported(tmp_path, function, message):
 
 
 def test_a_size_in_a_decision_is_fixed(exported):
-    assert exported["fixed", 2] == "ValueError: x: expected 3 entries, got 2"
+    line = _decides.__code__.co_firstlineno + 1
+    assert exported["fixed", 2] == (
+        "ValueError: x: expected 3 entries, got 2 (the size 3 is fixed, because it decides about "
+        f"the trace at test_export.py:{line} in _decides)"
+    )
     compare(exported["fixed", 3], np.full(7, 7, np.float32), "sum", 1e-6)
+
+
+def test_a_fixed_size_is_reported(tmp_path, capfd):
+    dr.export(_decides, Float(1, 2, 3), Float(1, 2), path=tmp_path / "f.py")
+    line = _decides.__code__.co_firstlineno + 1
+    assert (
+        "dr.export(_decides): the size 3 is fixed, because it decides about the trace at "
+        f"test_export.py:{line} in _decides." in capfd.readouterr().err
+    )
+
+
+def test_matrices_are_within_their_argument(exported):
+    assert exported["product", 9] == (
+        "ValueError: weights: the matrices in it need 10 entries, got an array of 9"
+    )
+    for row in exported["product", 10]:
+        np.testing.assert_array_equal(row, 2 * ONES + 1)

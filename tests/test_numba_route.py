@@ -154,6 +154,18 @@ assert "numba" in sys.modules
         assert done.stdout.endswith("[2, 3, 3.41421, 3.73205]\n"), done.stderr
 
 
+def test_another_version_of_numba_compiles_anew(monkeypatch: pytest.MonkeyPatch):
+    def keys() -> list[str]:
+        return [kernel._key("", options, 8) for options in (0, int(JitFlag.NumbaCompiler))]
+
+    direct, by_numba = keys()
+    versions = {"numba": "version 1", "llvmlite": processor.version_file("llvmlite")}
+    assert "version" in processor.version_file("numba") and all(versions.values())
+    monkeypatch.setattr(processor, "version_file", versions.__getitem__)
+    other = keys()
+    assert other[0] == direct and other[1] not in (direct, by_numba)
+
+
 def test_an_invalid_text_is_an_error_with_its_line():
     text = "def kernel(i, p):\n    x = load(f32, p[1], i)\n    y = lane(i)\n    z = x + y"
     for by_numba in (False, True):

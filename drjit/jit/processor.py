@@ -59,16 +59,28 @@ def identity() -> tuple[str, ...]:
     """Returns what decides about machine code that is compiled here: the version of LLVM, the
     machine, and the processor's model and features. On Linux, LLVM is not loaded for that.
     """
-    spec = find_spec("llvmlite")
-    host = _linux()
-    if spec is None or not spec.origin or not host:
+    version, host = version_file("llvmlite"), _linux()
+    if not version or not host:
         llvm = binding()
         version = ".".join(map(str, llvm.llvm_version_info))
         return version, llvm.get_process_triple(), *target()
-    with open(os.path.join(os.path.dirname(spec.origin), "_version.py"), encoding="utf-8") as file:
-        version = file.read()
     wish = os.environ.get("DRJIT_TARGET_CPU", "native")
     return version, os.uname().machine, wish, *[f"{name}={value}" for name, value in host.items()]
+
+
+@cache
+def version_file(package: str) -> str:
+    """Returns the contents of a package's `_version.py`, without importing the package; nothing if
+    it is not installed or has no such file."""
+    spec = find_spec(package)
+    if spec is None or not spec.origin:
+        return ""
+    try:
+        path = os.path.join(os.path.dirname(spec.origin), "_version.py")
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def has_avx512() -> bool:

@@ -45,7 +45,8 @@ def export(
 
     Arrays may have another size in a call; those of equal size, or first axis, in the example have
     equal sizes in calls. Where the trace depends on a size in another way than in proportion, that
-    size is fixed, and calls are checked. An array of one entry stays one.
+    size is fixed: a warning is logged with the line, and calls are checked. An array of one entry
+    stays one.
 
     With `gradient`, the file has a second function `NAME_value_and_grad`, which returns the result,
     and the gradients of the sum of all its entries with respect to the floating-point arguments, in
@@ -105,8 +106,8 @@ def _traced(
     from .file import Traced
     from .sizes import traced
 
-    general, fixed = traced(function, arguments, what)
-    return Traced(name, parameters, general, tuple(fixed), title)
+    general, fixed, reasons = traced(function, arguments, what)
+    return Traced(name, parameters, general, tuple(fixed), reasons, title)
 
 
 def _parameters(function: Callable, count: int, what: str) -> tuple[str, ...]:

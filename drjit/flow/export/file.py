@@ -49,12 +49,13 @@ def _support() -> tuple[str, dict[str, str], dict[str, set[str]]]:
 
 class Traced(NamedTuple):
     """A function to write: its name, the names of its parameters, the recording, its sizes (0 for
-    those that are free), and its documentation."""
+    those that are free), why others are fixed, and its documentation."""
 
     name: str
     parameters: tuple[str, ...]
     general: General
     sizes: tuple[int, ...]
+    reasons: dict[int, str]
     title: str
 
 
@@ -153,6 +154,7 @@ class FunctionWriter:
         self.recording: Recording = traced.general.recording
         self.names: dict[int, str] = {}
         self.dtypes: dict[int, DType] = {}
+        self.labels: dict[int, str] = {}  # of arguments
         self.lines: list[str] = []
         self.size_names = [str(n) if n else f"n{k}" for k, n in enumerate(traced.sizes)]
         self.known: set[int] = set()
@@ -205,23 +207,24 @@ class FunctionWriter:
         if isinstance(part, Constant):
             self.add(f"{use('same')}({value}, {part.text}, {name!r})")
         elif isinstance(part, Leaf):
-            made = self.value(part)
+            made = self.value(part, name)
             self.add(f"{made} = {use('entries')}({value}, {_numpy(part.dtype)}, {name!r})")
             self.check_size(made, part.size, name)
         elif part.kind == "tensor":
             (leaf,) = part.parts
-            made = self.value(leaf)
+            made = self.value(leaf, name)
             shape = [self.size(n) for n in part.keys]
             free = [k for k, n in enumerate(part.keys) if type(n) is _Number]
             shown = ", ".join(["None" if k in free else n for k, n in enumerate(shape)])
             shown += "," if len(shape) == 1 else ""
             self.add(
-                f"{made} = {use('shaped')}({value}, ({shown}), {_numpy(leaf.dtype)}, {name!r})"
+                f"{made} = {use('shaped')}({value}, ({shown}), {_numpy(leaf.dtype)}, {name!r}"
+                f"{self.reason(part.keys[0] if part.keys else 0)})"
             )
             self.check_size(made, leaf.size, name)
         elif part.kind == "nested":
             shape, leaves = _components(part)
-            made = [self.value(leaf) for leaf in leaves]
+            made = [self.value(leaf, name) for leaf in leaves]
             shown = ", ".join(map(str, shape))
             whole = f"{made[0]}_all"
             self.add(
@@ -241,8 +244,14 @@ class FunctionWriter:
                     key = repr(part.keys[k]) if part.kind == "dict" else str(k)
                     self.argument(inner, f"{value}[{key}]", f"{name}[{key}]")
 
-    def value(self, leaf: Leaf) -> str:
+    def reason(self, size: Any) -> str:
+        """Returns the argument that says why a size is fixed."""
+        found = None if type(size) is _Number else self.traced.reasons.get(int(size))
+        return f", {found!r}" if found else ""
+
+    def value(self, leaf: Leaf, label: str) -> str:
         """Returns the name of an argument's array."""
+        self.labels[leaf.value] = label
         name = self.names[leaf.value] = f"a{leaf.value}"
         self.dtypes[leaf.value] = leaf.dtype
         return name
@@ -259,7 +268,8 @@ class FunctionWriter:
                     n = self.size_names[option.which]
                     self.add(f"{n} = {made}.size" + (f" // {factor}" if factor > 1 else ""))
                     return
-        self.add(f"{self.file.use('sized')}({made}, {self.size(size)}, {name!r})")
+        given = f"{made}, {self.size(size)}, {name!r}{self.reason(size)}"
+        self.add(f"{self.file.use('sized')}({given})")
 
     # ---- Steps
 
@@ -280,12 +290,14 @@ class FunctionWriter:
         size = self.size(step.size)
         function = self.file.kernel(code)
         words: dict[int, str] = {}
-        for k, number in enumerate(step.inputs):
-            words[1 + k] = self.passed(number)
+        numbers = dict(enumerate(step.inputs, 1))
+        for k, number in numbers.items():
+            words[k] = self.passed(number)
         for k, (dtype, value) in enumerate(step.literals):
             words[1 + len(step.inputs) + k] = self.literal(dtype, value)
         for word, effect in zip(code.targets, step.effects, strict=True):
             words[word] = self.passed(effect[0])
+            numbers[word] = effect[0]
         for output, made in zip(code.outputs, step.outputs, strict=True):
             if output is None or made is None:
                 continue
@@ -296,6 +308,10 @@ class FunctionWriter:
             name = self.made(number, dtype)
             self.add(f"{name} = np.empty({lanes}, {_numpy(dtype.element)})")
             words[output[1] + (output[0] == "reduce")] = self.passed(number)
+        for k, first, extent in function.matrices:
+            if numbers[k] in self.labels:
+                given = f"{words[k]}, int({words[first]}) + {extent}, {self.labels[numbers[k]]!r}"
+                self.add(f"{self.file.use('holds')}({given})")
         given = [size, *[words[k] for k in function.words]]
         if function.checks:
             given[1:1] = ["error", self.bounds(step)]

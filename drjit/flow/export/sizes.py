@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from math import gcd
 from typing import Any
 
-from ...jit.run.freeze import Recording
+from ...jit import log
+from ...jit.ir.location import describe
+from ...jit.run.freeze import Launch, Recording
 from ..freeze.sizes import Different, General, _Number, _Proportion, merged
 from .trace import dimensions, recording, stand_in
 
@@ -20,6 +22,7 @@ class _Function:
     def __init__(self, function: Callable, examples: Sequence[Any], what: str) -> None:
         self.function, self.examples, self.what = function, tuple(examples), what
         self.sizes = list(dict.fromkeys(n for n in dimensions(self.examples) if n > 1))
+        self.reasons: dict[int, str] = {}
 
     def trace(self, factors: dict[int, int]) -> Recording:
         """Returns the recording for sizes multiplied by some factors."""
@@ -36,20 +39,52 @@ class _Function:
             for k, (n, a, b) in enumerate(zip(free, _FIRST, _SECOND, strict=False))
         ]
         first, second = (dict(zip(free, row, strict=False)) for row in zip(*pairs, strict=True))
-        return merged(self.trace(first), self.trace(second))
+        a, b = self.trace(first), self.trace(second)
+        try:
+            return merged(a, b)
+        except Different:
+            self.reasons[free[-1]] = _difference(a, b)
+            raise
 
     def allows(self, free: Sequence[int]) -> bool:
-        """Whether some sizes may change together."""
+        """Whether some sizes may change together; if not, the last one gets a reason."""
         try:
             self.general(free)
-        except (Different, RuntimeError, TypeError, IndexError, ValueError):
+        except Different:
+            return False
+        except (RuntimeError, TypeError, IndexError, ValueError) as error:
+            self.reasons[free[-1]] = f"the function cannot run with another one: {error}"
             return False
         return True
 
 
-def traced(function: Callable, examples: Sequence[Any], what: str) -> tuple[General, list[int]]:
-    """Traces a function for several sizes of its arguments. Returns the recording, and the distinct
-    sizes of the examples that must stay as they are, 0 in place of those that are free.
+def _difference(a: Recording, b: Recording) -> str:
+    """Says where two recordings differ in more than sizes."""
+    for n, m, place in zip(a.decisions, b.decisions, a.places, strict=False):
+        if n != m:
+            return f"it decides about the trace at {short(place)}"
+    for s, other in zip(a.steps, b.steps, strict=False):
+        if isinstance(s, Launch) and isinstance(other, Launch):
+            lines, others = (step.kernel.text.split("\n") for step in (s, other))
+            comments = [line.partition("  # ")[2] for line in lines]
+            for k, (x, y) in enumerate(zip(lines, others, strict=False)):
+                seen = [c for c in comments[: k + 1] if c]
+                if x != y and seen:
+                    place = seen[-1].rpartition("/")[2]
+                    return f"the kernels differ from here on: {place}"
+    return "the function does other things with another one"
+
+
+def short(place: Any) -> str:
+    """Returns a place without its folder."""
+    return describe(place).rpartition("/")[2]
+
+
+def traced(
+    function: Callable, examples: Sequence[Any], what: str
+) -> tuple[General, list[int], dict[int, str]]:
+    """Traces a function for several sizes of its arguments. Returns the recording, the distinct
+    sizes of the examples that must stay as they are, 0 in place of those that are free, and why.
 
     A size is free if traces for two values of it differ only in numbers that are proportional to
     it.
@@ -62,7 +97,11 @@ def traced(function: Callable, examples: Sequence[Any], what: str) -> tuple[Gene
         for n in f.sizes:
             if f.allows([*free, n]):
                 free.append(n)
-    return f.general(free), [n if n not in free else 0 for n in f.sizes]
+    fixed = [n if n not in free else 0 for n in f.sizes]
+    reasons = {n: f.reasons[n] for n in fixed if n}
+    for n, reason in reasons.items():
+        log.log(log.LogLevel.Warn, "%s: the size %d is fixed, because %s.", what, n, reason)
+    return f.general(free), fixed, reasons
 
 
 def text(number: Any, names: Sequence[str]) -> str:

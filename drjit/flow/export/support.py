@@ -28,13 +28,14 @@ def entries(value, dtype, name):
     return np.ascontiguousarray(found.reshape(-1))
 
 
-def shaped(value, shape, dtype, name):
+def shaped(value, shape, dtype, name, reason=""):
     """Returns the entries of an argument of a shape, in which one size may be None."""
     found = np.asarray(value)
     pairs = list(zip(found.shape, shape, strict=False))
     if len(found.shape) != len(shape) or any(m is not None and n != m for n, m in pairs):
         wanted = tuple("n" if m is None else m for m in shape)
-        raise ValueError(f"{name}: expected the shape {wanted}, got {found.shape}")
+        fixed = f" (the size {shape[0]} is fixed, because {reason})" if reason else ""
+        raise ValueError(f"{name}: expected the shape {wanted}, got {found.shape}{fixed}")
     return entries(found.reshape(-1), dtype, name)
 
 
@@ -43,10 +44,19 @@ def field(value, name):
     return value[name] if isinstance(value, dict) else getattr(value, name)
 
 
-def sized(found, size, name):
-    """Checks the number of entries of an argument."""
+def sized(found, size, name, reason=""):
+    """Checks the number of entries of an argument; `reason` says why it is fixed."""
     if found.size != size:
-        raise ValueError(f"{name}: expected {size} entries, got {found.size}")
+        fixed = f" (the size {size} is fixed, because {reason})" if reason else ""
+        raise ValueError(f"{name}: expected {size} entries, got {found.size}{fixed}")
+
+
+def holds(found, size, name):
+    """Checks that the matrices and vectors that a kernel multiplies with are within an argument."""
+    if found.size < size:
+        raise ValueError(
+            f"{name}: the matrices in it need {size} entries, got an array of {found.size}"
+        )
 
 
 def same(value, constant, name):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import debug, flags, log
+from .. import debug, flags, log, processor
 from ..device import Kernel, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
@@ -337,7 +337,7 @@ def _options() -> int:
 
 def _key(text: str, options: int, lanes: int) -> str:
     """Returns the key of a compiled form in the disk cache."""
-    route = ("numba",) if options & _NUMBA else ()
+    route = ("numba", processor.version_file("numba")) if options & _NUMBA else ()
     return cache.digest(text, bool(options & _FAST), lanes, *route)
 
 

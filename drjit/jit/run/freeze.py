@@ -18,6 +18,7 @@ from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
 from ..ir.dtype import DType
+from ..ir.location import Location
 from ..ir.node import BUFFER, LITERAL, Node, buffer, make
 from . import freeze_size, history, launch, schedule
 
@@ -120,8 +121,8 @@ class SizeChanged(Exception):
 
 class Recording(NamedTuple):
     """The launches of a call. `written` are inputs that it writes to in place, `sizes` the sizes of
-    its inputs other than 0 and 1; see `freeze_size` for `decisions` and `divisions`. `outcome`
-    describes what it leaves behind."""
+    its inputs other than 0 and 1; see `freeze_size` for `decisions`, their `places`, and
+    `divisions`. `outcome` describes what it leaves behind."""
 
     steps: tuple[Step, ...]
     count: int
@@ -129,6 +130,7 @@ class Recording(NamedTuple):
     written: tuple[int, ...]
     sizes: tuple[int, ...]
     decisions: tuple[float, ...]
+    places: tuple[Location, ...]
     divisions: tuple[tuple[int, int], ...]
     outcome: Any
 
@@ -283,6 +285,7 @@ class Recorder:
             tuple(sorted(self.written)),
             sizes,
             tuple(self._uses.decisions),
+            tuple(self._uses.places),
             tuple(self._uses.divisions),
             outcome,
         )

@@ -10,15 +10,19 @@ from collections.abc import Callable, Iterator
 from types import FrameType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
+from ..ir.location import Location, user_location
+
 _PACKAGE = __name__.partition(".")[0]
 
 
 class Uses:
     """How a recorded call uses sizes: the `decisions`, sizes or proportional numbers whose exact
-    values matter, and `divisions`, sizes that it divides into parts of some length."""
+    values matter, with the user's lines that made them as `places`, and `divisions`, sizes that it
+    divides into parts of some length."""
 
     def __init__(self) -> None:
         self.decisions: list[float] = []
+        self.places: list[Location] = []
         self.divisions: list[tuple[int, int]] = []
         self.thread = threading.get_ident()
 
@@ -56,6 +60,7 @@ def decided(*sizes: float) -> None:
     """Declares that recorded code depends on the exact values of sizes."""
     if uses is not None and uses.thread == threading.get_ident():
         uses.decisions += map(plain, sizes)
+        uses.places += [user_location()] * len(sizes)
 
 
 def parts(size: int, length: int) -> int:

@@ -29,12 +29,14 @@ _ARRAY = re.compile(r".*_|(p|sum)\d+")
 
 
 class Function(NamedTuple):
-    """A kernel in an exported file: its name, its parameters after the number of lanes, and whether
-    it notes indices that are out of bounds."""
+    """A kernel in an exported file: its name, its parameters after the number of lanes, whether it
+    notes indices that are out of bounds, and its `matrices`: the word of the memory that one is in,
+    that of its first entry, and the distance from there to its end."""
 
     name: str
     words: tuple[int, ...]
     checks: bool
+    matrices: tuple[tuple[int, int, int], ...]
 
 
 class Writer(LaneWriter):
@@ -77,7 +79,8 @@ class Writer(LaneWriter):
             lines.append(f"    return {', '.join(f'total{r.word}' for r in self.reductions)}")
         self.module.kernels.append("\n".join(lines))
         self.module.kernels.append(self.driver(parameters))
-        return Function(self.name, tuple(words), self.has_checks)
+        matrices = tuple(dict.fromkeys(self.matrices))
+        return Function(self.name, tuple(words), self.has_checks, matrices)
 
     def tiles(self, names: set[str]) -> list[str]:
         """Returns the loop over the tiles of a chunk."""
@@ -299,6 +302,10 @@ class Writer(LaneWriter):
         self.vectors[target.id] = found.code, count
         group.write([target.id])
 
+    def needs(self, memory: Any, first: Any, extent: int) -> None:
+        """Notes a matrix."""
+        self.matrices.append((self.number(memory), self.number(first), extent))
+
     def matvec(self, s: Any) -> tuple[list[str], list[str]]:
         """The product of a matrix with the vectors of a tile."""
         args = s.value.args
@@ -310,9 +317,11 @@ class Writer(LaneWriter):
         self.vectors[name] = code, made
         helper = self.module.use("transposed_matvec" if transposed else "matvec")
         a, first = self.word(args[1]), self.word(args[2])
+        self.needs(args[1], args[2], (rows - 1) * stride + columns)
         lines = [f"{helper}({a}, {first}, {rows}, {columns}, {stride}, {x}_, {name}_)"]
         if len(args) > 8:
             bias = f"{self.word(args[8])}, {self.word(args[9])}"
+            self.needs(args[8], args[9], made)
             lines.append(f"{self.module.use('add_bias')}({name}_, {made}, {bias})")
         if code == "f16":
             lines.append(f"{self.module.use('round_to_half')}({name}_, {made})")
@@ -325,11 +334,13 @@ class Writer(LaneWriter):
         helper, first = self.module.use(name), self.word(args[4])
         if name == "outer":
             rows, columns, stride = (a.value for a in args[5:8])
+            self.needs(args[1], args[4], (rows - 1) * stride + columns)
             y, x, mask = (a.id for a in args[8:11])
             text = f"{helper}(p{k}, {first}, {rows}, {columns}, {stride}, {y}_, {x}_, {mask}_, m)"
             return [text], [y, x, mask]
         y, mask = args[5].id, args[6].id
         rows = self.vectors[y][1]
+        self.needs(args[1], args[4], rows)
         return [f"{helper}(p{k}, {first}, {rows}, {y}_, {mask}_, m)"], [y, mask]
 
 

@@ -50,6 +50,7 @@ class LaneWriter:
         }
         self.reductions: list[Fold] = []
         self.copies: dict[int, Fold] = {}
+        self.matrices: list[tuple[int, int, int]] = []
         self.scratch: set[int] = set()
         self.sequential = False
         self.parts: list[Any] = []
