@@ -12,7 +12,7 @@ from helpers import differing, opaque, results
 from test_three_executions import PLAIN, applied, edges
 
 import drjit as dr
-from drjit.jit import flags
+from drjit.jit import flags, processor
 from drjit.jit.cpu import kernel
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
