@@ -89,6 +89,14 @@ class Control(ctypes.Structure):
 
 _EXPORTED = frozenset({"post", "run", "start", "now", "halt", "work", "wait_for"})
 _CONTENTS = bytes.__basicsize__ - 1  # where the data of bytes begins
+STRUCTURES: dict[str, type[ctypes.Structure]] = {
+    "c": Control, "job": Job, "seat": Seat, "times": Times, "entry": Entry
+}  # fmt: skip
+CONSTANTS = {
+    "JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN, "LOW": (1 << 32) - 1,
+    "CLOCK": 8 if sys.platform == "darwin" else 1, "CONTENTS": _CONTENTS,
+    "ENTRY": ctypes.sizeof(Entry),
+}  # fmt: skip
 _METH_FASTCALL = 0x80
 _library = None
 _functions = None
@@ -103,7 +111,7 @@ def functions() -> SimpleNamespace:
     return _functions
 
 
-def _source() -> str:
+def source() -> str:
     """Returns the driver for this platform."""
     clock = native_code.CLOCK_WINDOWS if sys.platform == "win32" else native_code.CLOCK_POSIX
     return clock + native_code.CODE
@@ -113,11 +121,7 @@ def _ir(source: str) -> str:
     """Returns the LLVM IR of the driver."""
     from . import native_ir  # not needed if its object code is in the cache
 
-    structures = {"c": Control, "job": Job, "seat": Seat, "times": Times, "entry": Entry}
-    constants = {"JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN}
-    constants |= {"LOW": (1 << 32) - 1, "CLOCK": 8 if sys.platform == "darwin" else 1}
-    constants |= {"CONTENTS": _CONTENTS, "ENTRY": ctypes.sizeof(Entry)}
-    return native_ir.module_text(source, structures, constants, _EXPORTED)
+    return native_ir.module_text(source, STRUCTURES, CONSTANTS, _EXPORTED)
 
 
 def _compile(source: str) -> bytes:
@@ -131,7 +135,7 @@ def _load() -> SimpleNamespace:
     global _library
     from drjit.jit.target import simd
 
-    text = _source()
+    text = source()
     key = cache.digest(text, "driver", _CONTENTS)
     entry = cache.get(key)
     code = entry.code if entry else _compile(text)

@@ -1,0 +1,53 @@
+"""The launcher's code runs as Python, in threads: each block of each job is run once."""
+
+import ctypes
+import doctest
+import threading
+from collections import Counter
+
+from drjit.jit.cpu import native, native_stepping
+
+KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
+FINISH = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
+
+
+def test_the_example():
+    names = {"native": native, "ctypes": ctypes}
+    assert doctest.testmod(native_stepping, extraglobs=names).failed == 0
+
+
+def test_jobs_run_in_order_and_each_block_once():
+    launcher = native_stepping.functions()
+    control = native.new_control(2, 5, 1_000_000, 1_000_000)
+    c, seen, times = ctypes.addressof(control), [], native.Times()
+    kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
+    finish = FINISH(lambda params, blocks, threads: seen.append((params, "finish", blocks)))
+    addresses = [ctypes.cast(f, ctypes.c_void_p).value for f in (kernel, finish)]
+    workers = [threading.Thread(target=launcher.work, args=(c, k), daemon=True) for k in (0, 1)]
+    for worker in workers:
+        worker.start()
+    for number in range(3):
+        ticket = launcher.post(c, *addresses, number, 95, 10, 2, ctypes.addressof(times))
+        assert ticket == 6 + number
+    assert launcher.wait_for(c, ticket, 0, 10_000_000)
+    launcher.halt(c)
+    for worker in workers:
+        worker.join(10)
+        assert not worker.is_alive()
+    blocks = [(begin, min(begin + 10, 95)) for begin in range(0, 95, 10)]
+    for number in range(3):
+        assert [s[0] for s in seen].index(number) == 11 * number
+        own = Counter(s[1:] for s in seen if s[0] == number)
+        assert own == Counter([*blocks, ("finish", 10)])
+        assert seen[11 * number + 10] == (number, "finish", 10)
+    assert times.launches == 3 and control.completed == 8
+
+
+def test_a_job_in_the_calling_thread():
+    launcher = native_stepping.functions()
+    control = native.new_control(1, 0, 1000, 1000)
+    seen = []
+    kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((begin, end, block)))
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    launcher.run(ctypes.addressof(control), address, 0, 0, 25, 10, 1, 0)
+    assert seen == [(0, 10, 0), (10, 20, 1), (20, 25, 2)]
