@@ -1,6 +1,7 @@
 """The common part of calls between frameworks: arrays are extracted from PyTrees of arguments and
 replaced by another framework's arrays, and a Dr.Jit function is evaluated and differentiated for a
-caller that knows only NumPy arrays.
+caller that knows only the data of arrays: NumPy arrays or, where both frameworks share the memory
+of a GPU, arrays of either framework there.
 """
 
 import importlib
@@ -14,34 +15,41 @@ import numpy as np
 from ...ad import graph, lanes
 from ...ad.graph import Scope
 from ...ad.traverse import ADFlag, ADMode
-from ...array import interop, leaf, pytree, table
+from ...array import foreign, interop, leaf, pytree, table
 from ...array.base import type_label
 from ...array.namespace import chosen
 from ...array.show import is_array
+from ...jit.backend import JitBackend
+from ...jit.device import Device, find, missing
 from ...jit.ir import dtype as dt
 from ..ad.custom import CustomOp, custom
 from ..ad.grad import accum_grad, clear_grad, enable_grad, grad, grad_enabled, leaves, variables
 from ..ad.propagate import enqueue, traverse
+from ..data.create import zeros
+from ..data.shape import concat
 from ..evaluation import copy
 from ..evaluation import eval as evaluate
 
 Join = Callable[[Sequence[Any]], Any]
+Data = Any
+"""The entries of an array: a NumPy array, or an array in the memory of a GPU."""
 
 
 class Call:
-    """A completed call of another framework's function: its results as NumPy arrays, and `join`,
-    which puts arrays in their places. `backward` and `forward` differentiate it.
+    """A completed call of another framework's function: the data of its results, and `join`, which
+    puts arrays in their places. `backward` and `forward` differentiate it.
     """
 
     name: str
-    values: list[np.ndarray]
+    framework: "Framework"
+    values: list[Data]
     join: Join
 
-    def backward(self, gradients: list[np.ndarray]) -> list[np.ndarray]:
+    def backward(self, gradients: list[Data]) -> list[Data]:
         """Returns gradients of the tracked arguments, given gradients of the results."""
         raise NotImplementedError
 
-    def forward(self, tangents: list[np.ndarray]) -> list[np.ndarray]:
+    def forward(self, tangents: list[Data]) -> list[Data]:
         """Returns tangents of the results, given tangents of the tracked arguments."""
         raise NotImplementedError
 
@@ -70,6 +78,22 @@ class Framework:
     def is_array(self, value: Any) -> bool:
         """Returns whether a value is an array of the framework."""
         raise NotImplementedError
+
+    def shares(self, device: Device) -> bool:
+        """Returns whether the framework takes arrays in the memory of a GPU as they are."""
+        return False
+
+    def entries(self, x: Any) -> Data:
+        """Returns the entries of a Dr.Jit array, in memory of its GPU if the framework shares that,
+        with the axes that `numpy()` gives, and complex numbers as two components."""
+        device = foreign.away(x)
+        if device is None or not self.shares(device):
+            return interop.components(x)
+        if x.__meta__.kind != "complex":
+            return x
+        size = max(len(x.real), len(x.imag))
+        both = concat([zeros(type(x.real), size) + part for part in (x.real, x.imag)])
+        return table.like(type(x), kind="tensor")(both, shape=(2, size))
 
     def call(self, function: Callable, join: Join, arrays: list, tracked: list[bool]) -> Call:
         """Calls a function of the framework; `join` builds its arguments from arrays."""
@@ -118,12 +142,14 @@ def label(function: Callable) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def tensor(namespace: str, data: np.ndarray, framework: str) -> Any:
-    """Returns a Dr.Jit tensor with the contents of a NumPy array.
+def tensor(namespace: str, data: Data, framework: str) -> Any:
+    """Returns a Dr.Jit tensor with the entries of an array.
 
     Raises:
-        TypeError: there is no tensor of this element type.
+        TypeError: there is no tensor of this element type, or no backend for where it is.
     """
+    if not isinstance(data, np.ndarray):
+        return _on_gpu(data, framework)
     try:
         cls = table.find(namespace, "tensor", dt.BY_NUMPY[data.dtype])
     except (KeyError, RuntimeError):  # no such element type, or no tensors of it
@@ -135,8 +161,41 @@ def tensor(namespace: str, data: np.ndarray, framework: str) -> Any:
     return interop.build(cls, data)
 
 
+def _on_gpu(data: Any, framework: str) -> Any:
+    """Returns a Dr.Jit tensor with the entries of an array in the memory of a GPU."""
+    device = find(JitBackend.CUDA)
+    if device is None:
+        raise TypeError(
+            f"dr.wrap(): a {framework} array is on a GPU, and the CUDA backend is not available: "
+            f"{missing(JitBackend.CUDA)} Move it to the processor first."
+        )
+    found = device.foreign(data, "dr.wrap()")
+    try:
+        leaf_class = found and table.find("cuda.ad", "leaf", found.dtype)
+        table.find("cuda.ad", "tensor", found.dtype)  # pyright: ignore[reportOptionalMemberAccess]
+    except (KeyError, RuntimeError, AttributeError):
+        raise TypeError(
+            f"dr.wrap(): a {framework} array of type {data.dtype} on a GPU has no equivalent in "
+            "Dr.Jit."
+        ) from None
+    return foreign.to_tensor(leaf_class, found)  # pyright: ignore[reportArgumentType]
+
+
+def _built(cls: Any, data: Data) -> Any:
+    """Returns an array of a class from entries with the axes of `Framework.entries`."""
+    if isinstance(data, np.ndarray):
+        return interop.build(cls, data)
+    if is_array(data) and type(data) is cls:
+        return data
+    if cls.__meta__.kind != "complex":
+        return interop.from_object(cls, data)
+    rows = interop.from_object(table.like(cls, kind="tensor"), data)
+    return cls(*[rows[k].array for k in range(2)])
+
+
 class Evaluation:
-    """A completed call of a Dr.Jit function: results as NumPy arrays, and derivatives.
+    """A completed call of a Dr.Jit function: the data of its results, and derivatives. What is on
+    a GPU stays there; for tensors of the processor, results come back to it.
 
     Gradients are computed by traversals that keep the graph, so there can be several.
     """
@@ -144,6 +203,11 @@ class Evaluation:
     def __init__(
         self, function: Callable, join: Join, data: list, tracked: list[bool], framework: Framework
     ) -> None:
+        self.framework = framework
+        self.on_gpu = [
+            not isinstance(d, np.ndarray) for d, t in zip(data, tracked, strict=True) if t
+        ]
+        self.stays = not all(isinstance(d, np.ndarray) for d in data)
         namespace = chosen()
         namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
         inputs = [tensor(namespace, d, framework.title) for d in data]
@@ -166,38 +230,43 @@ class Evaluation:
                     a._var = lanes.copy(leaf.value(a)).var
         evaluate(self.outputs)
 
-    def values(self) -> list[np.ndarray]:
+    def values(self) -> list[Data]:
         """Returns the results."""
-        return [interop.components(x) for x in self.outputs]
+        return [self._entries(x, self.stays) for x in self.outputs]
+
+    def _entries(self, x: Any, on_gpu: bool) -> Data:
+        return self.framework.entries(x) if on_gpu else interop.components(x)
 
     def differentiable(self) -> list[bool]:
         """Returns which results have derivatives."""
         return [x._dtype.is_float and x.__meta__.is_jit for x in self.outputs]
 
-    def backward(self, gradients: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    def backward(self, gradients: Sequence[Data | None]) -> list[Data]:
         """Returns gradients of the tracked arguments, given gradients of the results; None means
         zero."""
-        return self._traverse(ADMode.Backward, self.outputs, gradients, self.inputs)
+        found = self._traverse(ADMode.Backward, self.outputs, gradients, self.inputs)
+        return [self._entries(g, where) for g, where in zip(found, self.on_gpu, strict=True)]
 
-    def forward(self, tangents: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    def forward(self, tangents: Sequence[Data | None]) -> list[Data]:
         """Returns tangents of the results, given tangents of the tracked arguments; None means
         zero."""
-        return self._traverse(ADMode.Forward, self.inputs, tangents, self.outputs)
+        found = self._traverse(ADMode.Forward, self.inputs, tangents, self.outputs)
+        return [self._entries(t, self.stays) for t in found]
 
     def _traverse(
         self, mode: ADMode, starts: list, gradients: Sequence[Any], ends: list
-    ) -> list[np.ndarray]:
+    ) -> list[Any]:
         with graph.within(Scope()):
             clear_grad((self.inputs, self.outputs))
             for x, g in zip(starts, gradients, strict=True):
                 if g is not None and grad_enabled(x):
-                    accum_grad(x, interop.build(type(x), g))
+                    accum_grad(x, _built(type(x), g))
             enqueue(mode, starts)
             traverse(mode, ADFlag.ClearVertices)
             found = grad(ends)
             clear_grad((self.inputs, self.outputs))
         evaluate(found)
-        return [interop.components(g) for g in found]
+        return found
 
 
 class _Foreign(CustomOp):
@@ -211,17 +280,18 @@ class _Foreign(CustomOp):
         return results
 
     def backward(self) -> None:
-        found = self.call.backward([interop.components(g) for g in self.grad_out()])
+        found = self.call.backward([self.call.framework.entries(g) for g in self.grad_out()])
         self.set_grad_in("arrays", _like(self._inputs["arrays"], found))
 
     def forward(self) -> None:
-        found = self.call.forward([interop.components(g) for g in self.grad_in("arrays")])
+        given = [self.call.framework.entries(g) for g in self.grad_in("arrays")]
+        found = self.call.forward(given)
         self.set_grad_out(_like(self._output, found))
 
 
-def _like(arrays: list, data: list[np.ndarray]) -> list[Any]:
-    """Converts NumPy arrays to arrays of the classes of others."""
-    return [interop.build(type(x), d) for x, d in zip(arrays, data, strict=True)]
+def _like(arrays: list, data: list[Data]) -> list[Any]:
+    """Converts data to arrays of the classes of others."""
+    return [_built(type(x), d) for x, d in zip(arrays, data, strict=True)]
 
 
 def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -> Any:
@@ -234,7 +304,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
     namespace = backend if backend == "scalar" else f"{backend}.ad"
     results = [tensor(namespace, v, framework.title) for v in call.values]
-    call.name, call.values = label(function), []
+    call.name, call.values, call.framework = label(function), [], framework
     inputs = [*compress(arrays, tracked)]
     return call.join(custom(_Foreign, call, inputs, results) if inputs else results)
 

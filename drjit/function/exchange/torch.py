@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...array import interop
-from .bridge import Call, Evaluation, Framework, Join, check_results, placed, split
+from ...jit.device import Device
+from .bridge import Call, Data, Evaluation, Framework, Join, check_results, placed, split
+
+_CUDA = 2  # according to DLPack
 
 
 class Torch(Framework):
@@ -27,19 +29,29 @@ class Torch(Framework):
     def is_array(self, value: Any) -> bool:
         return isinstance(value, self.module.Tensor)
 
-    def host(self, value: Any) -> np.ndarray:
-        """Returns the contents of a tensor.
+    def shares(self, device: Device) -> bool:
+        return device.dlpack_device[0] == _CUDA
+
+    def data(self, value: Any) -> Data:
+        """Returns the contents of a tensor: a NumPy array, or the tensor if it is on a GPU.
 
         Raises:
-            TypeError: it is not on the CPU, or NumPy lacks its element type or layout, or it
+            TypeError: it is elsewhere, or NumPy lacks its element type or layout, or it
                 represents several tensors within `torch.func.vmap`.
         """
-        if value.device.type != "cpu":
+        if value.device.type not in ("cpu", "cuda"):
             raise TypeError(
                 f"dr.wrap(): a tensor is on the device '{value.device}'; move it with .cpu()"
             )
         try:
-            return value.detach().resolve_neg().resolve_conj().numpy()
+            found = value.detach().resolve_neg().resolve_conj()
+            if value.device.type == "cpu":
+                return found.numpy()
+            if found.is_complex():
+                raise TypeError("split it into real and imaginary part")
+            if found.layout is not self.module.strided:
+                raise TypeError("make it dense with .to_dense()")
+            return found
         except RuntimeError:
             raise TypeError(
                 "dr.wrap(): a PyTorch tensor has no values yet; Dr.Jit functions cannot be called "
@@ -51,9 +63,12 @@ class Torch(Framework):
                 f"no equivalent in Dr.Jit ({error})"
             ) from None
 
-    def array(self, data: np.ndarray, copy: bool = False) -> Any:
+    def array(self, data: Data, copy: bool = False) -> Any:
         """Returns a tensor with the contents of an array, either sharing its memory or as a
         copy."""
+        if not isinstance(data, np.ndarray):
+            shared = data if self.is_array(data) else self.module.from_dlpack(data)
+            return shared.clone() if copy else shared
         return self.module.from_numpy(data.copy() if copy or not data.flags.writeable else data)
 
     def tracks(self, value: Any) -> bool:
@@ -93,7 +108,7 @@ class _DrJitCall:
 
     def run(self, tensors: Any) -> tuple[Any, ...]:
         """Returns the results. In-place changes to them must not affect what derivatives need."""
-        data = [self.torch.host(t) for t in tensors]
+        data = [self.torch.data(t) for t in tensors]
         found = Evaluation(self.function, self.arguments, data, self.tracked, self.torch)
         self.join = found.join
         copies = any(self.tracked)
@@ -103,7 +118,7 @@ class _DrJitCall:
 
     def backward(self, gradients: Any) -> list[Any]:
         """Returns gradients of all tensors, None where they are not tracked."""
-        known = [None if g is None else self.torch.host(g) for g in gradients]
+        known = [None if g is None else self.torch.data(g) for g in gradients]
         found = self.evaluation.backward(known)
         # A gradient has its own memory: PyTorch code changes gradients in place.
         return placed(self.tracked, [self.torch.array(g, True) for g in found])
@@ -111,7 +126,7 @@ class _DrJitCall:
     def forward(self, tangents: Any) -> tuple[Any, ...]:
         """Returns tangents of all results, None where there can be none."""
         given = compress(tangents, self.tracked)
-        found = self.evaluation.forward([None if t is None else self.torch.host(t) for t in given])
+        found = self.evaluation.forward([None if t is None else self.torch.data(t) for t in given])
         floats = self.evaluation.differentiable()
         return tuple(placed(floats, [self.torch.array(t, True) for t in compress(found, floats)]))
 
@@ -180,7 +195,7 @@ class _TorchCall(Call):
         self, torch: Torch, function: Callable, join: Join, arrays: list, tracked: list[bool]
     ) -> None:
         self.torch = torch
-        tensors = [torch.array(interop.components(x)) for x in arrays]
+        tensors = [torch.array(torch.entries(x)) for x in arrays]
         self.inputs = [*compress(tensors, tracked)]
         for t in self.inputs:
             t.requires_grad_()
@@ -189,9 +204,9 @@ class _TorchCall(Call):
             result = function(*args, **kwargs)
         check_results(function, result, torch.is_array, "PyTorch tensors")
         self.results, self.join = split(result, torch.is_array)
-        self.values = [torch.host(t) for t in self.results]
+        self.values = [torch.data(t) for t in self.results]
 
-    def backward(self, gradients: list[np.ndarray]) -> list[np.ndarray]:
+    def backward(self, gradients: list[Data]) -> list[Data]:
         known = [
             (t, self.torch.array(g, True))
             for t, g in zip(self.results, gradients, strict=True)
@@ -205,7 +220,7 @@ class _TorchCall(Call):
             t.grad = None
         return found
 
-    def forward(self, tangents: list[np.ndarray]) -> list[np.ndarray]:
+    def forward(self, tangents: list[Data]) -> list[Data]:
         torch = self.torch.module
         results = [t for t in self.results if t.requires_grad]
         # Gradients are linear in the gradients of the results. The derivative of this map,
@@ -231,7 +246,7 @@ class _TorchCall(Call):
         flags = [t.requires_grad for t in self.results]
         return [self._data(t, v) for t, v in zip(placed(flags, found), self.results, strict=True)]
 
-    def _data(self, gradient: Any, value: Any) -> np.ndarray:
+    def _data(self, gradient: Any, value: Any) -> Data:
         if gradient is None:
             gradient = self.torch.module.zeros_like(value)
-        return self.torch.host(gradient)
+        return self.torch.data(gradient)

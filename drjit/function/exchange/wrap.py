@@ -35,8 +35,10 @@ def wrap(
     Frameworks are `"drjit"`, `"torch"` and `"jax"`, or their modules. One of the two must be
     Dr.Jit. Arrays anywhere in PyTrees of arguments and results are converted on the way, and share
     memory where possible: arrays of other frameworks become tensors of `drjit.auto.ad`, and Dr.Jit
-    arrays get the shape that `.numpy()` has, with complex numbers as two components. Everything
-    else passes unchanged. The function must be pure and must not change its arguments in place.
+    arrays get the shape that `.numpy()` has, with complex numbers as two components. PyTorch
+    tensors on a GPU become tensors of `drjit.cuda.ad` without copies, and arrays of `drjit.cuda`
+    tensors there. Everything else passes unchanged. The function must be pure and must not change
+    its arguments in place.
 
     PyTorch supports both modes of differentiation, but only first derivatives. Results of a Dr.Jit
     function within JAX have gradients, but no tangents. In `jax.jit`, the function runs as a

@@ -20,6 +20,7 @@ _TYPES = {
     (0, 32): dt.i32, (1, 32): dt.u32, (0, 64): dt.i64, (1, 64): dt.u64, (2, 16): dt.f16,
     (2, 32): dt.f32, (2, 64): dt.f64,
 }  # fmt: skip
+_COMPLEX = 5
 _NAMES = {True: b"dltensor_versioned", False: b"dltensor"}
 _USED = {True: b"used_dltensor_versioned", False: b"used_dltensor"}
 _versions = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # whether NumPy knows them
@@ -119,13 +120,21 @@ def take(capsule: Any, what: str) -> Taken:
     _rename(capsule, _USED[isinstance(structure, _Versioned)])
     owner = _Owner(structure)
     tensor = structure.tensor
-    dtype = _TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    code, bits = tensor.code, tensor.bits
+    parts = code == _COMPLEX
+    if parts:  # real and imaginary part follow each other
+        code, bits = 2, bits // 2
+    dtype = _TYPES.get((code, bits)) if tensor.lanes == 1 else None
     if dtype is None:
         raise TypeError(
             f"{what}: elements of DLPack's type ({tensor.code}, {tensor.bits} bits, {tensor.lanes} "
             "lanes) have no equivalent; convert them first"
         )
     n = tensor.ndim
+    shape = tuple(tensor.shape[:n])
     strides = tuple(tensor.strides[:n]) if tensor.strides else None
+    if parts:
+        shape = (*shape, 2)
+        strides = None if strides is None else (*[2 * s for s in strides], 1)
     start = (tensor.data or 0) + tensor.byte_offset
-    return Taken(start, dtype, tuple(tensor.shape[:n]), strides, owner)
+    return Taken(start, dtype, shape, strides, owner)

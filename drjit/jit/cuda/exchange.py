@@ -28,16 +28,13 @@ def imported(device: Any, obj: Any, what: str) -> Foreign | None:
     """
     if getattr(obj, "requires_grad", False):
         obj = obj.detach()  # PyTorch tensors in a graph do not provide their contents
-    interface = getattr(obj, "__cuda_array_interface__", None)
-    if isinstance(interface, dict):
-        return _of_interface(device, obj, interface, what)
     kind = getattr(obj, "__dlpack_device__", None)
-    if kind is None or kind()[0] not in (dlpack.CUDA_MANAGED, device.dlpack_device[0]):
-        return None
-    stream = device.queue.stream
-    taken = dlpack.take(obj.__dlpack__(stream=stream), what)
-    address, dtype, shape, strides, owner = taken
-    return _foreign(device, address, dtype, shape, strides, owner, what)
+    if kind is not None and kind()[0] in (dlpack.CUDA_MANAGED, device.dlpack_device[0]):
+        taken = dlpack.take(obj.__dlpack__(stream=device.queue.stream), what)
+        address, dtype, shape, strides, owner = taken
+        return _foreign(device, address, dtype, shape, strides, owner, what)
+    interface = getattr(obj, "__cuda_array_interface__", None)
+    return _of_interface(device, obj, interface, what) if isinstance(interface, dict) else None
 
 
 def _of_interface(device: Any, obj: Any, interface: dict[str, Any], what: str) -> Foreign:
@@ -52,8 +49,9 @@ def _of_interface(device: Any, obj: Any, interface: dict[str, Any], what: str) -
     dtype = dt.BY_NUMPY.get(kind)
     if dtype is None:
         raise TypeError(f"{what}: elements of type {kind} have no equivalent; convert them first")
-    if interface.get("stream") is not None:
-        _order(device, interface["stream"], device.queue.stream)
+    # Before version 3, the interface has no stream, and the default one is what is meant.
+    if (stream := interface.get("stream", _LEGACY)) is not None:
+        _order(device, stream, device.queue.stream)
     strides = None if steps is None else tuple([s // kind.itemsize for s in steps])
     return _foreign(device, address, dtype, shape, strides, obj, what)
 
