@@ -7,7 +7,7 @@ from ctypes import CFUNCTYPE, c_int
 
 import numpy as np
 
-from drjit.jit.cuda.libcuda import PROTOTYPES
+from drjit.jit.cuda.libcuda import OTHERS, PROTOTYPES
 
 NAMES = {
     1: (b"CUDA_ERROR_INVALID_VALUE", b"invalid argument"),
@@ -33,7 +33,7 @@ class FakeLibrary:
         self.launched: list[bytes] = []
         self.log = b""
         self.current = threading.local()  # the context of each thread
-        for name, types in PROTOTYPES.items():
+        for name, types in (PROTOTYPES | OTHERS).items():
             wrapper = CFUNCTYPE(c_int, *types)(self._noting(name))
             setattr(self, name, wrapper)
 

@@ -46,12 +46,6 @@ def test_the_backend_is_there(gpu):
     assert dr.detail.scope(CUDA) == first
 
 
-def test_what_is_not_supported(gpu):
-    for call in (dr.cuda.green_context, dr.cuda.GLInterop.from_buffer, dr.cuda.register_gl_texture):
-        with pytest.raises(RuntimeError, match="does not support this yet"):
-            call(1)
-
-
 def test_auto_prefers_the_gpu(gpu, monkeypatch):
     monkeypatch.setattr("drjit.array.namespace._chosen", "")
     assert dr.auto.Float is dr.cuda.Float

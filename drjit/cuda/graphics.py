@@ -1,101 +1,253 @@
-"""Memory sharing with OpenGL and partitioning of a GPU: the public names, all of which require the
-CUDA backend.
-"""
+"""Memory sharing with OpenGL and partitioning of a GPU."""
 
+import contextlib
+import ctypes
+import sys
+from math import prod
 from typing import Any
 
+from ..array.base import type_label
 from ..array.unavailable import missing_cuda
+from ..jit.backend import JitBackend
+from ..jit.device import find
+
+_RESOURCE, _CONTEXT = b"CUgraphicsResource", b"CUcontext"
+_python = ctypes.pythonapi
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", _python)
+)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _python)
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _python)
+)
+
+
+def _gpu(what: str) -> Any:
+    """Returns the device, or raises a RuntimeError that says what is missing."""
+    return find(JitBackend.CUDA) or missing_cuda(what)
+
+
+def _resource(capsule: Any, what: str) -> int:
+    """Returns the resource in a capsule."""
+    if not _is_valid(capsule, _RESOURCE):
+        raise TypeError(
+            f"{what}: expected what register_gl_buffer() or register_gl_texture() returned, got "
+            f"{type_label(capsule)}"
+        )
+    return _pointer(capsule, _RESOURCE) or 0
+
+
+def _number(value: Any, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
+        raise TypeError(f"{what}: expected the number of an OpenGL object, got {value!r}")
+    return value
 
 
 class GLInterop:
     """An OpenGL buffer or texture to which GPU arrays are copied: call `map()`, `upload(array)`,
     `unmap()`. Each method returns the object itself.
 
-    Raises:
-        RuntimeError: the CUDA backend is not available.
+    Create it with `from_buffer` or `from_texture`, while the OpenGL context is current.
     """
 
     __module__ = "drjit.cuda"
+    _gpu: Any
+    _texture: bool
+    _resource = 0
+    _level: int | None = None  # the level that is mapped
 
     def __init__(self) -> None:
         raise TypeError(
             "drjit.cuda.GLInterop: use GLInterop.from_buffer() or GLInterop.from_texture()"
         )
 
+    @classmethod
+    def _of(cls, number: int, texture: bool) -> "GLInterop":
+        from ..jit.cuda import graphics
+
+        what = f"drjit.cuda.GLInterop.from_{'texture' if texture else 'buffer'}()"
+        self = cls.__new__(cls)
+        self._gpu, self._texture = _gpu(what), texture
+        self._resource = graphics.register(self._gpu, _number(number, what), texture, True, what)
+        return self
+
     @staticmethod
     def from_buffer(arg: int, /) -> "GLInterop":
-        """Wraps the OpenGL buffer with the given number."""
-        missing_cuda("drjit.cuda.GLInterop.from_buffer()")
+        """Wraps the OpenGL buffer with the given number.
+
+        Raises:
+            RuntimeError: the CUDA backend is not available, or there is no such buffer.
+        """
+        return GLInterop._of(arg, False)
 
     @staticmethod
     def from_texture(arg: int, /) -> "GLInterop":
-        """Wraps the OpenGL texture with the given number."""
-        missing_cuda("drjit.cuda.GLInterop.from_texture()")
+        """Wraps the two-dimensional OpenGL texture with the given number.
+
+        Raises:
+            RuntimeError: the CUDA backend is not available, or there is no such texture.
+        """
+        return GLInterop._of(arg, True)
 
     def map(self, mip_level: int = 0) -> "GLInterop":
-        """Maps the buffer, or a MIP level of the texture, for access by CUDA."""
-        missing_cuda("drjit.cuda.GLInterop.map()")
+        """Maps the buffer, or a MIP level of the texture, for access by CUDA.
+
+        Raises:
+            RuntimeError: it is mapped.
+        """
+        from ..jit.cuda import graphics
+
+        if self._level is not None:
+            raise RuntimeError("drjit.cuda.GLInterop.map(): it is mapped; call unmap() first")
+        graphics.map_resource(self._gpu, self._resource)
+        self._level = mip_level
+        return self
 
     def upload(self, arg: Any, /) -> "GLInterop":
-        """Copies a GPU array of the same size and element type to the mapped memory."""
-        missing_cuda("drjit.cuda.GLInterop.upload()")
+        """Copies a dense array on the GPU to what is mapped: one with the bytes of the buffer, or
+        of shape (height, width) or (height, width, channels) with those of the texture. It may be
+        an array of another library.
+
+        Raises:
+            RuntimeError: nothing is mapped.
+            TypeError: the array is not on the GPU, or not dense.
+            ValueError: its size differs.
+        """
+        from ..jit.cuda import graphics
+
+        what = "drjit.cuda.GLInterop.upload()"
+        if self._level is None:
+            raise RuntimeError(f"{what}: nothing is mapped; call map() first")
+        gpu = self._gpu
+        given = gpu.foreign(arg, what)
+        if given is None or given.strides is not None:
+            where = "in C order" if given is not None else "on the GPU"
+            raise TypeError(f"{what}: expected an array {where}, got {type_label(arg)}")
+        shape, item = given.shape, given.dtype.itemsize
+        if self._texture:
+            target = graphics.array(gpu, self._resource, self._level)
+            _check_texture(shape, item, graphics.extent(gpu, target), what)
+            pitch = item * prod(shape[1:])
+            graphics.copy_rows(gpu, target, given.buffer.address, pitch, shape[0])
+        else:
+            address, size = graphics.pointer(gpu, self._resource)
+            nbytes = item * prod(shape)
+            if size != nbytes:
+                raise ValueError(f"{what}: the array has {nbytes} bytes, and the buffer {size}")
+            gpu.queue.copy(address, given.buffer.address, nbytes)
+        return self
 
     def unmap(self) -> "GLInterop":
-        """Returns the buffer or texture to OpenGL."""
-        missing_cuda("drjit.cuda.GLInterop.unmap()")
+        """Returns the buffer or texture to OpenGL.
+
+        Raises:
+            RuntimeError: it is not mapped.
+        """
+        from ..jit.cuda import graphics
+
+        if self._level is None:
+            raise RuntimeError("drjit.cuda.GLInterop.unmap(): nothing is mapped")
+        graphics.unmap_resource(self._gpu, self._resource)
+        self._level = None
+        return self
+
+    def __del__(self, _finalizing: Any = sys.is_finalizing) -> None:
+        if self._resource and not _finalizing():
+            from ..jit.cuda import graphics
+
+            with contextlib.suppress(RuntimeError):  # after a fork, or without the context
+                if self._level is not None:
+                    graphics.unmap_resource(self._gpu, self._resource)
+                graphics.unregister(self._gpu, self._resource)
+
+
+def _check_texture(shape: tuple, item: int, extent: tuple[int, int, int], what: str) -> None:
+    height, width, texel = extent
+    if len(shape) not in (2, 3):
+        raise ValueError(
+            f"{what}: expected an array of shape (height, width, channels), got shape {shape}"
+        )
+    given = shape[0], shape[1], item * prod(shape[2:])
+    if given != (height, width, texel or given[2]):
+        raise ValueError(
+            f"{what}: an array of shape {shape} has {given[0]} x {given[1]} texels of {given[2]} "
+            f"bytes, and the texture {height} x {width} of {texel or 'unknown'} bytes"
+        )
 
 
 class green_context:
     """Context manager that runs kernels on a part of the GPU with at least `sm_count`
-    multiprocessors.
+    multiprocessors: those of all threads, from entering to leaving it, after what was queued
+    before. It can be entered several times.
 
     Raises:
-        RuntimeError: the CUDA backend is not available.
+        RuntimeError: the CUDA backend is not available, there are not that many multiprocessors, or
+            the driver is too old.
     """
 
     __module__ = "drjit.cuda"
 
     def __init__(self, sm_count: int) -> None:
-        missing_cuda("drjit.cuda.green_context()")
+        what = "drjit.cuda.green_context()"
+        self._gpu = _gpu(what)
+        from ..jit.cuda.green import Part
+
+        self._part = Part(self._gpu, sm_count, what)
+        self._requested = sm_count
+        self._before: list[int] = []
 
     def __enter__(self) -> "green_context":
+        self._before.append(self._gpu.queue.switch(self._part.stream))
         return self
 
     def __exit__(self, *exc_info: object) -> bool:
+        self._gpu.queue.switch(self._before.pop())
         return False
 
     @property
     def sm_count(self) -> int:
         """The number of multiprocessors in the partition."""
-        missing_cuda("drjit.cuda.green_context.sm_count")
+        return self._part.count
 
     @property
     def requested_sm_count(self) -> int:
         """The number of multiprocessors requested."""
-        missing_cuda("drjit.cuda.green_context.requested_sm_count")
+        return self._requested
 
     @property
     def remaining_ctx(self) -> Any:
-        """The context of the remaining multiprocessors."""
-        missing_cuda("drjit.cuda.green_context.remaining_ctx")
+        """The context of the remaining multiprocessors: a capsule named `CUcontext`, valid as long
+        as this object, or None if there are none."""
+        rest = self._part.rest
+        return None if rest is None else _new(rest, _CONTEXT, None)
 
 
 def register_gl_buffer(gl_buffer: int) -> Any:
-    """Registers an OpenGL buffer with CUDA and returns the resource.
+    """Registers an OpenGL buffer with CUDA and returns the resource, a capsule.
 
     Raises:
-        RuntimeError: the CUDA backend is not available.
+        RuntimeError: the CUDA backend is not available, or there is no such buffer.
     """
-    missing_cuda("drjit.cuda.register_gl_buffer()")
+    return _registered(gl_buffer, False, "drjit.cuda.register_gl_buffer()")
 
 
 def register_gl_texture(gl_texture: int) -> Any:
-    """Registers an OpenGL texture with CUDA and returns the resource.
+    """Registers a two-dimensional OpenGL texture with CUDA and returns the resource, a capsule.
 
     Raises:
-        RuntimeError: the CUDA backend is not available.
+        RuntimeError: the CUDA backend is not available, or there is no such texture.
     """
-    missing_cuda("drjit.cuda.register_gl_texture()")
+    return _registered(gl_texture, True, "drjit.cuda.register_gl_texture()")
+
+
+def _registered(number: int, texture: bool, what: str) -> Any:
+    gpu = _gpu(what)
+    from ..jit.cuda import graphics
+
+    made = graphics.register(gpu, _number(number, what), texture, False, what)
+    return _new(made, _RESOURCE, None)
 
 
 def unregister_cuda_resource(cuda_resource: Any) -> None:
@@ -104,42 +256,66 @@ def unregister_cuda_resource(cuda_resource: Any) -> None:
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    missing_cuda("drjit.cuda.unregister_cuda_resource()")
+    what = "drjit.cuda.unregister_cuda_resource()"
+    gpu = _gpu(what)
+    from ..jit.cuda import graphics
+
+    graphics.unregister(gpu, _resource(cuda_resource, what))
 
 
 def map_graphics_resource_ptr(cuda_resource: Any) -> tuple[int, int]:
-    """Returns the address and the size in bytes of a mapped resource.
+    """Maps a buffer for access by CUDA; returns its address and its size in bytes.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    missing_cuda("drjit.cuda.map_graphics_resource_ptr()")
+    what = "drjit.cuda.map_graphics_resource_ptr()"
+    gpu = _gpu(what)
+    from ..jit.cuda import graphics
+
+    resource = _resource(cuda_resource, what)
+    graphics.map_resource(gpu, resource)
+    return graphics.pointer(gpu, resource)
 
 
 def map_graphics_resource_array(cuda_resource: Any, mip_level: int = 0) -> int:
-    """Returns the handle of a mapped MIP level of a texture.
+    """Maps a texture for access by CUDA; returns the handle of a MIP level, a `CUarray`.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    missing_cuda("drjit.cuda.map_graphics_resource_array()")
+    what = "drjit.cuda.map_graphics_resource_array()"
+    gpu = _gpu(what)
+    from ..jit.cuda import graphics
+
+    resource = _resource(cuda_resource, what)
+    graphics.map_resource(gpu, resource)
+    return graphics.array(gpu, resource, mip_level)
 
 
 def unmap_graphics_resource(cuda_resource: Any) -> None:
-    """Unmaps a CUDA resource.
+    """Returns a mapped buffer or texture to OpenGL.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    missing_cuda("drjit.cuda.unmap_graphics_resource()")
+    what = "drjit.cuda.unmap_graphics_resource()"
+    gpu = _gpu(what)
+    from ..jit.cuda import graphics
+
+    graphics.unmap_resource(gpu, _resource(cuda_resource, what))
 
 
 def memcpy_2d_to_array_async(
     dst: int, src: int, src_pitch: int, height: int, from_host: bool = False
 ) -> None:
-    """Copies rows of `src_pitch` bytes to a mapped texture.
+    """Copies `height` rows of `src_pitch` bytes from an address on the GPU (with `from_host`, of
+    the process) to a mapped texture, after the work that is queued. Does not wait.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    missing_cuda("drjit.cuda.memcpy_2d_to_array_async()")
+    gpu = _gpu("drjit.cuda.memcpy_2d_to_array_async()")
+    from ..jit.cuda import graphics
+
+    graphics.copy_rows(gpu, dst, src, src_pitch, height, from_host)

@@ -9,6 +9,7 @@ well. Pinned memory of the host has the same address on the device (unified addr
 import enum
 import re
 from abc import ABC, abstractmethod
+from typing import Any
 
 OLDEST_DRIVERS = {(7, 0): (12000, 525), (9, 0): (12010, 530)}
 """The oldest version of CUDA that a driver must support, and the oldest such driver, from a compute
@@ -123,6 +124,10 @@ class Driver(ABC):
     def device_attribute(self, ordinal: int, attribute: DeviceAttribute) -> int:
         """Returns a property of a device."""
 
+    def handle(self, ordinal: int) -> int:
+        """Returns the driver's number of a device."""
+        return ordinal
+
     @abstractmethod
     def open(self, ordinal: int) -> None:
         """Uses a device from now on, by its primary context, which other libraries share."""
@@ -195,6 +200,16 @@ class Driver(ABC):
     ) -> None:  # fmt: skip
         """Queues a launch with a parameter block and `shared` bytes of dynamic shared memory;
         `name` is that of the kernel in errors."""
+
+    # ---- What not every driver has
+
+    def other(self, function: str, *arguments: Any) -> None:
+        """Calls another function of the CUDA driver API, in the context that was opened.
+
+        Raises:
+            CudaError: it fails, or there is none.
+        """
+        raise CudaError("CUDA_ERROR_NOT_SUPPORTED", f"the {self.name} lacks it", function, 801)
 
     # ---- Streams and events
 

@@ -57,6 +57,26 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
 """The functions of the library that are called, and the types of their arguments. All return the
 code of an error."""
 
+OTHERS: dict[str, tuple[Any, ...]] = {
+    "cuGraphicsGLRegisterBuffer": (_HANDLE, c_uint, c_uint),
+    "cuGraphicsGLRegisterImage": (_HANDLE, c_uint, c_uint, c_uint),
+    "cuGraphicsUnregisterResource": (c_void_p,),
+    "cuGraphicsMapResources": (c_uint, _HANDLE, c_void_p),
+    "cuGraphicsUnmapResources": (c_uint, _HANDLE, c_void_p),
+    "cuGraphicsResourceGetMappedPointer_v2": (POINTER(_ADDRESS), _SIZE, c_void_p),
+    "cuGraphicsSubResourceGetMappedArray": (_HANDLE, c_void_p, c_uint, c_uint),
+    "cuArrayGetDescriptor_v2": (c_void_p, c_void_p),
+    "cuMemcpy2DAsync_v2": (c_void_p, c_void_p),
+    "cuDeviceGetDevResource": (c_int, c_void_p, c_int),
+    "cuDevSmResourceSplitByCount": (c_void_p, POINTER(c_uint), c_void_p, c_void_p, c_uint, c_uint),
+    "cuDevResourceGenerateDesc": (_HANDLE, c_void_p, c_uint),
+    "cuGreenCtxCreate": (_HANDLE, c_void_p, c_int, c_uint),
+    "cuCtxFromGreenCtx": (_HANDLE, c_void_p),
+    "cuGreenCtxStreamCreate": (_HANDLE, c_void_p, c_uint, c_int),
+    "cuGreenCtxDestroy": (c_void_p,),
+}
+"""More functions, which are looked for when they are called."""
+
 _NOT_READY = 600
 _NOT_A_POINTER = 1  # CUDA_ERROR_INVALID_VALUE
 _PORTABLE_MAPPED = 1 | 2  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
@@ -172,15 +192,18 @@ class LibCuda(Driver):
 
     def device_name(self, ordinal: int) -> str:
         name = ctypes.create_string_buffer(256)
-        self._call("cuDeviceGetName", name, 256, self._number("cuDeviceGet", ordinal))
+        self._call("cuDeviceGetName", name, 256, self.handle(ordinal))
         return name.value.decode(errors="replace")
 
     def device_attribute(self, ordinal: int, attribute: DeviceAttribute) -> int:
-        device = self._number("cuDeviceGet", ordinal)
+        device = self.handle(ordinal)
         return self._number("cuDeviceGetAttribute", attribute, device)
 
+    def handle(self, ordinal: int) -> int:
+        return self._number("cuDeviceGet", ordinal)
+
     def open(self, ordinal: int) -> None:
-        device = self._number("cuDeviceGet", ordinal)
+        device = self.handle(ordinal)
         self._context = c_void_p(self._new(self._call, "cuDevicePrimaryCtxRetain", device))
 
     def memory_info(self) -> tuple[int, int]:
@@ -267,6 +290,14 @@ class LibCuda(Driver):
             code = self._launch(function, *grid, *block, shared, stream, None, byref(extra))
         if code:
             raise self._error(code, "cuLaunchKernel", name)
+
+    def other(self, function: str, *arguments: Any) -> None:
+        found = getattr(self.library, function, None)
+        if found is None:
+            super().other(function)
+        else:
+            found.argtypes, found.restype = OTHERS[function], c_int
+            self._here(function, *arguments)
 
     # ---- Streams and events
 

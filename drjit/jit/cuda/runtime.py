@@ -110,6 +110,25 @@ class Queue:
             self.submitted += 1
             self.call(self.driver.fill, to, value, width, count, self.stream)
 
+    def other(self, function: str, *arguments: Any) -> None:
+        """Queues work by another function of the driver, which takes the stream last."""
+        with self.lock:
+            self.submitted += 1
+            self.call(self.driver.other, function, *arguments, self.stream)
+
+    def switch(self, stream: int) -> int:
+        """Lets later work go to another stream, after all that is queued; returns the one
+        before."""
+        with self.lock:
+            before, event = self.stream, self.driver.create_event()
+            try:
+                self.record(event)
+                self.call(self.driver.wait_for, stream, event)
+            finally:
+                self.driver.destroy_event(event)
+            self.stream = stream
+        return before
+
     def record(self, event: int) -> None:
         """Moves an event of the driver to the end of the queue."""
         self.call(self.driver.record, event, self.stream)
