@@ -172,6 +172,8 @@ class _Function:
             from .numba_compile import compiled
 
             found = self._compiled[key] = compiled(*key)
+        if given.namespace.startswith("cuda"):
+            _check_gpu(function, found.function)
         return found
 
     def _variables(
@@ -205,6 +207,21 @@ class _Function:
                 f"partial derivatives of {self.title}() by {arguments} arguments{rows}"
             )
         return compiled
+
+
+@cache
+def _check_gpu(function: Any, compiled: Any) -> None:
+    """Raises a TypeError if GPUs cannot run a function."""
+    from ...jit.target.cuda.foreign import lacking
+
+    if (what := lacking(compiled)) is not None:
+        code = function.py_func.__code__
+        raise TypeError(
+            f"dr.wrap(): {label(function)}() ({code.co_filename}:{code.co_firstlineno}) needs "
+            f"{what}, which kernels on GPUs do not have. They have arithmetic, constants, NumPy "
+            "arrays that are defined outside, and the functions of Dr.Jit that are in the module "
+            "math, too. Change the function, or call it with arrays of drjit.llvm."
+        )
 
 
 class _Derivatives(ValueOp):

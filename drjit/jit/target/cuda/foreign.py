@@ -2,6 +2,7 @@
 they call of the C library becomes a call of a library function."""
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ir.op import TABLE
@@ -24,22 +25,38 @@ def symbol(module: "GpuModule", function: ForeignFunction, name: str) -> str:
 
     Raises KernelError if there is no such function on GPUs.
     """
+    if (what := lacking(function)) is not None:
+        raise KernelError(f"{function.title}() needs {what}, which GPUs do not have")
     text = module.foreigners[function.name]
-    for line in function.ir.split("\n"):
-        found = _DECLARED.match(line)
-        if found is None:
-            continue
-        needed = found[1]
+    for line, needed in _declared(function):
         operation, code = _operation(needed)
         if operation in _MATH:
             del module.declarations[line]
             text = text.replace(f"@{needed}(", f'@"{_wrapper(module, operation, code)}"(')
-        elif not needed.startswith("llvm."):
-            what = "memory or objects of Python" if "NRT" in needed or "Py" in needed else needed
-            raise KernelError(f"{function.title}() needs {what}, which GPUs do not have")
     # Calls are expensive, and LLVM may read their parameters in ways that PTX does not allow.
     module.foreigners[function.name] = _DEFINED.sub(r"\1 alwaysinline {", text)
     return name
+
+
+def lacking(function: ForeignFunction) -> str | None:
+    """Returns what a function needs that GPUs do not have, or None if they have everything."""
+    for _, needed in _declared(function):
+        if needed.startswith("llvm.") or _operation(needed)[0] in _MATH:
+            continue
+        if "NRT" in needed:
+            return "memory for arrays, lists or strings that it makes"
+        if "Py" in needed or "pickle" in needed:
+            return "objects of Python"
+        return f"the function {needed.removeprefix('numba_')}() of the C library"
+    return None
+
+
+def _declared(function: ForeignFunction) -> Iterator[tuple[str, str]]:
+    """Yields the lines that declare what a function calls, with the names."""
+    for line in function.ir.split("\n"):
+        found = _DECLARED.match(line)
+        if found is not None:
+            yield line, found[1]
 
 
 def _operation(name: str) -> tuple[str, str]:
