@@ -18,7 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
 parser.add_argument("--emulated", action="store_true")
@@ -28,6 +30,7 @@ options = parser.parse_args()
 if options.emulated:
     os.environ["DRJIT_CUDA"] = "emulated"
 
+import launches
 import numpy as np
 import scenes
 
@@ -49,6 +52,8 @@ from drjit.cuda.ad import (
     UInt,
     UInt64,
 )  # fmt: skip
+from drjit.jit import device
+from drjit.jit.cuda.device import Cuda
 from drjit.opt import Adam
 
 SCALE = options.scale or (12 if options.emulated else 28)
@@ -271,19 +276,28 @@ def bandwidth() -> float:
 def measure_memory() -> None:
     peak = bandwidth()
     print(f"Memory moves {peak / 1e12:.2f} TB/s in a copy with an addition.\n")
-    table = Table("workload", "ms", "bytes an entry", "share of the copy")
+    table = Table("workload", "ms", "bytes an entry", "TB/s", "share of the copy")
 
     def row(name: str, make: Callable[[], object], nbytes: float) -> None:
         seconds = on_device(make)
-        share = nbytes * LARGE / seconds / peak
-        table.show([name, f"{seconds * 1e3:.3g}", nbytes, f"{share:.0%}"])
+        rate = nbytes * LARGE / seconds
+        table.show(
+            [name, f"{seconds * 1e3:.3g}", nbytes, f"{rate / 1e12:.2f}", f"{rate / peak:.0%}"]
+        )
 
     x, y = opaque(dr.linspace(Float, 0.01, 3, LARGE), dr.linspace(Float, 1, 2, LARGE))
     row("`2.5*x + y`", lambda: 2.5 * x + y, 12)
     row("`exp(-x)*log(x) + tanh(x)`", lambda: dr.exp(-x) * dr.log(x) + dr.tanh(x), 8)
+    row(
+        "`exp(-x)*log(x) + tanh(x)*atan2(x, 1+x) + x**1.7`",
+        lambda: dr.exp(-x) * dr.log(x) + dr.tanh(x) * dr.atan2(x, 1 + x) + x**1.7,
+        8,
+    )
     row("`sum(sin(x*x))`", lambda: dr.sum(dr.sin(x * x)), 4)
     near = opaque((dr.arange(UInt, LARGE) * 97 + 13) % (1 << min(SCALE, 20)))
     row("gather from 1M", lambda: dr.gather(Float, x, near), 8)
+    far = opaque(dr.arange(UInt, LARGE) * 2654435761 % LARGE)
+    row("gather from all", lambda: dr.gather(Float, x, far), 12)
     bins = opaque(dr.arange(UInt, LARGE) * 2654435761 % 1024)
 
     def histogram() -> Float:
@@ -383,7 +397,21 @@ def measure_launches() -> None:
     table.show(["the same, frozen", micro(lambda: frozen(x), count)])
     table.show(["the same, and its value", micro(lambda: (x * 2 + 1).numpy(), count)])
     for n in (30, 300, 3000):
-        table.show([f"new kernel of {n} operations", f"{new_kernel(n) * 1e6:.0f}"])
+        whole, ptx = new_kernel(n)
+        table.show([f"new kernel of {n} operations", f"{whole * 1e6:.0f}"])
+        table.show(["of that, from its text to PTX", f"{ptx * 1e6:.0f}"])
+    print()
+    gpu = device.find(dr.JitBackend.CUDA)
+    assert isinstance(gpu, Cuda)
+    table = Table("a launch", "µs of the processor", "µs until it has ended")
+    ways = launches.programs()
+    if not options.emulated:  # which has no graphs
+        ways = chain(ways, launches.calls(gpu))
+    effort = (1, 1) if options.emulated else (40, 40)
+    for name, run, kernels in ways:
+        host = launches.cost(run, kernels, *effort)
+        whole = launches.until_done(gpu, run, kernels, effort[1])
+        table.show([name, f"{host:.2f}", f"{whole:.2f}"])
     print()
 
 
@@ -392,8 +420,9 @@ def micro(run: Callable[[], object], count: int) -> str:
     return f"{on_host(run, count) * 1e6:.1f}"
 
 
-def new_kernel(n: int) -> float:
-    """Seconds until a program of `n` operations that nobody has seen has run."""
+def new_kernel(n: int) -> tuple[float, float]:
+    """Seconds until a program of `n` operations that nobody has seen has run, and of these, those
+    from the kernel's text to PTX."""
     x, rng = opaque(dr.linspace(Float, 0.5, 1, 1000)), np.random.default_rng(n)
     times = []
     for _ in range(1 if options.emulated else 3):
@@ -405,7 +434,11 @@ def new_kernel(n: int) -> float:
         dr.eval(sum(values[-20:]))
         dr.sync_thread()
         times.append(time.perf_counter() - start)
-    return min(times)
+    found: Any = device.find(dr.JitBackend.CUDA)
+    kernel = max(found.kernels(), key=lambda k: k.statements)
+    start = time.perf_counter()
+    kernel.lowered(False)
+    return min(times), time.perf_counter() - start
 
 
 def main() -> None:
