@@ -297,7 +297,7 @@ def measure_memory() -> None:
     near = opaque((dr.arange(UInt, LARGE) * 97 + 13) % (1 << min(SCALE, 20)))
     row("gather from 1M", lambda: dr.gather(Float, x, near), 8)
     far = opaque(dr.arange(UInt, LARGE) * 2654435761 % LARGE)
-    row("gather from all", lambda: dr.gather(Float, x, far), 12)
+    row("gather from all, 32 bytes each", lambda: dr.gather(Float, x, far), 40)
     bins = opaque(dr.arange(UInt, LARGE) * 2654435761 % 1024)
 
     def histogram() -> Float:

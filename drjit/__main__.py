@@ -153,12 +153,28 @@ def gpu() -> str:
     )
 
 
-def assembler() -> str:
-    """Returns what makes machine code of PTX."""
+def ptx() -> str:
+    """Returns what makes PTX of kernels, and machine code of PTX."""
     from drjit.jit.cuda.assembler import tools
+    from drjit.jit.cuda.device import check_llvm
+    from drjit.jit.device import DeviceUnavailable
 
+    try:
+        check_llvm()
+    except DeviceUnavailable as missing:
+        return f"not available: {missing}"
     found = [f"{t.name} {'.'.join(map(str, t.version))}" for t in tools()]
-    return ", ".join(found) or "the driver (faster: pip install 'drjit-numba[cuda]')"
+    code = ", ".join(found) or "the driver (faster: pip install 'drjit-numba[cuda]')"
+    return f"made by LLVM; machine code by {code}"
+
+
+def numba_cuda() -> str:
+    """Returns the version of Numba's part for GPUs, in whose programs kernels can be used."""
+    found = installed("numba-cuda")
+    hint = (
+        " (only for kernels inside of Numba's CUDA programs: pip install 'drjit-numba[numba-cuda]')"
+    )
+    return found + (hint if found == "not installed" else "")
 
 
 def on_gpu() -> str:
@@ -226,7 +242,8 @@ SECTIONS: dict[str, dict[str, Callable[[], object]]] = {
         "threads": threads,
         "memory": system_memory,
         "GPU": gpu,
-        "PTX": assembler,
+        "PTX": ptx,
+        "numba.cuda": numba_cuda,
     },
     "kernels": {"tier": tier, "cache": cache_folder, "cached": cache_size},
     "self test": {

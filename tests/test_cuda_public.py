@@ -3,6 +3,7 @@ backend. The device is the emulated one."""
 
 import _thread
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -71,6 +72,18 @@ def test_memory_statistics(gpu):
     assert "CUDA     : 0 B in use, at most 448 KiB; 0 B to be used again." in dr.whos(True)
     dr.detail.malloc_clear_statistics()
     assert dr.detail.malloc_watermark(CUDA) == 0
+
+
+def test_the_history_has_kernels_and_primitives(gpu):
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        x = dr.arange(dr.cuda.UInt, 300)
+        dr.eval(dr.prefix_sum(x * 3))
+    entries = dr.kernel_history()
+    kinds = [e["type"] for e in entries]
+    assert kinds == [dr.KernelType.JIT, dr.KernelType.BlockPrefixReduce]
+    for e in entries:
+        assert e["backend"] is CUDA and re.fullmatch("[0-9a-f]{16}", e["hash"])
+        assert e["size"] == 300 and e["execution_time"] > 0
 
 
 def test_tools_name_the_backend_of_values(gpu):

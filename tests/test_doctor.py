@@ -43,8 +43,18 @@ def test_the_report_can_be_pasted_into_a_bug_report(tmp_path):
     assert lines["cache"] == f"{tmp_path} (writable)"
     assert re.match(r"\d+ kernels, [\d.]+ MiB of at most \d+ MiB", lines["cached"])
     assert f"DRJIT_CACHE_DIR={tmp_path}" in lines["tier"]
+    assert re.match(r"made by LLVM; machine code by (ptxas|nvJitLink|the driver)", lines["PTX"])
+    assert re.match(r"\d|not installed .*drjit-numba\[numba-cuda\]", lines["numba.cuda"])
     for name in ("import", "NumPy tier", "compiled", "GPU"):
         assert lines[name].startswith("ok, ")
+
+
+def test_an_llvm_that_makes_no_ptx_is_reported(monkeypatch):
+    def from_triple(triple):
+        raise RuntimeError(f"no target {triple}")
+
+    monkeypatch.setattr("llvmlite.binding.Target.from_triple", from_triple)
+    assert re.match(r"not available: llvmlite was built without .*pip install", doctor.ptx())
 
 
 def test_numba_is_not_imported_for_its_version():

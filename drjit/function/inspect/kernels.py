@@ -58,7 +58,7 @@ def _entry(launches: list[history.Launch]) -> dict[str, Any]:
     entry = {
         "backend": kernels[0].device.backend,
         "type": KernelType[whole.kind] if whole else filled,
-        "hash": kernels[-1].name[1:],
+        "hash": kernels[-1].name.rpartition("k")[2],
         "ir": io.StringIO(text := "\n".join(dict.fromkeys(k.text for k in kernels))),
         "source": text,
         "tier": launch.tier,

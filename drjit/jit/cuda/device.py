@@ -240,6 +240,15 @@ def check(driver: Driver, ordinal: int = 0) -> None:
             f"{capability[0]}.{capability[1]}, and 7.0 (Volta) is required."
         )
     _check_version(driver, capability)
+    check_llvm()
+
+
+def check_llvm() -> None:
+    """Checks that LLVM can make PTX.
+
+    Raises:
+        DeviceUnavailable: it cannot; the text says how to get one that can.
+    """
     from llvmlite import binding
 
     binding.initialize_all_targets()
