@@ -56,6 +56,8 @@ ROWS = (
     Row("ad_gather", "adjoint of a random gather, 4M", "ms"),
     Row("ad_texture", "gradient of the texels in the bilinear look-ups", "ms"),
     Row("ad_step", "a step of an optimization, the chain on 64 entries", "µs"),
+    Row("ad_adam", "a step of Adam for the chain on 64 entries", "µs"),
+    Row("ad_adam_frozen", "the same, frozen", "µs"),
     Row("ad_record", "recording the derivative of an operation", "µs"),
     Row("ad_edge", "reverse traversal of an edge", "µs"),
     Row("random_numbers", "uniform random numbers, 16M", "ms"),

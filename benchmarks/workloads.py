@@ -321,6 +321,33 @@ def ad_step() -> float:
     return best(lambda: (step(), x)[1]) * 1e3
 
 
+def adam() -> tuple:
+    """A step of Adam for the 64 parameters of a chain, and its arguments."""
+    from drjit.opt import Adam
+
+    data = opaque(dr.linspace(ad.Float, 0, 1, 64))
+    optimizer = Adam(lr=1e-3, params={"x": opaque(dr.full(ad.Float, 1, 64))})
+
+    def step(optimizer, data):
+        dr.backward(dr.sum(dr.square(chain(optimizer["x"] * data) - 0.5)))
+        optimizer.step()
+
+    return step, optimizer, data
+
+
+def ad_adam() -> float:
+    """Microseconds of a step of Adam: tracing, gradient, evaluation."""
+    step, optimizer, data = adam()
+    return best(lambda: step(optimizer, data)) * 1e3
+
+
+def ad_adam_frozen() -> float:
+    """Microseconds of the same step as a frozen function."""
+    step, optimizer, data = adam()
+    frozen = dr.freeze(step)
+    return best(lambda: frozen(optimizer, data)) * 1e3
+
+
 def traced_seconds(x, differentiable: bool) -> tuple[float, float]:
     """Seconds to trace a chain of 60 operations, and the reverse traversal of its 80 edges."""
     x = ad.Float(x)
