@@ -8,6 +8,7 @@ the general operators of `ArrayBase`.
 """
 
 from collections.abc import Callable
+from functools import cache, partial
 from itertools import repeat
 from types import FunctionType
 from typing import Any
@@ -176,8 +177,8 @@ def _maker(parameters: str, operands: dict[str, str], check: str) -> Callable[..
     """Returns the factory of the functions of one form, given the form of each operand. Its
     arguments are an operation, the class, the class of results, and a fallback for other
     operands."""
-    made = [_compiled(parameters, operands, check, diff) for diff in (False, True)]
-    return lambda op_, cls, result, general: made[cls._diff](op_, cls, result, general)
+    compiled = cache(partial(_compiled, parameters, operands, check))
+    return lambda op_, cls, result, general: compiled(cls._diff)(op_, cls, result, general)
 
 
 def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool) -> Any:
