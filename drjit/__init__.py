@@ -36,6 +36,7 @@ from .function.data.shape import *
 from .function.data.sorting import *
 from .function.evaluation import copy, eval, flush_thread, make_opaque, schedule, sync_thread
 from .function.exchange.migrate import migrate
+from .function.exchange.save import load, save
 from .function.exchange.text_kernel import kernel
 from .function.exchange.wrap import wrap, wrap_ad
 from .function.inspect.asserts import (

@@ -1,16 +1,18 @@
 """Fits a small neural network to a photograph: colours as a function of position.
 
     python examples/neural_field.py [IMAGE] [--iterations N] [--precision half|single]
-        [--encoding tri|sin|hash|permuto] [--output FILE]
+        [--encoding tri|sin|hash|permuto] [--checkpoint FILE] [--output FILE]
 
 IMAGE is a file or an address; without one, the portrait beside this script is used (Grace Hopper,
 photographed by the U.S. Navy, in the public domain). The random positions, the look-ups in the
 image, the network, its derivatives and the sums over all positions are one kernel. Ctrl-C ends the
-training early; what was learnt by then is written all the same.
+training early; what was learnt by then is written all the same. With a checkpoint, a training that
+was stopped in any way goes on where it was.
 """
 
 import argparse
 import sys
+import time
 from math import log10
 from pathlib import Path
 
@@ -105,9 +107,17 @@ def psnr(mean_square_error: float) -> float:
 
 
 def train(
-    image: TensorXf, iterations: int, half: bool, encoding: str, seed: int = 0
+    image: TensorXf,
+    iterations: int,
+    half: bool,
+    encoding: str,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+    every: int = 200,
 ) -> tuple[np.ndarray, float]:
-    """Trains a network on an image; gives what it learnt, and how well (PSNR in decibels)."""
+    """Trains a network on an image; returns what it learnt, and how well (PSNR in decibels). The
+    state is saved to the checkpoint after every so many steps; if there is one, training goes on
+    from there."""
     texture = Texture2f(image)
     rng = dr.rng(seed=seed)
     net, grid = make_network(encoding, half, rng)
@@ -116,9 +126,13 @@ def train(
     if grid is not None:
         opt["grid"] = Float32(grid.params)
         opt.set_learning_rate(grid=1e-2)  # each entry is seen by few positions
-    scaler = GradScaler()
+    state = {"opt": opt, "scaler": (scaler := GradScaler()), "rng": rng, "step": 0}
+    if checkpoint is not None and checkpoint.exists():
+        state = dr.load(checkpoint, state)
+        print(f"{checkpoint}: continues after step {state['step']}")
 
-    with tqdm(range(iterations), unit="step") as progress:
+    start = time.perf_counter()
+    with tqdm(range(state["step"], iterations), unit="step") as progress:
         try:
             for step in progress:
                 # The optimizer's copy of the weights is in single precision.
@@ -136,8 +150,15 @@ def train(
                 scaler.step(opt)
                 if report:
                     progress.set_postfix(loss=f"{loss[0]:.5f}", PSNR=f"{psnr(loss[0]):.1f} dB")
+                state["step"] = step + 1
+                if checkpoint is not None and (step + 1) % every == 0:
+                    dr.save(checkpoint, state)
         except KeyboardInterrupt:
             progress.write("Interrupted; writing what was learnt so far.", file=sys.stderr)
+    dr.sync_thread()
+    seconds = time.perf_counter() - start
+    if progress.n:
+        print(f"{progress.n * GRID * GRID / seconds / 1e6:.1f} million positions a second")
     net["net.weights"] = opt["net.weights"]
     if grid is not None:
         grid.params[:] = type(grid.params)(opt["grid"])
@@ -153,6 +174,8 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=2000)
     parser.add_argument("--precision", choices=("half", "single"), default="half")
     parser.add_argument("--encoding", choices=("tri", "sin", "hash", "permuto"), default="tri")
+    parser.add_argument("--checkpoint", type=Path, help="file to save the state to, and go on from")
+    parser.add_argument("--every", type=int, default=200, help="steps between two checkpoints")
     parser.add_argument("--output", default="neural_field.png", help="original and copy")
     arguments = parser.parse_args()
     if arguments.iterations < 0:
@@ -163,7 +186,14 @@ def main() -> None:
     except OSError as error:
         sys.exit(f"{arguments.output} cannot be written: {error.strerror}")
     half = arguments.precision == "half"
-    learnt, quality = train(image, arguments.iterations, half, arguments.encoding)
+    learnt, quality = train(
+        image,
+        arguments.iterations,
+        half,
+        arguments.encoding,
+        checkpoint=arguments.checkpoint,
+        every=arguments.every,
+    )
     both = np.concatenate([image.numpy(), learnt], axis=1)
     iio.imwrite(arguments.output, (both * 255 + 0.5).astype(np.uint8), extension=".png")
     print(f"PSNR {quality:.2f} dB. {arguments.output}: the original beside what was learnt.")

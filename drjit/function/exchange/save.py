@@ -1,0 +1,286 @@
+"""Saving and loading of the state of a program: `save` and `load`."""
+
+import os
+from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...array import pytree
+from ...array.base import ArrayBase, type_label
+from ..ad.grad import detach, enable_grad, grad_enabled
+from ..inspect.traits import shape
+from . import array_file
+
+_VERSION = 1  # of the names and kinds of entries
+_NUMBERS = (bool, int, float, np.ndarray, np.generic)
+
+
+def save(path: str | os.PathLike[str], state: Any, /) -> None:
+    """Writes the state of a program to a file, from which `load` restores it exactly.
+
+    The state is a PyTree, commonly a dictionary, of arrays and tensors of any type, numbers, text,
+    networks, optimizers and gradient scalers (with all that they need to go on), random number
+    generators, and textures. The suffix of the path determines the format: `.npz`, or
+    `.safetensors` if that package is installed. Arrays have names such as `opt.net.weights.value`;
+    NumPy can read the file as well, and nothing in it is executed by `load`.
+
+    The file appears under its name only once it is complete, so an error or an interrupted program
+    never damages an existing file. Derivatives are not stored, nor is the structure itself: a
+    program makes its objects, and loads their contents.
+
+    Raises:
+        ValueError: the suffix is not a known format, two entries have the same name, or a nested
+            array is ragged.
+        TypeError: the state contains an object of another type.
+        ImportError: the format needs a package that is not installed.
+        OSError: the file cannot be written.
+
+    >>> import tempfile
+    >>> from drjit.llvm.ad import Float
+    >>> file = tempfile.mkdtemp() + "/state.npz"
+    >>> state = {"x": Float(1, 2), "rng": dr.rng(seed=1), "step": 7}
+    >>> dr.save(file, state)
+    >>> later = {"x": Float(0, 0), "rng": dr.rng(), "step": 0}
+    >>> later = dr.load(file, later)
+    >>> later["x"], later["step"]
+    ([1, 2], 7)
+    >>> dr.allclose(later["rng"].random(Float, 3), state["rng"].random(Float, 3))
+    True
+    """
+    path = Path(path)
+    what = f"dr.save({str(path)!r})"
+    array_file.check(path, what)
+    found: dict[str, Any] = {}
+    _collect(state, "", found, what)
+    if not found:
+        raise TypeError(f"{what}: there is nothing to save in a value of type {type_label(state)}")
+    text = {key: value for key, value in found.items() if isinstance(value, str)}
+    arrays = {key: stored(key, v, what) for key, v in found.items() if key not in text}
+    array_file.write(path, arrays, {"version": _VERSION, "text": text}, what)
+
+
+def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = True) -> Any:
+    """Restores the contents of a file written by `save`, and returns the state.
+
+    `state` has the structure that was saved. Objects in it that can be changed, such as
+    dictionaries, networks and optimizers, are changed and returned; arrays, numbers and tuples are
+    replaced by new ones. Arrays whose derivatives are tracked get successors for which that holds
+    as well. The file and the state must have the same entries; without `strict`, only those that
+    both have are restored. All entries are checked before the first is changed.
+
+    Without `state`, the result is a dictionary with the NumPy arrays and texts in the file.
+
+    Raises:
+        ValueError: the suffix is not a known format; the file is damaged, was not written by
+            `save`, or by a version that is newer than this one; or the shape of an array differs.
+        KeyError: an entry is missing in the file or in the state.
+        TypeError: an array would replace one with another kind of number.
+        ImportError: the format needs a package that is not installed.
+        OSError: the file cannot be read.
+
+    >>> import tempfile
+    >>> from drjit.llvm import Float
+    >>> file = tempfile.mkdtemp() + "/state.npz"
+    >>> dr.save(file, [Float(1, 2), {"gain": 0.5}])
+    >>> dr.load(file)
+    {'0': array([1., 2.], dtype=float32), '1.gain': array(0.5)}
+    >>> dr.load(file, [Float(0, 0), {"gain": 1.0}])
+    [[1, 2], {'gain': 0.5}]
+    >>> dr.load(file, [Float(0, 0, 0), {"gain": 1.0}])
+    Traceback (most recent call last):
+        ...
+    ValueError: dr.load('.../state.npz'): '0' has shape (3,), in the file (2,)
+    """
+    path = Path(path)
+    what = f"dr.load({str(path)!r})"
+    arrays, facts = array_file.read(path, what)
+    version = facts.get("version")
+    if version is None:
+        raise ValueError(
+            f"{what}: the file was not written by dr.save (drjit.nn.load reads other files)"
+        )
+    if version > _VERSION:
+        raise ValueError(
+            f"{what}: the file was written by a newer version (its format is {version}, this "
+            f"version reads up to {_VERSION})"
+        )
+    entries: dict[str, Any] = {**arrays, **facts["text"]}
+    if state is None:
+        return entries
+    current: dict[str, Any] = {}
+    _collect(state, "", current, what)
+    return _restored(state, "", fitting(entries, current, strict, what))
+
+
+def fitting(
+    entries: Mapping[str, Any], current: Mapping[str, Any], strict: bool, what: str
+) -> dict[str, Any]:
+    """Returns entries of a file converted to the types of the current values of the same names; see
+    `load` for what is raised."""
+    missing = [key for key in current if key not in entries]
+    surplus = [key for key in entries if key not in current]
+    if strict and (missing or surplus):
+        lines = [
+            f"{text}: {', '.join(map(repr, keys))}"
+            for text, keys in (("missing in the file", missing), ("surplus", surplus))
+            if keys
+        ]
+        raise KeyError(f"{what}: the names differ ({'; '.join(lines)})")
+    values, problems = {}, []
+    for key, entry in entries.items():
+        if key not in current:
+            continue
+        old = current[key]
+        if isinstance(entry, str) or isinstance(old, str):
+            if type(entry) is not type(old):
+                raise TypeError(
+                    f"{what}: {key!r} of type {type_label(old)} cannot take a value of type "
+                    f"{type_label(entry)}"
+                )
+            values[key] = entry
+            continue
+        now = stored(key, old, what)
+        if now.size == entry.size == 1 and now.ndim <= 1 >= entry.ndim:
+            entry = entry.reshape(now.shape)  # a number may have become an array, or an array one
+        if now.shape != entry.shape:
+            problems.append(f"{key!r} has shape {now.shape}, in the file {entry.shape}")
+        elif not _fits(entry, now.dtype):
+            raise TypeError(
+                f"{what}: {key!r} of type {type_label(old)} cannot take values of type "
+                f"{entry.dtype}"
+            )
+        else:
+            values[key] = _like(old, entry)
+    if problems:
+        raise ValueError(f"{what}: {'; '.join(problems)}")
+    return values
+
+
+def _fits(entry: np.ndarray, dtype: np.dtype) -> bool:
+    """Returns whether entries can be converted to a type, which may be less precise."""
+    if entry.dtype.kind == "i" and dtype.kind == "u":
+        return bool(np.all(entry >= 0))
+    return np.can_cast(entry.dtype, dtype, "same_kind")
+
+
+def stored(key: Any, value: Any, what: str) -> np.ndarray:
+    """Returns an array or number as it is stored."""
+    if not isinstance(key, str):
+        raise TypeError(f"{what}: names must be strings, got {key!r}")
+    if isinstance(value, ArrayBase):
+        shape(value)  # raises for ragged arrays, which have no shape
+        return np.asarray(detach(value).numpy())
+    if isinstance(value, _NUMBERS):
+        array = np.asarray(value)
+        if array.dtype.kind in "fiub":
+            return array
+    raise TypeError(f"{what}: {key!r} is no array or number, but of type {type_label(value)}")
+
+
+def _like(old: Any, array: np.ndarray) -> Any:
+    """Converts a NumPy array to the type of another value."""
+    if isinstance(old, np.ndarray):
+        return array.astype(old.dtype)
+    if not isinstance(old, ArrayBase):
+        return type(old)(array.item())
+    new = type(old)(array)
+    if grad_enabled(old):
+        enable_grad(new)
+    return new
+
+
+# How a state is taken apart. An object that knows its state returns it as a mapping
+# (`state_dict`), a texture is its tensor, a module the mapping of its parameters. All others are
+# PyTrees.
+
+
+def _collect(value: Any, name: str, found: dict[str, Any], what: str) -> None:
+    """Adds the entries of a value to `found`."""
+    if isinstance(value, (ArrayBase, str, *_NUMBERS)):
+        if name in found:
+            raise ValueError(f"{what}: there are two entries with the name {name!r}")
+        found[name] = value
+        return
+    for key, part in _parts(value, name, what):
+        _collect(part, f"{name}.{key}" if name else str(key), found, what)
+
+
+def _parts(value: Any, name: str, what: str) -> Sequence[tuple[Any, Any]]:
+    """Returns the names and parts of a value that is not an entry itself."""
+    if hasattr(value, "state_dict"):
+        return [*value.state_dict().items()]
+    if hasattr(value, "set_tensor"):
+        return [("texels", value.tensor())]
+    if isinstance(value, Mapping):
+        keys = [key for key in value if not isinstance(key, str)]
+        if keys:
+            raise TypeError(f"{what}: names must be strings, got {keys[0]!r} in {name or 'state'}")
+        return [*value.items()]
+    if isinstance(value, (list, tuple)):
+        return [*enumerate(value)]
+    names = pytree.field_names(type(value))
+    if names is None:
+        where = f" at {name!r}" if name else ""
+        raise TypeError(
+            f"{what}: a value of type {type_label(value)}{where} cannot be saved. The state is "
+            "made of arrays, numbers, text, networks, optimizers, generators, textures, and lists, "
+            "tuples, dictionaries, data classes and classes with DRJIT_STRUCT of these."
+        )
+    fields = [(key, getattr(value, key, None)) for key in names]
+    return [(key.lstrip("_"), part) for key, part in fields if _is_state(part)]
+
+
+def _is_state(part: Any) -> bool:
+    """Returns whether a field belongs to the state, and not to the structure of an object, such as
+    a type or None."""
+    return (
+        isinstance(part, (ArrayBase, str, *_NUMBERS, Mapping, list, tuple))
+        or hasattr(part, "state_dict")
+        or hasattr(part, "set_tensor")
+        or pytree.field_names(type(part)) is not None
+    )
+
+
+def _restored(value: Any, name: str, entries: dict[str, Any]) -> Any:
+    """Returns a value with the given contents: the object itself if it can be changed."""
+    if isinstance(value, (ArrayBase, str, *_NUMBERS)):
+        return entries.get(name, value)
+    prefix = f"{name}." if name else ""
+    if hasattr(value, "state_dict"):
+        own = value.state_dict()
+        own.update({key: entries[prefix + key] for key in own if prefix + key in entries})
+        value.load_state_dict(own)
+    elif hasattr(value, "set_tensor"):
+        if prefix + "texels" in entries:
+            value.set_tensor(entries[prefix + "texels"])
+    elif isinstance(value, MutableMapping):
+        value.update({k: _restored(v, f"{prefix}{k}", entries) for k, v in value.items()})
+    elif isinstance(value, Mapping):
+        return type(value)({k: _restored(v, f"{prefix}{k}", entries) for k, v in value.items()})  # type: ignore[call-arg]
+    elif isinstance(value, (list, tuple)):
+        parts = [_restored(v, f"{prefix}{k}", entries) for k, v in enumerate(value)]
+        if isinstance(value, tuple):
+            return pytree.rebuilt(type(value), None, parts)
+        value[:] = parts
+    else:
+        return _restored_fields(value, prefix, entries)
+    return value
+
+
+def _restored_fields(value: Any, prefix: str, entries: dict[str, Any]) -> Any:
+    """Does the same for a structure with fields."""
+    names = tuple(pytree.field_names(type(value)) or ())
+    old = [getattr(value, key, None) for key in names]
+    new = [
+        _restored(part, prefix + key.lstrip("_"), entries) if _is_state(part) else part
+        for key, part in zip(names, old, strict=True)
+    ]
+    changed = [(k, b) for k, a, b in zip(names, old, new, strict=True) if a is not b]
+    try:
+        for key, part in changed:
+            setattr(value, key, part)
+    except AttributeError:  # a frozen data class
+        return pytree.make_struct(type(value), names, new)
+    return value
