@@ -47,7 +47,7 @@ def save(path: str | os.PathLike[str], state: Any, /) -> None:
     >>> later["x"], later["step"]
     ([1, 2], 7)
     >>> dr.allclose(later["rng"].random(Float, 3), state["rng"].random(Float, 3))
-    True
+    [True]
     """
     path = Path(path)
     what = f"dr.save({str(path)!r})"
