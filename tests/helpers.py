@@ -9,9 +9,13 @@ import numpy as np
 import drjit as dr
 from drjit.jit.cpu import kernel, memory
 from drjit.jit.ir import node as ir
+from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.run import launch, schedule
+
+ELEMENTWISE = tuple([o.name for o in op.TABLE.values() if o.plain])
+"""The names of all element-wise operations."""
 
 DEVICE = dr.llvm.Float._device
 """That of the types of drjit.llvm, which is a GPU with --device cuda."""

@@ -9,7 +9,7 @@ import traceback
 
 import numpy as np
 import pytest
-from helpers import DEVICE, opaque, results
+from helpers import DEVICE, ELEMENTWISE, opaque, results
 
 from drjit.jit import flags
 from drjit.jit.cpu import kernel
@@ -98,7 +98,7 @@ def test_check_rejects(malformed: Program, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in op.ELEMENTWISE if op.TABLE[n].kind not in ("cast", "bitcast")]
+    "name", [n for n in ELEMENTWISE if op.TABLE[n].kind not in ("cast", "bitcast")]
 )
 def test_element_wise_operations_read_as_in_the_table(name: str) -> None:
     row = op.TABLE[name]

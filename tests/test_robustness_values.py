@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special
-from helpers import named
+from helpers import ELEMENTWISE, named
 
 import drjit as dr
 from drjit import llvm, scalar
@@ -90,7 +90,7 @@ def operand_types(o, t):
 def test_folded_constants_equal_computed_values(tier, t):
     """Every operation of the table, with all, some and no operands constant."""
     folded, mixed, checked = [], [], 0
-    for o in (op.TABLE[name] for name in op.ELEMENTWISE):
+    for o in (op.TABLE[name] for name in ELEMENTWISE):
         types = operand_types(o, t)
         if types is None or o in (op.cast, op.bitcast):
             continue

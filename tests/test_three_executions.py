@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import DEVICE, differing, opaque, results
+from helpers import DEVICE, ELEMENTWISE, differing, opaque, results
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +34,7 @@ packets = pytest.importorskip("drjit.jit.target.packets", reason="the third exec
 pytestmark = pytest.mark.usefixtures("computing_nodes")
 
 DEBUG, NUMBA = int(JitFlag.Debug), int(JitFlag.NumbaCompiler)
-CALLS = [name for name in op.ELEMENTWISE if op.TABLE[name].kind not in ("cast", "bitcast")]
+CALLS = [name for name in ELEMENTWISE if op.TABLE[name].kind not in ("cast", "bitcast")]
 LIBRARY = [name for name in CALLS if name in library.names]
 PLAIN = [name for name in CALLS if name not in library.names]
 NUMBERS = [t for t in dt.ALL if t.is_arithmetic]

@@ -156,7 +156,9 @@ def add(a: Value, b: Value) -> Value:
 
 def cast(dtype: DType, a: Value) -> Value:
     """Converts to another element type."""
-    return _value(CAST, node.cast(dtype, a.node), (), (a.var,))
+    n = node.cast(dtype, a.node)
+    tracked = a.var is not None and dtype.is_float
+    return as_value((n, CAST.record(n, (), (a.var,)) if tracked else None))
 
 
 # Gathers

@@ -482,7 +482,8 @@ class GradientSink:
             if v.grad is not None:
                 c = RECORDED.add(Value(v.grad, v.grad_var), c)
             v.grad, v.grad_var = c
-        self.mark(v)
+        if self.masking:  # as `mark`, here without a call
+            self.masked.add(v)
 
     def _restrict(self, v: Var, mask: Node) -> None:
         """Sets a gradient to 0 in the lanes that do not execute the code that propagates it; a

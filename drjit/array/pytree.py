@@ -138,16 +138,17 @@ def opened(container: Any, kind: str) -> tuple[tuple | None, list[Any]]:
         return None, [*container]
     if kind == "dict":
         return tuple(container), [*container.values()]
-    names = tuple(field_names(type(container)) or ())
+    table = getattr(type(container), "DRJIT_STRUCT", None)
+    names = tuple(table if type(table) is dict else field_names(type(container)) or ())
     return names, [*_attributes(names)(container)]
 
 
 @lru_cache(1024)
 def _attributes(names: tuple[str, ...]) -> Callable[[Any], Sequence[Any]]:
-    """Returns a function that reads attributes of an object without a step of Python for each."""
+    """Returns a function that reads attributes of an object, without a step of Python for each."""
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda container: [getattr(container, name) for name in names]
+    return (lambda container: (getattr(container, names[0]),)) if names else lambda container: ()
 
 
 def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:

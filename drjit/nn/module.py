@@ -180,13 +180,13 @@ class Module(MutableMapping[str, ArrayBase]):
             _map(lambda name, old: values.get(name or "", old), self, self._path())
 
 
-def _map(f: Callable[[str | None, Any], Any], container: Any, path: str | None) -> Any:
+def _map(
+    f: Callable[[str | None, Any], Any], container: Any, path: str | None, kind: str = "struct"
+) -> Any:
     """Replaces every array and view in a module by `f(name, array)`; names begin with `path`.
     Arrays in structures other than modules have no name. Everything is changed in place except
     tuples, which are created anew."""
-    cls = type(container)
-    kind = _kind(cls)
-    if kind == "struct" and Module not in cls.__mro__:
+    if kind == "struct" and Module not in type(container).__mro__:
         path = None
     keys, parts = opened(container, kind)
     new = []
@@ -195,8 +195,8 @@ def _map(f: Callable[[str | None, Any], Any], container: Any, path: str | None) 
         if cls not in _PLAIN:  # most fields of layers are numbers
             if issubclass(cls, (ArrayBase, MatrixView)):
                 v = f(None if path is None else f"{path}{name}", v)
-            elif _kind(cls) in CONTAINERS:
-                v = _map(f, v, None if path is None else f"{path}{name}.")
+            elif (inner := _kind(cls)) in CONTAINERS:
+                v = _map(f, v, None if path is None else f"{path}{name}.", inner)
         new.append(v)
     if not any(map(is_not, new, parts)):
         return container

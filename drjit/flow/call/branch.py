@@ -261,7 +261,7 @@ class _Branch:
         return placed[0] if self.labels else placed[0][0]
 
 
-class _Again(Exception):
+class _RecordAgain(Exception):
     """The branch must be recorded again, with further results."""
 
 
@@ -304,7 +304,7 @@ class _Symbolic:
                     raise
                 self._leave_outside(k)
                 self._begin_again()
-            except _Again:
+            except _RecordAgain:
                 branch.args.restore(branch.before)
                 self._begin_again()
             except BaseException:
@@ -385,7 +385,7 @@ class _Symbolic:
         if len(self.outcomes) == 2:
             if more := branch.parted_versions(self.outcomes).keys() - branch.parted:
                 branch.parted += sorted(more)
-                raise _Again
+                raise _RecordAgain
             branch.check(self.outcomes)  # here, so that an error undoes the recording
         size = branch.mask._node.size
         return [

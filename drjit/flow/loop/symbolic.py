@@ -29,7 +29,7 @@ def _differentiable(contents: Sequence[Value | None]) -> list[int]:
     return [k for k, v in enumerate(contents) if v and v.var is not None and visible(v.var)]
 
 
-class _Again(Exception):
+class _RecordAgain(Exception):
     """The loop must be recorded again, with other arrays as its state."""
 
 
@@ -105,7 +105,7 @@ class Symbolic:
         while True:
             try:
                 return self._record()
-            except _Again:
+            except _RecordAgain:
                 continue
 
     def _record(self) -> tuple:
@@ -136,7 +136,7 @@ class Symbolic:
                     self.outside.add(k)
                     if target.written:
                         self._lose(k)
-                    raise _Again from None
+                    raise _RecordAgain from None
             raise
         except BaseException as error:
             self._restore()
@@ -146,7 +146,7 @@ class Symbolic:
                 self.guessed = False
                 sizes = [1 if v is None else v.node.size for v in self.before]
                 self.outside = {k for k, size in enumerate(sizes) if size != 1}
-                raise _Again from None
+                raise _RecordAgain from None
             raise
         outer_gradients.finish()
         found = list(self.results)
@@ -277,14 +277,14 @@ class Symbolic:
             self.tracking = True
             if self.code is not None:
                 _tracked.add(self.code)
-            raise _Again
+            raise _RecordAgain
         owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
         self.trace = trace = Trace(body, variables, owners)
         if self.presumed and not body.around:
             self.trace, self.presumed = None, False
             if body.scatters:  # would make their targets differentiable
                 self.tracking = False
-                raise _Again
+                raise _RecordAgain
             return
         self.sums = {
             k
@@ -299,7 +299,7 @@ class Symbolic:
         if not self.settled:
             self.settled = True
             self.outside = self._misfits(now.size)
-            raise _Again
+            raise _RecordAgain
         raise RuntimeError(
             f"{self.loop.what}: variable '{self.state.paths[k]}' has {now.size} entries, which "
             "does not fit the other variables and the condition, and so has an incompatible size; "

@@ -12,7 +12,7 @@ from typing import Any
 from . import op
 from .node import Node
 
-ROUNDS = 16  # assumed number of iterations of a loop, for cost estimates
+ASSUMED_ITERATIONS = 16  # assumed number of iterations of a loop, for cost estimates
 
 
 class Parts:
@@ -54,8 +54,8 @@ class Region:
         self.block, self.depth = block, block.data.depth
         self.nodes: list[Node] = []
         self.around: set[Region] = set()
-        nested = ROUNDS if self.depth > 1 else 1
-        self.rounds = nested * (ROUNDS if block.op is op.loop else 1)
+        nested = ASSUMED_ITERATIONS if self.depth > 1 else 1
+        self.rounds = nested * (ASSUMED_ITERATIONS if block.op is op.loop else 1)
         self.arguments: list[int] | None = None
 
 

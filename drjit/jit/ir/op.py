@@ -64,8 +64,8 @@ class Op:
 
     For other operations:
 
-    - `effect`: it writes to memory; with `gives` it returns old values, with `accumulates` the
-      order of updates is free;
+    - `effect`: it writes to memory; with `returns_old` it returns what was there before, with
+      `accumulates` the order of updates is free;
     - `block`: it has bodies;
     - `reads`: the operands that are read as memory, as a slice;
     - `words`: the operands that appear in the text as words of the parameter block;
@@ -99,7 +99,11 @@ class Op:
         self.start = float(start) if "inf" in start else int(start)
         self.linear, self.symmetric = has("linear"), has("symmetric")
         self.guarded, self.masks = has("guarded"), has("masks")
-        self.effect, self.gives, self.accumulates = has("effect"), has("gives"), has("accumulates")
+        self.effect, self.returns_old, self.accumulates = (
+            has("effect"),
+            has("returns_old"),
+            has("accumulates"),
+        )
         self.block, self.several, self.whole = has("block"), has("several"), has("whole")
         reads = get("reads")
         self.reads = slice(*[int(k) if k else None for k in reads.split(":")]) if reads else None
@@ -206,9 +210,9 @@ scatter               3 static -    own   16  effect
 scatter_packet        3 static -    own   16  effect
 scatter_reduce        3 static -    own   32  effect accumulates
 scatter_reduce_packet 3 static -    own   32  effect accumulates
-scatter_inc           2 static -    own   32  effect gives
-scatter_exch          3 static -    own   32  effect gives
-scatter_cas           4 static -    own   32  effect gives
+scatter_inc           2 static -    own   32  effect returns_old
+scatter_exch          3 static -    own   32  effect returns_old
+scatter_cas           4 static -    own   32  effect returns_old
 vector                1 static bif  own    1
 splat                 1 static bif  own    0
 feature               1 static bif  own    0
@@ -232,7 +236,6 @@ for _row in _ROWS.strip().splitlines():
     TABLE[_op.name] = _op
 globals().update(TABLE)  # op.add is TABLE["add"]
 
-ELEMENTWISE = tuple([o.name for o in TABLE.values() if o.plain])
 _OPERATORS = [o for o in TABLE.values() if o.method]
 COMPARISONS = tuple([o for o in _OPERATORS if o.result == "mask"])
 ARITHMETIC = tuple([o for o in _OPERATORS if o.arity == 2 and o.result == "same"])

@@ -308,12 +308,16 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
     order = graph.order
     plans = _plans.get(key, []) if key is not None else []
     for plan in plans:
-        if all(order[k].size == size for k, size in plan.sizes):
+        for k, size in plan.sizes:
+            if order[k].size != size:
+                break
+        else:
             if plan is not plans[0]:
                 plans.remove(plan)
                 plans.insert(0, plan)
+            node = order.__getitem__
             for made, size, *parts in plan.launches:
-                nodes = [[order[k] for k in part] for part in parts]
+                nodes = [list(map(node, part)) for part in parts]
                 _write((made, size, *nodes))  # type: ignore[arg-type]
             return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]

@@ -190,7 +190,7 @@ class _Writer:
             names[number] = f"x{i.param - 1}"
         elif kind == "literal":
             names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
-        elif o.gives or not o.effect:
+        elif o.returns_old or not o.effect:
             names[number] = self.fresh()
         if kind in ("buffer", "literal") and number not in self.read:
             return  # only gathered from, or a position
@@ -209,7 +209,7 @@ class _Writer:
         if o.several:
             count = len(i.data.returned) if o is op.foreign else i.data
             text = ", ".join(f"{names[number]}_{j}" for j in range(count)) + f" = {text}"
-        elif o.gives or not o.effect:
+        elif o.returns_old or not o.effect:
             text = f"{names[number]} = {text}"
         self.lines.append(f"{indent}{text}" + (f"  # {i.label}" if i.label else ""))
 

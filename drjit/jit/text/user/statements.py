@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from ...ir import dtype as dt
 from ...ir import op
 from ...ir.dtype import BY_CODE, DType
-from ...ir.nesting import ROUNDS
+from ...ir.nesting import ASSUMED_ITERATIONS
 from ..program import Instr, Loop
 from .expressions import ExpressionReader
 from .language import INSTEAD, NAMES, REFUSED
@@ -132,7 +132,7 @@ class Reader(ExpressionReader):
         restricted = [name for name in inside if self.scope[name].known]
         self.emit(f"while {call}({test}):")
         self.instrs.append(instruction(op.loop, dt.mask, self.rounds, _SOME_LOOP))
-        with self.block(s, ROUNDS):
+        with self.block(s, ASSUMED_ITERATIONS):
             self.body(s.body)
             self.statement = s
             if type(mask) is not ast.Name:
