@@ -47,7 +47,7 @@ def test_large_work_does_not_wait_for_numpy(monkeypatch: pytest.MonkeyPatch) -> 
         (found,) = schedule.preview([ir.apply(f, ir.apply(op.mul, x, x))])
         monkeypatch.setattr(found, "spent", 0.0)
         monkeypatch.setattr(found, "time", 0.0)
-        monkeypatch.setattr(found, "address", 0)
+        monkeypatch.setattr(found.entry, "kernel", 0)
         monkeypatch.setattr(found, "stored", False)
         assert found.prefers_numpy(size) is expected, (f, size)
 
