@@ -116,8 +116,7 @@ def train(
     every: int = 200,
 ) -> tuple[np.ndarray, float]:
     """Trains a network on an image; returns what it learnt, and how well (PSNR in decibels). The
-    state is saved to the checkpoint after every so many steps; if there is one, it is where training
-    goes on."""
+    state is saved to the checkpoint after every so many steps, and taken from it at the start."""
     texture = Texture2f(image)
     rng = dr.rng(seed=seed)
     net, grid = make_network(encoding, half, rng)
