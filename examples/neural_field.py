@@ -170,7 +170,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("image", nargs="?", default=str(PORTRAIT))
-    parser.add_argument("--iterations", type=int, default=2000)
+    parser.add_argument("--iterations", type=int, default=600)
     parser.add_argument("--precision", choices=("half", "single"), default="half")
     parser.add_argument("--encoding", choices=("tri", "sin", "hash", "permuto"), default="tri")
     parser.add_argument("--checkpoint", type=Path, help="file to save the state to, and go on from")
