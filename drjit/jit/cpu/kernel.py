@@ -67,6 +67,7 @@ SLOW = _WATCHED | _HISTORY
 """Flags under which launches take the general way."""
 _FAST, _NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
 
+_Entries = Entry * 2  # the second one is the end
 _kernels: dict[Any, "CpuKernel"] = {}
 
 
@@ -108,7 +109,7 @@ class CpuKernel(Kernel):
         self.stored: bool | None = None  # see is_stored
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
         self.clock = Times()  # of compiled launches, written by the workers
-        entries = (Entry * 2)()  # the second one is the end
+        entries = _Entries()
         self.entry, self.entry_address = entries[0], ctypes.addressof(entries)
         self.entry.times = ctypes.addressof(self.clock)
         self.time = 0.0  # seconds of launches on NumPy, and their number

@@ -1,17 +1,17 @@
 """Small launches that follow each other in a frozen function, as one call of native code."""
 
-import ctypes
 import struct
 from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Any
+
+import numpy as np
 
 from .. import flags, log
 from ..device import size_class
 from ..ir.node import BUFFER, Node, next_serial
 from ..run.launch import layout_of
 from . import kernel, memory, runtime
-from .native import Entry
 
 
 def can_join(step: Any) -> bool:
@@ -115,12 +115,12 @@ class LaunchSequence:
         steps = [*zip(self._kernels, self._sizes, self._places, strict=True)]
         if any(size > k.few for k, size, _ in steps):
             return False
-        self._table = (Entry * (len(steps) + 1))()  # the last one, of zeros, is the end
-        for row, (k, size, place) in zip(self._table, steps, strict=False):
-            row.kernel, row.finish, row.times = k.entry.kernel, k.entry.finish, k.entry.times
-            row.params, row.size = place, size
+        rows = [
+            (k.entry.kernel, k.entry.finish, k.entry.times, place, size) for k, size, place in steps
+        ]
+        self._table = np.array([*rows, (0,) * 5], np.int64)  # of `Entry`; the last one is the end
         self._memory = memory.allocate(self._bytes)
         for place, offset in self._inside:
             self._known[place] = self._memory.address + offset
-        self._address = ctypes.addressof(self._table)
+        self._address = self._table.ctypes.data
         return True
