@@ -4,6 +4,7 @@ the cases that run."""
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -49,6 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell may have a process in the background ignore Ctrl-C, with which some tests end loops.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--device") == "cuda":
         os.environ.setdefault("DRJIT_CUDA", "emulated")
         import drjit
