@@ -1,21 +1,40 @@
-"""A program of tests/programs in this process: `python programs.py NAME THREADS` prints its figure.
-What it prints is left out; like the others, it runs under either implementation.
+"""The programs of tests/programs, from a new process to its end, with an empty and a filled kernel
+cache, and where the time goes.
+
+    python programs.py [--reference PYTHON] [--threads N] [--rounds N] [--only NAMES]
+
+prints a table: seconds of wall time and of processor time (all threads, the start and the end of
+Python included), the ratios to the reference, and what the main thread does, in milliseconds: the
+start of Python and imports; compiling, or loading from the cache; running texts on NumPy; waiting
+for kernels; and the rest, which is Python: tracing, derivatives, scheduling. With `NAME THREADS` it
+is a workload of `run.py`: a program in this process. What programs print is left out.
 """
 
+import argparse
 import contextlib
+import functools
 import importlib
 import io
+import json
+import math
+import os
+import subprocess
 import sys
+import tempfile
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-import drjit as dr
-
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "programs"))
+PROGRAMS = Path(__file__).parents[1] / "tests" / "programs"
+STAGES: tuple[str, ...] = ("compiling", "NumPy", "waiting")
+sys.path.append(str(PROGRAMS))
 
 
 def seconds(name: str) -> float:
     """The time of a run of a program."""
+    import drjit as dr
+
     program = importlib.import_module(name)
     start = time.perf_counter()
     with contextlib.redirect_stdout(io.StringIO()):
@@ -35,8 +54,148 @@ def warm(name: str) -> float:
     return min(seconds(name) for _ in range(5)) * 1e3
 
 
-if __name__ == "__main__":
-    name, threads = sys.argv[1:3]
+# --------------------------------------------------------------------------------- whole processes
+
+
+def child(name: str, threads: int) -> dict[str, float]:
+    """Runs a program in this process: milliseconds of importing, running, and of the stages."""
+    start = time.perf_counter()
+    import drjit as dr
+
+    imported = time.perf_counter()
+    dr.set_thread_count(threads)
+    stages = watched() if hasattr(dr, "kernels") else {}
+    seconds(name)
+    run = time.perf_counter() - imported
+    figures = {"import": imported - start, **stages, "tracing": run - sum(stages.values())}
+    return {stage: 1e3 * figure for stage, figure in figures.items()}
+
+
+def watched() -> dict[str, float]:
+    """Seconds that the stages take in the main thread from now on; what is within another stage
+    counts there alone."""
+    from drjit.jit.cpu import kernel, native, runtime
+
+    stages: dict[str, float] = dict.fromkeys(STAGES, 0.0)
+    inside: list[float] = []  # seconds of the stages within each one that is open
+    main = threading.current_thread()
+
+    def watch(owner: object, attribute: str, stage: str) -> None:
+        plain = getattr(owner, attribute)
+
+        @functools.wraps(plain)
+        def call(*args: object, **kwargs: object) -> object:
+            if threading.current_thread() is not main:
+                return plain(*args, **kwargs)
+            inside.append(0.0)
+            start = time.perf_counter()
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                passed = time.perf_counter() - start
+                stages[stage] += passed - inside.pop()
+                if inside:
+                    inside[-1] += passed
+
+        setattr(owner, attribute, call)
+
+    watch(kernel.CpuKernel, "compile", "compiling")
+    watch(kernel.CpuKernel, "is_stored", "compiling")
+    watch(native, "_load", "compiling")
+    watch(kernel, "_interpret", "NumPy")
+    watch(runtime, "_await", "waiting")
+    return stages
+
+
+def measure(python: str, name: str, threads: int, home: str) -> dict[str, float]:
+    """One process: its seconds of wall and of processor time, and milliseconds of the stages."""
+    environment = os.environ | {"HOME": home, "DRJIT_CACHE_DIR": f"{home}/cache"}
+    if python != sys.executable:
+        environment.pop("PYTHONPATH", None)
+    command = [python, "-P", __file__, "--child", name, "--threads", str(threads)]
+    before = os.times()
+    start = time.perf_counter()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    wall = time.perf_counter() - start
+    after = os.times()
+    if done.returncode:
+        sys.exit(f"{name} failed under {python}:\n{done.stderr}")
+    figures = json.loads(done.stdout.splitlines()[-1])
+    processor = after.children_user + after.children_system
+    processor -= before.children_user + before.children_system
+    figures["start"] = 1e3 * wall - sum(v for k, v in figures.items() if k != "import")
+    return figures | {"wall": wall, "processor": processor}
+
+
+def both(python: str, name: str, threads: int) -> list[dict[str, float]]:
+    """The figures with an empty cache, and with what that process left there."""
+    with tempfile.TemporaryDirectory() as home:
+        return [measure(python, name, threads, home) for _ in ("empty", "filled")]
+
+
+def table(names: list[str], reference: str | None, threads: int, rounds: int) -> None:
+    """Prints the figures of programs with an empty and with a filled cache; a figure is the best
+    of all rounds, and stages are those of the round with the best wall time."""
+    stages = ("start", *STAGES, "tracing")
+    columns = ["", "wall s", "processor s", *stages]
+    if reference:
+        columns += ["reference: wall s", "processor s", "ratio of wall", "of processor"]
+    pythons = [sys.executable, *([reference] if reference else [])]
+    rows: list[list[str]] = [[], []]
+    ratios: list[list[tuple[float, float]]] = [[], []]
+    for name in names:
+        found = [[both(python, name, threads) for python in pythons] for _ in range(rounds)]
+        for k in range(2):
+            best, *others = [
+                min((r[p][k] for r in found), key=lambda f: f["wall"]) for p in range(len(pythons))
+            ]
+            lowest = [min(r[p][k]["processor"] for r in found) for p in range(len(pythons))]
+            cells = [name, f"{best['wall']:.2f}", f"{lowest[0]:.2f}"]
+            cells += [f"{best[stage]:.0f}" for stage in stages]
+            for other in others:
+                pair = best["wall"] / other["wall"], lowest[0] / lowest[1]
+                ratios[k].append(pair)
+                cells += [f"{other['wall']:.2f}", f"{lowest[1]:.2f}", *[f"{r:.2f}" for r in pair]]
+            rows[k].append(f"| {' | '.join(cells)} |")
+            print(f"{('empty', 'filled')[k]} {rows[k][-1]}", file=sys.stderr, flush=True)
+    for k, title in enumerate(("Empty caches", "Filled caches")):
+        print(f"\n{title}:\n\n| {' | '.join(columns)} |\n| :-- |{' --: |' * (len(columns) - 1)}")
+        print("\n".join(rows[k]))
+        if ratios[k]:
+            means = [math.exp(sum(map(math.log, r)) / len(r)) for r in zip(*ratios[k], strict=True)]
+            rest = [""] * (len(columns) - 3)
+            print(f"| {' | '.join(['geometric mean', *rest, *[f'{m:.2f}' for m in means]])} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--reference", metavar="PYTHON")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--only", metavar="NAMES", help="separated by commas")
+    parser.add_argument("--child", metavar="NAME", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(child(arguments.child, arguments.threads)))
+        return
+    names = sorted(path.stem for path in PROGRAMS.glob("*.py"))
+    if arguments.only:
+        names = arguments.only.split(",")
+    table(names, arguments.reference, arguments.threads, arguments.rounds)
+
+
+def workload(name: str, threads: str) -> None:
+    """Prints the figure of a row of `run.py`."""
+    import drjit as dr
+
     dr.set_thread_count(int(threads))
     program, _, how = name.rpartition("_")
-    print({"cold": cold, "cached": cold, "warm": warm}[how](program))
+    ways: dict[str, Callable] = {"cold": cold, "cached": cold, "warm": warm}
+    print(ways[how](program))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1][0] != "-":
+        workload(*sys.argv[1:])
+    else:
+        main()

@@ -2,12 +2,16 @@
 a user sees at the prompt.
 """
 
+import ast
+import importlib
 import pickle
 import pydoc
+from pathlib import Path
 
 import pytest
 
 import drjit as dr
+from drjit import _names
 from drjit.llvm import Array2f, Array3f, Complex2f, Float, Int, Matrix3f, TensorXf, UInt
 
 ENUMERATIONS = [
@@ -129,3 +133,18 @@ def test_completion_offers_public_names_only():
     names = dir(dr)
     assert set(dr.__all__) <= set(names)
     assert {"x", "numpy", "shape"} <= set(dir(Array3f(1)))
+
+
+def test_names_are_where_they_are_looked_for():
+    """What type checkers read agrees with the table that Python uses."""
+    source = (Path(dr.__file__).parent / "__init__.py").read_text()
+    block = next(s for s in ast.parse(source).body if isinstance(s, ast.If))
+    found = {}
+    for statement in block.body:
+        assert isinstance(statement, ast.ImportFrom) and statement.module
+        module = importlib.import_module(f"drjit.{statement.module}")
+        names = [name.name for name in statement.names]
+        for name in module.__all__ if names == ["*"] else names:
+            found[name] = statement.module
+            assert getattr(dr, name) is getattr(module, name)
+    assert found == _names.MODULES

@@ -5,7 +5,6 @@ the system does not say what is needed.
 
 import os
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 _V3 = ("sse4.2", "popcnt", "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
@@ -72,6 +71,8 @@ def identity() -> tuple[str, ...]:
 def version_file(package: str) -> str:
     """Returns the contents of a package's `_version.py`, without importing the package; nothing if
     it is not installed or has no such file."""
+    from importlib.util import find_spec
+
     spec = find_spec(package)
     if spec is None or not spec.origin:
         return ""

@@ -15,7 +15,6 @@ import numpy as np
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..flow.loop.while_loop import while_loop
 from ..function.ad.grad import detach
 from ..function.conversion import assemble, flat_class, pick
 from ..function.data.memory import scatter
@@ -287,6 +286,8 @@ class Texture(Texels):
         nothing = lod * 0.0
         state = (nothing, *[nothing + 0.0 for _ in range(self.channel_count())])
         limit = None if self._namespace == "scalar" else -1
+        from ..flow.loop.while_loop import while_loop  # which most programs do not need
+
         _, *total = while_loop(state, more, add, max_iterations=limit)
         return self._vector(dtype, total)
 

@@ -10,7 +10,6 @@ import functools
 import os
 import stat
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 from drjit.jit import log, processor
@@ -29,7 +28,7 @@ _PUTS_PER_CHECK = 64
 _STALE_SECONDS = 3600
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-_folder: Path | None = None
+_folder: str | None = None
 _folder_of: str | None = ""  # the value of DRJIT_CACHE_DIR that _folder belongs to
 _puts = 0
 _complained = False
@@ -79,7 +78,7 @@ def digest(text: str, *facts: object) -> str:
 def has(key: str) -> bool:
     """Returns whether there is an entry with that key."""
     where = folder()
-    return where is not None and (where / (key + _SUFFIX)).exists()
+    return where is not None and os.path.exists(_path(where, key))
 
 
 def get(key: str) -> Entry | None:
@@ -87,9 +86,10 @@ def get(key: str) -> Entry | None:
     where = folder()
     if where is None:
         return None
-    path = where / (key + _SUFFIX)
+    path = _path(where, key)
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            data = file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -98,7 +98,7 @@ def get(key: str) -> Entry | None:
     entry = _decode(key, data)
     try:
         if entry is None:
-            path.unlink()
+            os.unlink(path)
         else:
             os.utime(path)
     except OSError:
@@ -119,7 +119,7 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
         handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=where)
         with os.fdopen(handle, "wb") as file:
             file.write(_encode(key, text, code, has_finish))
-        os.replace(temporary, where / (key + _SUFFIX))
+        os.replace(temporary, _path(where, key))
     except OSError as error:
         _complain("cannot be written", error)
         if temporary is not None:
@@ -168,7 +168,7 @@ def info() -> dict[str, object]:
     where = folder()
     entries = [] if where is None else _entries(where)
     return {
-        "folder": None if where is None else str(where),
+        "folder": where,
         "entries": len(entries),
         "bytes": sum(size for _, size, _ in entries),
         "maxsize": maxsize(),
@@ -195,7 +195,7 @@ def bytes_of(variable: str, default: int) -> int:
         return default
 
 
-def folder() -> Path | None:
+def folder() -> str | None:
     """Returns the folder of the cache, created on demand, or None if there is no usable one.
 
     It is `DRJIT_CACHE_DIR`, or else in the user's cache folder, or else in the folder for temporary
@@ -206,41 +206,45 @@ def folder() -> Path | None:
     if wish == _folder_of:
         return _folder
     _folder_of, _folder = wish, None
-    for candidate in (_user_folder, _temporary_folder) if not wish else (lambda: Path(wish),):
+    for candidate in (_user_folder, _temporary_folder) if not wish else (lambda: wish,):
         try:
             path = candidate()
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.makedirs(path, mode=0o700, exist_ok=True)
             if _is_private(path):
                 _folder = path
                 break
-            _complain("is not used, as other users can write there", str(path))
+            _complain("is not used, as other users can write there", path)
         except (ImportError, OSError, RuntimeError) as error:
             _complain("cannot be made", error)
     return _folder
 
 
-def _user_folder() -> Path:
+def _user_folder() -> str:
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("drjit", appauthor=False))
+    return platformdirs.user_cache_dir("drjit", appauthor=False)
 
 
-def _temporary_folder() -> Path:
+def _temporary_folder() -> str:
     import tempfile
 
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return Path(tempfile.gettempdir()) / f"drjit-{user}"
+    return os.path.join(tempfile.gettempdir(), f"drjit-{user}")
 
 
-def _is_private(path: Path) -> bool:
+def _path(where: str, key: str) -> str:
+    return os.path.join(where, key + _SUFFIX)
+
+
+def _is_private(path: str) -> bool:
     """Returns whether nobody else can put code there that this process would run."""
     if not hasattr(os, "getuid"):
         return True
-    status = path.stat()
+    status = os.stat(path)
     return status.st_uid in (os.getuid(), 0) and not status.st_mode & stat.S_IWOTH
 
 
-def _entries(where: Path) -> list[tuple[float, int, str]]:
+def _entries(where: str) -> list[tuple[float, int, str]]:
     """Returns last use, size and path of the entries; removes files left behind by interrupted
     writers."""
     found = []
