@@ -18,6 +18,7 @@ import io
 import json
 import math
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -65,7 +66,9 @@ def child(name: str, threads: int) -> dict[str, float]:
     imported = time.perf_counter()
     dr.set_thread_count(threads)
     stages = watched() if hasattr(dr, "kernels") else {}
-    seconds(name)
+    with contextlib.redirect_stdout(io.StringIO()):
+        runpy.run_path(str(PROGRAMS / f"{name}.py"), run_name="__main__")
+    dr.sync_thread()
     run = time.perf_counter() - imported
     figures = {"import": imported - start, **stages, "tracing": run - sum(stages.values())}
     return {stage: 1e3 * figure for stage, figure in figures.items()}
