@@ -66,6 +66,7 @@ def child(name: str, threads: int) -> dict[str, float]:
     imported = time.perf_counter()
     dr.set_thread_count(threads)
     stages = watched() if hasattr(dr, "kernels") else {}
+    sys.argv[1:] = []  # which programs read
     with contextlib.redirect_stdout(io.StringIO()):
         runpy.run_path(str(PROGRAMS / f"{name}.py"), run_name="__main__")
     dr.sync_thread()
