@@ -1,6 +1,7 @@
 """`python -m drjit doctor` reports on every machine, and says what is missing."""
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import nursery
 import pytest
 
 from drjit import __main__ as doctor
+from drjit.jit import processor
 
 ROOT = Path(__file__).parent.parent
 
@@ -67,6 +69,9 @@ def test_numba_is_not_imported_for_its_version():
     assert done.returncode == 0, done.stderr
 
 
+on_x86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
 @pytest.mark.parametrize("missing", ["llvmlite", "numpy"])
 def test_what_is_missing_is_a_line_of_the_report(monkeypatch, missing):
     def version(name):
@@ -118,4 +123,43 @@ print(dr.sin(dr.arange(Float, 9)))
 """
     variables = {"DRJIT_CACHE_DIR": str(tmp_path), "DRJIT_TARGET_CPU": "pentium"}
     done = nursery.run(code, environment=variables)
-    assert "expected 'native', 'x86-64-v3', 'x86-64-v4', not 'pentium'" in done.stderr
+    assert "DRJIT_TARGET_CPU=pentium: LLVM knows no such processor with " in done.stderr
+    assert "Expected 'native', or LLVM's name of a processor" in done.stderr
+
+
+NAMED = """
+from drjit.jit import processor
+from drjit.jit.run import cache
+
+print(processor.target(), processor.register_bytes(), cache.digest("text"))
+"""
+
+
+@pytest.mark.skipif(not on_x86, reason="names of x86 processors")
+def test_a_processor_is_named_as_llvm_names_it(tmp_path):
+    def about(name):
+        done = nursery.run(NAMED, environment={"DRJIT_TARGET_CPU": name})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    haswell, zen, native = about("haswell"), about("znver2"), about("native")
+    assert "+avx2" in haswell[1] and "avx512" not in haswell[1] and "+sse4a" not in haswell[1]
+    assert "+sse4a" in zen[1] or "sse4a" not in native[1]
+    assert haswell[2] == zen[2] == "32"
+    assert len({haswell[3], zen[3], native[3]}) == 3, "machine code must not be shared"
+
+
+@pytest.mark.skipif(not on_x86, reason="names of x86 processors")
+def test_a_processor_with_other_instructions_is_an_error(monkeypatch):
+    class Lacking(dict):
+        flatten = None
+
+    present = processor.binding().get_host_cpu_features()
+    fewer = Lacking({name: on and name != "bmi2" for name, on in present.items()})
+    monkeypatch.setattr(processor.binding(), "get_host_cpu_features", lambda: fewer)
+    monkeypatch.setenv("DRJIT_TARGET_CPU", "haswell")
+    with pytest.raises(RuntimeError) as error:
+        processor.target.__wrapped__()
+    message = str(error.value)
+    assert "DRJIT_TARGET_CPU=haswell: this processor has no bmi2." in message
+    assert "'haswell'" not in message and "'x86-64-v3'" not in message

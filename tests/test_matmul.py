@@ -59,7 +59,7 @@ def test_sizes_and_layouts(dtype, flags, tier):
 
 
 @pytest.mark.processor
-@pytest.mark.parametrize("nbytes", [32, 64], ids=["32 bytes", "64 bytes"])
+@pytest.mark.parametrize("nbytes", [16, 32, 64], ids=["16 bytes", "32 bytes", "64 bytes"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
     dr.flush_kernel_cache()

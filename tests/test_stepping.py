@@ -14,7 +14,7 @@ from drjit.jit.target.simd import matmul, matvec, outer, row_reduction, stepping
 # In place of `values.Code`.
 Stepping: Any = stepping.Stepping
 
-registers = pytest.mark.parametrize("register_bytes", [32, 64])
+registers = pytest.mark.parametrize("register_bytes", [16, 32, 64])
 
 
 def test_the_example():

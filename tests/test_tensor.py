@@ -286,7 +286,7 @@ def test_reductions_over_rows(shape, dtype, tier):
     same(dr.min(cls(a), axis), a.min(axis))
 
 
-@pytest.mark.parametrize("nbytes", [32, 64], ids=["32 bytes", "64 bytes"])
+@pytest.mark.parametrize("nbytes", [16, 32, 64], ids=["16 bytes", "32 bytes", "64 bytes"])
 def test_rows_in_registers_of_either_size(nbytes, monkeypatch, tmp_path):
     dr.flush_kernel_cache()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))

@@ -1,16 +1,36 @@
-"""The processor that kernels are compiled for: this machine's, or the x86-64 microarchitecture
-level named by `DRJIT_TARGET_CPU`, which allows fewer instructions. llvmlite is imported only where
-the system does not say what is needed.
+"""The processor that kernels are compiled for: this machine's, or the one that `DRJIT_TARGET_CPU`
+names, as LLVM does, if its instructions are a part of this machine's. llvmlite is imported only
+where the system does not say what is needed.
 """
 
 import os
+import platform
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-_V3 = ("sse4.2", "popcnt", "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
-_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-LEVELS = {"x86-64-v3": _V3, "x86-64-v4": _V4}
-"""The microarchitecture levels of the System V ABI for AMD64, section 3.1.1."""
+# What kernels need: without these, LLVM calls functions of a library that is not there.
+_NEEDED = {"x86-64": ("avx2", "fma", "f16c"), "aarch64": ("neon",)}
+# Beginnings of the names of features that the code of kernels may use. Others, such as protection
+# keys, are often hidden from virtual machines, and are no reason to refuse a processor.
+_USED = (
+    "avx", "sse", "ssse", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe", "adx", "gfni", "tbm",
+    "xop", "vaes", "neon", "sve", "sme", "full", "bf16", "i8mm", "dotprod", "lse", "rdm", "crc",
+)  # fmt: skip
+# Extensions for which LLVM reports on ARM only that they are there.
+_ARM = ("neon", "sve", "sve2", "fullfp16", "bf16", "i8mm", "dotprod", "lse")
+_BASIC = {"x86-64": "x86-64", "aarch64": "generic"}
+# Processors that an error may suggest; LLVM knows many more.
+_SUGGESTED = {
+    "x86-64": (
+        "x86-64-v3", "x86-64-v4", "haswell", "skylake", "alderlake", "skylake-avx512",
+        "icelake-server", "sapphirerapids", "znver1", "znver2", "znver3", "znver4", "znver5",
+    ),
+    "aarch64": (
+        "generic", "cortex-a72", "neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1",
+        "apple-m2",
+    ),
+}  # fmt: skip
 
 
 def binding() -> Any:
@@ -34,24 +54,75 @@ def target() -> tuple[str, str]:
     """Returns the processor's name and features in LLVM's spelling.
 
     Raises:
-        RuntimeError: `DRJIT_TARGET_CPU` is not a level, or this processor does not support it.
+        RuntimeError: LLVM knows no processor of the name in `DRJIT_TARGET_CPU` for which kernels
+            can be compiled, or this one does not support it.
     """
     llvm = binding()
     wish = os.environ.get("DRJIT_TARGET_CPU", "native")
-    features = llvm.get_host_cpu_features()
+    present = llvm.get_host_cpu_features()
     if wish == "native":
-        return llvm.get_host_cpu_name(), features.flatten()
-    if wish not in LEVELS:
+        return llvm.get_host_cpu_name(), present.flatten()
+    llvm.initialize_native_target()
+    kind = _architecture()
+    known = {*present, *(_ARM if kind == "aarch64" else ())}
+    names = sorted(name for name in known if name.startswith(_USED))
+    features, *others = _features((wish, *_SUGGESTED.get(kind, ())), names)
+    needed = _NEEDED.get(kind, ())
+
+    def fault(features: set[str]) -> str:
+        if not features.issuperset(needed):
+            return f"LLVM knows no such processor with {', '.join(needed)}, which kernels need"
+        missing = [name for name in names if name in features and not present.get(name)]
+        return f"this processor has no {', '.join(missing)}" if missing else ""
+
+    if reason := fault(features):
+        suggested = zip(_SUGGESTED.get(kind, ()), others, strict=True)
+        possible = [repr(name) for name, features in suggested if not fault(features)]
         raise RuntimeError(
-            f"DRJIT_TARGET_CPU: expected 'native', {', '.join(map(repr, LEVELS))}, not {wish!r}"
+            f"DRJIT_TARGET_CPU={wish}: {reason}. Expected 'native', or LLVM's name of a processor "
+            f"whose instructions this one has, such as {', '.join(possible)}."
         )
-    missing = [name for name in LEVELS[wish] if not features.get(name)]
-    if missing:
-        raise RuntimeError(
-            f"DRJIT_TARGET_CPU={wish}: this processor has no {', '.join(missing)}, so that kernels "
-            "for that level could not run"
+    return wish, ",".join(f"+{name}" for name in names if name in features)
+
+
+def _architecture() -> str:
+    name = str(binding().get_process_triple()).partition("-")[0]
+    return "x86-64" if name == "x86_64" else "aarch64" if name == "arm64" else name
+
+
+def _features(processors: Sequence[str], names: Sequence[str]) -> list[set[str]]:
+    """Returns which of the features each processor has. LLVM tells indirectly: it copies a function
+    that is compiled with a feature only into functions that are compiled with it, too.
+    """
+    llvm = binding()
+    # Without the first feature, LLVM ends the process at the name of a 32-bit processor.
+    base = "+64bit," if _architecture() == "x86-64" else ""
+    basic = _BASIC.get(_architecture(), "")
+    lines = []
+    for k, name in enumerate(names):
+        features = f'"target-features"="{base}+{name}"'
+        body = f"%y = mul i64 %x, {k + 3}\nret i64 %y"
+        lines.append(f"define internal i64 @part{k}(i64 %x) #{k} {{\n{body}\n}}")
+        lines.append(f'attributes #{k} = {{ "target-cpu"="{basic}" {features} }}')
+    for n, processor in enumerate(processors):
+        number = len(names) + n
+        cpu = "".join(c for c in processor if c.isalnum() or c in "-_.+")
+        lines.append(
+            f'attributes #{number} = {{ "target-cpu"="{cpu}" "target-features"="{base}" }}'
         )
-    return wish, ",".join(f"+{name}" for name in LEVELS[wish])
+        for k in range(len(names)):
+            call = f"%y = call i64 @part{k}(i64 %x)"
+            lines.append(f"define i64 @f{n}.{k}(i64 %x) #{number} {{\n{call}\nret i64 %y\n}}")
+    module = llvm.parse_assembly("\n".join(lines), llvm.create_context())
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    found = []
+    for n in range(len(processors)):
+        inside = [" call " not in str(module.get_function(f"f{n}.{k}")) for k in range(len(names))]
+        found.append({name for name, copied in zip(names, inside, strict=True) if copied})
+    return found
 
 
 def identity() -> tuple[str, ...]:
@@ -84,12 +155,15 @@ def version_file(package: str) -> str:
         return ""
 
 
-def has_avx512() -> bool:
-    """Returns whether kernels are compiled for registers of 64 bytes."""
+def register_bytes() -> int:
+    """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
+    AVX-512, 32 on other x86 processors, 16 on ARM."""
     wish, host = os.environ.get("DRJIT_TARGET_CPU", "native"), _linux()
+    if platform.machine().lower() in ("aarch64", "arm64"):
+        return 16
     if wish == "native" and host:
-        return "avx512f" in host.get("flags", "").split()
-    return "+avx512f" in target()[1].split(",")
+        return 64 if "avx512f" in host.get("flags", "").split() else 32
+    return 64 if "+avx512f" in target()[1].split(",") else 32
 
 
 # The lines of /proc/cpuinfo that LLVM's choice of instructions depends on.

@@ -80,8 +80,9 @@ class Loaded:
 
 
 def default_lanes() -> int:
-    """Returns the default number of lanes per packet: 16 with AVX-512, otherwise 8."""
-    return 16 if processor.has_avx512() else 8
+    """Returns the default number of lanes per packet: 16 with AVX-512, otherwise 8, which are two
+    of NEON's registers."""
+    return max(processor.register_bytes() // 4, 8)
 
 
 def packet_lanes(text: str) -> int:

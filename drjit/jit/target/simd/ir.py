@@ -87,6 +87,16 @@ class Machine(NamedTuple):
     register_bytes: int
     has_gathers: bool
 
+    @property
+    def registers(self) -> int:
+        """The number of vector registers: 16 with AVX2, 32 with AVX-512 and NEON."""
+        return 16 if self.register_bytes == 32 else 32
+
+    @property
+    def accumulators(self) -> int:
+        """The number of registers for the sums of a product; the others are for its operands."""
+        return self.registers * 3 // 4
+
 
 @cache
 def types(lanes: int) -> Types:

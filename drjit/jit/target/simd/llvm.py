@@ -27,10 +27,10 @@ def _target() -> Any:
 
 
 def host() -> Machine:
-    """Returns what this processor has: registers of 64 bytes with AVX-512, otherwise 32. The
-    gathers of AVX2 are slower than loads, so they are not used."""
-    wide = processor.has_avx512()
-    return Machine(64 if wide else 32, wide)
+    """Returns what the processor has. The gathers of AVX2 are slower than loads, so they are not
+    used."""
+    width = processor.register_bytes()
+    return Machine(width, width == 64)
 
 
 def _new_machine(*, jit: bool, level: int = 2) -> Any:

@@ -19,6 +19,7 @@ from .packing import (
     GAP,
     L1,
     L2,
+    LINE,
     WRITTEN,
     Rows,
     Shape,
@@ -39,13 +40,14 @@ _SIZES = ("m", "n", "k", "mb", "nb", "tiles_m", "tiles_n", "room")
 def _register_tile(c: Code, rows: int, columns: int, lanes: int) -> tuple[int, int]:
     """Returns the number of rows and vectors of the accumulators, given the approximate number of
     rows and columns of a result."""
-    wide = c.machine.register_bytes == 64
+    machine = c.machine
     if rows == 1:
-        tile = 1, 8 if wide else 6
+        tile = 1, min(8, machine.accumulators // 2)
     elif rows <= 4:
-        tile = 4, 4 if wide else 2
+        tile = 4, machine.registers // 8
     else:
-        tile = 8 if wide else 6, 2
+        vectors = max(2, LINE // machine.register_bytes)
+        tile = min(8, machine.accumulators // vectors), vectors
     return tile[0], min(tile[1], -(-columns // lanes))
 
 

@@ -40,7 +40,7 @@ class Tile(NamedTuple):
 
 def registers_across(c: Code, count: int) -> int:
     """Returns the number of adjacent registers in a block, out of `count`."""
-    most = 4 if c.machine.register_bytes == 64 else 2
+    most = c.machine.registers // 8
     groups = -(-count // most)
     return -(-count // groups)
 
@@ -48,7 +48,7 @@ def registers_across(c: Code, count: int) -> int:
 def rows_down(c: Code, count: int, registers: int) -> int:
     """Returns the number of rows in a block, out of `count`: few enough for the registers, and such
     that blocks have equal heights."""
-    most = min((24 if c.machine.register_bytes == 64 else 12) // registers, 16)
+    most = min(c.machine.accumulators // registers, 16)
     for rows in range(most, most * 2 // 3, -1):
         if count % rows == 0:
             return rows

@@ -14,6 +14,7 @@ Rows = Callable[[Word], list[Vector]]  # returns the registers of row k
 
 # Elements between packed rows of A: rows at distances of a power of two would share cache sets.
 GAP = 16
+LINE = 64  # bytes of a cache line
 # Distance, in rows of B, of prefetches while packing.
 _FAR = 32
 
@@ -45,7 +46,7 @@ class Shape(NamedTuple):
     @property
     def line(self) -> int:
         """The number of elements in a cache line."""
-        return 64 // BYTES[self.acc]
+        return LINE // BYTES[self.acc]
 
 
 # The cache level for a line, and whether it will be written.

@@ -129,7 +129,7 @@ def _add_rows(
             for x, place in zip(after, places, strict=True):
                 place.store(x)
 
-    registers = 16 if c.machine.register_bytes == 64 else 8
+    registers = c.machine.registers // 2
     left = columns % (registers * lanes)
     whole = columns - left
     for j in c.range(0, whole, registers * lanes):
