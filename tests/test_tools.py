@@ -272,6 +272,26 @@ def test_expand_threshold():
         dr.set_expand_threshold(-1)
 
 
+@pytest.mark.processor
+@pytest.mark.parametrize("first", [dr.zeros, lambda cls, n: cls(np.zeros(n, np.float32))])
+@pytest.mark.parametrize("threads", [1, 16, 64])
+def test_private_copies_have_bounded_memory(first, threads, monkeypatch):
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    before, n = dr.thread_count(), 1 << 20
+    dr.set_thread_count(threads)
+    try:
+        for size, copied in ((n, threads <= 16), (1 << 10, True)):
+            target, index = first(Float, size), dr.arange(UInt, n) % size
+            dr.eval(target, index)
+            dr.sync_thread()
+            dr.scatter_add(target, Float(1), index)
+            source = dr.kernel_source(target)
+            assert ("scatter_reduce_expand" in source) == copied
+            np.testing.assert_array_equal(target.numpy(), np.full(size, n // size))
+    finally:
+        dr.set_thread_count(before)
+
+
 # ---- drjit.detail
 
 

@@ -217,6 +217,10 @@ class Device(ABC):
 
     # ---- Kernels
 
+    def threads(self) -> int:
+        """Returns how many private copies of a target a scatter-reduction without atomics has."""
+        return 1
+
     @abstractmethod
     def kernel(self, text: str, program: Any) -> Kernel:
         """Returns the kernel of a program and its text: one for each text and way to launch it."""

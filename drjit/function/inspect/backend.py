@@ -49,7 +49,7 @@ def flush_malloc_cache() -> None:
 
 def expand_threshold() -> int:
     """Returns the largest target, in entries, for which scatter-reductions use a private copy per
-    thread.
+    thread. All copies together have at most 64 MiB, unless `ReduceMode.Expand` is asked for.
 
     >>> before = dr.expand_threshold()
     >>> dr.set_expand_threshold(1000); dr.expand_threshold()

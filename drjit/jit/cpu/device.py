@@ -24,6 +24,7 @@ class Cpu(Device):
     kernels = staticmethod(kernel.kernels)
     forget_kernels = staticmethod(kernel.forget)
     kernel = staticmethod(kernel.for_program)
+    threads = staticmethod(runtime.thread_count)
     drain = staticmethod(runtime.drain)
     sync = staticmethod(runtime.sync)
     forget_error = staticmethod(runtime.forget)

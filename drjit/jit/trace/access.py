@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 
 from .. import flags
-from ..device import Device
+from ..device import Device, current
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import effects, op
@@ -38,6 +38,8 @@ from ..run.launch import OutOfBoundsError, out_of_bounds
 # Above this number of entries, a scatter-reduction with `ReduceMode.Auto` uses atomics rather than
 # private copies.
 expand_threshold = 1 << 20
+# The same in bytes of all copies together, of which there are as many as threads.
+EXPAND_BYTES = 1 << 26
 
 releases: list[Callable[[], None]] = []
 """Callbacks that release nodes that are no longer needed; called before a target is copied because
@@ -245,6 +247,13 @@ class Replacement:
         self._device = device
         self.dtype, self.size = node.dtype, node.size
 
+    def device(self) -> Device:
+        """Returns the device whose memory is written."""
+        node = self._node
+        if node is not None and (node.op is BUFFER or node.op is AFTER):
+            return node.data.device
+        return self._device or current()
+
     def own(self) -> Node:
         """Returns a node with a buffer that nothing else holds: the given node or a copy."""
         node = self._node
@@ -338,8 +347,12 @@ def _effect_mode(at: Access, target: Replacement, lanes: int) -> str:
     """Returns how conflicts in a scatter-reduction of `lanes` lanes are resolved."""
     if at.mode in (ReduceMode.Direct, ReduceMode.Local):
         return "direct"
-    small = target.size <= min(expand_threshold, 4 * lanes) and not target.dtype.is_mask
-    return "expand" if small or at.mode is ReduceMode.Expand else "direct"
+    if at.mode is ReduceMode.Expand:
+        return "expand"
+    if target.size > min(expand_threshold, 4 * lanes) or target.dtype.is_mask:
+        return "direct"
+    nbytes = target.device().threads() * target.size * target.dtype.accumulator.itemsize
+    return "expand" if nbytes <= EXPAND_BYTES else "direct"
 
 
 def reduce_all(reduce: str, a: Node) -> Node:
