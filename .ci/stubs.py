@@ -1,0 +1,171 @@
+"""Writes the stubs of the namespaces of types, by which editors and type checkers know them, from
+the table of types. `drjit/array/kinds.pyi`, from which their classes derive, is written by hand.
+"""
+
+import re
+from itertools import product
+from pathlib import Path
+
+import drjit as dr
+from drjit.array import promote, table
+from drjit.array.meta import LEAF_NAME, type_name
+from drjit.jit.ir.dtype import DType
+
+PACKAGE = Path(dr.__file__).parent
+NOTE = "# Written by .ci/stubs.py from the table of types.\n# fmt: off\n# ruff: noqa"
+KINDS = re.findall(r"^class (\w+)", (PACKAGE / "array/kinds.pyi").read_text(), re.MULTILINE)
+# Names of other modules' objects in namespaces, and of the modules of the bases of their types.
+MODULES = {
+    "cuda": "GLInterop green_context map_graphics_resource_array map_graphics_resource_ptr "
+    "memcpy_2d_to_array_async register_gl_buffer register_gl_texture unmap_graphics_resource "
+    "unregister_cuda_resource",
+    "cuda.ad": "green_context",
+}
+MARKS = {dtype: f"{'An' if name[0] == 'I' else 'A'}{name}" for dtype, name in LEAF_NAME.items()}
+ORDER = sorted(LEAF_NAME, key=lambda dtype: dtype.order)
+
+
+def below(
+    kind: str, dtype: DType, dims: tuple[int, ...], prefix: str = "", own: bool = False
+) -> str:
+    """The base of classes that promote to those of wider element types: of the class itself, or
+    of the classes that promote to it."""
+    wider = ORDER[ORDER.index(dtype) + (not own) :]
+    if not wider or (own and dtype is ORDER[0]):
+        return ""
+    classes = [type_name(kind, d, dims) for d in wider]
+    shown = [prefix + c if c in table.SPECS else "Never" for c in classes]
+    if own:
+        shown[1:] = ["Any"] * len(shown[1:])
+    return f"To{LEAF_NAME[wider[0]]}[{', '.join(shown)}]"
+
+
+def operands(namespace: str, name: str) -> str:
+    """What promotes to a type."""
+    kind, dtype, _ = table.SPECS[name]
+    cls = table.build(namespace, name)
+    plain = namespace.removesuffix(".ad")
+    found = [table.python_type(dtype).__name__]
+    if kind != "leaf" and namespace != "scalar":
+        found = [f"_{LEAF_NAME[dtype]}"]
+    for family in dict.fromkeys((k, d) for k, _, d in table.SPECS.values()):
+        member = type_name(family[0], dtype, family[1])
+        if member not in table.SPECS or (family[0] == "leaf" and found[0][0] == "_"):
+            continue
+        if namespace == "scalar" and family[0] == "leaf":
+            continue
+        try:
+            if promote.join((table.build(namespace, member), cls)) is not cls:
+                continue
+        except RuntimeError:
+            continue
+        prefixes = [""] + [f"_{plain}."] * (plain != namespace)
+        prefixes += ["_scalar."] * (namespace != "scalar" and family[0] != "leaf")
+        for prefix in prefixes:
+            found += [prefix + member, below(family[0], dtype, family[1], prefix, own=True)]
+    return " | ".join(filter(None, found))
+
+
+def bases(namespace: str, name: str) -> list[str]:
+    """The bases of a type."""
+    kind, dtype, dims = table.SPECS[name]
+    cls = table.build(namespace, name)
+    own, mask = f"_{name}", cls.Mask.__name__
+    operators = "Masks" if dtype.is_mask else "Floats" if dtype.is_float else "Integers"
+    entry = table.find(namespace, "leaf", dtype).__name__
+    arguments = [own, mask, cls.Value.__name__]
+    base = kind.capitalize()
+    if kind == "vector" and len(dims) == 1 and dims[0] in (1, 2, 3, 4):
+        base += str(dims[0])
+    if kind == "tensor":
+        arguments.insert(2, cls.Array.__name__)
+    elif kind != "leaf":
+        arguments.append(entry)
+    if kind == "quaternion":
+        arguments.append(type_name("vector", dtype, (3,)))
+    if kind == "matrix":
+        arguments.append(cls.Array.__name__)
+    found = [f"{base}[{', '.join(arguments)}]", f"{operators}[{own}, {mask}]"]
+    if kind in ("vector", "quaternion") and len(dims) == 1 and dims[0] in (2, 3, 4):
+        vectors = [type_name("vector", dtype, (n,)) for n in (2, 3, 4)]
+        found.append(f"Swizzles{dims[0]}[{', '.join([entry, *vectors])}]")
+    if kind == "leaf":
+        found.append(MARKS[dtype])
+    return [*found, *filter(None, [below(kind, dtype, dims)])]
+
+
+def types(namespace: str) -> str:
+    """The stub of a namespace."""
+    backend, _, suffix = namespace.partition(".")
+    lines = ["from typing import Any, Never, TypeAlias"]
+    lines.append("from ..array.swizzles import Swizzles2, Swizzles3, Swizzles4")
+    if namespace != "scalar":
+        lines.append("from .. import scalar as _scalar")
+    if suffix:
+        lines.append(f"from .. import {backend} as _{backend}")
+    elif backend != "scalar":
+        lines.append("from . import ad as ad")
+    for imported in MODULES.get(namespace, "").split():
+        lines.append(f"from .graphics import {imported} as {imported}")
+    extras = {n: make(namespace) for n, make in table.extras.items() if n in table.names(namespace)}
+    parents = {"Event": "jit.device", "PCG32": "random.pcg", "Philox4x32": "random.philox"}
+    lines += ["from ..texture.texture import Texture as _Texture"]
+    for name in extras:
+        if name in parents:
+            parent = extras[name].__mro__[1].__name__
+            lines.append(f"from ..{parents[name]} import {parent} as _{name}")
+    scalars = table.SCALARS if namespace == "scalar" else {}
+    lines += [f"{name}: TypeAlias = {kind.__name__}" for name, kind in scalars.items()]
+    for name in table.SPECS:
+        if name not in scalars:
+            lines.append(f"_{name}: TypeAlias = {operands(namespace, name)}")
+            lines.append(f"class {name}({', '.join(bases(namespace, name))}): ...")
+    if namespace != "scalar":
+        lines += [f"{alias}: TypeAlias = {name}" for alias, name in table.ALIASES.items()]
+    # Generators and events get methods when the package is imported.
+    rest = "\n    def __getattr__(self, name: str) -> Any: ..."
+    for name in extras:
+        lines.append(
+            f"class {name}(_{name}):{rest}" if name in parents else f"class {name}(_Texture): ..."
+        )
+    return "\n".join(lines)
+
+
+def swizzles() -> str:
+    """The bases of types that have components with names."""
+    lines = ["from typing import Generic", "from .kinds import A2, A3, A4, Part, V"]
+    for size in (2, 3, 4):
+        base = f"Swizzles{size - 1}[V, A2, A3, A4], " if size > 2 else ""
+        lines.append(f"class Swizzles{size}({base}Generic[V, A2, A3, A4]):")
+        new = "xyzw"[2 if size == 2 else size - 1 : size] if size > 2 else "xy"
+        lines += [f'    {c}: Part[V]\n    """The component {c}."""' for c in new]
+        for n in (2, 3, 4):
+            for letters in product("xyzw"[:size], repeat=n):
+                if size == 2 or "xyzw"[size - 1] in letters:
+                    lines.append(f"    {''.join(letters)}: Part[A{n}]")
+    return "\n".join(lines)
+
+
+def complete(text: str) -> str:
+    """A stub with its first lines, which import what the text uses of the kinds."""
+    here = re.findall(r"^class (\w+)", text, re.MULTILINE)
+    used = sorted(set(KINDS).intersection(re.findall(r"\w+", text)).difference(here))
+    imported = f"from ..array.kinds import {', '.join(used)}\n" if used else ""
+    return f"{NOTE}\n{imported}{text}\n"
+
+
+def stubs() -> dict[Path, str]:
+    """The files and their texts."""
+    texts = {"array/swizzles": swizzles(), "scalar/__init__": types("scalar")}
+    for backend in ("llvm", "cuda"):
+        texts[f"{backend}/__init__"] = types(backend)
+        texts[f"{backend}/ad"] = types(f"{backend}.ad")
+    # Checkers cannot know whether there is a GPU. Both backends have the same types.
+    texts["auto/__init__"] = "from ..llvm import *\nfrom . import ad as ad"
+    texts["auto/ad"] = "from ..llvm.ad import *"
+    return {PACKAGE / f"{m}.pyi": complete(text) for m, text in texts.items()}
+
+
+if __name__ == "__main__":
+    for path, text in stubs().items():
+        path.write_text(text)

@@ -1,0 +1,447 @@
+"""The kinds of arrays as type checkers and editors see them. `.ci/stubs.py` derives the
+types of the namespaces from these, and there are no such classes when a program runs.
+
+`Own` are the operands that promote to the class itself. A class that promotes to a wider element
+type derives from that type's `To...`, with the classes of its shape and of all wider types as
+arguments; the one-dimensional types derive from `An...`, which widens what it meets.
+"""
+
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+
+from collections.abc import Iterator
+from types import EllipsisType
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, overload
+
+from numpy.typing import NDArray
+
+from .base import ArrayBase
+from .meta import VarState
+
+Own = TypeVar("Own")
+M = TypeVar("M")
+V = TypeVar("V")
+E = TypeVar("E")
+R = TypeVar("R")
+A2 = TypeVar("A2")
+A3 = TypeVar("A3")
+A4 = TypeVar("A4")
+I8 = TypeVar("I8")
+U8 = TypeVar("U8")
+I = TypeVar("I")
+U = TypeVar("U")
+I64 = TypeVar("I64")
+U64 = TypeVar("U64")
+F16 = TypeVar("F16")
+F = TypeVar("F")
+F64 = TypeVar("F64")
+
+Sequences: TypeAlias = list[Any] | tuple[Any, ...] | NDArray[Any]
+
+class ToFloat64(Generic[F64]): ...
+class ToFloat(ToFloat64[F64], Generic[F, F64]): ...
+class ToFloat16(ToFloat[F, F64], Generic[F16, F, F64]): ...
+class ToUInt64(ToFloat16[F16, F, F64], Generic[U64, F16, F, F64]): ...
+class ToInt64(ToUInt64[U64, F16, F, F64], Generic[I64, U64, F16, F, F64]): ...
+class ToUInt(ToInt64[I64, U64, F16, F, F64], Generic[U, I64, U64, F16, F, F64]): ...
+class ToInt(ToUInt[U, I64, U64, F16, F, F64], Generic[I, U, I64, U64, F16, F, F64]): ...
+class ToUInt8(ToInt[I, U, I64, U64, F16, F, F64], Generic[U8, I, U, I64, U64, F16, F, F64]): ...
+class ToInt8(
+    ToUInt8[U8, I, U, I64, U64, F16, F, F64], Generic[I8, U8, I, U, I64, U64, F16, F, F64]
+): ...
+class ABool: ...
+class AnInt8: ...
+class AUInt8: ...
+class AnInt: ...
+class AUInt: ...
+class AnInt64: ...
+class AUInt64: ...
+class AFloat16: ...
+class AFloat: ...
+class AFloat64: ...
+
+class Part(Generic[V]):
+    """A component, to which anything that converts to its type can be assigned."""
+
+    @overload
+    def __get__(self, instance: None, owner: type, /) -> Any: ...
+    @overload
+    def __get__(self, instance: object, owner: type, /) -> V: ...
+    def __set__(self, instance: Any, value: Any, /) -> None: ...
+
+class Array(ArrayBase, Generic[Own, M]):
+    """An array of any kind."""
+
+    # `ArrayBase` has any attribute and operator, for functions that take all arrays.
+    __getattr__: ClassVar[None]
+    __matmul__: ClassVar[None]
+    __rmatmul__: ClassVar[None]
+
+    Mask: type[M]
+    """Type of comparison results."""
+    grad: Part[Self]
+    """The derivative, with the type and shape of the array."""
+    label: str | None
+    """A name shown in kernel text and graphs; None if there is none."""
+
+    @property
+    def state(self) -> VarState:
+        """The state of evaluation: a literal, unevaluated, evaluated, dirty, symbolic or mixed."""
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions, including lanes."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of all dimensions, lanes last."""
+    @property
+    def index(self) -> int:
+        """A number that identifies the traced value of a one-dimensional array."""
+    @property
+    def index_ad(self) -> int:
+        """A number that identifies the variable in the derivative graph; 0 without one."""
+    @property
+    def T(self) -> Self:
+        """The transpose of a matrix, a square array, or a two-dimensional tensor."""
+    @property
+    def mT(self) -> Self:
+        """The transpose of a matrix, a square array, or the last two axes of a tensor."""
+    def numpy(self) -> NDArray[Any]:
+        """Returns the values as a NumPy array; one-dimensional results share memory."""
+    def to_numpy(self) -> NDArray[Any]:
+        """Same as `numpy`."""
+    def torch(self) -> Any:
+        """Returns the values as a PyTorch tensor."""
+    def jax(self) -> Any:
+        """Returns the values as a JAX array."""
+    def memview(self) -> memoryview:
+        """Returns the values as a memory view."""
+    def item(self) -> Any:
+        """Returns the only entry as a Python number."""
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __contains__(self, value: Any) -> bool: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]: ...
+    def __dlpack__(self, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __hash__(self) -> int: ...
+    def __pos__(self) -> Self: ...
+    def __eq__(self, other: Own | float | Leaf[Any, Any, Any] | Sequences, /) -> M: ...  # type: ignore[override]
+    def __ne__(self, other: Own | float | Leaf[Any, Any, Any] | Sequences, /) -> M: ...  # type: ignore[override]
+
+class Masks(Array[Own, M]):
+    """Masks, which combine with one another, and count as 0 and 1 beside numbers."""
+
+    # A name is bound to the class only within its body, so that every family of operators that
+    # promote has these lines.
+    @overload
+    def _promote(
+        self: ToInt8[R, Any, Any, Any, Any, Any, Any, Any, Any], other: AnInt8, /
+    ) -> R: ...
+    @overload
+    def _promote(self: ToUInt8[R, Any, Any, Any, Any, Any, Any, Any], other: AUInt8, /) -> R: ...
+    @overload
+    def _promote(self: ToInt[R, Any, Any, Any, Any, Any, Any], other: AnInt | int, /) -> R: ...
+    @overload
+    def _promote(self: ToUInt[R, Any, Any, Any, Any, Any], other: AUInt, /) -> R: ...
+    @overload
+    def _promote(self: ToInt64[R, Any, Any, Any, Any], other: AnInt64, /) -> R: ...
+    @overload
+    def _promote(self: ToUInt64[R, Any, Any, Any], other: AUInt64, /) -> R: ...
+    @overload
+    def _promote(self: ToFloat16[R, Any, Any], other: AFloat16, /) -> R: ...
+    @overload
+    def _promote(self: ToFloat[R, Any], other: AFloat | float, /) -> R: ...
+    @overload
+    def _promote(self: ToFloat64[R], other: AFloat64, /) -> R: ...
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _promote
+
+    @overload
+    def _combine(self, other: Own, /) -> Self: ...
+    @overload
+    def _combine(
+        self: ToInt8[R, Any, Any, Any, Any, Any, Any, Any, Any], other: AnInt8, /
+    ) -> R: ...
+    @overload
+    def _combine(self: ToUInt8[R, Any, Any, Any, Any, Any, Any, Any], other: AUInt8, /) -> R: ...
+    @overload
+    def _combine(self: ToInt[R, Any, Any, Any, Any, Any, Any], other: AnInt | int, /) -> R: ...
+    @overload
+    def _combine(self: ToUInt[R, Any, Any, Any, Any, Any], other: AUInt, /) -> R: ...
+    @overload
+    def _combine(self: ToInt64[R, Any, Any, Any, Any], other: AnInt64, /) -> R: ...
+    @overload
+    def _combine(self: ToUInt64[R, Any, Any, Any], other: AUInt64, /) -> R: ...
+    @overload
+    def _combine(self: ToFloat16[R, Any, Any], other: AFloat16, /) -> R: ...
+    @overload
+    def _combine(self: ToFloat[R, Any], other: AFloat | float, /) -> R: ...
+    @overload
+    def _combine(self: ToFloat64[R], other: AFloat64, /) -> R: ...
+    @overload
+    def _combine(self, other: Sequences, /) -> Self: ...
+
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _combine
+    __truediv__: ClassVar[None]
+    __rtruediv__: ClassVar[None]
+    __floordiv__: ClassVar[None]
+    __rfloordiv__: ClassVar[None]
+    __mod__: ClassVar[None]
+    __rmod__: ClassVar[None]
+    __neg__: ClassVar[None]
+    __abs__: ClassVar[None]
+    def __invert__(self) -> Self: ...
+    def __lt__(self, other: Own, /) -> M: ...
+    def __le__(self, other: Own, /) -> M: ...
+    def __gt__(self, other: Own, /) -> M: ...
+    def __ge__(self, other: Own, /) -> M: ...
+
+class _Numbers(Array[Own, M]):
+    """The operators of all numbers."""
+
+    @overload
+    def _promote(self, other: Own, /) -> Self: ...
+    @overload
+    def _promote(
+        self: ToInt8[R, Any, Any, Any, Any, Any, Any, Any, Any], other: AnInt8, /
+    ) -> R: ...
+    @overload
+    def _promote(self: ToUInt8[R, Any, Any, Any, Any, Any, Any, Any], other: AUInt8, /) -> R: ...
+    @overload
+    def _promote(self: ToInt[R, Any, Any, Any, Any, Any, Any], other: AnInt | int, /) -> R: ...
+    @overload
+    def _promote(self: ToUInt[R, Any, Any, Any, Any, Any], other: AUInt, /) -> R: ...
+    @overload
+    def _promote(self: ToInt64[R, Any, Any, Any, Any], other: AnInt64, /) -> R: ...
+    @overload
+    def _promote(self: ToUInt64[R, Any, Any, Any], other: AUInt64, /) -> R: ...
+    @overload
+    def _promote(self: ToFloat16[R, Any, Any], other: AFloat16, /) -> R: ...
+    @overload
+    def _promote(self: ToFloat[R, Any], other: AFloat | float, /) -> R: ...
+    @overload
+    def _promote(self: ToFloat64[R], other: AFloat64, /) -> R: ...
+    @overload
+    def _promote(self, other: Sequences, /) -> Self: ...
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _promote
+    def __neg__(self) -> Self: ...
+    def __abs__(self) -> Self: ...
+    def __lt__(self, other: Own | float | Leaf[Any, Any, Any] | Sequences, /) -> M: ...
+    def __le__(self, other: Own | float | Leaf[Any, Any, Any] | Sequences, /) -> M: ...
+    def __gt__(self, other: Own | float | Leaf[Any, Any, Any] | Sequences, /) -> M: ...
+    def __ge__(self, other: Own | float | Leaf[Any, Any, Any] | Sequences, /) -> M: ...
+
+class Floats(_Numbers[Own, M]):
+    """Floating point numbers."""
+
+    @overload
+    def _divide(self, other: Own, /) -> Self: ...
+    @overload
+    def _divide(self: ToFloat[R, Any], other: AFloat | float, /) -> R: ...
+    @overload
+    def _divide(self: ToFloat64[R], other: AFloat64, /) -> R: ...
+    @overload
+    def _divide(self, other: Sequences, /) -> Self: ...
+
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _divide
+    __floordiv__: ClassVar[None]
+    __rfloordiv__: ClassVar[None]
+    __mod__: ClassVar[None]
+    __rmod__: ClassVar[None]
+    __lshift__: ClassVar[None]
+    __rlshift__: ClassVar[None]
+    __rshift__: ClassVar[None]
+    __rrshift__: ClassVar[None]
+    __or__: ClassVar[None]
+    __ror__: ClassVar[None]
+    __xor__: ClassVar[None]
+    __rxor__: ClassVar[None]
+    __rand__: ClassVar[None]
+    # A mask selects the entries that remain.
+    def __and__(self, other: ABool | bool | M | Sequences, /) -> Self: ...
+
+class Integers(_Numbers[Own, M]):
+    """Integers; `//` and `%` truncate towards zero."""
+
+    # True division: floats only.
+    @overload
+    def _divide(self: ToFloat16[R, Any, Any], other: AFloat16, /) -> R: ...
+    @overload
+    def _divide(self: ToFloat[R, Any], other: AFloat | float, /) -> R: ...
+    @overload
+    def _divide(self: ToFloat64[R], other: AFloat64, /) -> R: ...
+    @overload
+    def _combine(self, other: Own, /) -> Self: ...
+    @overload
+    def _combine(
+        self: ToInt8[R, Any, Any, Any, Any, Any, Any, Any, Any], other: AnInt8, /
+    ) -> R: ...
+    @overload
+    def _combine(self: ToUInt8[R, Any, Any, Any, Any, Any, Any, Any], other: AUInt8, /) -> R: ...
+    @overload
+    def _combine(self: ToInt[R, Any, Any, Any, Any, Any, Any], other: AnInt | int, /) -> R: ...
+    @overload
+    def _combine(self: ToUInt[R, Any, Any, Any, Any, Any], other: AUInt, /) -> R: ...
+    @overload
+    def _combine(self: ToInt64[R, Any, Any, Any, Any], other: AnInt64, /) -> R: ...
+    @overload
+    def _combine(self: ToUInt64[R, Any, Any, Any], other: AUInt64, /) -> R: ...
+    @overload
+    def _combine(self: ToFloat16[R, Any, Any], other: AFloat16, /) -> R: ...
+    @overload
+    def _combine(self: ToFloat[R, Any], other: AFloat | float, /) -> R: ...
+    @overload
+    def _combine(self: ToFloat64[R], other: AFloat64, /) -> R: ...
+    @overload
+    def _combine(self, other: Sequences, /) -> Self: ...
+
+    __truediv__ = __rtruediv__ = _divide
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _combine
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _combine
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _combine
+    def __rpow__(self, other: float, /) -> Any: ...
+    def __invert__(self) -> Self: ...
+
+class Leaf(Array[Own, M], Generic[Own, M, V]):
+    """A one-dimensional array."""
+
+    Value: type[V]
+    """Type of the entries: a Python type."""
+    def __init__(self, *args: Any, flip_axes: bool = ...) -> None: ...
+    @property
+    def array(self) -> Self:
+        """The array itself."""
+    @overload
+    def __getitem__(self, key: int, /) -> V: ...
+    @overload
+    def __getitem__(self, key: slice | Sequences | Leaf[Any, Any, Any], /) -> Self: ...
+    @overload
+    def __getitem__(self, key: EllipsisType | None, /) -> Any: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __iter__(self) -> Iterator[V]: ...
+    def item(self) -> V:
+        """Returns the only entry as a Python number."""
+
+class Nested(Array[Own, M], Generic[Own, M, V, E]):
+    """An array of components: a vector, matrix, complex number or quaternion."""
+
+    Value: type[V]
+    """Type of the components."""
+    @overload
+    def __getitem__(self, key: int, /) -> V: ...
+    @overload
+    def __getitem__(self, key: tuple[int, int], /) -> E: ...
+    @overload
+    def __getitem__(
+        self, key: slice | EllipsisType | Sequences | Array[Any, Any] | None, /
+    ) -> Any: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __iter__(self) -> Iterator[V]: ...
+
+class Vector(Nested[Own, M, V, E]):
+    """An array of components that is computed component by component."""
+
+    def __init__(self, *args: Any, flip_axes: bool = ...) -> None: ...
+    @property
+    def array(self) -> Self:
+        """The array itself."""
+    def __matmul__(self, other: Self, /) -> Any: ...
+    def __rmatmul__(self, other: float | Leaf[Any, Any, Any], /) -> Any: ...
+
+class Vector1(Vector[Own, M, V, E]):
+    @overload
+    def __init__(self) -> None: ...
+    @overload
+    def __init__(self, x: Any, /) -> None: ...
+
+class Vector2(Vector[Own, M, V, E]):
+    @overload
+    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    @overload
+    def __init__(self, x: Any, y: Any, /) -> None: ...
+
+class Vector3(Vector[Own, M, V, E]):
+    @overload
+    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    @overload
+    def __init__(self, x: Any, y: Any, z: Any, /) -> None: ...
+
+class Vector4(Vector[Own, M, V, E]):
+    @overload
+    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    @overload
+    def __init__(self, x: Any, y: Any, z: Any, w: Any, /) -> None: ...
+
+class Complex(Nested[Own, M, V, E]):
+    """A complex number per lane, with a real and an imaginary part."""
+
+    real: Part[E]
+    """The real part."""
+    imag: Part[E]
+    """The imaginary part."""
+    __lt__: ClassVar[None]
+    __le__: ClassVar[None]
+    __gt__: ClassVar[None]
+    __ge__: ClassVar[None]
+    @overload
+    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    @overload
+    def __init__(self, real: Any, imag: Any, /) -> None: ...
+
+class Quaternion(Nested[Own, M, V, E], Generic[Own, M, V, E, A3]):
+    """A quaternion per lane: the imaginary parts x, y and z, and the real part w."""
+
+    real: Part[E]
+    """The real part, which is the component w."""
+    imag: Part[A3]
+    """The imaginary parts x, y and z."""
+    __lt__: ClassVar[None]
+    __le__: ClassVar[None]
+    __gt__: ClassVar[None]
+    __ge__: ClassVar[None]
+    @overload
+    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    @overload
+    def __init__(self, x: Any, y: Any, z: Any, w: Any, /) -> None: ...
+
+class Matrix(Nested[Own, M, V, E], Generic[Own, M, V, E, A2]):
+    """A matrix per lane, whose components are its rows."""
+
+    __lt__: ClassVar[None]
+    __le__: ClassVar[None]
+    __gt__: ClassVar[None]
+    __ge__: ClassVar[None]
+    def __init__(self, *args: Any, flip_axes: bool = ...) -> None: ...
+    @property
+    def array(self) -> A2:
+        """The entries as a plain array: `Array33f` for `Matrix3f`."""
+    @overload
+    def __matmul__(self, other: Self | Own, /) -> Self: ...
+    @overload
+    def __matmul__(self, other: V, /) -> V: ...
+    def __rmatmul__(self, other: Own, /) -> Self: ...
+    @overload
+    def __mul__(self, other: V, /) -> V: ...
+    @overload
+    def __mul__(self, other: Own, /) -> Self: ...
+    @overload
+    def __mul__(self: ToFloat[R, Any], other: AFloat, /) -> R: ...
+    @overload
+    def __mul__(self: ToFloat64[R], other: AFloat64, /) -> R: ...
+
+class Tensor(Array[Own, M], Generic[Own, M, E, V]):
+    """An array of any number of dimensions, chosen when it is made."""
+
+    Value: type[V]
+    """Type of the entries: a Python type."""
+    def __init__(self, array: Any = ..., shape: Any = ..., flip_axes: bool = ...) -> None: ...
+    @property
+    def array(self) -> E:
+        """The entries as a one-dimensional array, the last index running fastest."""
+    def __getitem__(self, key: Any, /) -> Self: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __iter__(self) -> Iterator[Self]: ...
+    def __matmul__(self, other: Own | Sequences, /) -> Self: ...
+    def __rmatmul__(self, other: Own | Sequences, /) -> Self: ...
+    def item(self) -> V:
+        """Returns the only entry as a Python number."""

@@ -1,0 +1,4 @@
+# Written by .ci/stubs.py from the table of types.
+# fmt: off
+# ruff: noqa
+from ..llvm.ad import *

@@ -1,0 +1,100 @@
+"""Types that an editor knows: tests/test_stubs.py has this file checked. It is not run."""
+
+from typing import assert_type
+
+from drjit.auto.ad import (
+    Array2b,
+    Array2f,
+    Array3b,
+    Array3f,
+    Array3f64,
+    Array3i,
+    Array33f,
+    ArrayXf,
+    Bool,
+    Complex2f,
+    Float,
+    Float64,
+    Int,
+    Matrix3f,
+    Quaternion4f,
+    TensorXb,
+    TensorXf,
+    TensorXi,
+    UInt,
+)
+
+assert_type(Float(1) + 1, Float)
+assert_type(1 + Float(1), Float)
+assert_type(Float(1) * 1.5, Float)
+assert_type(Int(1) + 1, Int)
+assert_type(Int(1) + 1.5, Float)
+assert_type(1.5 * Int(1), Float)
+assert_type(Int(1) + Float(1), Float)
+assert_type(Float(1) + Int(1), Float)
+assert_type(Bool(True) + 1, Int)
+assert_type(Bool(True) * Float(1), Float)
+assert_type(Array3f(1) * Float(1), Array3f)
+assert_type(Float(1) * Array3f(1), Array3f)
+assert_type(Float(1) * Array3i(1), Array3f)
+assert_type(Array3i(1) * Float(1), Array3f)
+assert_type(Array3i(1) * 2.5, Array3f)
+assert_type(Array3f(1) * Float64(1), Array3f64)
+assert_type(Array3f(1) - Array3i(1), Array3f)
+assert_type(Array3i(1) - Array3f(1), Array3f)
+assert_type(Array3f(1) - [1, 2, 3], Array3f)
+assert_type(Float(1) < 2, Bool)
+assert_type(Float(1) > 2, Bool)
+assert_type(Int(1) == 2, Bool)
+assert_type(Float(1) == Array3f(2), Array3b)
+assert_type(Array3f(1) < Int(2), Array3b)
+assert_type((Float(1) < 2) & (Int(1) > 3), Bool)
+assert_type(~(Float(1) < 2), Bool)
+assert_type(Matrix3f(1) @ Array3f(1), Array3f)
+assert_type(Matrix3f(1) * Array3f(1), Array3f)
+assert_type(Matrix3f(1) @ Matrix3f(1), Matrix3f)
+assert_type(2 * Matrix3f(1), Matrix3f)
+assert_type(Float(2) * Matrix3f(1), Matrix3f)
+assert_type(Matrix3f(1)[0], Array3f)
+assert_type(Matrix3f(1)[0, 1], Float)
+assert_type(Complex2f(1) * Float(1), Complex2f)
+assert_type(Complex2f(1).real, Float)
+assert_type(Complex2f(1) == 1, Array2b)
+assert_type(Quaternion4f(1).imag, Array3f)
+assert_type(Quaternion4f(1).x, Float)
+assert_type(TensorXf([1]) + 1, TensorXf)
+assert_type(TensorXi([1]) * 1.5, TensorXf)
+assert_type(TensorXf([1]) * Float(1), TensorXf)
+assert_type(TensorXf([1])[0, :], TensorXf)
+assert_type(TensorXf([1]).array, Float)
+assert_type(TensorXf([1]) > 0, TensorXb)
+assert_type(Array3f(1).x, Float)
+assert_type(Array3f(1).xy, Array2f)
+assert_type(Array2f(1).xxy, Array3f)
+assert_type(Array33f(1) * Array3f(1), Array33f)
+assert_type(Array3f(1) * ArrayXf(1), ArrayXf)
+assert_type(Float(1)[0], float)
+assert_type(Float(1)[UInt(0)], Float)
+assert_type(Float(1)[1:2], Float)
+assert_type(Array3f.Value(1), Float)
+assert_type(Float.Mask(1), Bool)
+assert_type(-Float(1), Float)
+assert_type(abs(Float(1)), Float)
+assert_type(Float(1) ** 2, Float)
+assert_type(2 ** Float(1), Float)
+assert_type(Int(1) // 2, Int)
+assert_type(Int(1) << UInt(2), UInt)
+assert_type(Float(1) & Bool(True), Float)
+assert_type(Array3f(1).shape, tuple[int, ...])
+assert_type(Float(1).grad, Float)
+x = Float(1)
+x += 1
+x *= Float(2)
+assert_type(x, Float)
+v = Array3f(1, 2, 3)
+v.x += 1
+v.x = 2
+v.xy = v.yx
+v[0] = 2
+a, b, c = v
+assert_type(a, Float)
