@@ -272,11 +272,12 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
     kind, given = cls.Value, type(value)
     if given is float and strict and cls._dtype.is_int:
         return number(cls, cls._dtype, value, strict)
-    if kind is cls._leaf and cls._namespace != "scalar" and (given is kind or given in _NUMBERS):
-        _init_leaf(made := new(kind), kind, (value,))
-        return made
-    if kind is cls._leaf and isinstance(value, ArrayBase) and value._kind == "leaf":
-        return _leaf_from_array(kind, value)
+    if kind is cls._leaf and cls._namespace != "scalar":
+        if given is kind or given in _NUMBERS:
+            _init_leaf(made := new(kind), kind, (value,))
+            return made
+        if isinstance(value, ArrayBase) and value._kind == "leaf":
+            return _leaf_from_array(kind, value)
     if value is None:
         raise _invalid(cls, "Item assignment failed. A component cannot be None.")
     if not issubclass(kind, ArrayBase):
