@@ -122,7 +122,10 @@ def test_registers(gpu, program):
     ("width", "layers", "activation", "spilled"),
     [
         (64, 3, nn.LeakyReLU, 0),
+        (64, 3, nn.GELU, 240),
         pytest.param(64, 3, nn.ReLU, 0, marks=pytest.mark.sweep),
+        pytest.param(64, 4, nn.ReLU, 0, marks=pytest.mark.sweep),
+        pytest.param(64, 3, nn.Tanh, 0, marks=pytest.mark.sweep),
         pytest.param(128, 2, nn.LeakyReLU, 200, marks=pytest.mark.sweep),
     ],
 )
@@ -138,3 +141,4 @@ def test_networks_in_training(gpu, width, layers, activation, spilled):
     assert PTXAS is not None
     taken = PTXAS.resources(made.code, "sm_90")[made.entry]
     assert taken.spill_stores <= spilled, taken
+    assert "call" not in made.code  # activations are inlined

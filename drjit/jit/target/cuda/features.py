@@ -14,7 +14,7 @@ from ..simd.feature_loop import from_held, load_row, row_address, spelled, store
 from ..simd.ir import NUMBER, KernelError, Value
 from ..simd.vector import VectorTranslator
 from ..simd.vector_memory import Vector
-from . import fragments, pairs
+from . import fragments, pairs, shelf
 from .plan import OWN, Plan
 from .translate import OneLane
 
@@ -56,16 +56,17 @@ class Features:
     """A vector in registers: element type, number of features, and its registers in one or both
     forms. Names of registers that are not there yet are empty. `form` is the form in which the
     vector was made; `op` is the operation that makes it, and `depth` the number of those that wait
-    for each other.
+    for each other. `shelf` says where shared memory has registers of this form, by fours.
     """
 
-    __slots__ = ("code", "count", "depth", "form", "forms", "op")
+    __slots__ = ("code", "count", "depth", "form", "forms", "op", "shelf")
 
     def __init__(self, code: str, count: int, form: str, registers: Sequence[str] = ()):
         self.code, self.count, self.form = code, count, form
         self.forms: dict[str, list[str]] = {form: list(registers)}
         self.op: Pending | None = None
         self.depth = 0
+        self.shelf: dict[int, int] = {}
 
     @property
     def value(self) -> Value:
@@ -100,6 +101,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         self.flushes: list[Callable[[], None]] = []
         self.scopes = [_Scope([])]
         self.uniform: set[str] = set()  # values that are the same for all lanes, besides the head
+        self.reached = 0  # of the statement at the top level
 
     # -------------------------------------------------------------------------------- registers
 
@@ -107,7 +109,9 @@ class FeatureTranslator(OneLane, VectorTranslator):
         """Returns a register of a vector."""
         found = v.forms.setdefault(form, [""] * size(v.count, form))
         if not found[k]:
-            if v.op is not None and (form == v.form or v.op.is_splat):
+            if form == v.form and k // 4 in v.shelf:
+                shelf.fetch(self, v, k // 4)
+            elif v.op is not None and (form == v.form or v.op.is_splat):
                 self._emit(v.op, form, k)
             elif form == OWN:
                 fragments.unpack(self, v, range(-(-v.count // 8)))
@@ -156,6 +160,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         if v.op is not None and not v.op.is_splat:
             v.op = None
         v.depth = 0
+        v.shelf = {}
 
     def forget(self, *kept: Features) -> None:
         """Before an operation of the warp or the block: drops element-wise results other than its
@@ -163,6 +168,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         vectors of which LLVM does not know that it has seen them."""
         if not self.plan.is_crowded or len(self.scopes) > 1:
             return
+        shelf.fill(self, kept)
         sources: dict[Features, None] = {}
         for _, v in self.f.variables.values():
             if type(v) is Features:
@@ -187,6 +193,11 @@ class FeatureTranslator(OneLane, VectorTranslator):
         return Features(v.code, v.count, form, self.all_registers(v, form))
 
     # ----------------------------------------------------------------------------------- bodies
+
+    def statement(self, s: ast.stmt) -> None:
+        """Translates a statement."""
+        self.reached = self.plan.numbers.get(id(s), self.reached)
+        super().statement(s)
 
     def registers(self, value: Value) -> list[tuple[str, str]]:
         """Returns the registers of a value, each with its type."""

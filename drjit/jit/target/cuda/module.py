@@ -18,6 +18,10 @@ from .vectors import GpuVectorTranslator
 # Imported because they register statements and operations.
 assert memory and elementwise
 
+# Lines that inlined library functions may add. A call takes a GPU longer than a processor, and
+# fixes the registers of its operands.
+INLINE_LIMIT = 12_000
+
 BY_VALUE = 500
 """Words of the largest parameter block that is passed by value; a larger one is in memory."""
 
@@ -26,6 +30,7 @@ class GpuModule(Module):
     """A module of functions for one thread."""
 
     translator = GpuTranslator
+    inline_limit = INLINE_LIMIT
     warps = False
     threads = THREADS
     options = DEFAULT

@@ -20,7 +20,7 @@ _OLDEST_VERSION = 80
 # The architectures that LLVM knows, of which a GPU runs the code for the next older one.
 _ARCHITECTURES = (70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
 
-LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+LAYOUT = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 TRIPLE = "nvptx64-nvidia-cuda"
 
 # Whether modules are checked before they are compiled, as in tests: wrong ones end the process.
@@ -51,6 +51,7 @@ def architecture(capability: tuple[int, int]) -> str:
 
 @cache
 def _target() -> Any:
+    binding.set_option("drjit", "--nvptx-short-ptr")  # addresses of shared memory take a register
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     return binding.Target.from_triple(TRIPLE)

@@ -180,12 +180,16 @@ class Plan:
         self.biases: dict[Bias, int] = {}
         self.sums: dict[Sum, int] = {}
         self.wanted: dict[str, set[int]] = {}
+        self.last: dict[str, int] = {}  # the number of the statement that last uses a vector
         self.row = self.rows = self.shared = 0
         self._kept = 0  # features of the vectors that sums of outer products need again
         self._widest = 0  # features of the largest operand of a product
         self._pairs_of_rows = False  # whether each thread has two rows
         self._vectors, self._names = names, _Names()
         self._visit(statements, 0)
+        self.numbers = {id(s): n for n, s in enumerate(statements)}
+        for n, s in enumerate(statements):
+            self.last |= {name: n for name in _used(s) if name in names}
         if self.matrices or self.row:
             self._place()
 
@@ -227,9 +231,22 @@ class Plan:
     def each(self) -> int:
         """How many blocks a multiprocessor should get: twice those that it has room for at once,
         given how many registers kernels take."""
+        return int(min(max(2 * self._room, 1), EACH))
+
+    @property
+    def _room(self) -> float:
+        """How many blocks a multiprocessor has room for."""
         registers = min(40 + (3 if self.sums else 1.7) * self._widest, 255)
-        room = min(_REGISTERS // (registers * self.threads), self._limit // max(self.shared, 1))
-        return int(min(max(2 * room, 1), EACH))
+        return min(_REGISTERS // (registers * self.threads), self._limit // max(self.shared, 1))
+
+    def reserve(self, size: int) -> int:
+        """Returns where some more bytes of shared memory begin, or -1 if these would leave room for
+        fewer blocks."""
+        place = self.shared
+        if place + size > self._limit // max(self._room, 1):
+            return -1
+        self.shared += size
+        return place
 
     def split(self, s: Sum) -> tuple[int, int, int, int]:
         """Returns how the warps of a block share a sum: rows and columns of warps, and for each
@@ -385,7 +402,7 @@ def _word(e: ast.expr) -> int:
     return _integer(e.slice) if type(e) is ast.Subscript else 0
 
 
-def _used(e: ast.expr) -> Iterator[str]:
+def _used(e: ast.AST) -> Iterator[str]:
     for node in ast.walk(e):
         if type(node) is ast.Name:
             yield node.id

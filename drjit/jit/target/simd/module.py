@@ -44,6 +44,8 @@ class Module:
 
     # The translator of library functions.
     translator: type[Translator] = Translator
+    # How many lines inlined library functions may add.
+    inline_limit = INLINE_LIMIT
 
     def __init__(self, machine: Machine, lanes: int, contract: bool, library: Library):
         self.machine, self.lanes, self.contract, self.library = machine, lanes, contract, library
@@ -110,7 +112,7 @@ class Module:
         """Returns the whole module."""
         warm = [d for d in self.definitions if d[0] in self.warm]
         added = sum(lines * self.calls[symbol] for symbol, _, _, lines in warm)
-        how = "alwaysinline" if added <= INLINE_LIMIT else "noinline"
+        how = "alwaysinline" if added <= self.inline_limit else "noinline"
         definitions = [
             f"{head} #{1 if symbol in self.warm else 2} {{\n{body}\n}}"
             for symbol, head, body, _ in self.definitions
