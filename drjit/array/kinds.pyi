@@ -10,7 +10,7 @@ arguments; the one-dimensional types derive from `An...`, which widens what it m
 
 from collections.abc import Iterator
 from types import EllipsisType
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, overload
 
 from numpy.typing import NDArray
 
@@ -34,6 +34,7 @@ U64 = TypeVar("U64")
 F16 = TypeVar("F16")
 F = TypeVar("F")
 F64 = TypeVar("F64")
+Flat = TypeVar("Flat", bound=Leaf[Any, Any, Any] | Tensor[Any, Any, Any, Any])
 
 Sequences: TypeAlias = list[Any] | tuple[Any, ...] | NDArray[Any]
 
@@ -445,3 +446,41 @@ class Tensor(Array[Own, M], Generic[Own, M, E, V]):
     def __rmatmul__(self, other: Own | Sequences, /) -> Self: ...
     def item(self) -> V:
         """Returns the only entry as a Python number."""
+
+class Elementary(Protocol):
+    """A function of one argument, which returns its type."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: float, /) -> Any: ...
+    @overload
+    def __call__(self, arg: R, /) -> R: ...
+
+class Reduction(Protocol):
+    """A function that combines the entries or components of an array."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, Any, E],
+        axis: None,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> E: ...
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, V, Any],
+        axis: EllipsisType = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> V: ...
+    @overload
+    def __call__(
+        self, value: Flat, axis: Any = ..., mode: str | None = None, keepdims: bool = False
+    ) -> Flat: ...
+    @overload
+    def __call__(
+        self, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
+    ) -> Any: ...

@@ -2,7 +2,7 @@
 
 import weakref
 from collections import deque
-from typing import Any
+from typing import Any, TypeVar
 
 from ..ad import lanes
 from ..array import leaf
@@ -12,6 +12,8 @@ from ..jit.cpu import runtime
 from ..jit.device import Device, devices
 from ..jit.ir.node import BUFFER, LITERAL, Node
 from ..jit.run import schedule as scheduler
+
+T = TypeVar("T", bound=Any)
 
 # Weak references: nodes that nothing else holds need not be computed.
 _scheduled: deque[weakref.ref[Node]] = deque()
@@ -118,7 +120,7 @@ def make_opaque(*args: Any) -> None:
     scheduler.evaluate([a._node for a in arrays], arrays[-1]._device if arrays else None)
 
 
-def copy(arg: Any, /) -> Any:
+def copy(arg: T, /) -> T:
     """Returns a copy of a PyTree with new arrays: in-place changes of one do not affect the other.
     Memory is shared until then, and so are derivatives: a copy is the same variable.
 

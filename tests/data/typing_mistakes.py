@@ -4,6 +4,7 @@ tests/test_stubs.py has this file checked. It is not run.
 
 # ruff: noqa: B015, B018
 
+import drjit as dr
 from drjit.auto.ad import Array2f, Array3f, Bool, Complex2f, Float, Int, Matrix3f, TensorXf
 
 Float(1).lenght  # wrong
@@ -36,3 +37,14 @@ second: Int = Int(1) + 1.5  # wrong
 third: Array2f = Array3f(1).xyz  # wrong
 fourth: Float = Array3f(1) > 0  # wrong
 shifted(Array3f(1))  # wrong
+fifth: Array3f = dr.zeros(Float, 3)  # wrong
+sixth: Array3f = dr.sin(Float(1))  # wrong
+seventh: Array3f = dr.sum(Array3f(1))  # wrong
+
+
+@dr.syntax
+def doubled(x: Float) -> Float:
+    return 2 * x
+
+
+doubled("x")  # wrong

@@ -2,6 +2,7 @@
 
 from typing import assert_type
 
+import drjit as dr
 from drjit.auto.ad import (
     Array2b,
     Array2f,
@@ -98,3 +99,45 @@ v.xy = v.yx
 v[0] = 2
 a, b, c = v
 assert_type(a, Float)
+assert_type(dr.sin(Float(1)), Float)
+assert_type(dr.sqrt(Array3f(1)), Array3f)
+assert_type(dr.floor(TensorXf([1])), TensorXf)
+assert_type(dr.square(Array3f(1)), Array3f)
+assert_type(dr.normalize(Array3f(1)), Array3f)
+assert_type(dr.inverse(Matrix3f(1)), Matrix3f)
+assert_type(dr.zeros(Float, 3), Float)
+assert_type(dr.zeros(Array3f.Value), Float)
+assert_type(dr.arange(UInt, 3), UInt)
+assert_type(dr.zeros_like(v), Array3f)
+assert_type(dr.gather(Array3f, x, UInt(0)), Array3f)
+assert_type(dr.unravel(Array3f, x), Array3f)
+assert_type(dr.detach(v), Array3f)
+assert_type(dr.grad(v), Array3f)
+assert_type(dr.cumsum(x), Float)
+assert_type(dr.sum(x), Float)
+assert_type(dr.sum(v), Float)
+assert_type(dr.max(Array33f(1)), Array3f)
+assert_type(dr.sum(Array33f(1), axis=None), Float)
+assert_type(dr.sum(TensorXf([1]), axis=0), TensorXf)
+
+
+@dr.freeze
+def frozen(x: Float, n: int) -> Array3f:
+    return Array3f(x * n, 1, 2)
+
+
+@dr.func
+def called(x: Float) -> Float:
+    return x + 1
+
+
+@dr.syntax
+def counted(x: Float) -> Float:
+    while dr.hint(x < 10, max_iterations=20):
+        x += 1
+    return x
+
+
+assert_type(frozen(x, 2), Array3f)
+assert_type(called(x), Float)
+assert_type(counted(x), Float)

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from functools import WRAPPER_ASSIGNMENTS, update_wrapper
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ...array.base import IncompatibleError
 from ..call.branch import if_stmt
@@ -19,13 +19,15 @@ from ..loop.while_loop import while_loop
 from ..region.undefined import is_undefined, value
 from .transform import FLOW, Transformer
 
+T = TypeVar("T", bound=Any)
+
 _flow = SimpleNamespace(
     while_loop=while_loop, if_stmt=if_stmt, value=value, is_undefined=is_undefined
 )
 
 
 def hint(
-    arg: Any,
+    arg: T,
     /,
     *,
     mode: str | None = None,
@@ -34,7 +36,7 @@ def hint(
     include: list[object] | None = None,
     exclude: list[object] | None = None,
     strict: bool = True,
-) -> Any:
+) -> T:
     """Returns its argument. Around the condition of a loop or branch in a function with `syntax`,
     it controls the execution of that statement.
 
@@ -56,8 +58,28 @@ def hint(
     return arg
 
 
+@overload
 def syntax(
-    f: Callable[..., Any] | None = None,
+    f: None = None,
+    *,
+    recursive: bool = False,
+    print_ast: bool = False,
+    print_code: bool = False,
+) -> Callable[[T], T]: ...
+
+
+@overload
+def syntax(
+    f: T,
+    *,
+    recursive: bool = False,
+    print_ast: bool = False,
+    print_code: bool = False,
+) -> T: ...
+
+
+def syntax(
+    f: Any = None,
     *,
     recursive: bool = False,
     print_ast: bool = False,

@@ -6,7 +6,7 @@ point arrays is ignored.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from ...ad import graph, lanes, vector
 from ...ad.graph import Value, Var, visible
@@ -21,6 +21,8 @@ from ..data import create
 from ..inspect.traits import detached_t
 from ..math.arithmetic import select
 from ..signature import described
+
+T = TypeVar("T", bound=Any)
 
 # ---- Leaves
 
@@ -119,7 +121,7 @@ def grad_enabled(*args: Any) -> bool:
 
 
 @described
-def detach(arg: Any, preserve_type: bool = True) -> Any:
+def detach(arg: T, preserve_type: bool = True) -> T:
     """Returns the same values without derivatives. By default they keep their types; otherwise they
     get the non-differentiable counterparts.
 
@@ -144,7 +146,7 @@ def _detached(value: Any, preserve_type: bool) -> Any:
 
 
 @described
-def grad(arg: Any, preserve_type: bool = True) -> Any:
+def grad(arg: T, preserve_type: bool = True) -> T:
     """Returns the gradients of arrays in the structure of the argument, with zeros where there is
     none.
 
@@ -331,7 +333,7 @@ def clear_grad(arg: Any, /) -> None:
 
 
 @described
-def replace_grad(arg0: Any, arg1: Any, /) -> Any:
+def replace_grad(arg0: T, arg1: Any, /) -> T:
     """Returns the values of the first argument with the derivatives of the second.
 
     Raises:

@@ -4,7 +4,7 @@ the program text."""
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from ...array import leaf
 from ...array.meta import DYNAMIC
@@ -18,6 +18,8 @@ from .. import conversion
 from ..arguments import unexpected
 from ..conversion import is_array, is_array_class, is_flat, label, nested, size_tuple, tensor
 from ..evaluation import copy, make_opaque
+
+T = TypeVar("T", bound=Any)
 
 Fill = Callable[[Any, Any, int | None, str], Any]
 """Creates an array of a one-dimensional class from a value and a size; for Python types, and with
@@ -130,7 +132,7 @@ def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
     return conversion.unwritten(cls, size)
 
 
-def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
+def full(dtype: type[T], value: Any, shape: Any = 1) -> T:
     """Returns an array of type `dtype` filled with `value`, traced as a constant.
 
     `shape` is the number of lanes, or a tuple: (n,) for one-dimensional arrays, (3, n) for
@@ -149,7 +151,7 @@ def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
     return _build(dtype, shape, _constant, value, "dr.full")
 
 
-def zeros(dtype: Any, shape: Any = 1) -> Any:
+def zeros(dtype: type[T], shape: Any = 1) -> T:
     """Returns an array of type `dtype` filled with 0; see `full`.
 
     >>> from drjit.llvm import Float
@@ -159,7 +161,7 @@ def zeros(dtype: Any, shape: Any = 1) -> Any:
     return _build(dtype, shape, _constant, 0, "dr.zeros")
 
 
-def ones(dtype: Any, shape: Any = 1) -> Any:
+def ones(dtype: type[T], shape: Any = 1) -> T:
     """Returns an array of type `dtype` filled with 1 (for complex numbers and quaternions, the
     number 1); see `full`.
 
@@ -170,7 +172,7 @@ def ones(dtype: Any, shape: Any = 1) -> Any:
     return _build(dtype, shape, _constant, 1, "dr.ones")
 
 
-def empty(dtype: Any, shape: Any = 1) -> Any:
+def empty(dtype: type[T], shape: Any = 1) -> T:
     """Returns an array of type `dtype` with undefined contents, to be filled by scatters; see
     `full`.
 
@@ -192,7 +194,7 @@ def _like(arg: Any, make: Callable[[Any, Any], Any], number: Any, what: str) -> 
     raise unexpected(what, "an array, a number, or a tree of them", arg)
 
 
-def zeros_like(arg: Any, /) -> Any:
+def zeros_like(arg: T, /) -> T:
     """Returns zeros with the type and shape of `arg`, an array, number or PyTree.
 
     >>> from drjit.llvm import Float
@@ -202,7 +204,7 @@ def zeros_like(arg: Any, /) -> Any:
     return _like(arg, zeros, 0, "dr.zeros_like")
 
 
-def ones_like(arg: Any, /) -> Any:
+def ones_like(arg: T, /) -> T:
     """Returns ones with the type and shape of `arg`, an array, number or PyTree.
 
     >>> from drjit.llvm import Float
@@ -212,7 +214,7 @@ def ones_like(arg: Any, /) -> Any:
     return _like(arg, ones, 1, "dr.ones_like")
 
 
-def empty_like(arg: Any, /) -> Any:
+def empty_like(arg: T, /) -> T:
     """Returns undefined contents with the type and shape of `arg`, an array, number or PyTree.
 
     >>> from drjit.llvm import Float
@@ -222,7 +224,7 @@ def empty_like(arg: Any, /) -> Any:
     return _like(arg, empty, 0, "dr.empty_like")
 
 
-def identity(dtype: Any, size: Any = 1) -> Any:
+def identity(dtype: type[T], size: Any = 1) -> T:
     """Returns the multiplicative identity: identity matrices, and ones for everything else.
 
     Raises:
@@ -258,13 +260,13 @@ def _range_class(dtype: Any, what: str) -> Any:
 
 
 def arange(
-    dtype: Any,
+    dtype: type[T],
     start: int | None = None,
     stop: int | None = None,
     step: int = 1,
     *,
     size: int | None = None,
-) -> Any:
+) -> T:
     """Returns the integers 0 ... size-1, when called as `arange(dtype, size)`; or `start`, `start +
     step`, ... below `stop`.
 
@@ -321,7 +323,7 @@ def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any
     return found if target is dtype else tensor(dtype, found, (count,))
 
 
-def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = True) -> Any:
+def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool = True) -> T:
     """Returns `num` equally spaced values from `start` to `stop`, which is the last one unless
     `endpoint` is false.
 

@@ -5,7 +5,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from .. import conversion
 from ..arguments import unexpected
 from ..conversion import assemble, flat_class, is_array, is_array_class, label, nested
 from .memory import gather
+
+T = TypeVar("T", bound=Any)
 
 
 def slice(value: Any, index: Any = 0) -> Any:
@@ -140,7 +142,7 @@ def _ravel_sequence(array: Sequence[Any], order: str) -> Any:
     return cls(data.ravel(order="C" if order == "C" else "F").tolist())
 
 
-def unravel(dtype: type, array: Any, order: str = "A") -> Any:
+def unravel(dtype: type[T], array: Any, order: str = "A") -> T:
     """Returns a nested array of class `dtype` with the entries of a one-dimensional array; the
     inverse of `ravel`.
 
@@ -218,7 +220,7 @@ def compress(arg: Any, /) -> Any:
     return nested(result, [i for i, on in enumerate(arg._components) if on])
 
 
-def reinterpret_array(dtype: type, value: Any, /) -> Any:
+def reinterpret_array(dtype: type[T], value: Any, /) -> T:
     """Reinterprets the bits of every entry as an element type of the same size.
 
     Raises:

@@ -5,7 +5,7 @@ IndexError no later than the next synchronization.
 """
 
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from ...array import leaf, leaf_access
 from ...array.base import IncompatibleError
@@ -28,6 +28,8 @@ from ..conversion import (
 )
 from . import scalar_access
 
+T = TypeVar("T", bound=Any)
+
 REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
 
 
@@ -35,13 +37,13 @@ REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
 
 
 def gather(
-    dtype: type,
+    dtype: type[T],
     source: Any,
     index: Any,
     active: Any = True,
     mode: ReduceMode = ReduceMode.Auto,
     shape: tuple[int, ...] | None = None,
-) -> Any:
+) -> T:
     """Returns the entries of `source` at the positions `index`, and 0 where `active` is false.
 
     `source` is a one-dimensional array. If `dtype` is its class, the result has one entry per

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...array import leaf, leaf_access
 from ...array.pytree import is_container, map_tree
@@ -20,6 +20,8 @@ from .. import conversion
 from ..arguments import integer
 from ..conversion import is_array, is_flat, label, map_leaves, nested, spread, tensor
 from .reduce import RULES, Rule, axes_of, check_mode, combine, fold, identity, reduction
+
+T = TypeVar("T", bound=Any)
 
 
 class Scan(NamedTuple):
@@ -70,7 +72,7 @@ def prefix_reduce(
     return _prefix(Scan(RULES[key], exclusive, reverse), value, axis, "dr.prefix_reduce")
 
 
-def cumsum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
+def cumsum(value: T, axis: Any = 0, reverse: bool = False) -> T:
     """Returns cumulative sums along an axis, including the entry itself; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float
@@ -80,7 +82,7 @@ def cumsum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
     return _prefix(Scan(RULES["add"], False, reverse), value, axis, "dr.cumsum")
 
 
-def prefix_sum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
+def prefix_sum(value: T, axis: Any = 0, reverse: bool = False) -> T:
     """Returns cumulative sums along an axis, excluding the entry itself; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float

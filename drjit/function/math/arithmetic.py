@@ -6,7 +6,7 @@ are promoted as by operators. For Python numbers alone, the result is a Python n
 """
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from . import complex
 from . import transcendental as functions
 from .complex import negative
 from .transcendental import NUMBERS, acos, asin, elementary, sqrt, unsupported
+
+T = TypeVar("T", bound=Any)
 
 _ARRAYS = (ArrayBase, KernelValue)
 
@@ -280,7 +282,7 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
     return _fma(b, t, _fma(a, -t, a, "dr.lerp"), "dr.lerp")
 
 
-def square(arg: Any, /) -> Any:
+def square(arg: T, /) -> T:
     """Returns the square of the argument.
 
     >>> dr.square(Float(1, 2, 3)), dr.square(3)
@@ -290,7 +292,7 @@ def square(arg: Any, /) -> Any:
     return arg * arg if result is None else result
 
 
-def sqr(arg: Any, /) -> Any:
+def sqr(arg: T, /) -> T:
     """Same as `square`.
 
     >>> dr.sqr(3)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ...array.base import ArrayBase, type_label
 from ...array.promote import promote
@@ -13,8 +13,10 @@ from .arithmetic import mulsign, rsqrt, safe_asin, select
 from .dot import dot, norm, squared_norm
 from .transcendental import sincos
 
+T = TypeVar("T", bound=Any)
 
-def normalize(arg: Any, /) -> Any:
+
+def normalize(arg: T, /) -> T:
     """Divides the argument by its length: a vector, complex number or quaternion per lane, or a
     whole one-dimensional array. The result is NaN for length 0.
 

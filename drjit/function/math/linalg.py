@@ -3,7 +3,7 @@ all lane by lane."""
 
 from functools import partial, reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeVar
 
 from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
@@ -26,6 +26,8 @@ from ..arguments import integer, unexpected
 from ..conversion import related
 from ..kernel_loop import kernel_loop
 from .arithmetic import rcp
+
+T = TypeVar("T", bound=Any)
 
 _div, _sqrt = partial(elementwise, op.div), partial(elementwise, op.sqrt)
 
@@ -54,7 +56,7 @@ def _determinant(components: list, n: int) -> list:
     return [determinant([components[k : k + n] for k in range(0, n * n, n)])]
 
 
-def inverse(arg: Any, /) -> Any:
+def inverse(arg: T, /) -> T:
     """Returns the inverse of a matrix, complex number or quaternion, or 1/x of anything else. The
     inverse of a singular matrix contains infinities and NaN.
 

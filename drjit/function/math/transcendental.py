@@ -10,7 +10,7 @@ yields NaN.
 import math
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from . import complex, quaternion  # noqa: F401 - they register their formulas
 
-F = TypeVar("F", bound=Callable)
+if TYPE_CHECKING:
+    from ...array.kinds import Elementary  # pyright: ignore[reportMissingModuleSource]
 
 FLOATS = (float, np.floating)
 NUMBERS = (bool, int, np.bool_, np.integer, *FLOATS)
@@ -72,7 +73,7 @@ def _on_number(o: op.Op) -> Callable[[Any], Any]:
     return on_float if o.domain == "f" else on_word
 
 
-def elementary(text: F) -> F:
+def elementary(text: Callable[[Any], Any]) -> "Elementary":
     """Creates the function of the unary operation with the definition's name. The definition only
     states the parameters, for editors, and the docstring."""
     name = text.__name__
