@@ -42,6 +42,8 @@ VECTOR_LANES = 16
 VECTOR_BYTES = 1 << 18
 # Minimum number of lanes in a packet.
 FEWEST_LANES = 4
+# The same for kernels without vectors, which must not wait for each operation.
+FEWEST_OF_PACKETS = 8
 # A kernel with a loop that is longer than this gets two vectors per packet: compile time over
 # speed. Beyond the second limit, the values of an iteration leave no registers for a second vector.
 LOOP_LINES = 120
@@ -82,13 +84,19 @@ class Loaded:
 def default_lanes() -> int:
     """Returns the default number of lanes per packet: 16 with AVX-512, otherwise 8, which are two
     of NEON's registers."""
-    return max(processor.register_bytes() // 4, 8)
+    return _lanes_of(1)
+
+
+def _lanes_of(registers: int) -> int:
+    """Returns the number of lanes of a packet with so many registers for a 32-bit value."""
+    return max(registers * processor.register_bytes() // 4, FEWEST_OF_PACKETS)
 
 
 def packet_lanes(text: str) -> int:
-    """Returns the number of lanes per packet for a kernel: four times the default for a small
-    kernel with a loop (twice with the fewer registers before AVX-512), for one that spends its time
-    in library functions, and for one that computes everything it stores with integers.
+    """Returns the number of lanes per packet for a kernel: four registers of 32-bit values for a
+    small kernel with a loop (two before AVX-512, where masks take registers, too), for one that
+    spends its time in library functions, and for one that computes everything it stores with
+    integers.
 
     Several independent vectors in flight hide the latency of dependent operations, such as those of
     a loop or a polynomial. In other large kernels, or with 64-bit types, they would not fit into
@@ -122,13 +130,13 @@ def _lanes(text: str) -> int:
     if "    while " in text:
         if lines > LONG_LOOP_LINES:
             return default_lanes()
-        wide = default_lanes() == 16 and lines <= LOOP_LINES and "f64" not in text
-        return default_lanes() * (4 if wide else 2)
+        own = processor.register_bytes() == 64  # masks have registers of their own
+        return _lanes_of(4 if own and lines <= LOOP_LINES and "f64" not in text else 2)
     if any(name in text for name in _WIDE_TYPES):
-        return default_lanes() * (1 if any(name in text for name in _READS_OR_STORES) else 4)
+        return _lanes_of(1 if any(name in text for name in _READS_OR_STORES) else 4)
     calls = sum([text.count(name) for name in _LIBRARY_CALLS])
     dense = calls * LINES_PER_CALL >= lines and "gather" not in text and "scatter" not in text
-    return default_lanes() * (4 if dense else 1)
+    return _lanes_of(4 if dense else 1)
 
 
 def compile(
