@@ -400,7 +400,7 @@ F = TypeVar("F", bound=Callable)
 def freeze(
     f: None = None,
     *,
-    state_fn: Callable | None = None,
+    state_fn: Callable[..., Any] | None = None,
     limit: int | None = None,
     warn_after: int = 10,
     backend: JitBackend | None = None,
@@ -413,7 +413,7 @@ def freeze(
 def freeze(
     f: F,
     *,
-    state_fn: Callable | None = None,
+    state_fn: Callable[..., Any] | None = None,
     limit: int | None = None,
     warn_after: int = 10,
     backend: JitBackend | None = None,
@@ -425,7 +425,7 @@ def freeze(
 def freeze(
     f: Any = None,
     *,
-    state_fn: Callable | None = None,
+    state_fn: Callable[..., Any] | None = None,
     limit: int | None = None,
     warn_after: int = 10,
     backend: JitBackend | None = None,
