@@ -61,7 +61,7 @@ SHORT = {
     ),
     "small_network.py": (["--iterations", "60"], r"step 59: mean square error 0\.0", False),
 }
-OTHERS = {"fresnel.py", "neural_field.py"}
+OTHERS = {"fresnel.py", "neural_field.py", "distributed_field.py"}  # see test_distributed.py
 
 
 def test_every_example_is_tested():

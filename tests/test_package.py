@@ -108,7 +108,8 @@ def test_every_extra_package_of_the_examples_is_declared():
         for path in (ROOT / "examples").glob("*.py")
         for module in re.findall(r"^\s*(?:import|from) ([\w.]+)", path.read_text(), re.MULTILINE)
     }
-    known = set(sys.stdlib_module_names) | {"drjit", "numpy"}
+    beside = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    known = set(sys.stdlib_module_names) | {"drjit", "numpy"} | beside
     assert imported - known <= declared
 
 

@@ -1,0 +1,102 @@
+"""What every process of tests/test_distributed.py runs: values against NumPy, and adjoints against
+those of a single process."""
+
+import sys
+
+import numpy as np
+
+import drjit as dr
+from drjit import distributed
+from drjit.llvm import Bool, Float16, Int8, Int64, UInt8, UInt32, UInt64
+from drjit.llvm.ad import Array2f, Float, Float64, TensorXf
+from drjit.opt import SGD, GradScaler
+
+distributed.init(sys.argv[1], world_size=int(sys.argv[2]), timeout=30)
+k, n = distributed.rank(), distributed.world_size()
+Op = dr.ReduceOp
+
+
+def close(a, b):
+    np.testing.assert_allclose(np.asarray(a), b, rtol=1e-6)
+
+
+def raises(kind, text, f, *arguments):
+    try:
+        f(*arguments)
+    except kind as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(f"no {kind.__name__}")
+
+
+for cls in (Float16, Float, Float64, Int8, Int64, UInt8, UInt32, UInt64):
+    for size in (0, 1, 15, 17):
+        dtype = np.asarray(cls(0)).dtype
+        all_data = [((np.arange(size) * 7 + 3 * r) % 11 + 1).astype(dtype) for r in range(n)]
+        x = cls(all_data[k])
+        close(distributed.all_reduce(x), np.sum(all_data, 0, dtype))
+        close(distributed.all_reduce(x, Op.Max), np.max(all_data, 0))
+        close(distributed.all_reduce(x, Op.Min), np.min(all_data, 0))
+        close(distributed.all_reduce(x, Op.Mul), np.prod(all_data, 0, dtype))
+        close(distributed.broadcast(x, n - 1), all_data[n - 1])
+        close(distributed.all_gather(x), np.concatenate(all_data))
+        close(x, all_data[k])  # unchanged
+wide = [np.arange(4 * n) * (r + 1) for r in range(n)]
+close(distributed.reduce_scatter(UInt32(wide[k])), np.sum(wide, 0)[4 * k : 4 * k + 4])
+close(distributed.all_reduce(UInt32(2**31 + k), Op.Max), [2**31 + n - 1])
+assert list(distributed.all_reduce(Bool(k == 0, True), Op.And)) == [False, True]
+assert list(distributed.all_reduce(Bool(k == 0, False), Op.Or)) == [True, False]
+
+tree = {"a": Array2f(k, [1, 2, 3]), "t": [dr.full(TensorXf, k, (2, 3))], "name": "x"}
+found = distributed.all_gather(tree)
+assert found["t"][0].shape == (2 * n, 3) and found["name"] == "x"
+close(found["t"][0], np.repeat(np.arange(n), 2)[:, None] * np.ones(3))
+close(found["a"], [np.repeat(np.arange(n), 3), np.tile([1, 2, 3], n)])
+
+# The loss of all processes is the sum of theirs; weights differ between processes.
+weights = [np.arange(1.0, 2 * n + 1) + 10 * r for r in range(n)]
+for name, size, expected in (
+    ("all_reduce", 2 * n, np.sum(weights, 0)),
+    ("broadcast", 2 * n, np.sum(weights, 0) * (k == 0)),
+    ("all_gather", 2, np.sum(weights, 0)[2 * k : 2 * k + 2]),
+    ("reduce_scatter", 2 * n, np.concatenate([w[:2] for w in weights])),
+):
+    x = dr.arange(Float64, size)
+    dr.enable_grad(x)
+    y = getattr(distributed, name)(x)
+    dr.backward(dr.sum(y * Float64(weights[k][: len(y)])))
+    close(x.grad, expected)
+    x = dr.arange(Float64, size)
+    dr.enable_grad(x)
+    y = getattr(distributed, name)(x)
+    x.grad = Float64(weights[k][:size])
+    dr.forward_to(y)
+    close(y.grad, getattr(distributed, name)(Float64(weights[k][:size])))
+
+opt = distributed.DataParallel(
+    SGD(0.5, {"x": dr.arange(Float, 5) + k, "y": dr.full(TensorXf, 1.0, (2, 2))}), bucket_bytes=16
+)
+close(opt["x"], np.arange(5))
+dr.backward(dr.sum(opt["x"] * (k + 1)) + dr.sum(opt["y"].array) * k)
+opt.step()
+close(opt["x"], np.arange(5) - 0.5 * (n + 1) / 2)
+close(opt["y"], np.full((2, 2), 1 - 0.5 * (n - 1) / 2))
+dr.backward(GradScaler().scale(dr.sum(opt["x"] * (dr.inf if k == 0 else 1))))
+opt.step(scaler=GradScaler())
+close(opt["x"], np.arange(5) - 0.5 * (n + 1) / 2)  # skipped by all
+
+raises(TypeError, "processes differ: process 0 has", distributed.all_reduce, Float([1] * (k + 1)))
+raises(TypeError, "llvm.ad.Float64", distributed.all_reduce, (Float, Float64)[k % 2](1, 2, 3, 4))
+raises(RuntimeError, "cannot be divided among", distributed.reduce_scatter, Float([1] * (n + 1)))
+raises(TypeError, "is not an array", distributed.all_reduce, [Float(1), 2.0])
+raises(TypeError, "does not apply to", distributed.all_reduce, Bool(True))
+raises(ValueError, "there is no process", distributed.broadcast, Float(1), n)
+raises(
+    RuntimeError, f"expected 7 processes, but there are {n}", lambda: distributed.init(world_size=7)
+)
+distributed.barrier()
+if sys.argv[3:] == ["die"]:
+    if k == 1:
+        raise SystemExit("process 1 ends")
+    raises(distributed.DistributedError, "Another process has ended", distributed.barrier)
+print(f"process {k} is done", flush=True)

@@ -1,0 +1,105 @@
+"""Programs in several processes, by the engines that are installed."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import distributed
+from drjit.llvm.ad import Float
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = Path(__file__).parent / "distributed_program.py"
+
+
+def command(engine: str, processes: int) -> list[str]:
+    if importlib.util.find_spec(engine) is None:
+        pytest.skip(f"{engine} is not installed")
+    if engine == "torch":
+        start = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+        return [sys.executable, *start, "--standalone"]
+    if shutil.which("mpiexec") is None:
+        pytest.skip("mpiexec is not installed")
+    return ["mpiexec", "-n", str(processes), sys.executable]
+
+
+def run(engine: str, processes: int, *arguments: str) -> subprocess.CompletedProcess:
+    settings = {
+        "OMP_NUM_THREADS": "1",
+        "DRJIT_NUM_THREADS": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    }
+    return subprocess.run(
+        [*command(engine, processes), *arguments],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(("engine", "processes"), [("torch", 2), ("mpi4py", 2), ("mpi4py", 3)])
+def test_values_adjoints_and_errors(engine, processes):
+    done = run(engine, processes, str(PROGRAM), engine, str(processes))
+    assert done.returncode == 0, done.stderr
+    assert sorted(re.findall(r"process (\d) is done", done.stdout)) == list("012"[:processes])
+
+
+def test_a_process_that_ends_ends_the_others():
+    done = run("torch", 2, str(PROGRAM), "torch", "2", "die")
+    assert done.returncode != 0
+    assert "process 1 ends" in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["torch", "mpi4py"])
+def test_the_example_has_the_loss_of_one_process_and_continues(engine, tmp_path):
+    example = [str(ROOT / "examples" / "distributed_field.py"), "--size", "32", "--every", "4"]
+    start = command(engine, 2)
+    assert start
+    whole = subprocess.run(
+        [sys.executable, *example, "--iterations", "8"], capture_output=True, text=True, check=True
+    ).stdout
+    saved = ["--checkpoint", str(tmp_path / "state.npz")]
+    first = run(engine, 2, *example, *saved, "--iterations", "4").stdout
+    second = run(engine, 2, *example, *saved, "--iterations", "8").stdout
+    assert "continues after step 4" in second
+    expected = [float(x) for x in re.findall(r"loss (\S+)", whole)]
+    found = [float(x) for x in re.findall(r"loss (\S+)", first + second)]
+    assert len(expected) == 2
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_a_process_alone_needs_no_engine():
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    y = distributed.all_reduce({"x": x})["x"]
+    dr.backward(dr.sum(y))
+    assert list(x.grad) == [1, 1]
+    assert (distributed.rank(), distributed.world_size()) == (0, 1)
+    with pytest.raises(RuntimeError, match="expected 2 processes, but there are 1"):
+        distributed.init(world_size=2)
+    with pytest.raises(ValueError, match="unknown engine 'pigeon'"):
+        distributed.init("pigeon")
+
+
+def test_a_missing_engine_and_a_program_that_was_not_started_by_one(monkeypatch):
+    monkeypatch.setattr(distributed.collective, "_engine", None)
+    for name, module in (("torch", "torch"), ("mpi4py", "mpi4py")):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(ModuleNotFoundError, match=f"pip install {name}"):
+            distributed.init(name)
+
+
+def test_the_import_loads_no_engine():
+    program = "import drjit.distributed, sys; print({'torch', 'mpi4py'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "set()\n"
