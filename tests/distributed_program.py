@@ -97,6 +97,6 @@ raises(
 distributed.barrier()
 if sys.argv[3:] == ["die"]:
     if k == 1:
-        raise SystemExit("process 1 ends")
+        raise RuntimeError("process 1 ends")
     raises(distributed.DistributedError, "Another process has ended", distributed.barrier)
 print(f"process {k} is done", flush=True)

@@ -54,8 +54,9 @@ def test_values_adjoints_and_errors(engine, processes):
     assert sorted(re.findall(r"process (\d) is done", done.stdout)) == list("012"[:processes])
 
 
-def test_a_process_that_ends_ends_the_others():
-    done = run("torch", 2, str(PROGRAM), "torch", "2", "die")
+@pytest.mark.parametrize("engine", ["torch", "mpi4py"])
+def test_a_process_that_ends_ends_the_others(engine):
+    done = run(engine, 2, str(PROGRAM), engine, "2", "die")
     assert done.returncode != 0
     assert "process 1 ends" in done.stderr
 
