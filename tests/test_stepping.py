@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import uniform
 
-from drjit.jit.target.simd import matmul, matvec, outer, row_reduction, stepping
+from drjit.jit.target.simd import matmul, matvec, outer, radix, row_reduction, scan, stepping
 
 # In place of `values.Code`.
 Stepping: Any = stepping.Stepping
@@ -100,3 +100,86 @@ def test_reductions_of_rows(chunks, op, register_bytes):
         row_reduction.finish(Stepping(register_bytes), op, "f64", *given)
     want = x.sum(axis=1) if op == "add" else x.max(axis=1)
     np.testing.assert_allclose(result.reshape(matrices, columns), want, rtol=1e-13)
+
+
+def lanes_of(x: np.ndarray, lanes: int, fill: float) -> list[Any]:
+    """An array in packets, the last of which is filled up."""
+    padded = np.full(-(-x.size // lanes) * lanes, fill, x.dtype)
+    padded[: x.size] = x
+    return [part.view(stepping.Vector) for part in padded.reshape(-1, lanes)]
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize(("op", "neutral"), [("add", 0), ("max", -np.inf), ("mul", 1)])
+def test_prefixes_of_packets(op, neutral, inclusive, lanes):
+    x, code, found = uniform(37, 1), Stepping(), []
+    fill = code.full("f64", lanes, neutral)
+    carried = fill
+    for packet in lanes_of(x, lanes, neutral):
+        result, carried = scan.scan_packet(code, op, packet, carried, fill, inclusive)
+        found.append(result)
+    expected = stepping._REDUCTIONS[op].accumulate(x)
+    if not inclusive:
+        expected = np.concatenate([[neutral], expected[:-1]])
+    np.testing.assert_allclose(np.concatenate(found)[: x.size], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize("length", [1, 3, 4, 7, 8, 20])
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_prefixes_of_runs(inclusive, length, lanes):
+    x, code, found = uniform(6 * length, 1), Stepping(), []
+    place = code.lane_numbers(lanes) % np.uint32(length)
+    step = np.full(lanes, lanes % length, np.uint32).view(stepping.Vector)
+    back = step - np.uint32(length)
+    begin, carried = None if inclusive else code.zeros("f64", lanes), code.zeros("f64", lanes)
+    for packet in lanes_of(x, lanes, 0):
+        result, carried = scan.scan_runs(code, "add", packet, place, carried, begin)
+        found.append(result)
+        place = scan.next_places(code, place, step, back)
+    rows = x.reshape(6, length)
+    expected = np.cumsum(rows, axis=1) - (0 if inclusive else rows)
+    result = np.concatenate(found)[: x.size].reshape(6, length)
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+def test_masks_are_compressed(lanes):
+    chosen, code = uniform(75, 1) > 0.1, Stepping()
+    to = code.pointer("u32", np.full(75, 99, np.uint32))
+    position = 0
+    for number, mask in enumerate(lanes_of(chosen, lanes, False)):
+        x = code.lane_numbers(lanes) + np.uint32(number * lanes)
+        position = scan.compress_packet(code, to, position, x, np.asarray(mask))
+    assert position == chosen.sum()
+    np.testing.assert_array_equal(to.array[:position], np.flatnonzero(chosen))
+    assert (to.array[position:] == 99).all()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_a_pass_of_a_radix_sort(dtype):
+    lanes, per_block, shift = 8, 24, 3 if dtype == np.uint8 else 5
+    keys = (np.abs(uniform(61, 1)) * np.iinfo(dtype).max).astype(dtype)
+    code, blocks = Stepping(), -(-keys.size // per_block)
+    tables = np.zeros(blocks * radix.ENTRIES, np.uint32)
+
+    def packets() -> Any:
+        number = np.arange(keys.size, dtype=np.uint32)
+        rows = zip(lanes_of(keys, lanes, 0), lanes_of(number, lanes, 0), strict=True)
+        for k, (key, payload) in enumerate(rows):
+            active = k * lanes + np.arange(lanes) < keys.size
+            table = code.pointer("u32", tables) + k * lanes // per_block * radix.ENTRIES
+            yield table, radix.digits(code, key, shift, active), key, payload
+
+    for table, of, *_ in packets():
+        radix.count_digits(table, of)
+    radix.starts(code, tables, blocks)
+    results = [np.zeros(keys.size + lanes, t) for t in (dtype, np.uint32)]
+    places = [code.pointer("u32", result) for result in results]
+    for table, of, *columns in packets():
+        radix.move(table, of, [*zip(columns, places, strict=True)])
+    digits = keys.astype(np.uint64) >> np.uint64(shift) & np.uint64((1 << radix.DIGIT) - 1)
+    order = np.argsort(digits, kind="stable")
+    np.testing.assert_array_equal(results[1][: keys.size], order)
+    np.testing.assert_array_equal(results[0][: keys.size], keys[order])

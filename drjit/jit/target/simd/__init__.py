@@ -133,10 +133,11 @@ def _lanes(text: str) -> int:
         own = processor.register_bytes() == 64  # masks have registers of their own
         return _lanes_of(4 if own and lines <= LOOP_LINES and "f64" not in text else 2)
     if any(name in text for name in _WIDE_TYPES):
-        return _lanes_of(1 if any(name in text for name in _READS_OR_STORES) else 4)
+        few = any(name in text for name in _READS_OR_STORES)
+        return default_lanes() if few else _lanes_of(4)
     calls = sum([text.count(name) for name in _LIBRARY_CALLS])
     dense = calls * LINES_PER_CALL >= lines and "gather" not in text and "scatter" not in text
-    return _lanes_of(4 if dense else 1)
+    return _lanes_of(4) if dense else default_lanes()
 
 
 def compile(

@@ -2,83 +2,87 @@
 its position."""
 
 import ast
+from collections.abc import Sequence
+from typing import Any
 
 from .arguments import statement
-from .ir import BITS, MEMORY, UNSIGNED, Function, KernelError, Value
-from .loops import address, loop, splat
+from .ir import UNSIGNED, Function, KernelError
+from .ir import Value as Typed
 from .translate import Translator
+from .values import Code, Mask, Pointer, Vector, Word
 
 # Bits of a digit; the table of a block has one more entry, for lanes beyond the end.
 DIGIT = 11
 ENTRIES = (1 << DIGIT) + 1
 
 
-def _digits(t: Translator, key: Value, shift: int) -> list[str]:
-    """Returns the digit of every lane as `i64`; one more than the largest for inactive lanes."""
-    f, (code, x) = t.f, key
-    if code not in UNSIGNED:
-        raise KernelError(f"a sort key of type {code} is not unsigned")
-    vector, word = f.vector[code], f.word(shift)
-    if BITS[code] < 64:
-        word = f.op(f"trunc i64 {word} to i{BITS[code]}")
-    x = f.op(f"lshr {vector} {x}, {splat(f, f'i{BITS[code]}', f.lanes, word)}")
-    wide = f.vector["u32"]
-    if BITS[code] != 32:
-        x = f.op(f"{'trunc' if BITS[code] > 32 else 'zext'} {vector} {x} to {wide}")
-    x = f.op(f"and {wide} {x}, {f.constant('u32', (1 << DIGIT) - 1)}")
-    x = f.select("u32", t.active(), x, f.constant("u32", 1 << DIGIT))
-    lanes = [f.op(f"extractelement {wide} {x}, i32 {lane}") for lane in range(f.lanes)]
-    return [f.op(f"zext i32 {digit} to i64") for digit in lanes]
-
-
-def _table(f: Function, k: int) -> str:
-    """Returns the table of this block."""
-    offset = f.once(f"%radix{k}.o", f"mul i64 %block, {ENTRIES}")
-    return f.once(f"%radix{k}", f"getelementptr i32, ptr {f.pointer(k)}, i64 {offset}")
-
-
-def _counted(f: Function, place: str) -> str:
-    """Returns the value of a counter and increments it."""
-    count = f.op(f"load i32, ptr {place}")
-    f.do(f"store i32 {f.op(f'add i32 {count}, 1')}, ptr {place}")
-    return count
-
-
 @statement("parameter lane_range typed parameter")
-def radix_count(t: Translator, a: int, key: Value, shift: int) -> None:
+def radix_count(t: Translator, a: int, key: Typed, shift: int) -> None:
     """`radix_count(p[a], i, x, p[shift])`."""
-    table = _table(t.f, a)
-    for digit in _digits(t, key, shift):
-        _counted(t.f, address(t.f, "u32", table, digit))
-    t.finishers.append(lambda f: _starts(f, a))
-
-
-def _starts(f: Function, k: int) -> None:
-    """Turns the counts of all blocks into positions, ordered by digit, then by block."""
-    base = f.pointer(k)
-    with loop(f, 0, ENTRIES, 1, [("i32", "0")]) as (digit, total):
-        with loop(f, 0, "%n_blocks", 1, [("i32", total[0])]) as (block, so_far):
-            place = address(f, "u32", base, f.op(f"mul i64 {block}, {ENTRIES}"), digit)
-            count = f.op(f"load i32, ptr {place}")
-            f.do(f"store i32 {so_far[0]}, ptr {place}")
-            so_far[0] = f.op(f"add i32 {so_far[0]}, {count}")
-        total[:] = so_far
+    count_digits(_table(t.f, a), _digits(t, key, shift))
+    t.finishers.append(lambda f: starts(Code(f), f.pointer(a), Word(f, "%n_blocks")))
 
 
 @statement("parameter lane_range typed parameter *node")
-def radix_move(t: Translator, a: int, key: Value, shift: int, *moved: ast.expr) -> None:
+def radix_move(t: Translator, a: int, key: Typed, shift: int, *moved: ast.expr) -> None:
     """`radix_move(p[a], i, x, p[shift], p[k], v, ...)`: lanes with equal digits keep their order.
 
-    Lanes beyond the end go to the padding of the buffers. Everything is scalar: a vector of
-    positions assembled from scalars in memory would wait for all previous stores.
+    Lanes beyond the end go to the padding of the buffers.
     """
-    f, table = t.f, _table(t.f, a)
+    f = t.f
     columns = []
     for number in range(0, len(moved), 2):
         code, value = t.typed(moved[number + 1])
-        columns.append((code, value, f.pointer(t.parameter(moved[number]))))
-    for lane, digit in enumerate(_digits(t, key, shift)):
-        position = f.op(f"zext i32 {_counted(f, address(f, 'u32', table, digit))} to i64")
-        for code, value, base in columns:
-            one = f.op(f"extractelement {f.vector[code]} {value}, i32 {lane}")
-            f.do(f"store {MEMORY[code]} {one}, ptr {address(f, code, base, position)}")
+        base = Pointer(f, code, f.pointer(t.parameter(moved[number])))
+        columns.append((Vector(f, code, f.lanes, value), base))
+    move(_table(f, a), _digits(t, key, shift), columns)
+
+
+def _digits(t: Translator, key: Typed, shift: int) -> list[Word]:
+    f, (code, x) = t.f, key
+    if code not in UNSIGNED:
+        raise KernelError(f"a sort key of type {code} is not unsigned")
+    active = Mask(f, f.lanes, t.active())
+    return digits(Code(f), Vector(f, code, f.lanes, x), Word(f, f.word(shift)), active)
+
+
+def _table(f: Function, k: int) -> Pointer:
+    """Returns the table of this block."""
+    offset = f.once(f"%radix{k}.o", f"mul i64 %block, {ENTRIES}")
+    name = f.once(f"%radix{k}", f"getelementptr i32, ptr {f.pointer(k)}, i64 {offset}")
+    return Pointer(f, "u32", name)
+
+
+def digits(c: Code, keys: Vector, shift: Word, active: Mask) -> list[Word]:
+    """Returns the digit of every lane; one more than the largest for inactive lanes."""
+    x = keys.shifted_right(shift).low32() & (1 << DIGIT) - 1
+    return c.select(active, x, c.full("u32", len(x), 1 << DIGIT)).words()
+
+
+def count_digits(table: Pointer, of: Sequence[Word]) -> None:
+    """Counts the digits of a packet in the table of its block."""
+    for digit in of:
+        (table + digit).counted()
+
+
+def starts(c: Code, tables: Any, blocks: Word) -> None:
+    """Turns the counts of all blocks into positions, ordered by digit, then by block."""
+    base, total = c.pointer("u32", tables), [c.word(0)]
+    for digit in c.range(0, ENTRIES, 1, total):
+        for block in c.range(0, blocks, 1, total):
+            place = base + (block * ENTRIES + digit)
+            count = place.count()
+            place.set_count(total[0])
+            total[0] = total[0] + count
+
+
+def move(table: Pointer, of: Sequence[Word], columns: Sequence[tuple[Vector, Pointer]]) -> None:
+    """Moves the lanes of a packet, whose digits are given, to the next position for their digit.
+
+    Everything is scalar: a vector of positions assembled from scalars in memory would wait for all
+    previous stores.
+    """
+    for lane, digit in enumerate(of):
+        position = (table + digit).counted()
+        for x, base in columns:
+            (base + position).store_lane(x, lane)

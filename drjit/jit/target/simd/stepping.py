@@ -35,6 +35,18 @@ class Vector(np.ndarray):
         """See `values.Vector.cast`."""
         return self.astype(_TYPES[code]).view(Vector)
 
+    def shifted_right(self, by: int) -> "Vector":
+        """See `values.Vector.shifted_right`."""
+        return self >> self.dtype.type(by)
+
+    def low32(self) -> "Vector":
+        """See `values.Vector.low32`."""
+        return self.astype(np.uint32).view(Vector)
+
+    def words(self) -> list[int]:
+        """See `values.Vector.words`."""
+        return self.tolist()
+
     def times_plus(self, factor: "Vector", term: "Vector") -> "Vector":
         """See `values.Vector.times_plus`; rounded once only if doubles are enough for that."""
         wide = self.astype(np.float64) * factor + term
@@ -74,6 +86,22 @@ class Pointer:
     def word(self) -> int:
         """See `values.Pointer.word`."""
         return int(self.load(1)[0])
+
+    count = word
+
+    def set_count(self, number: int) -> None:
+        """See `values.Pointer.set_count`."""
+        self.store(np.array([number]))
+
+    def counted(self) -> int:
+        """See `values.Pointer.counted`."""
+        before = self.count()
+        self.set_count(before + 1)
+        return before
+
+    def store_lane(self, x: np.ndarray, lane: int) -> None:
+        """See `values.Pointer.store_lane`."""
+        self.store(x[lane : lane + 1])
 
     def store(self, x: np.ndarray, mask: np.ndarray | None = None) -> None:
         """See `values.Pointer.store`."""
@@ -125,6 +153,35 @@ class Stepping:
     def full(self, code: str, lanes: int, number: float) -> Vector:
         return np.full(lanes, number, _TYPES[code]).view(Vector)
 
+    def word(self, number: int) -> int:
+        return number
+
+    def lane_numbers(self, lanes: int) -> Vector:
+        return np.arange(lanes, dtype=np.uint32).view(Vector)
+
+    def select(self, mask: np.ndarray, x: Any, y: Any) -> Any:
+        return np.where(mask, x, y).astype(x.dtype).view(type(x))
+
+    def at_least(self, x: Vector, y: Vector) -> np.ndarray:
+        return np.asarray(x >= y)
+
+    def above(self, x: Vector, y: Vector) -> np.ndarray:
+        return np.asarray(x > y)
+
+    def shifted(self, x: Any, by: int, fill: Any = None) -> Any:
+        first = np.zeros_like(x) if fill is None else fill
+        return np.concatenate([first[len(x) - by :], x[: len(x) - by]]).view(type(x))
+
+    def last_everywhere(self, x: Any) -> Any:
+        return np.full_like(x, x[-1])
+
+    def part(self, x: Any, first: int, lanes: int) -> Any:
+        return x[first : first + lanes]
+
+    def chosen(self, x: Vector, mask: np.ndarray) -> tuple[Vector, int]:
+        count = int(mask.sum())
+        return np.resize(x[mask], len(x)).view(Vector) if count else x, count
+
     def below(self, count: int, lanes: int) -> np.ndarray:
         return np.arange(lanes) < count
 
@@ -137,7 +194,7 @@ class Stepping:
     def room(self, name: str, code: str, count: int) -> Pointer:
         return Pointer(code, np.zeros(count, _TYPES[code]))
 
-    def combine(self, op: str, x: Vector, y: Vector) -> Vector:
+    def combine(self, op: str, x: Any, y: Any) -> Any:
         return _REDUCTIONS[op](x, y)
 
     def add_long(self, before: Sequence[Vector], x: Vector) -> list[Vector]:

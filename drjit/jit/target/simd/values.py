@@ -19,12 +19,17 @@ class Word:
     """A 64-bit integer. `//` and `%` are those of unsigned numbers."""
 
     __slots__ = ("f", "name")
+    kind = "i64"
 
     def __init__(self, f: Function, name: str):
         self.f, self.name = f, name
 
     def __str__(self) -> str:
         return self.name
+
+    def like(self, name: str) -> "Word":
+        """Returns another number."""
+        return Word(self.f, name)
 
     def _op(self, name: str, other: object) -> "Word":
         return Word(self.f, self.f.op(f"{name} i64 {self}, {other}"))
@@ -70,6 +75,7 @@ class Mask:
     """A vector of conditions."""
 
     __slots__ = ("f", "lanes", "name")
+    code = "mask"
 
     def __init__(self, f: Function, lanes: int, name: str):
         self.f, self.lanes, self.name = f, lanes, name
@@ -80,8 +86,17 @@ class Mask:
     def __len__(self) -> int:
         return self.lanes
 
+    @property
+    def kind(self) -> str:
+        """The type in IR."""
+        return f"<{self.lanes} x i1>"
+
+    def like(self, name: str) -> "Mask":
+        """Returns another mask of so many lanes."""
+        return Mask(self.f, self.lanes, name)
+
     def __and__(self, other: "Mask") -> "Mask":
-        return Mask(self.f, self.lanes, self.f.op(f"and <{self.lanes} x i1> {self}, {other}"))
+        return self.like(self.f.op(f"and {self.kind} {self}, {other}"))
 
 
 class Vector:
@@ -107,6 +122,35 @@ class Vector:
     def __add__(self, other: "Vector") -> "Vector":
         """The sum of two vectors of floats."""
         return self.like(self.f.op(f"fadd {self.kind} {self}, {other}"))
+
+    def __len__(self) -> int:
+        return self.lanes
+
+    def __and__(self, number: int) -> "Vector":
+        """The bits that integers have in common with a number."""
+        return self.like(self.f.op(f"and {self.kind} {self}, splat ({SCALAR[self.code]} {number})"))
+
+    def shifted_right(self, by: Word) -> "Vector":
+        """Returns unsigned integers without their last bits."""
+        scalar, f = SCALAR[self.code], self.f
+        count = by.name if scalar == "i64" else f.op(f"trunc i64 {by} to {scalar}")
+        return self.like(
+            f.op(f"lshr {self.kind} {self}, {loops.splat(f, scalar, self.lanes, count)}")
+        )
+
+    def low32(self) -> "Vector":
+        """Returns the lower 32 bits of unsigned integers."""
+        if self.code == "u32":
+            return self
+        how = "trunc" if self.code == "u64" else "zext"
+        kind = loops.vector("u32", self.lanes)
+        return Vector(self.f, "u32", self.lanes, self.f.op(f"{how} {self.kind} {self} to {kind}"))
+
+    def words(self) -> list[Word]:
+        """Returns the lanes of unsigned integers of 32 bits as numbers."""
+        f = self.f
+        found = [f.op(f"extractelement {self.kind} {self}, i32 {k}") for k in range(self.lanes)]
+        return [Word(f, f.op(f"zext i32 {name} to i64")) for name in found]
 
     def cast(self, code: str) -> "Vector":
         """Converts floats to another type, rounding if that is narrower."""
@@ -151,6 +195,25 @@ class Pointer:
     def word(self) -> Word:
         """Loads a 64-bit integer."""
         return Word(self.f, self.f.op(f"load i64, ptr {self}"))
+
+    def count(self) -> Word:
+        """Loads a counter of 32 bits."""
+        return Word(self.f, self.f.op(f"zext i32 {self.f.op(f'load i32, ptr {self}')} to i64"))
+
+    def set_count(self, number: Word) -> None:
+        """Stores a counter of 32 bits."""
+        self.f.do(f"store i32 {self.f.op(f'trunc i64 {number} to i32')}, ptr {self}")
+
+    def counted(self) -> Word:
+        """Increments a counter of 32 bits; returns what it was before."""
+        f, before = self.f, self.f.op(f"load i32, ptr {self}")
+        f.do(f"store i32 {f.op(f'add i32 {before}, 1')}, ptr {self}")
+        return Word(f, f.op(f"zext i32 {before} to i64"))
+
+    def store_lane(self, x: Vector, lane: int) -> None:
+        """Stores one lane of a vector."""
+        one = self.f.op(f"extractelement {x.kind} {x}, i32 {lane}")
+        self.f.do(f"store {MEMORY[self.code]} {one}, ptr {self}")
 
     def store(self, x: Vector, mask: Mask | None = None) -> None:
         """Stores consecutive elements, where a mask is true."""
@@ -213,6 +276,56 @@ class Code:
         """Returns a number in all lanes."""
         return Vector(self.f, code, lanes, f"splat ({SCALAR[code]} {constant(code, number)})")
 
+    def word(self, number: int) -> Word:
+        return Word(self.f, str(number))
+
+    def lane_numbers(self, lanes: int) -> Vector:
+        """Returns 0, 1, 2, ..."""
+        return Vector(self.f, "u32", lanes, f"<{', '.join([f'i32 {k}' for k in range(lanes)])}>")
+
+    def select(self, mask: Mask, x: Any, y: Any) -> Any:
+        """Returns lanes of one of two vectors, or of two masks."""
+        operands = f"{mask.kind} {mask}, {x.kind} {x}, {x.kind} {y}"
+        return x.like(self.f.op(f"select {operands}"))
+
+    def at_least(self, x: Vector, y: Vector) -> Mask:
+        """Returns where unsigned integers are at least as large as others."""
+        return Mask(self.f, x.lanes, self.f.op(f"icmp uge {x.kind} {x}, {y}"))
+
+    def above(self, x: Vector, y: Vector) -> Mask:
+        """Returns where unsigned integers are larger than others."""
+        return Mask(self.f, x.lanes, self.f.op(f"icmp ugt {x.kind} {x}, {y}"))
+
+    def shifted(self, x: Any, by: int, fill: Any = None) -> Any:
+        """Returns what lane `k - by` has in lane `k`; the first lanes get the last ones of `fill`,
+        or something that is not used."""
+        places = range(x.lanes - by, 2 * x.lanes - by)
+        first = "poison" if fill is None else fill.name
+        return x.like(self.f.shuffle(x.kind, first, x.name, places))
+
+    def last_everywhere(self, x: Any) -> Any:
+        """Returns the last lane in all lanes."""
+        return x.like(self.f.shuffle(x.kind, x.name, "poison", [x.lanes - 1] * x.lanes))
+
+    def part(self, x: Any, first: int, lanes: int) -> Any:
+        """Returns some lanes of a vector or mask."""
+        if lanes == x.lanes:
+            return x
+        name = self.f.shuffle(x.kind, x.name, "poison", range(first, first + lanes))
+        if isinstance(x, Mask):
+            return Mask(self.f, lanes, name)
+        return Vector(self.f, x.code, lanes, name)
+
+    def chosen(self, x: Vector, mask: Mask) -> tuple[Vector, Word]:
+        """Returns the lanes of 32-bit integers where a mask is true, moved together at the
+        beginning, and their number."""
+        f, n = self.f, x.lanes
+        operands = f"{x.kind} {x}, {mask.kind} {mask}, {x.kind} poison"
+        name = f.op(f"call {x.kind} @llvm.experimental.vector.compress.v{n}i32({operands})")
+        bits = f.op(f"bitcast {mask.kind} {mask} to i{n}")
+        count = f.op(f"zext i{n} {f.op(f'call i{n} @llvm.ctpop.i{n}(i{n} {bits})')} to i64")
+        return x.like(name), Word(f, count)
+
     def below(self, count: Word, lanes: int) -> Mask:
         """Returns the lanes whose number is below a count, which may be negative or large."""
         return Mask(self.f, lanes, loops.below(self.f, count.name, lanes))
@@ -245,8 +358,8 @@ class Code:
         text = f"alloca [{count} x {MEMORY[code]}], align 64"
         return Pointer(self.f, code, self.f.once(f"%{name}", text))
 
-    def combine(self, op: str, x: Vector, y: Vector) -> Vector:
-        """Combines two partial results of a reduction."""
+    def combine(self, op: str, x: Any, y: Any) -> Any:
+        """Combines two partial results of a reduction, vectors or masks."""
         return x.like(combine(self.f, op, x.code, x.name, y.name, x.kind))
 
     def add_long(self, before: Sequence[Vector], x: Vector) -> list[Vector]:
