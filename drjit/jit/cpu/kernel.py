@@ -10,7 +10,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from ..device import Kernel, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
-from ..ir.node import BUFFER, LITERAL, make
 from ..run import cache, history
 from ..run.launch import as_python, layout_of, refer
 from ..target import numpy as numpy_target
@@ -178,9 +177,7 @@ class CpuKernel(Kernel):
         launch(self, words, size, block, inline, record)
         return outputs
 
-    def begin(
-        self, size: int, inputs: list, literals: list, targets: Sequence[Any] = ()
-    ) -> list[Any] | None:
+    def begin(self, size: int, inputs: list, literals: list) -> list[Any] | None:
         # Only those small enough: `few` is 0 for kernels with loops, which Ctrl-C must be able to
         # end, and for those that are not compiled yet.
         if size > self.few or flags.current & SLOW or runtime.unfinished or log.level >= 3:
@@ -195,10 +192,6 @@ class CpuKernel(Kernel):
             words.append(b.address)
         for n in literals:
             words.append(n.data)
-        for b in targets:
-            if b.source is not None:
-                return None
-            words.append(b.address)
         if size != self.size:
             self.size, self.room = size, self.room_for(size)
         outputs = memory.allocate_all(self.room)
@@ -213,24 +206,6 @@ class CpuKernel(Kernel):
         """Returns the bytes of each buffer of a launch in one block."""
         lanes = {"store": size, "vectors": whole_blocks(size)}
         return [itemsize * lanes.get(kind, 1) for kind, itemsize in self.own]
-
-    def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
-        if step.checks or self.loops or any(mode == "expand" for *_, mode in step.effects):
-            return general
-        size, inputs, targets = step.size, step.inputs, [e[0] for e in step.effects]
-        literals = [make(LITERAL, t, 1, (), value) for t, value in step.literals]
-        made = [(k, t, 1 if reduced else size) for k, t, reduced in filter(None, step.outputs)]
-
-        def run(values: list) -> None:
-            given = [values[k] for k in inputs]
-            outputs = self.begin(size, given, literals, [values[k].data for k in targets])
-            if outputs is None:
-                general(values)
-                return
-            for (number, t, lanes), b in zip(made, outputs):  # noqa: B905
-                values[number] = make(BUFFER, t, lanes, (), b)
-
-        return run
 
     def prefers_numpy(self, size: int) -> bool:
         """Returns whether the NumPy tier is better for the next launch; accumulates its cost."""
