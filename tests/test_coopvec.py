@@ -15,7 +15,8 @@ from drjit.ad.graph import Value
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
 from drjit.jit.trace import record
-from drjit.jit.trace.feature_vectors import Matrix, matvec
+from drjit.jit.trace import feature_vectors
+from drjit.jit.trace.feature_vectors import matvec
 from drjit.llvm import Float as PlainFloat
 from drjit.llvm.ad import (
     Array2f,
@@ -515,7 +516,7 @@ def test_showing_the_source_changes_nothing(tier):
 def layers(count, matrix):
     """A recorded loop that multiplies a vector by a matrix as often as a number says."""
     A = nn.view(TensorXf(matrix))
-    whole = Matrix(0, 2, 2, 2)
+    whole = feature_vectors.matrix(0, 2, 2, 2)
 
     def go_on(state):
         return node.apply(op.lt, state[0], node.cast(dt.u32, count))

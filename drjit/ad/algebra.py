@@ -158,7 +158,7 @@ def keep_graph() -> bool:
 def operands(v: Var) -> list[Value]:
     """Returns the operands of a variable that stores them as its inputs; they are tracked if
     derivatives of derivatives are recorded."""
-    deps = v.deps if keep_graph() else repeat(None, len(v.deps))
+    deps = v.deps if _state.keep_graph else repeat(None, len(v.deps))
     return [*map(as_value, zip(v.inputs, deps, strict=True))]
 
 

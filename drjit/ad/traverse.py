@@ -23,7 +23,7 @@ from ..jit.ir.node import LITERAL, SPLAT, Node
 from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.trace import access
 from ..jit.trace.access import Access
-from ..jit.trace.feature_vectors import Matrix, add_lanes
+from ..jit.trace.feature_vectors import add_lanes
 from . import generated, lanes, steps, trap, vector  # noqa: F401 - the first registers compilers
 from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
 from .graph import Scope, Value, Var, as_value, living, scope, take_gradient, title, where
@@ -526,19 +526,18 @@ class GradientSink:
             return
         d.grad = access.scatter(take_gradient(d), nodes, at)
 
-    def add_lanes(
-        self, i: int, matrix: Matrix, factors: list[Value], some: Node | None = None
-    ) -> None:
-        """Adds vectors summed over lanes to a matrix in the gradient of operand `i`, in place if
-        nothing else holds it; see `vector.add_lanes`."""
+    def add_lanes(self, i: int, sums: list[vector.LaneSum]) -> None:
+        """Adds vectors summed over lanes to matrices in the gradient of operand `i`, in place if
+        nothing else holds it."""
         d = self._target(i)
         if d is None:
             return
         if self.keep:
-            d.grad, d.grad_var = vector.add_lanes(_full_gradient(d), matrix, factors, some)
+            for added in sums:
+                d.grad, d.grad_var = vector.add_lanes(_full_gradient(d), added)
             return
-        nodes = [f.node for f in factors]
-        d.grad = add_lanes(take_gradient(d), matrix, nodes, vector.GRADIENT, some)
+        found = [(m, next(zip(*factors, strict=True)), some) for m, factors, some in sums]
+        d.grad = add_lanes(take_gradient(d), found, vector.GRADIENT)
 
 
 def _total(c: Value, lanes_: int) -> Value:

@@ -6,7 +6,7 @@ Element-wise operations on vectors have the same rules as those on scalars.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
@@ -16,7 +16,7 @@ from ..jit.trace import feature_vectors as vector
 from ..jit.trace.access import Access, Replacement
 from ..jit.trace.feature_vectors import Matrix
 from .algebra import RECORDED, operands
-from .graph import Value, Var
+from .graph import Value, Var, as_value
 from .lanes import LaneRule, Linear, Part, Parts, _value, full, gather, reduce
 
 # Vectors from scalars, and scalars from vectors
@@ -150,6 +150,15 @@ def sum_lanes(a: Value) -> Value:
 # Products with matrices
 
 
+class LaneSum(NamedTuple):
+    """What is summed over lanes, or those of the mask `some`, and added to a matrix in a buffer: a
+    vector, or the outer product of two."""
+
+    matrix: Matrix
+    factors: tuple[Value, ...]
+    some: Node | None = None
+
+
 class _Matvec(LaneRule):
     """Operands: the buffer of the matrix, the vector, and the buffer of the bias, if any. `data`
     has the `Matrix` of both buffers."""
@@ -179,26 +188,33 @@ class _Matvec(LaneRule):
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         a, x, *_ = operands(v)
         matrix, bias = v.data
-        if v.deps[0] is not None:
+        (of_a, of_x, *of_bias), sums = v.deps, []
+        if of_a is not None:
             if not matrix.reversible:
                 raise RuntimeError(
                     "drjit.nn.matvec(): the gradient of a matrix in the layout 'inference' is not "
                     "available in reverse mode. Use nn.pack(..., layout='training')."
                 )
-            factors = [x, g] if matrix.transposed else [g, x]
+            factors = (x, g) if matrix.transposed else (g, x)
             # Where no gradient arrives, the other vector may have any value.
-            sink.add_lanes(0, matrix, factors, _nonzero(g.node) if sink.masking else None)
-        if v.deps[1] is not None:
+            some = _nonzero(g.node) if sink.masking else None
+            sums.append(LaneSum(matrix, factors, some))
+        if of_x is not None:
             sink.add(1, matvec(a, matrix.turned, g), v.size)
-        if len(v.deps) > 2 and v.deps[2] is not None:
+        if of_bias and of_bias[0] is not None:
+            if sums and of_bias[0] is not of_a:
+                sink.add_lanes(0, sums)
+                sums = []
             # A single entry represents all lanes.
-            sink.add_lanes(2, bias, [full(g, v.size)])
+            sums.append(LaneSum(bias, (g if g.node.size == v.size else full(g, v.size),)))
+        if sums:
+            sink.add_lanes(0 if sums[0].matrix is matrix else 2, sums)
 
 
 def _nonzero(g: Node) -> Node:
     """Returns where a vector has a nonzero feature."""
-    size = vector.total(node.apply(op.abs, g))
-    return node.apply(op.ne, size, node.literal(size.dtype, 0))
+    size = vector.total(node.combine(op.abs, (g,)))
+    return node.combine(op.ne, (size, node.constant(size.dtype, 0)))
 
 
 def matvec(
@@ -212,7 +228,8 @@ def matvec(
     """Multiplies a matrix in a buffer, or its transpose, with a vector and adds a bias."""
     n = vector.matvec(a.node, matrix, x.node, what, b and b.node, bias)
     inputs, deps = zip(a, x, strict=True) if b is None else zip(a, x, b, strict=True)
-    return _value(MATVEC, n, inputs, deps, (matrix, bias))
+    tracked = MATVEC.record(n, inputs, deps, (matrix, bias)) if any(deps) else None
+    return as_value((n, tracked))
 
 
 def load(b: Value, bias: Matrix) -> Value:
@@ -236,7 +253,7 @@ class _AddLanes(LaneRule):
             if t is not None:
                 t = full(t, factors[i].node.size)
                 changed = [*factors[:i], t, *factors[i + 1 :]]
-                result = add_lanes(result, v.data[0], changed, v.data[1])
+                result = add_lanes(result, LaneSum(v.data[0], tuple(changed), v.data[1]))
         return result
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
@@ -259,16 +276,13 @@ class _AddLanes(LaneRule):
             sink.add(i + 1, c, lanes)
 
 
-def add_lanes(
-    target: Value, matrix: Matrix, factors: Sequence[Value], some: Node | None = None
-) -> Value:
-    """Returns, as a separate value, the buffer after a vector, or the outer product of two, summed
-    over lanes (only those of the mask `some`, if given), has been added to a matrix in it."""
-    before = target.node
+def add_lanes(target: Value, added: LaneSum) -> Value:
+    """Returns, as a separate value, the buffer after a sum has been added to a matrix in it."""
+    before, (matrix, factors, some) = target.node, added
     copied = node.make(op.copy, before.dtype, before.size, (before,))
-    nodes, variables = [f.node for f in factors], [f.var for f in factors]
+    nodes, variables = zip(*factors, strict=True)
     taken = Replacement(before if before.op is LITERAL else copied)
-    n = vector.add_lanes(taken, matrix, nodes, GRADIENT, some)
+    n = vector.add_lanes(taken, [(matrix, nodes, some)], GRADIENT)
     rule = OUTER if len(factors) == 2 else ACCUMULATE
     return _value(rule, n, (before, *nodes), (target.var, *variables), (matrix, some))
 

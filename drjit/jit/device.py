@@ -36,6 +36,11 @@ class Buffer:
     source: Any
     views: int
 
+    @property
+    def shared(self) -> bool:
+        """Whether anything but nodes refers to the memory: foreign objects or the host's arrays."""
+        return self.views != 0 or self.owner is not None
+
 
 class ErrorWords(NamedTuple):
     """The six words of an error record, of type `int64`, their address, and what keeps them."""

@@ -137,11 +137,8 @@ class Linear(Module):
                 f"drjit.nn.{self!r}: uninitialized network, there are no weights yet. Make them "
                 "with 'net = net.alloc(<tensor type>, <number of input features>)'."
             )
-        if isinstance(arg, CoopVec):
-            return self._with_vector(arg, weights, bias)
-        return self._with_tensor(arg, weights, bias)
-
-    def _with_vector(self, arg: Any, weights: Any, bias: Any) -> Any:
+        if not isinstance(arg, CoopVec):
+            return self._with_tensor(arg, weights, bias)
         if not isinstance(weights, MatrixView):
             raise RuntimeError(
                 f"drjit.nn.{self!r}: a cooperative vector requires packed weights. Pack them with "

@@ -8,7 +8,7 @@ from operator import index
 from typing import Any, Literal
 
 from ..ad import vector as derivatives
-from ..ad.graph import as_value, visible
+from ..ad.graph import as_value
 from ..array import pytree, table
 from ..array.base import ArrayBase, BoundsError, IncompatibleError, type_label
 from ..function.ad.grad import grad
@@ -16,7 +16,7 @@ from ..function.data.create import arange
 from ..function.data.memory import gather
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import VarType
-from ..jit.trace.feature_vectors import Matrix
+from ..jit.trace.feature_vectors import Matrix, matrix
 from .coopvec import CoopVec, wrap
 
 LAYOUTS = ("inference", "training", "row_major")
@@ -51,7 +51,9 @@ class MatrixView:
      [5, 6]]
     """
 
-    __slots__ = ("_layout", "buffer", "dtype", "offset", "shape", "size", "stride", "transpose")
+    __slots__ = (
+        "_known", "_layout", "buffer", "dtype", "offset", "shape", "size", "stride", "transpose",
+    )  # fmt: skip
 
     DRJIT_STRUCT = {  # noqa: RUF012
         "layout": str,
@@ -73,6 +75,7 @@ class MatrixView:
     transpose: bool
 
     def __init__(self) -> None:
+        self._known: tuple[Any, Any] = (None, None)  # see `_operand`
         self._layout: LayoutName = "row_major"
         self.buffer, self.dtype = None, VarType.Void
         self.shape, self.offset, self.size, self.stride = (0, 0), 0, 0, 0
@@ -285,8 +288,7 @@ def check(v: MatrixView, what: str) -> None:
 
 
 def _check_operands(views: dict[str, Any], x: Any, what: str) -> None:
-    """Raises a TypeError unless the operands are views and a vector, and a RuntimeError if the
-    views exceed their buffers or element types differ."""
+    """Raises a TypeError unless the operands are views and a vector."""
     for name, v in views.items():
         if not isinstance(v, MatrixView):
             hint = ""
@@ -302,15 +304,40 @@ def _check_operands(views: dict[str, Any], x: Any, what: str) -> None:
             f"{what}: 'x' must be a cooperative vector, got {type_label(x)}; make one of it with "
             "drjit.nn.CoopVec()"
         )
-    dtype = x._node.dtype.element
-    for name, v in views.items():
-        check(v, what)
-        if v.buffer._dtype is not dtype:
-            raise IncompatibleError(
-                f"{what}: '{name}' has entries of type {v.buffer._dtype.name}, but 'x' has "
-                f"features of type {dtype.name}. Convert the vector with drjit.nn.cast(), "
-                "or pack matrices of that type."
-            )
+
+
+def _operand(v: MatrixView, cls: Any, name: str, what: str) -> tuple[Matrix, Any]:
+    """Returns where the entries of a view are, and the class of the product of the matrix with
+    features of class `cls`. What was found is kept with what it was found for, because views are
+    used in every step of a training and rarely change.
+
+    Raises:
+        RuntimeError: the view exceeds its buffer, element types differ, or the arrays are of
+            different backends.
+    """
+    buffer = v.buffer
+    size = buffer._node.size if isinstance(buffer, ArrayBase) and buffer._kind == "leaf" else 0
+    key = (type(buffer), size, cls, v.shape, v.stride, v.offset, v.transpose, v._layout)
+    if v._known[0] == key:
+        return v._known[1]
+    check(v, what)
+    if buffer._dtype is not cls._dtype:
+        raise IncompatibleError(
+            f"{what}: '{name}' has entries of type {buffer._dtype.name}, but 'x' has features of "
+            f"type {cls._dtype.name}. Convert the vector with drjit.nn.cast(), or pack matrices of "
+            "that type."
+        )
+    if buffer._backend is not cls._backend:
+        raise IncompatibleError(
+            f"{what}: {type_label(buffer)} and {type_label(cls)} are of different backends"
+        )
+    rows, columns = v.shape
+    reversible = v._layout != "inference"
+    place = matrix(int(v.offset), rows, columns, int(v.stride), bool(v.transpose), reversible)
+    # Differentiable if the matrix is.
+    found = place, type(buffer) if buffer._diff and not cls._diff else cls
+    v._known = key, found
+    return found
 
 
 def matvec(
@@ -336,9 +363,14 @@ def matvec(
     [[17, 36]]
     """
     what = "drjit.nn.matvec()"
-    _check_operands({"A": A} if b is None else {"A": A, "b": b}, x, what)
-    transposed = bool(transpose) != A.transpose
-    rows, columns = A.shape
+    if type(A) is not MatrixView or not (b is None or type(b) is MatrixView) or (
+        type(x) is not CoopVec
+    ):
+        _check_operands({"A": A} if b is None else {"A": A, "b": b}, x, what)
+    place, cls = _operand(A, x._type, "A", what)
+    if transpose:
+        place = place.turned
+    _, rows, columns, _, transposed, *_ = place
     inner, count = (rows, columns) if transposed else (columns, rows)
     if inner != x._node.dtype.count:
         form = "the transpose of a" if transposed else "a"
@@ -346,27 +378,19 @@ def matvec(
             f"{what}: incompatible shapes, cannot multiply {form} {rows}x{columns} matrix by a "
             f"vector of {len(x)} features"
         )
-    matrix = Matrix(A.offset, rows, columns, A.stride, transposed, A._layout != "inference")
-    values = [as_value((A.buffer._node, visible(A.buffer._var)))]
-    cls, bias = _joined(x._type, A.buffer, what), None
-    if b is not None:
-        if b.shape != (count, 1) or (b.stride != 1 and count > 1):
-            raise IncompatibleError(
-                f"{what}: 'b' must be a vector of {count} entries (shape ({count}, 1), stride 1), "
-                f"but it has shape {b.shape} and stride {b.stride}"
-            )
-        bias = Matrix(b.offset, count, 1, 1)
-        values.append(as_value((b.buffer._node, visible(b.buffer._var))))
-        cls = _joined(cls, b.buffer, what)
-    vector = as_value((x._node, visible(x._var)))
-    result = derivatives.matvec(values[0], matrix, vector, *values[1:], bias=bias, what=what)
-    return wrap(cls, result)
-
-
-def _joined(cls: Any, a: Any, what: str) -> Any:
-    """Returns the class of a product's features: differentiable if a matrix is."""
-    if a._backend is not cls._backend:
+    array = A.buffer
+    source, vector = as_value((array._node, array._var)), as_value((x._node, x._var))
+    if b is None:
+        return wrap(cls, derivatives.matvec(source, place, vector, what=what))
+    if b.shape != (count, 1) or (b.stride != 1 and count > 1):
         raise IncompatibleError(
-            f"{what}: {type_label(a)} and {type_label(cls)} are of different backends"
+            f"{what}: 'b' must be a vector of {count} entries (shape ({count}, 1), stride 1), "
+            f"but it has shape {b.shape} and stride {b.stride}"
         )
-    return type(a) if a._diff and not cls._diff else cls
+    bias, cls = _operand(b, cls, "b", what)
+    if b.buffer is not array:
+        array = b.buffer
+        added = as_value((array._node, array._var))
+    else:
+        added = source
+    return wrap(cls, derivatives.matvec(source, place, vector, added, bias, what))

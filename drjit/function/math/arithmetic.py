@@ -149,10 +149,6 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
     of a maximum.
     """
     is_minimum = o is op.minimum
-    if _only_numbers(title, a, b):
-        a, b = _as_numbers(a, b)
-        decisive = a if keeps_nan else b
-        return a if decisive != decisive or (a < b if is_minimum else a > b) else b
     if keeps_nan and isinstance(a, KernelValue) != isinstance(b, KernelValue):
         # For equal operands, the cooperative vector receives the gradient, not the number or array.
         v, other = (a, b) if isinstance(a, KernelValue) else (b, a)
@@ -160,6 +156,10 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
             return elementwise(o, other, v, name=title)
         taken = elementwise(op.gt, v, other, name=title)
         return elementwise(op.select, taken, other, v, name=title)
+    if _only_numbers(title, a, b):
+        a, b = _as_numbers(a, b)
+        decisive = a if keeps_nan else b
+        return a if decisive != decisive or (a < b if is_minimum else a > b) else b
     # With a number that is not NaN, ordering the operands is enough, unless the order also decides
     # which of two equal ones receives the gradient.
     decisions = (op.gt, op.ge) if is_minimum else (op.le, op.lt)

@@ -91,6 +91,11 @@ class Buffer(device.Buffer):
     def views(self, count: int) -> None:
         self._block.views = count
 
+    @property
+    def shared(self) -> bool:
+        block = self._block
+        return block.views != 0 or block.owner is not None
+
     def array(self, dtype: np.dtype, size: int) -> np.ndarray:
         """Returns the first `size` elements, for use while this buffer is alive; does not wait for
         jobs."""

@@ -265,7 +265,7 @@ class Replacement:
                 raise StateTarget(node, True)
             node = schedule.materialize(node, self._device)
         buffer = node.data
-        if buffer.views == 0 and buffer.owner is None:
+        if not buffer.shared:
             op_, deps, dtype, size = node.op, node.deps, node.dtype, node.size
             witness = weakref.ref(node)
             del node

@@ -38,25 +38,30 @@ _SCALAR = frozenset((LITERAL, SPLAT))  # vectors whose features all equal one sc
 
 class Matrix(NamedTuple):
     """A matrix, or a vector of one column, in a buffer: element (r, c) is entry `offset + r *
-    stride + c`. Products use its transpose if it is `transposed`; `reversible` says whether its
-    gradient may be requested."""
+    stride + c`, and `at` the offset as an operand, a parameter of kernels. Products use its
+    transpose if it is `transposed`; `reversible` says whether its gradient may be requested."""
 
     offset: int
     rows: int
     columns: int
     stride: int
-    transposed: bool = False
-    reversible: bool = True
-
-    @property
-    def at(self) -> Node:
-        """The offset as an operand: a parameter of kernels."""
-        return make(LITERAL, dt.i64, 1, (), self[0])
+    transposed: bool
+    reversible: bool
+    at: Node
 
     @property
     def turned(self) -> "Matrix":
         """The transpose."""
-        return tuple.__new__(Matrix, (*self[:4], not self[4], self[5]))
+        return tuple.__new__(Matrix, (*self[:4], not self[4], *self[5:]))
+
+
+def matrix(
+    offset: int, rows: int, columns: int, stride: int, transposed: bool = False,
+    reversible: bool = True,
+) -> Matrix:  # fmt: skip
+    """Describes a matrix. All operations on it share the operand `at`, and so one parameter."""
+    at = make(LITERAL, dt.i64, 1, (), offset)
+    return Matrix(offset, rows, columns, stride, transposed, reversible, at)
 
 
 def vector(parts: Sequence[Node], what: str = "vector") -> Node:
@@ -201,28 +206,31 @@ def matvec(
 ) -> Node:
     """Multiplies a matrix in the buffer `a` with a vector and adds a bias in the buffer `b`."""
     t = x.dtype.element
-    operands = [_source(a, t, what), matrix.at, dense(x) if x.op in _SCALAR else x]
+    source = _source(a, t, what)
+    operands = [source, matrix.at, dense(x) if x.op in _SCALAR else x]
     if b is not None and bias is not None:
-        operands += [_source(b, t, what), bias.at]
+        operands += [source if b is a else _source(b, t, what), bias.at]
     count = matrix.columns if matrix.transposed else matrix.rows
     return make(op.matvec, dt.vector(t, count), x.size, tuple(operands), matrix[1:5])
 
 
 def add_lanes(
-    target: Replacement, matrix: Matrix, factors: Sequence[Node], what: str,
-    some: Node | None = None,
-) -> Node:  # fmt: skip
-    """Adds a vector, or the outer product of two, summed over lanes (only those of the mask `some`,
-    if given), to a matrix in a buffer. Returns the node that stands for the buffer from then on."""
-    values = [dense(v) if v.op in _SCALAR else v for v in factors]
-    single = len(values) == 1
-    kind, shape = (op.accumulate, matrix[1:2]) if single else (op.outer, matrix[1:4])
-    mask = active()
-    if some is not None:
-        mask = combine(op.and_, (some, mask))
-    lanes = broadcast_size((*values, mask), what)
+    target: Replacement, sums: Sequence[tuple[Matrix, Sequence[Node], Node | None]], what: str
+) -> Node:
+    """Adds vectors, or outer products of two, summed over lanes, to matrices in a buffer. Each sum
+    has the matrix, the one or two factors, and the mask of the lanes that count or None for all.
+    Returns the node that stands for the buffer from then on."""
+    added = []
+    for place, factors, some in sums:
+        values = [dense(v) if v.op in _SCALAR else v for v in factors]
+        mask = active() if some is None else combine(op.and_, (some, active()))
+        operands = (*values, mask)
+        kind, shape = (op.accumulate, 2) if len(values) == 1 else (op.outer, 4)
+        added.append((kind, place[1:shape], place.at, operands, broadcast_size(operands, what)))
     with schedule.lock:  # in between, another thread must not evaluate the target
-        before = target.own()
-        effect = schedule.Effect(before.data, target.dtype, target.size, "add", "expand")
-        effect.shape = shape
-        return schedule.add_effect(kind, (matrix.at, *values, mask), lanes, effect, before)
+        node = target.own()
+        for kind, shape, at, operands, lanes in added:
+            effect = schedule.Effect(node.data, target.dtype, target.size, "add", "expand")
+            effect.shape = shape
+            node = schedule.add_effect(kind, (at, *operands), lanes, effect, node)
+        return node
