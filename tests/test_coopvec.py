@@ -14,8 +14,7 @@ from drjit import nn
 from drjit.ad.graph import Value
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
-from drjit.jit.trace import record
-from drjit.jit.trace import feature_vectors
+from drjit.jit.trace import feature_vectors, record
 from drjit.jit.trace.feature_vectors import matvec
 from drjit.llvm import Float as PlainFloat
 from drjit.llvm.ad import (

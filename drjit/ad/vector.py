@@ -189,6 +189,8 @@ class _Matvec(LaneRule):
         a, x, *_ = operands(v)
         matrix, bias = v.data
         (of_a, of_x, *of_bias), sums = v.deps, []
+        if g.var is None:
+            g = as_value((vector.dense(g.node), None))  # once for all that use it
         if of_a is not None:
             if not matrix.reversible:
                 raise RuntimeError(

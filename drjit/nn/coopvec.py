@@ -77,7 +77,7 @@ class CoopVec(KernelValue, Generic[T]):
         self._type = cls = _feature_type(parts)
         what = "drjit.nn.CoopVec()"
         try:
-            found = [leaf.value(convert(cls, p)) for p in parts]
+            found = [leaf.value(p if type(p) is cls else convert(cls, p)) for p in parts]
         except Incompatible as problem:
             raise IncompatibleError(f"{what}: {problem}") from None
         self._node, self._var = derivatives.pack(found, what)
@@ -275,7 +275,8 @@ def _flatten(arg: Any, parts: list[Any]) -> None:
         if arg._kind == "leaf":
             parts.append(arg)
         elif arg._kind == "nested":
-            parts += inner(arg)
+            flat = getattr(arg.Value, "_kind", "") == "leaf"
+            parts += arg._components if flat else inner(arg)
         elif len(arg._shape) in (1, 2):
             parts += [row._array for row in arg]
         else:
@@ -305,6 +306,9 @@ def _flatten(arg: Any, parts: list[Any]) -> None:
 def _feature_type(parts: list[Any]) -> Any:
     """Returns the class of the features: that of the first array, and differentiable if any array
     is."""
+    cls = type(parts[0])
+    if len({*map(type, parts)}) == 1 and issubclass(cls, ArrayBase) and cls._dtype.is_float:
+        return cls
     arrays = [p for p in parts if isinstance(p, ArrayBase)]
     if not arrays:
         raise TypeError(_NO_ARRAY)

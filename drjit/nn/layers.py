@@ -148,7 +148,7 @@ class Linear(Module):
             self._check_type(type(weights.buffer), arg._type, "cooperative vector")
         if arg._node.dtype.count != self.config[0]:
             self._check_features(len(arg))
-        return matvec(weights, arg, bias)
+        return matvec(weights, arg, bias)  # type: ignore[arg-type]
 
     def _with_tensor(self, arg: Any, weights: Any, bias: Any) -> Any:
         if isinstance(weights, MatrixView):

@@ -363,8 +363,10 @@ def matvec(
     [[17, 36]]
     """
     what = "drjit.nn.matvec()"
-    if type(A) is not MatrixView or not (b is None or type(b) is MatrixView) or (
-        type(x) is not CoopVec
+    if (
+        type(A) is not MatrixView
+        or not (b is None or type(b) is MatrixView)
+        or (type(x) is not CoopVec)
     ):
         _check_operands({"A": A} if b is None else {"A": A, "b": b}, x, what)
     place, cls = _operand(A, x._type, "A", what)

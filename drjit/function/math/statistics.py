@@ -60,6 +60,8 @@ def _in_single_precision(function: Callable, value: Any, *args: Any) -> Any:
 
 def _reduced_count(value: Any, axis: Any, name: str) -> int:
     """Returns how many entries of an array are reduced to one."""
+    if value._kind == "leaf":
+        return 1 if axis == () else value._node.size
     shape = conversion.shape_of(value, name)
     default = tuple(range(len(shape))) if value._kind == "tensor" else (0,)
     return prod(shape[a] for a in axes_of(axis, len(shape), default, name))
@@ -71,10 +73,10 @@ def _scaled(total: Any, n: int) -> Any:
     def quotient(v: Any, cls: Any) -> Any:
         if not is_array(v):
             return v / n if n else float("nan")
-        count = leaf.literal(cls, n)
         if v._node.is_literal or n == 0:
-            return leaf.apply(op.div, v, count)
-        return leaf.apply(op.mul, v, leaf.apply(op.div, leaf.literal(cls, 1), count))
+            return leaf.apply(op.div, v, leaf.literal(cls, n))
+        number = cls._dtype.scalar
+        return v * float(number(1) / number(n))
 
     return (
         conversion.converted(total, type(total), quotient)
