@@ -14,7 +14,7 @@ from random import Random
 
 _start = time.perf_counter()
 import drjit as dr
-from drjit.llvm import PCG32, Array2f, Float, TensorXf, TensorXf16, Texture2f, UInt32, ad
+from drjit.llvm import PCG32, Array2f, Float, Matrix4f, TensorXf, TensorXf16, Texture2f, UInt32, ad
 
 IMPORT_SECONDS = time.perf_counter() - _start
 
@@ -123,6 +123,29 @@ def matmul_half() -> float:
     return best(lambda: a @ b)
 
 
+def matrices():
+    """100,000 matrices of 4 x 4, which are far from singular."""
+    rng = PCG32(100_000)
+    return opaque(
+        Matrix4f([[rng.next_float32() + 3 * (i == j) for j in range(4)] for i in range(4)])
+    )
+
+
+def determinant() -> float:
+    m = matrices()
+    return best(lambda: dr.det(m))
+
+
+def inverse() -> float:
+    m = matrices()
+    return best(lambda: dr.rcp(m))
+
+
+def polar() -> float:
+    m = matrices()
+    return best(lambda: dr.polar_decomp(m))
+
+
 def matvec() -> float:
     a, x = matrix(TensorXf, 4096, 4096), matrix(TensorXf, 4096, 1)
     return best(lambda: a @ x)
@@ -224,6 +247,12 @@ def small_loop(n: int, sync: bool) -> float:
 def small_launch() -> float:
     small_loop(100, sync=False)
     return min(small_loop(1000, sync=False) for _ in range(9))
+
+
+def small_wide() -> float:
+    """Microseconds of a kernel with 16 inputs and 16 outputs of 64 entries each."""
+    xs = [opaque(dr.linspace(Float, k, k + 1, 64)) for k in range(16)]
+    return min(best(lambda: [x * 2 + 1 for x in xs]) for _ in range(3)) * 1e3
 
 
 def small_round_trip() -> float:
@@ -359,6 +388,24 @@ def traced_seconds(x, differentiable: bool) -> tuple[float, float]:
     if differentiable:
         dr.backward(y)
     return traced - start, time.perf_counter() - traced
+
+
+def ad_plain() -> float:
+    """Microseconds to trace an operation of differentiable types that depends on no gradient."""
+    x = opaque(dr.linspace(ad.Float, 0, 1, 64))
+    return min(traced_seconds(x, False)[0] for _ in range(3000)) / 60 * 1e6
+
+
+def ad_layers() -> float:
+    """Milliseconds of a chain of 400 layers and its gradient, whose kernels are new."""
+    x = opaque(dr.linspace(ad.Float, 0, 1, 4096))
+
+    def layers(x):
+        for k in range(400):
+            x = dr.sin(x * (1 + k / 400)) + x * 0.5
+        return x
+
+    return evaluation(lambda: gradient(layers, x)) * 1e3
 
 
 def ad_record() -> float:
