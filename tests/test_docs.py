@@ -4,6 +4,8 @@ Examples of a section share their names. Sections about another framework run wh
 """
 
 import doctest
+import importlib
+import inspect
 import re
 import runpy
 import textwrap
@@ -15,6 +17,7 @@ import drjit as dr
 
 DOCS = Path(__file__).parents[1] / "docs"
 README = DOCS.parent / "README.md"
+PAGES = sorted(DOCS.rglob("*.md"))
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^( *)```python\n( *>>> .*?)^\1```$", re.M | re.S)
 
@@ -22,7 +25,7 @@ BLOCK = re.compile(r"^( *)```python\n( *>>> .*?)^\1```$", re.M | re.S)
 def sections() -> list[tuple[str, str]]:
     """Titles, and the examples beneath them as one text."""
     found = []
-    for page in sorted(DOCS.glob("*.md")):
+    for page in PAGES:
         for section in re.split(r"^## ", page.read_text(), flags=re.M):
             examples = [textwrap.dedent(block[1]) for block in BLOCK.findall(section)]
             if examples:
@@ -63,9 +66,23 @@ def test_program_of_the_readme(program: str, tmp_path: Path, capsys: pytest.Capt
 
 def test_files_that_pages_name_exist():
     """Paths such as `drjit/jit/ir/node.py`; a line of a name may be wrapped, a path may not."""
-    for page in [README, *sorted(DOCS.glob("*.md"))]:
+    for page in [README, *PAGES]:
         named = re.findall(
             r"`((?:drjit|tests|examples|benchmarks)/[\w/]+(?:\.py)?)`", page.read_text()
         )
         missing = [name for name in named if not (DOCS.parent / name).exists()]
         assert not missing, f"{page.name} names files that are not there: {missing}"
+
+
+def test_the_reference_has_every_public_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    import reference  # pyright: ignore[reportMissingImports]
+
+    text = "\n".join(reference.pages().values())
+    documented = set(re.findall(r"^\.\. [\w:]+:: drjit\.(\w+)$", text, re.M))
+    public = {n for n in dir(dr) if not n.startswith("_") and not inspect.ismodule(getattr(dr, n))}
+    assert public - documented == set()
+    for name in ("nn", "opt", "random", "hashgrid"):
+        module = getattr(dr, name, None) or importlib.import_module(f"drjit.{name}")
+        listed = set(re.findall(rf"^\.\. [\w:]+:: drjit\.{name}\.(\w+)$", text, re.M))
+        assert set(module.__all__) == listed

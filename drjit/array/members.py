@@ -30,7 +30,7 @@ def components(self: Any) -> list:
 
 
 def state(self: Any) -> VarState:
-    """The state of evaluation: a literal, unevaluated, evaluated, with pending side effects
+    """The state of evaluation, which is literal, unevaluated, evaluated, with pending side effects
     (dirty), symbolic (in the body of a loop, branch or call being recorded), or mixed.
     """
     if self._kind == "leaf":
@@ -71,8 +71,8 @@ def shape(self: Any) -> tuple[int, ...]:
 
 
 def array(self: Any) -> Any:
-    """The plain array: the entries of a tensor, `Array33f` for `Matrix3f`, otherwise the array
-    itself.
+    """The plain array, which is that of the entries of a tensor, an `Array33f` of a `Matrix3f`,
+    and otherwise the array itself.
     """
     if self._kind == "tensor":
         return self._array

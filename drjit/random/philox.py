@@ -111,7 +111,7 @@ class Generator:
         )
         self._iterations = _rounds(iterations)
 
-    seed = _vector("seed", "The key: upper and lower half of the seed.")
+    seed = _vector("seed", "The key, the upper and lower half of the seed.")
     counter = _vector("counter", "The counter of the next block, four 32-bit integers.")
 
     @property
