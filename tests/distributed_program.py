@@ -73,18 +73,75 @@ for name, size, expected in (
     dr.forward_to(y)
     close(y.grad, getattr(distributed, name)(Float64(weights[k][:size])))
 
-opt = distributed.DataParallel(
-    SGD(0.5, {"x": dr.arange(Float, 5) + k, "y": dr.full(TensorXf, 1.0, (2, 2))}), bucket_bytes=16
-)
-close(opt["x"], np.arange(5))
-dr.backward(dr.sum(opt["x"] * (k + 1)) + dr.sum(opt["y"].array) * k)
-opt.step()
-close(opt["x"], np.arange(5) - 0.5 * (n + 1) / 2)
-close(opt["y"], np.full((2, 2), 1 - 0.5 * (n - 1) / 2))
-dr.backward(GradScaler().scale(dr.sum(opt["x"] * (dr.inf if k == 0 else 1))))
-opt.step(scaler=GradScaler())
-close(opt["x"], np.arange(5) - 0.5 * (n + 1) / 2)  # skipped by all
+for overlap in (True, False):
+    parameters = {"x": dr.arange(Float, 5) + k, "y": dr.full(TensorXf, 1.0, (2, 2))}
+    opt = distributed.DataParallel(SGD(0.5, parameters), bucket_bytes=16, overlap=overlap)
+    close(opt["x"], np.arange(5))
+    dr.backward(dr.sum(opt["x"] * (k + 1)) + dr.sum(opt["y"].array) * k)
+    opt.step()
+    close(opt["x"], np.arange(5) - 0.5 * (n + 1) / 2)
+    close(opt["y"], np.full((2, 2), 1 - 0.5 * (n - 1) / 2))
+    dr.backward(GradScaler().scale(dr.sum(opt["x"] * (dr.inf if k == 0 else 1))))
+    opt.step(scaler=GradScaler())
+    close(opt["x"], np.arange(5) - 0.5 * (n + 1) / 2)  # skipped by all
 
+    # Gradients accumulate, are changed before the step, or are those of some processes only.
+    before = np.asarray(opt["x"])
+    dr.backward(dr.sum(opt["x"] * k))
+    if k == 0:
+        dr.backward(dr.sum(opt["x"]))
+    distributed.all_reduce(Float(1))  # while gradients are on their way
+    opt.step()
+    close(opt["x"], before - 0.5 * (1 + n * (n - 1) / 2) / n)
+    before = np.asarray(opt["x"])
+    dr.backward(dr.sum(opt["x"] * opt["y"].array[0]))
+    dr.set_grad(opt["x"], dr.clip(dr.grad(opt["x"]) * 1e6, -k, k))
+    opt.step()
+    close(opt["x"], before - 0.5 * np.sign(opt["y"].array[0]) * (n - 1) / 2)
+    with dr.isolate_grad():
+        dr.backward(dr.sum(opt["x"] * k))
+    assert len(opt.state_dict()) == 3
+    opt.step()
+
+# Layers of a network of tensors are computed one after the other, and so are their gradients.
+rng = np.random.default_rng(0)
+w = [TensorXf(rng.normal(size=(16, 16))) for _ in range(5)]
+data = rng.normal(size=(n, 16, 8))
+whole = SGD(0.01, {f"w{i}": v for i, v in enumerate(w)})
+opt = distributed.DataParallel(SGD(0.01, {f"w{i}": v for i, v in enumerate(w)}), bucket_bytes=1100)
+
+
+def loss(source, data):
+    h = TensorXf(data)
+    for i in range(len(w)):
+        h = dr.tanh(source[f"w{i}"] @ h)
+    return dr.mean(dr.square(h))
+
+
+for _ in range(3):
+    dr.backward(loss(opt, data[k]))
+    early = opt._averages._step.started
+    opt.step()
+    dr.backward(loss(whole, np.concatenate([*data], 1)))
+    whole.step()
+    for key in whole:
+        np.testing.assert_allclose(np.asarray(opt[key]), np.asarray(whole[key]), atol=1e-6)
+assert early == len(w)
+
+raises(
+    TypeError,
+    "DataParallel(): processes differ: process 0 has the parameters 'x'",
+    lambda: distributed.DataParallel(SGD(1.0, {"x": dr.arange(Float, 5 + k)})),
+)
+opt = distributed.DataParallel(SGD(1.0, {"x": dr.arange(Float, 5)}))
+if k == 1:
+    opt["x"] = Float(1, 2)
+dr.backward(dr.sum(opt["x"]))
+raises(TypeError, "DataParallel.step(): processes differ", opt.step)
+opt["x"] = Float(1, 2)
+dr.backward(dr.sum(opt["x"]))
+opt.step()
+close(opt["x"], [0, 1])
 raises(TypeError, "processes differ: process 0 has", distributed.all_reduce, Float([1] * (k + 1)))
 raises(TypeError, "llvm.ad.Float64", distributed.all_reduce, (Float, Float64)[k % 2](1, 2, 3, 4))
 raises(RuntimeError, "cannot be divided among", distributed.reduce_scatter, Float([1] * (n + 1)))
@@ -99,4 +156,11 @@ if sys.argv[3:] == ["die"]:
     if k == 1:
         raise RuntimeError("process 1 ends")
     raises(distributed.DistributedError, "Another process has ended", distributed.barrier)
+if sys.argv[3:] == ["die in training"]:
+    dr.backward(dr.sum(opt["x"]))
+    if k == 1:
+        raise RuntimeError("process 1 ends")
+    opt.step()
+    dr.backward(dr.sum(opt["x"]))
+    raises(distributed.DistributedError, "Another process has ended", opt.step)
 print(f"process {k} is done", flush=True)

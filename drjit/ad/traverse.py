@@ -24,7 +24,14 @@ from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from ..jit.trace.feature_vectors import add_lanes
-from . import generated, lanes, steps, trap, vector  # noqa: F401 - the first registers compilers
+from . import (
+    completion,
+    generated,  # noqa: F401 - registers compilers
+    lanes,
+    steps,
+    trap,
+    vector,
+)
 from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
 from .graph import Scope, Value, Var, as_value, living, scope, take_gradient, title, where
 from .rules import Rule, same
@@ -179,7 +186,7 @@ def _traverse(
                 sink.begin(variables)
             clears = flags & _CLEAR_VERTICES
             interior = _used() if clears not in (0, _CLEAR_VERTICES) else frozenset()
-            for part in steps.parts(variables, True, keep):
+            for part in completion.parts(variables, keep, not first and members is None):
                 _backward(part, flags, interior, sink)
             if sink.inner is not None:
                 _postpone(sink.inner, outside, members)

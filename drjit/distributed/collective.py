@@ -296,7 +296,15 @@ def agree(what: str, parts: Tree, option: Any) -> None:
     ]
     shapes = [f"a tensor of shape {k}" for k in _tensors(parts).values()]
     text = f"{what} of {'; '.join(shapes + kinds)} with {option}"
-    engine = current()
+    check_same(current(), what, text)
+
+
+def check_same(engine: Engine, what: str, text: str) -> None:
+    """Checks that all processes have the same text.
+
+    Raises:
+        TypeError: they differ.
+    """
     if engine.size == 1:
         return
     texts = _texts(engine, text)
@@ -310,16 +318,13 @@ def agree(what: str, parts: Tree, option: Any) -> None:
 
 def _texts(engine: Engine, text: str) -> list[str]:
     """Returns the texts of all processes; if all are the same, only digests are exchanged."""
-    digest = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8).copy()
-    digests = _gathered(engine, digest)
+    digests = _gathered(engine, np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8))
     if all((d == digests[0]).all() for d in digests):
         return [text] * engine.size
-    data = np.frombuffer(text.encode()[:4096].ljust(4096), np.uint8).copy()
+    data = np.frombuffer(text.encode()[:4096].ljust(4096), np.uint8)
     return [bytes(row).decode(errors="replace").rstrip() for row in _gathered(engine, data)]
 
 
 def _gathered(engine: Engine, data: np.ndarray) -> np.ndarray:
-    from ..llvm import UInt8
-
-    found = engine.start("all_gather", engine.data(UInt8(data)), None)()
+    found = engine.start("all_gather", engine.given(data), None)()
     return np.asarray(found).reshape(engine.size, -1)

@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from copy import copy
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +38,8 @@ class Engine:
 
     title = "one process"
     rank, size = 0, 1
+    threads = True
+    """Whether operations may be carried out in several threads."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
@@ -45,9 +48,21 @@ class Engine:
         """Returns the entries of a one-dimensional array, in memory that is shared if possible."""
         return interop.components(leaf.wrap(type(x), x._node))
 
+    def given(self, values: np.ndarray) -> Any:
+        """Returns data with the entries of a NumPy array, likewise."""
+        return values
+
     def array(self, cls: Any, data: Any) -> Any:
         """Returns an array with the given entries, likewise."""
         return leaf.from_numpy(cls, data)
+
+    def apart(self) -> "Engine":
+        """Returns an engine whose operations do not mix with those of this one, so that they may be
+        called in another order."""
+        return self
+
+    def joined(self, data: list) -> Any:
+        return np.concatenate(data)
 
     def cast(self, data: Any, name: str) -> Any:
         return data.astype(name)
@@ -125,12 +140,23 @@ class TorchEngine(Engine):
             atexit.register(_quietly, dist.destroy_process_group)
         self.gpu = self.gpu and "nccl" in str(dist.get_backend_config())
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.group: Any = None  # of all processes
 
     def data(self, x: Any) -> Any:
         if self.gpu and interop.dlpack_device(x)[0] == 2:
             return self.torch.from_dlpack(leaf.wrap(type(x), x._node))
-        data = super().data(x)
-        return self.torch.from_numpy(data if data.flags.writeable else data.copy())
+        return self.given(super().data(x))
+
+    def given(self, values: np.ndarray) -> Any:
+        return self.torch.from_numpy(values if values.flags.writeable else values.copy())
+
+    def apart(self) -> Engine:
+        found = copy(self)
+        found.group = self.dist.new_group(timeout=timedelta(seconds=self.timeout))
+        return found
+
+    def joined(self, data: list) -> Any:
+        return self.torch.cat(data)
 
     def array(self, cls: Any, data: Any) -> Any:
         if data.device.type == "cpu":
@@ -148,26 +174,27 @@ class TorchEngine(Engine):
 
     def start(self, name: str, data: Any, option: Any) -> Wait:
         dist, found = self.dist, data
+        options: Any = {"group": self.group, "async_op": True}
         names = {"Add": "SUM", "Mul": "PRODUCT", "And": "BAND", "Or": "BOR"}
         if isinstance(option, ReduceOp):
             op = getattr(dist.ReduceOp, names.get(option.name, option.name.upper()))
         try:
             if name == "all_reduce":
-                work = dist.all_reduce(data, op, async_op=True)
+                work = dist.all_reduce(data, op, **options)
             elif name == "reduce":
-                work = dist.reduce(data, option, async_op=True)
+                work = dist.reduce(data, option, **options)
             elif name == "broadcast":
                 found = self.bits(data, "uint8").clone()
-                work = dist.broadcast(found, option, async_op=True)
+                work = dist.broadcast(found, option, **options)
             elif name == "all_gather":
                 raw = self.bits(data, "uint8")
                 found = raw.new_empty(raw.numel() * self.size)
                 gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-                work = gather(found, raw, async_op=True)
+                work = gather(found, raw, **options)
             else:
                 found = data.new_empty(data.numel() // self.size)
                 scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-                work = scatter(found, data, op, async_op=True)
+                work = scatter(found, data, op, **options)
         except RuntimeError as error:
             raise self.failed(name, error) from error
 
@@ -182,7 +209,7 @@ class TorchEngine(Engine):
 
     def barrier(self) -> None:
         try:
-            self.dist.barrier()
+            self.dist.barrier(self.group)
         except RuntimeError as error:
             raise self.failed("barrier", error) from error
 
@@ -197,11 +224,18 @@ class MpiEngine(Engine):
         try:
             from mpi4py import MPI  # pyright: ignore[reportMissingImports]
         except (ImportError, RuntimeError):
-            raise _missing("mpi4py", "mpi4py", "mpiexec -n 2 python program.py") from None
+            start = "mpiexec -n 2 python program.py"
+            raise _missing("mpi4py", "mpi4py or a library of MPI", start, "mpi4py mpich") from None
         self.mpi, self.comm = MPI, MPI.COMM_WORLD
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+        self.threads = MPI.Query_thread() == MPI.THREAD_MULTIPLE
         if self.size > 1:
             sys.excepthook = self._abort
+
+    def apart(self) -> Engine:
+        found = copy(self)
+        found.comm = self.comm.Dup()
+        return found
 
     def _abort(self, kind: Any, error: Any, trace: Any) -> None:
         """Ends all processes after an exception in one, which they would wait for otherwise."""
@@ -249,10 +283,10 @@ class MpiEngine(Engine):
         self._complete("barrier", self.comm.Ibarrier())
 
 
-def _missing(package: str, title: str, start: str) -> ModuleNotFoundError:
+def _missing(package: str, title: str, start: str, needed: str = "") -> ModuleNotFoundError:
     return ModuleNotFoundError(
         f"drjit.distributed.init({package!r}): {title} is not installed. Install it with "
-        f"`pip install {package}`, and start the program by `{start}`."
+        f"`pip install {needed or package}`, and start the program by `{start}`."
     )
 
 

@@ -3,28 +3,32 @@
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-import numpy as np
-
-from ..array import leaf
+from ..array.base import type_label
 from ..array.pytree import leaf_arrays
-from ..function import evaluation
 from ..function.ad import grad as derivatives
-from ..jit.ir.op import ReduceOp
+from ..function.inspect.traits import shape
 from ..opt.optimizer import Optimizer
 from ..opt.scaler import GradScaler
 from . import collective
+from .buckets import Averages
 
 
 class DataParallel(MutableMapping[str, Any]):
     """An optimizer whose steps use the average of the gradients of all processes.
 
-    Gradients travel in buckets: while one is on its way, the next is filled. Parameters with which
-    processes begin are those of process 0. A loss that is the mean over a process's samples, of
-    which all have equally many, has the gradient of the mean over all samples.
+    Gradients travel in buckets. As soon as those of a bucket are computed, a thread of its own
+    exchanges them, while the reverse pass goes on. Parameters with which processes begin are those
+    of process 0. A loss that is the mean over a process's samples, of which all have equally many,
+    has the gradient of the mean over all samples.
 
     Arguments:
         optimizer: the optimizer, of which all processes have the same parameters.
         bucket_bytes: the size of a bucket.
+        overlap: whether to exchange gradients before `step`. Those of a bucket that are accumulated
+            over several reverse passes, or changed before `step`, travel again.
+
+    Raises:
+        TypeError: types, shapes or names of parameters differ between processes.
 
     >>> from drjit import distributed
     >>> opt = distributed.DataParallel(dr.opt.SGD(0.25, {"x": Float(1, 2)}))
@@ -34,13 +38,26 @@ class DataParallel(MutableMapping[str, Any]):
     [0.5, 1]
     """
 
-    def __init__(self, optimizer: Optimizer, *, bucket_bytes: int = 1 << 22) -> None:
+    def __init__(
+        self, optimizer: Optimizer, *, bucket_bytes: int = 1 << 22, overlap: bool = True
+    ) -> None:
         self.optimizer = optimizer
         self.bucket_bytes = bucket_bytes
-        if collective.world_size() > 1:
-            values = derivatives.detach({k: optimizer[k] for k in optimizer})
-            for key, value in collective.broadcast(values).items():
-                optimizer[key] = type(optimizer[key])(value)
+        self._averages: Averages | None = None
+        if collective.world_size() == 1:
+            return
+        what = "drjit.distributed.DataParallel()"
+        kinds = [f"{k!r}: {type_label(v)} of shape {shape(v)}" for k, v in optimizer.items()]
+        text = f"the parameters {', '.join(kinds)}"
+        collective.check_same(collective.current(), what, text)
+        values = derivatives.detach({k: optimizer[k] for k in optimizer})
+        for key, value in collective.broadcast(values).items() if values else ():
+            optimizer[key] = type(optimizer[key])(value)
+
+        def parameters() -> list:
+            return [a for v in optimizer.values() for a in leaf_arrays(v)]
+
+        self._averages = Averages(parameters, bucket_bytes, overlap)
 
     def __getitem__(self, key: str) -> Any:
         return self.optimizer[key]
@@ -81,38 +98,5 @@ class DataParallel(MutableMapping[str, Any]):
             TypeError: parameters differ between processes.
             DistributedError: another process has ended, or does not arrive in time.
         """
-        engine = collective.current()
-        if engine.size == 1:
-            return
-        parameters = [a for v in self.optimizer.values() for a in leaf_arrays(v)]
-        gradients = [leaf.resize(derivatives.grad(a), len(a)) for a in parameters]
-        collective.agree("drjit.distributed.DataParallel.step()", collective.Tree(gradients), None)
-        evaluation.eval(gradients)
-        # The last are computed first.
-        started = []
-        for bucket in self._buckets(gradients[::-1]):
-            data = np.concatenate([np.asarray(g.numpy()) for g in bucket])
-            whole = leaf.from_numpy(type(bucket[0]), data)
-            started.append((bucket, engine.reduce("all_reduce", engine.data(whole), ReduceOp.Add)))
-        found: list[Any] = []
-        for bucket, wait in started:
-            data, at = np.asarray(wait()), 0
-            for g in bucket:
-                part = data[at : at + len(g)]
-                at += len(g)
-                found.append(leaf.from_numpy(type(g), part / part.dtype.type(engine.size)))
-        for a, g in zip(parameters, found[::-1], strict=True):
-            derivatives.set_grad(a, g)
-
-    def _buckets(self, gradients: list) -> list[list]:
-        """Groups gradients of the same type that follow each other."""
-        found: list[list] = []
-        size = 0
-        for g in gradients:
-            bytes_ = len(g) * g._dtype.numpy.itemsize
-            if not found or type(found[-1][0]) is not type(g) or size + bytes_ > self.bucket_bytes:
-                found.append([])
-                size = 0
-            found[-1].append(g)
-            size += bytes_
-        return found
+        if self._averages is not None:
+            self._averages.finish()

@@ -1,0 +1,107 @@
+"""Reverse traversals that say when the gradients of certain variables are complete, while they go
+on: an observer can then evaluate these gradients, and send them to other processes.
+"""
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from ..jit.ir.node import BUFFER, LITERAL, Node
+from ..jit.ir.scope import recording
+from ..jit.run import freeze, schedule
+from . import steps
+from .graph import Var
+
+FEW = 1000  # of a gradient with more pending operations, it is not found out what else needs them
+
+
+class Observer(Protocol):
+    """One that is told about the gradients of variables."""
+
+    def variables(self) -> Iterable[Var]:
+        """Returns the variables, at the start of a traversal."""
+        ...
+
+    def complete(self, found: Sequence[Var], rest: Sequence[Var]) -> None:
+        """Says that nothing more is added to the gradients of some of the variables; `rest` is
+        still to be visited, last one first. The last call of a traversal has no `rest`."""
+        ...
+
+
+observers: "weakref.WeakSet[Observer]" = weakref.WeakSet()
+
+
+def parts(variables: list[Var], keep: bool, whole: bool) -> Iterator[list[Var]]:
+    """Yields variables as `steps.parts` does for a reverse traversal, further divided where
+    gradients are complete. Traversals that are recorded, keep their graph, or are not the `whole`
+    (others complete the gradients) are not observed."""
+    found = steps.parts(variables, True, keep)
+    if not (observers and whole) or keep or recording() or freeze.active() is not None:
+        yield from found
+        return
+    members = set(variables)
+    watching = [(o, members.intersection(o.variables())) for o in list(observers)]
+    watching = [(o, watched) for o, watched in watching if watched]
+    every = set().union(*[watched for _, watched in watching])
+    last = _last_dependents(variables, every)
+    every.difference_update(*last.values())  # the rest was complete before
+    left = len(variables)
+    for part in found:
+        end = len(part)
+        for k in reversed(range(len(part))):
+            inputs = last.get(part[k])
+            if inputs is None:
+                continue
+            yield part[k:end]
+            left, end = left - (end - k), k
+            for observer, watched in watching:
+                observer.complete([v for v in inputs if v in watched], variables[:left])
+        yield part[:end]
+        left -= end
+    for observer, watched in watching:
+        observer.complete([v for v in every if v in watched], ())
+
+
+def _last_dependents(variables: list[Var], watched: set[Var]) -> dict[Var, list[Var]]:
+    """Returns the variables to which the gradients of watched ones are complete once they have been
+    visited. They are given in order of creation: the first dependent is visited last."""
+    found: dict[Var, list[Var]] = {}
+    waiting = set(watched)
+    for v in variables:
+        for d in v.deps if waiting else ():
+            if d in waiting:
+                waiting.discard(d)
+                found.setdefault(v, []).append(d)
+    return found
+
+
+def is_separate(gradients: Iterable[Node], rest: Iterable[Var]) -> bool:
+    """Returns whether evaluating gradients now computes nothing that the rest of the traversal also
+    needs, and would compute again."""
+    pending = _pending(gradients)
+    if pending is None or (pending and schedule.pending):
+        return False
+    if not pending:
+        return True
+    # Inputs of the program are not visited.
+    visited = [v for v in rest if v.rule is not None]
+    needed = [n for v in visited for n in (v.grad, v.result, *v.inputs) if n is not None]
+    return _pending(needed, pending) is not None
+
+
+def _pending(nodes: Iterable[Node], avoided: set[Node] | None = None) -> set[Node] | None:
+    """Returns the operations below nodes that have not been computed, or None if there are many,
+    effects among them, or some to be avoided."""
+    todo = [n for n in nodes if n.op is not BUFFER and n.op is not LITERAL]
+    found: set[Node] = set()
+    while todo:
+        n = todo.pop()
+        if n in found:
+            continue
+        if avoided is not None and n in avoided:
+            return None
+        found.add(n)
+        if avoided is None and (len(found) > FEW or n.op.effect or n.op.block):
+            return None
+        todo += [d for d in n.deps if d.op is not BUFFER and d.op is not LITERAL]
+    return found

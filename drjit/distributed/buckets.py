@@ -1,0 +1,241 @@
+"""Gradients that are averaged over all processes while the reverse pass goes on: as soon as all
+gradients of a bucket have been computed, a thread of its own sends them."""
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from ..ad import completion
+from ..ad.graph import Var
+from ..array import leaf
+from ..array.base import type_label
+from ..function.ad import grad as derivatives
+from ..jit.cpu import runtime
+from ..jit.cpu.device import CPU
+from ..jit.ir.node import Node
+from ..jit.ir.op import ReduceOp
+from ..jit.run import schedule
+from . import collective
+from .engine import Engine
+
+Job = Callable[[], Any]
+
+
+class Sender:
+    """Carries out jobs that communicate, in order: in a thread of its own if the engine permits
+    that. After one that failed, others fail as well until `recover` is called."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._queue: SimpleQueue[tuple[Job, Future] | None] = SimpleQueue()
+        self._failed: list[BaseException] = []
+        if engine.threads:
+            arguments = (self._queue, self._failed)
+            threading.Thread(target=_work, args=arguments, name="drjit", daemon=True).start()
+            weakref.finalize(self, self._queue.put, None)
+
+    def send(self, job: Job) -> Future:
+        """Queues a job."""
+        future: Future = Future()
+        if self.engine.threads:
+            self._queue.put((job, future))
+        else:
+            _carry_out(job, future, self._failed)
+        return future
+
+    def recover(self) -> None:
+        """Permits jobs after one that failed."""
+        self._failed.clear()
+
+
+def _work(queue: SimpleQueue, failed: list[BaseException]) -> None:
+    while (item := queue.get()) is not None:
+        job, future = item
+        _carry_out(job, future, failed)
+        del item, job, future  # hold gradients
+
+
+def _carry_out(job: Job, future: Future, failed: list[BaseException]) -> None:
+    try:
+        if failed:
+            raise failed[0]
+        future.set_result(job())
+    except BaseException as error:
+        failed[:] = [error]
+        future.set_exception(error)
+
+
+class Bucket:
+    """Parameters whose gradients travel together. `sent` are the gradients that were sent, `future`
+    is their average."""
+
+    def __init__(self, parameters: list) -> None:
+        self.parameters = parameters
+        self.missing = {a._var for a in parameters}
+        self.sent: list[Node | None] = []
+        self.future: Future | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the gradients are those that were sent."""
+        return all(a._var.grad is g for a, g in zip(self.parameters, self.sent, strict=True))
+
+    def evaluate(self) -> list:
+        """Starts the computation of the gradients, and returns them."""
+        self.sent = [a._var.grad for a in self.parameters]
+        found = [leaf.resize(derivatives.grad(a), len(a)) for a in self.parameters]
+        schedule.evaluate([g._node for g in found], found[0]._device)
+        return found
+
+
+class Step:
+    """The gradients of a step: buckets in an order that is the same in all processes, of which the
+    first `started` ones are under way."""
+
+    def __init__(self, parameters: Sequence[Any], order: Iterable[int], size: int) -> None:
+        self.parameters = parameters
+        self.variables = [a._var for a in parameters]
+        self.buckets = [Bucket(found) for found in _grouped([parameters[k] for k in order], size)]
+        self.started = 0
+        self.reached: list[Var] = []
+
+    def is_of(self, parameters: Sequence[Any]) -> bool:
+        """Returns whether the parameters are still these."""
+        return self.variables == [a._var for a in parameters]
+
+    def layout(self) -> str:
+        kinds = [[f"{type_label(a)}[{len(a)}]" for a in b.parameters] for b in self.buckets]
+        return f"gradients of {kinds}"
+
+
+def _grouped(parameters: list, size: int) -> list[list]:
+    """Groups parameters of the same type that follow each other, up to a number of bytes."""
+    found: list[list] = []
+    left = 0
+    for a in parameters:
+        left -= len(a) * a._dtype.numpy.itemsize
+        if not found or type(found[-1][0]) is not type(a) or left < 0:
+            found.append([])
+            left = size - len(a) * a._dtype.numpy.itemsize
+        found[-1].append(a)
+    return found
+
+
+class Averages:
+    """Averages the gradients of an optimizer's parameters. With `overlap`, it observes reverse
+    passes."""
+
+    def __init__(self, parameters: Callable[[], list], bucket_bytes: int, overlap: bool) -> None:
+        self._parameters, self._bytes = parameters, bucket_bytes
+        self._sender = Sender(collective.current().apart())
+        self._step: Step | None = None
+        self._order: list[int] | None = None  # in which gradients became complete in process 0
+        if overlap:
+            completion.observers.add(self)
+
+    def _current(self) -> Step:
+        parameters = self._parameters()
+        if self._step is None or not self._step.is_of(parameters):
+            if self._order is not None and len(self._order) != len(parameters):
+                self._order = None
+            # The last ones are commonly complete first.
+            order = self._order or range(len(parameters) - 1, -1, -1)
+            self._step = Step(parameters, order, self._bytes)
+        return self._step
+
+    # ---- As an observer of reverse passes
+
+    def variables(self) -> list[Var]:
+        return self._current().variables
+
+    def complete(self, found: Sequence[Var], rest: Sequence[Var]) -> None:
+        step = self._current()
+        step.reached += found
+        for bucket in step.buckets:
+            bucket.missing.difference_update(found)
+        for bucket in step.buckets[step.started :]:
+            gradients = [a._var.grad for a in bucket.parameters if a._var.grad is not None]
+            if bucket.missing or not completion.is_separate(gradients, rest):
+                return
+            self._start(step, bucket)
+
+    def _start(self, step: Step, bucket: Bucket) -> None:
+        if step.started == 0:
+            what = "drjit.distributed.DataParallel.step()"
+            engine, layout = self._sender.engine, step.layout()
+            self._sender.send(lambda: collective.check_same(engine, what, layout))
+        step.started += 1
+        bucket.future = self._send(bucket)
+
+    def _send(self, bucket: Bucket) -> Future:
+        gradients, engine = bucket.evaluate(), self._sender.engine
+        if not all(g._device is CPU for g in gradients):  # waits for the device, in this thread
+            data = [engine.data(g) for g in gradients]
+            return self._sender.send(lambda: _average(engine, gradients, data))
+        event = runtime.Event(False)
+        event.record()
+
+        def job() -> list:
+            event.wait()
+            data = [engine.given(_finished(g._node)) for g in gradients]
+            return _average(engine, gradients, data)
+
+        return self._sender.send(job)
+
+    # ---- At the end
+
+    def finish(self) -> None:
+        """Replaces the gradients by their averages."""
+        step, engine = self._current(), self._sender.engine
+        try:
+            for bucket in step.buckets[step.started :]:
+                self._start(step, bucket)
+            # Gradients that were accumulated or changed later are sent again.
+            old = np.array([not b.is_current for b in step.buckets], np.uint8)
+            flags = engine.given(old)
+            job = self._sender.send(lambda: engine.reduce("all_reduce", flags, ReduceOp.Max)())
+            again = np.asarray(job.result())
+            for bucket, is_old in zip(step.buckets, again, strict=True):
+                if is_old:
+                    bucket.future = self._send(bucket)
+            self._share_order(step)
+            for bucket in step.buckets:
+                assert bucket.future is not None
+                for a, g in zip(bucket.parameters, bucket.future.result(), strict=True):
+                    derivatives.set_grad(a, g)
+        finally:
+            self._step = None
+            self._sender.recover()
+
+    def _share_order(self, step: Step) -> None:
+        """Finds out, once, in which order gradients are complete."""
+        if self._order is not None:
+            return
+        engine, numbers = self._sender.engine, {v: k for k, v in enumerate(step.variables)}
+        rest = [k for v, k in reversed(numbers.items()) if v not in step.reached]
+        own = np.array([*dict.fromkeys(numbers[v] for v in step.reached), *rest], np.int64)
+        job = self._sender.send(lambda: engine.start("broadcast", engine.given(own), 0)())
+        self._order = np.asarray(job.result()).tolist()
+
+
+def _finished(n: Node) -> np.ndarray:
+    """Returns the entries of a node whose job is done, without a wait for others."""
+    if n.is_literal:
+        return np.full(n.size, n.data, n.dtype.numpy)
+    return CPU.download(n.data, n.dtype, n.size)
+
+
+def _average(engine: Engine, gradients: list, data: list) -> list:
+    """Returns averages of gradients, whose entries are given as data of the engine."""
+    whole = data[0] if len(data) == 1 else engine.joined(data)
+    found, at = engine.reduce("all_reduce", whole, ReduceOp.Add)() / engine.size, 0
+    averages = []
+    for g in gradients:
+        averages.append(engine.array(type(g), found[at : at + len(g)]))
+        at += len(g)
+    return averages
