@@ -40,6 +40,7 @@ class Sequential(Module):
     """
 
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"layers": tuple, "prefix": str}
+    torch_names = {"layers": ""}  # noqa: RUF012
 
     def __init__(self, *args: Module, prefix: str = "") -> None:
         for i, layer in enumerate(args):
@@ -86,6 +87,7 @@ class Linear(Module):
         "weights": ArrayBase | MatrixView | None,
         "bias": ArrayBase | MatrixView | None,
     }
+    torch_names = {"weights": "weight"}  # noqa: RUF012
 
     config: tuple[int, int, bool]
     weights: ArrayBase | MatrixView | None

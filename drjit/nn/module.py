@@ -4,20 +4,24 @@ A module finds its parameters by walking its fields and keeps no list of them. A
 fields hold views of one buffer, which the mapping shows as a single entry.
 """
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from numbers import Number
 from operator import is_not
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from ..array.base import ArrayBase, type_label
 from ..array.pytree import CONTAINERS, opened, role
 from ..array.tree import set_contents
+from ..function.ad.grad import detach, enable_grad, grad_enabled
+from ..function.conversion import related
 from ..function.data.create import full
 from ..function.data.memory import gather
 from ..function.inspect.traits import is_float_v, is_tensor_v, shape
 from ..random import Generator
 from ..random import rng as make_rng
-from .matrix import MatrixView
+from .matrix import MatrixView, entries
 
 PACKED_KEY = "weights"
 _PLAIN = frozenset((bool, int, float, str, type, type(None)))
@@ -40,6 +44,10 @@ class Module(MutableMapping[str, ArrayBase]):
     >>> net["layers.0.bias"]
     [1, 1, 1]
     """
+
+    torch_names: ClassVar[dict[str, str]] = {}
+    """The names that fields have in PyTorch, if they are others; of an empty one, the fields are
+    those of the module itself."""
 
     # A module is an object with state: two modules are equal only if they are identical.
     def __eq__(self, other: object) -> bool:
@@ -133,6 +141,87 @@ class Module(MutableMapping[str, ArrayBase]):
         where = f"{module_name(self)}.update()"
         self._assign({k: _fitted(where, k, current[k], v) for k, v in own.items()}, buffers)
 
+    def state_dict(self, *, prefix: str = "") -> dict[str, Any]:
+        """Returns the parameters under the names and in the shapes that they have in PyTorch, as
+        tensors without derivatives: matrices of a `Linear` layer have the shape (outputs, inputs),
+        its bias has the shape (outputs,). Packed networks have the same entries. `prefix` is put
+        before all names; the field `prefix` is not.
+
+        `torch_net.load_state_dict({k: v.torch() for k, v in net.state_dict().items()})` copies them
+        to a network of PyTorch that has the same layers, activations included.
+
+        >>> from drjit.llvm import TensorXf
+        >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).alloc(TensorXf)
+        >>> {name: value.shape for name, value in net.state_dict().items()}
+        {'0.weight': (3, 2), '0.bias': (3,), '2.weight': (1, 3), '2.bias': (1,)}
+        """
+        found: dict[str, Any] = {}
+
+        def collect(name: str | None, value: Any) -> Any:
+            if name is not None:
+                flat, dims = _flat(name, value)
+                cls = related(type(flat), kind="tensor", dims=())
+                found[name] = detach(cls(flat, dims))
+            return value
+
+        _map(collect, self, prefix, torch=True)
+        return found
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], /, *, strict: bool = True, prefix: str = ""
+    ) -> tuple[list[str], list[str]]:
+        """Assigns parameters by the names that they have in PyTorch; see `state_dict`. Values are
+        arrays or tensors of any library, and are converted to the type of the parameter; if any
+        does not fit, nothing is assigned. Returns the names that are missing, and those that the
+        network does not have: without `strict`, they are ignored.
+
+        Raises:
+            KeyError: names differ.
+            ValueError: a shape differs.
+            TypeError: a value cannot be converted.
+
+        >>> from drjit.llvm import TensorXf
+        >>> net = nn.Linear(2, 1).alloc(TensorXf)
+        >>> net.load_state_dict({"weight": [[1, 2]], "bias": [3]})
+        ([], [])
+        >>> net["weights"]
+        [[1, 2]]
+        """
+        where = f"{module_name(self)}.load_state_dict()"
+        given = _given(state_dict, where)
+        values: dict[str, Any] = {}
+        buffers: dict[int, tuple[Any, np.ndarray]] = {}
+
+        def convert(name: str | None, old: Any) -> Any:
+            if name is not None:
+                values[name] = None
+            if name is None or name not in given:
+                return old
+            values[name] = _loaded(where, name, old, given[name])
+            if isinstance(old, MatrixView):
+                if id(old.buffer) not in buffers:
+                    buffers[id(old.buffer)] = old.buffer, np.array(detach(old.buffer))
+                buffers[id(old.buffer)][1][_places(old)] = values[name]
+            return old
+
+        _map(convert, self, prefix, torch=True)
+        missing = [name for name in values if name not in given]
+        unexpected = [str(name) for name in given if name not in values]
+        if strict and (missing or unexpected):
+            lists = (("missing", missing), ("unexpected", unexpected))
+            text = "; ".join(f"{kind}: {_listed(names)}" for kind, names in lists if names)
+            there = f"it has {_listed(values)}" if values else "it has none; see Module.alloc()"
+            raise KeyError(f"{where}: the names do not fit the network's ({text}); {there}")
+
+        def assign(name: str | None, old: Any) -> Any:
+            new = values.get(name or "")
+            return old if new is None or isinstance(old, MatrixView) else _tracked_like(old, new)
+
+        for buffer, content in buffers.values():
+            buffer._assign(_tracked_like(buffer, type(buffer)(content)))
+        _map(assign, self, prefix, torch=True)
+        return missing, unexpected
+
     def _own(self, given: dict[str, Any]) -> dict[str, Any]:
         prefix = getattr(self, "prefix", "")
         if not prefix:
@@ -181,22 +270,30 @@ class Module(MutableMapping[str, ArrayBase]):
 
 
 def _map(
-    f: Callable[[str | None, Any], Any], container: Any, path: str | None, kind: str = "struct"
+    f: Callable[[str | None, Any], Any],
+    container: Any,
+    path: str | None,
+    kind: str = "struct",
+    torch: bool = False,
 ) -> Any:
-    """Replaces every array and view in a module by `f(name, array)`; names begin with `path`.
-    Arrays in structures other than modules have no name. Everything is changed in place except
-    tuples, which are created anew."""
+    """Replaces every array and view in a module by `f(name, array)`; names begin with `path`, and
+    are those of PyTorch if `torch` is set. Arrays in structures other than modules have no name.
+    Everything is changed in place except tuples, which are created anew."""
     if kind == "struct" and Module not in type(container).__mro__:
         path = None
     keys, parts = opened(container, kind)
+    others = type(container).torch_names if torch and isinstance(container, Module) else {}
     new = []
     for name, v in enumerate(parts) if keys is None else zip(keys, parts, strict=True):
+        if others:
+            name = others.get(str(name), name)
         cls = type(v)
         if cls not in _PLAIN:  # most fields of layers are numbers
             if issubclass(cls, (ArrayBase, MatrixView)):
                 v = f(None if path is None else f"{path}{name}", v)
             elif (inner := _kind(cls)) in CONTAINERS:
-                v = _map(f, v, None if path is None else f"{path}{name}.", inner)
+                inside = path if path is None or name == "" else f"{path}{name}."
+                v = _map(f, v, inside, inner, torch)
         new.append(v)
     if not any(map(is_not, new, parts)):
         return container
@@ -256,6 +353,53 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
     raise ValueError(
         f"{where}: the parameter {key!r} has shape {shape(target)}, the value has shape {found}"
     )
+
+
+def _flat(name: str, value: Any) -> tuple[Any, tuple[int, ...]]:
+    """Returns the entries of a parameter, and its shape in PyTorch, where a bias has one axis."""
+    if isinstance(value, MatrixView):
+        is_bias = value.shape[1] == 1 and name.rpartition(".")[2] == "bias"
+        return entries(value), value.shape[:1] if is_bias else value.shape
+    return (value.array if is_tensor_v(value) else value), shape(value)
+
+
+def _places(v: MatrixView) -> np.ndarray:
+    """Returns where the entries of a view are in its buffer."""
+    rows, columns = v.shape
+    return v.offset + v.stride * np.arange(rows)[:, None] + np.arange(columns)
+
+
+def _loaded(where: str, name: str, old: Any, value: Any) -> Any:
+    """Converts the value of a parameter to its type, or to a NumPy array if it was packed."""
+    flat, dims = _flat(name, old)
+    if not isinstance(value, ArrayBase):
+        if callable(getattr(value, "detach", None)):
+            value = value.detach()
+            if str(value.dtype) == "torch.bfloat16":  # which NumPy does not have
+                value = value.float()
+        value = np.asarray(value) if isinstance(value, (list, tuple)) else value
+    found = tuple(shape(value) if isinstance(value, ArrayBase) else getattr(value, "shape", ()))
+    if found != dims and not (found == (*dims, 1) and isinstance(value, ArrayBase)):
+        turned = len(dims) == 2 and found == dims[::-1]
+        hint = ". Matrices have the shape (outputs, inputs)" if turned else ""
+        raise ValueError(f"{where}: {name!r} has shape {found}, the network's {dims}{hint}")
+    cls: Any = related(type(flat), kind="tensor", dims=())
+    try:
+        made = detach(cls(value))
+    except TypeError as error:
+        raise TypeError(
+            f"{where}: {name!r} cannot be converted to {type_label(cls)}: {error}"
+        ) from None
+    if isinstance(old, MatrixView):
+        return np.array(made).reshape(old.shape)
+    return made if is_tensor_v(old) else made.array
+
+
+def _tracked_like(old: Any, new: Any) -> Any:
+    """Tracks derivatives for a value if they are for the one that it replaces."""
+    if grad_enabled(old):
+        enable_grad(new)
+    return new
 
 
 def entry(value: Any) -> Any:

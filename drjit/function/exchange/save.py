@@ -196,6 +196,12 @@ def _like(old: Any, array: np.ndarray) -> Any:
 # PyTrees.
 
 
+def _knows_state(value: Any) -> bool:
+    """Returns whether an object returns its state as a mapping. Modules are mappings themselves;
+    their `state_dict` is for PyTorch."""
+    return hasattr(value, "state_dict") and not hasattr(value, "torch_names")
+
+
 def _collect(value: Any, name: str, found: dict[str, Any], what: str) -> None:
     """Adds the entries of a value to `found`."""
     if isinstance(value, (ArrayBase, str, *_NUMBERS)):
@@ -209,7 +215,7 @@ def _collect(value: Any, name: str, found: dict[str, Any], what: str) -> None:
 
 def _parts(value: Any, name: str, what: str) -> Sequence[tuple[Any, Any]]:
     """Returns the names and parts of a value that is not an entry itself."""
-    if hasattr(value, "state_dict"):
+    if _knows_state(value):
         return [*value.state_dict().items()]
     if hasattr(value, "set_tensor"):
         return [("texels", value.tensor())]
@@ -237,7 +243,7 @@ def _is_state(part: Any) -> bool:
     a type or None."""
     return (
         isinstance(part, (ArrayBase, str, *_NUMBERS, Mapping, list, tuple))
-        or hasattr(part, "state_dict")
+        or _knows_state(part)
         or hasattr(part, "set_tensor")
         or pytree.field_names(type(part)) is not None
     )
@@ -248,7 +254,7 @@ def _restored(value: Any, name: str, entries: dict[str, Any]) -> Any:
     if isinstance(value, (ArrayBase, str, *_NUMBERS)):
         return entries.get(name, value)
     prefix = f"{name}." if name else ""
-    if hasattr(value, "state_dict"):
+    if _knows_state(value):
         own = value.state_dict()
         own.update({key: entries[prefix + key] for key in own if prefix + key in entries})
         value.load_state_dict(own)
