@@ -547,6 +547,63 @@ def test_tracebacks_show_the_lines_of_the_user(tmp_path, mode):
     assert linecache.getline(made.__file__, 12).strip() == "helper(n)"
 
 
+def test_transformed_code_comes_from_the_disk_cache_until_the_file_changes(tmp_path, monkeypatch):
+    from drjit.flow.syntax import source
+
+    text = """
+        import drjit as dr
+        from drjit.llvm import *
+
+        class A:
+            def step(self, n):
+                return n + 1
+
+        class B(A):
+            __secret = 3
+
+            @dr.syntax
+            def f(self, n):
+                while n < self.__secret:
+                    n = super().step(n)
+                return n
+
+        def around(k):
+            @dr.syntax
+            def g(n):
+                '''Adds.'''
+                if n > 1:
+                    n += k
+                return n
+            return g
+        """
+    file = tmp_path / "program.py"
+    ran = []
+    plain = source.transformed
+
+    def transformed(f, *arguments):
+        ran.append(f.__name__)
+        return plain(f, *arguments)
+
+    def run():
+        linecache.clearcache()
+        names = {"__name__": "program"}
+        exec(compile(textwrap.dedent(file.read_text()), file, "exec"), names)
+        g = names["around"](5)
+        assert (g.__name__, g.__doc__, g.__qualname__) == ("g", "Adds.", "around.<locals>.g")
+        lines = {line for *_, line in names["B"].f.__code__.co_lines() if line}
+        assert lines <= set(range(12, 17))
+        return names["B"]().f(Int(0, 7)), g(Int(0, 7)), names["around"](6)(Int(7))
+
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setattr(source, "transformed", transformed)
+    file.write_text(text)
+    first = run()
+    assert [*map(list, first)] == [[3, 7], [0, 12], [13]] and ran == ["f", "g"]
+    assert [*map(list, run())] == [*map(list, first)] and ran == ["f", "g"]
+    file.write_text(text.replace("__secret = 3", "__secret = 4").replace("n > 1", "n >= 0"))
+    assert [*map(list, run())] == [[4, 7], [5, 12], [13]] and ran == ["f", "g"] * 2
+
+
 def test_a_debugger_stops_at_the_lines_of_the_user():
     lines = []
 

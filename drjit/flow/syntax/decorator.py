@@ -1,12 +1,14 @@
 """The decorator `syntax`, which makes Python loops and branches work on arrays, and `hint`.
 
 The source of the function is parsed, transformed (`transform`), and compiled again at its place in
-the file, so that tracebacks and debuggers show the user's lines.
+the file, so that tracebacks and debuggers show the user's lines. The disk cache keeps the code: to
+transform a function takes longer than all else that a small program does in its first second.
 """
 
-import ast
-import inspect
 import linecache
+import marshal
+import os
+import sys
 import types
 from collections.abc import Callable
 from functools import WRAPPER_ASSIGNMENTS, update_wrapper
@@ -14,12 +16,13 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, overload
 
 from ...array.base import IncompatibleError
+from ...jit.run import cache
 from ..call.branch import if_stmt
 from ..loop.while_loop import while_loop
 from ..region.undefined import is_undefined, value
-from .transform import FLOW, Transformer
 
 T = TypeVar("T", bound=Any)
+
 
 _flow = SimpleNamespace(
     while_loop=while_loop, if_stmt=if_stmt, value=value, is_undefined=is_undefined
@@ -120,20 +123,35 @@ def syntax(
     if inner is not None:
         made = syntax(inner, recursive=recursive, print_ast=print_ast, print_code=print_code)
         return _decorated(f, inner, made)
-    tree, function = _parse(f)
-    if print_ast:
-        _show("Input AST", ast.dump(function, indent=4))
-    if print_code:
-        _show("Input code", ast.unparse(function))
-    if "__class__" in f.__code__.co_freevars and function.args.args:
-        _Super(function.args.args[0].arg).visit(function)
-    Transformer(function, f.__code__.co_filename, recursive)
-    ast.fix_missing_locations(tree)
-    if print_ast:
-        _show("Output AST", ast.dump(function, indent=4))
-    if print_code:
-        _show("Output code", ast.unparse(function))
-    return _build(f, tree)
+    if print_ast or print_code:
+        return _build(f, _transformed(f, recursive, print_ast, print_code))
+    key = _key(f, recursive)
+    entry = cache.get(key) if key else None
+    if entry is not None:
+        return _build(f, marshal.loads(entry.code))
+    code = _transformed(f, recursive)
+    if key:
+        cache.put(key, "", marshal.dumps(code), False)
+    return _build(f, code)
+
+
+def _transformed(f: types.FunctionType, recursive: bool, *show: bool) -> types.CodeType:
+    from .source import transformed
+
+    return transformed(f, recursive, *show)
+
+
+def _key(f: types.FunctionType, recursive: bool) -> str:
+    """Returns the key of a transformed function in the disk cache; nothing if the function is not
+    in a file, as those of notebooks, which are seldom the same again."""
+    file = f.__code__.co_filename
+    if not os.path.exists(file):
+        return ""
+    linecache.checkcache(file)
+    facts = f.__code__.co_firstlineno, f.__qualname__, f.__code__.co_freevars, recursive
+    facts += sys.version, sys.flags.optimize, *cache.files_in(os.path.dirname(__file__))
+    text = "".join(linecache.getlines(file, f.__globals__))
+    return cache.digest(text, file, *facts, machine=False) if text else ""
 
 
 def _check(f: Any) -> None:
@@ -174,87 +192,12 @@ def _holds(cell: types.CellType, value: Any) -> bool:
         return False
 
 
-def _show(title: str, text: str) -> None:
-    print(f"{title}\n{'-' * len(title)}\n{text}\n")
-
-
-def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
-    """Returns a module that contains the function, at its lines in the file, and the function.
-
-    It is nested in a function whose parameters are its free variables, and in its class, whose name
-    is part of the names of private members.
-    """
-    file, first = f.__code__.co_filename, f.__code__.co_firstlineno
-    linecache.checkcache(file)
-    # inspect.getsourcelines() would examine the files of all modules first.
-    lines = linecache.getlines(file, f.__globals__)[first - 1 :]
-    if not lines:
-        raise RuntimeError(
-            f"dr.syntax(): the source of '{f.__qualname__}' is not available ({file}, line "
-            f"{first}). The function has to be defined in a file or a notebook; use "
-            "dr.while_loop() and dr.if_stmt() elsewhere."
-        )
-    lines = inspect.getblock(lines)
-    indented = lines[0][:1].isspace()
-    text = "".join(["if True:\n", *lines] if indented else lines)
-    tree = ast.parse(text, file)
-    ast.increment_lineno(tree, first - 1 - indented)
-    body: Any = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
-    function = body[0]
-    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        raise TypeError(f"dr.syntax(): '{f.__qualname__}' is not defined by a 'def' statement")
-    function.decorator_list = []
-    inner: Any = function
-    owner = f.__qualname__.split(".")[-2:-1]
-    if owner and owner[0] != "<locals>":
-        inner = ast.ClassDef(owner[0], [], [], [inner], [])
-        if hasattr(ast, "TypeVar"):
-            inner.type_params = []
-    free = (FLOW, *f.__code__.co_freevars)
-    around: Any = ast.parse("def around(): pass").body[0]
-    around.args.args = [ast.arg(n) for n in free]
-    # The function may refer to itself or its class by the names that the program uses.
-    known = [n for n in dict.fromkeys((function.name, inner.name)) if n not in free]
-    around.body = [*([ast.Global(known)] if known else []), inner]
-    return ast.Module([around], []), function
-
-
-def _build(f: types.FunctionType, tree: ast.Module) -> types.FunctionType:
-    """Returns the function with the code from a module."""
-    code = _find(compile(tree, f.__code__.co_filename, "exec", dont_inherit=True), f.__name__)
+def _build(f: types.FunctionType, code: types.CodeType) -> types.FunctionType:
+    """Returns the function with its code transformed."""
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-    cells[FLOW] = types.CellType(_flow)
-    code = code.replace(co_qualname=f.__code__.co_qualname)
-    made = types.FunctionType(
-        code, f.__globals__, f.__name__, f.__defaults__, tuple([cells[n] for n in code.co_freevars])
-    )
+    closure = tuple([cells.get(n) or types.CellType(_flow) for n in code.co_freevars])
+    made = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
     made.__kwdefaults__ = f.__kwdefaults__
     update_wrapper(made, f, [*WRAPPER_ASSIGNMENTS])
     del made.__wrapped__  # type: ignore[attr-defined]
     return made
-
-
-def _find(code: types.CodeType, name: str) -> types.CodeType:
-    """Returns the outermost code object with a name."""
-    queue = [code]
-    for c in queue:
-        if c.co_name == name and c is not code:
-            return c
-        queue += [k for k in c.co_consts if isinstance(k, types.CodeType)]
-    raise RuntimeError(f"dr.syntax(): '{name}' could not be compiled")
-
-
-class _Super(ast.NodeTransformer):
-    """Adds the arguments of `super()`, which cannot be inferred in nested functions."""
-
-    def __init__(self, owner: str) -> None:
-        self.owner = owner
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        self.generic_visit(node)
-        function = node.func
-        if isinstance(function, ast.Name) and function.id == "super" and not node.args:
-            node.args = [
-                ast.copy_location(ast.Name(n, ast.Load()), node) for n in ("__class__", self.owner)
-            ]
-        return node

@@ -1,4 +1,5 @@
-"""The disk cache of kernels: their text and object code, shared by all processes of a user.
+"""The disk cache of kernels, and of functions that `dr.syntax` has transformed: their text and
+code, shared by all processes of a user.
 
 A cache must never get in the way: any problem with the folder counts as a miss and is logged once.
 An entry is a file with a checksum, written under a temporary name and renamed. If the cache exceeds
@@ -9,6 +10,7 @@ import contextlib
 import functools
 import os
 import stat
+import sys
 import time
 from typing import NamedTuple
 
@@ -46,12 +48,13 @@ class Entry(NamedTuple):
 def _facts() -> bytes:
     """Returns what object code depends on besides the text: LLVM, the CPU, and the compiler's own
     files."""
-    return b"".join(b"\0" + fact.encode() for fact in (*processor.identity(), *_own_files()))
+    own = files_in(os.path.dirname(os.path.dirname(__file__)))
+    return b"".join(b"\0" + fact.encode() for fact in (*processor.identity(), *own))
 
 
-def _own_files() -> list[str]:
-    """Returns path, size and time of the package's files that determine machine code."""
-    here = os.path.dirname(os.path.dirname(__file__))
+@functools.cache
+def files_in(here: str) -> list[str]:
+    """Returns path, size and time of the modules in a folder, on which an entry may depend."""
     found, folders = [], [here]
     while folders:
         with os.scandir(folders.pop()) as files:
@@ -65,13 +68,14 @@ def _own_files() -> list[str]:
     return sorted(found)
 
 
-def digest(text: str, *facts: object) -> str:
-    """Returns the key of a kernel: a hash of its text, the facts, the compiler, LLVM and the
-    CPU."""
+def digest(text: str, *facts: object, machine: bool = True) -> str:
+    """Returns the key of an entry: a hash of its text, the facts, and, if code depends on the
+    `machine`, the compiler, LLVM and the CPU."""
     state = blake2b(text.encode(), digest_size=20)
     for fact in facts:
         state.update(b"\0" + str(fact).encode())
-    state.update(_facts())
+    if machine:
+        state.update(_facts())
     return state.hexdigest()
 
 
@@ -220,9 +224,17 @@ def folder() -> str | None:
 
 
 def _user_folder() -> str:
-    import platformdirs
-
-    return platformdirs.user_cache_dir("drjit", appauthor=False)
+    """Returns the folder where the system keeps a user's caches."""
+    home = os.path.expanduser("~")
+    if home == "~":
+        raise RuntimeError("there is no home folder")
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+        return os.path.join(local, "drjit", "Cache")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Caches", "drjit")
+    wish = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return os.path.join(wish if os.path.isabs(wish) else os.path.join(home, ".cache"), "drjit")
 
 
 def _temporary_folder() -> str:
