@@ -156,7 +156,7 @@ def gpu() -> str:
 def ptx() -> str:
     """Returns what makes PTX of kernels, and machine code of PTX."""
     from drjit.jit.cuda.assembler import tools
-    from drjit.jit.cuda.device import check_llvm
+    from drjit.jit.cuda.discovery import check_llvm
     from drjit.jit.device import DeviceUnavailable
 
     try:

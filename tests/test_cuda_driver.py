@@ -11,9 +11,9 @@ import pytest
 from cuda_library import CONTEXT, FakeLibrary
 
 import drjit as dr
-from drjit.jit.cuda import device as cuda_device
 from drjit.jit.cuda import libcuda
-from drjit.jit.cuda.device import Cuda, check
+from drjit.jit.cuda.device import Cuda
+from drjit.jit.cuda.discovery import check, discover
 from drjit.jit.cuda.driver import CudaError, DeviceAttribute, FunctionAttribute
 from drjit.jit.cuda.libcuda import LibCuda
 from drjit.jit.device import DeviceUnavailable
@@ -267,23 +267,23 @@ def test_an_error_of_the_driver(library, monkeypatch):
     monkeypatch.setattr(libcuda, "load_library", lambda: library)
     monkeypatch.delenv("DRJIT_CUDA", raising=False)
     with pytest.raises(DeviceUnavailable, match=r"reports CUDA_ERROR_NO_DEVICE: no CUDA-capable"):
-        cuda_device.discover()
+        discover()
 
 
 def test_a_usable_driver(library, monkeypatch):
     monkeypatch.setattr(libcuda, "load_library", lambda: library)
     monkeypatch.delenv("DRJIT_CUDA", raising=False)
-    found = cuda_device.discover()
+    found = discover()
     assert isinstance(found, Cuda) and found.capability == (9, 0)
 
 
 def test_what_the_environment_says(monkeypatch):
     monkeypatch.setenv("DRJIT_CUDA", "off")
     with pytest.raises(DeviceUnavailable, match="DRJIT_CUDA=off disables it"):
-        cuda_device.discover()
+        discover()
     monkeypatch.setenv("DRJIT_CUDA", "yes")
     with pytest.raises(DeviceUnavailable, match="DRJIT_CUDA='yes': expected 'off' or 'emulated'"):
-        cuda_device.discover()
+        discover()
 
 
 def process(code: str, **environment: str) -> list[str]:

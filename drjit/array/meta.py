@@ -31,7 +31,7 @@ register(CPU)
 
 
 def _cuda() -> Device:
-    from ..jit.cuda.device import discover
+    from ..jit.cuda.discovery import discover
 
     return discover()
 

@@ -253,3 +253,9 @@ class Driver(ABC):
     @abstractmethod
     def elapsed(self, start: int, end: int) -> float:
         """Returns the milliseconds between two events that have been reached."""
+
+
+def capability_of(driver: Driver, ordinal: int) -> tuple[int, int]:
+    """Returns the compute capability of a device."""
+    major = driver.device_attribute(ordinal, DeviceAttribute.CAPABILITY_MAJOR)
+    return major, driver.device_attribute(ordinal, DeviceAttribute.CAPABILITY_MINOR)
