@@ -112,7 +112,8 @@ def watched() -> dict[str, float]:
 
 
 def measure(python: str, name: str, threads: int, home: str) -> dict[str, float]:
-    """One process: its seconds of wall and of processor time, and milliseconds of the stages."""
+    """One process: its seconds of wall and of processor time, and milliseconds of the stages; NaN
+    where the reference fails."""
     environment = os.environ | {"HOME": home, "DRJIT_CACHE_DIR": f"{home}/cache"}
     if python != sys.executable:
         environment.pop("PYTHONPATH", None)
@@ -122,6 +123,8 @@ def measure(python: str, name: str, threads: int, home: str) -> dict[str, float]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     wall = time.perf_counter() - start
     after = os.times()
+    if done.returncode and python != sys.executable:
+        return {"wall": math.nan, "processor": math.nan}
     if done.returncode:
         sys.exit(f"{name} failed under {python}:\n{done.stderr}")
     figures = json.loads(done.stdout.splitlines()[-1])
@@ -158,7 +161,8 @@ def table(names: list[str], reference: str | None, threads: int, rounds: int) ->
             cells += [f"{best[stage]:.0f}" for stage in stages]
             for other in others:
                 pair = best["wall"] / other["wall"], lowest[0] / lowest[1]
-                ratios[k].append(pair)
+                if pair[0] == pair[0]:
+                    ratios[k].append(pair)
                 cells += [f"{other['wall']:.2f}", f"{lowest[1]:.2f}", *[f"{r:.2f}" for r in pair]]
             rows[k].append(f"| {' | '.join(cells)} |")
             print(f"{('empty', 'filled')[k]} {rows[k][-1]}", file=sys.stderr, flush=True)
