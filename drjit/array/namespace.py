@@ -5,6 +5,7 @@ builds no class.
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -56,6 +57,10 @@ class _Namespace(ModuleType):
             if name not in entries:
                 getattr(self, name)
         return entries
+
+    def __reduce__(self) -> Any:
+        """Functions that refer to it can be sent to other processes."""
+        return import_module, (self.__name__,)
 
 
 def serve(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -1,9 +1,11 @@
-"""Error messages for calls that do not match a function's parameters, in words that users search
-for."""
+"""What functions are called: error messages for calls that do not match a function's parameters, in
+words that users search for, and the names by which pickle finds functions."""
 
+import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from operator import attrgetter
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,3 +28,15 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
         raise TypeError(f"dr.{name}(): incompatible function arguments ({text})")
 
     return call
+
+
+def importable_name(function: Any) -> str | None:
+    """Returns the name by which other processes find a function in its module, if they can. Those
+    of a program's main file are sent as they are."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if module == "__main__" or module not in sys.modules:
+        return None
+    try:
+        return name if attrgetter(name)(sys.modules[module]) is function else None
+    except AttributeError:  # a local function
+        return None

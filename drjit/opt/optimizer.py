@@ -485,6 +485,20 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         self.lr = None if lr is None else self._factor(lr, "load_state_dict")
         self.state.update(state)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restores an optimizer that was pickled, which arrays are without derivatives."""
+        self.__dict__.update(state)
+
+        def tracked(value: Any) -> Any:
+            if derivatives.grad_enabled(value):
+                return value
+            return parameter.tracked(value, parameter.entries(value))
+
+        self.state = {
+            key: (tracked(value), promoted, lr, extra)
+            for key, (value, promoted, lr, extra) in self.state.items()
+        }
+
     # ---- Text
 
     def __repr__(self) -> str:

@@ -193,6 +193,9 @@ class Philox4x32Generator(Generator):
     def __repr__(self) -> str:
         return f"Philox4x32Generator[seed={_shown(self._seed)}, counter={_shown(self._counter)}]"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: v for key, v in self.__dict__.items() if key != "_remembered"}
+
     def clone(self) -> "Philox4x32Generator":
         return type(self)(self._seed, self._counter, self._symbolic)
 

@@ -13,6 +13,7 @@ from ...array.base import ArrayBase, type_label
 from ...array.pytree import too_deep
 from ...function.ad.scopes import ADContextManager, ADScope
 from ...function.exchange.text_kernel import TextKernel
+from ...function.signature import importable_name
 from ...jit import flags, log
 from ...jit.backend import JitBackend
 from ...jit.device import Device, find
@@ -360,6 +361,11 @@ class Frozen(FrozenFunction):
         self.f, self.enabled, self._state_fn = f, enabled, state_fn
         self._free_variables = FreeVariables(f)
 
+    def __reduce__(self) -> Any:
+        """A frozen function is pickled without its recordings."""
+        options = self._limit, self._warn_after, self._backend, self._auto_opaque
+        return importable_name(self) or (_frozen, (self.f, self._state_fn, self.enabled, *options))
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.enabled:
             return self.f(*args, **kwargs)
@@ -383,6 +389,9 @@ class FrozenMethod:
 
     def __init__(self, function: Frozen, instance: Any) -> None:
         self.__func__, self.__self__ = function, instance
+
+    def __reduce__(self) -> Any:
+        return FrozenMethod, (self.__func__, self.__self__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__func__(self.__self__, *args, **kwargs)
@@ -478,16 +487,20 @@ def freeze(
         raise TypeError(f"dr.freeze(): expected a function, got {type_label(f)}")
 
     def decorator(f: Callable) -> Frozen:
-        def call(arguments: tuple[tuple, dict]) -> Any:
-            args, kwargs = arguments
-            return f(*args, **kwargs)
-
-        update_wrapper(call, f)
         most = -1 if limit is None else limit
         only = JitBackend.Invalid if backend is None else backend
-        return Frozen(f, state_fn, enabled, call, most, warn_after, only, auto_opaque)
+        return _frozen(f, state_fn, enabled, most, warn_after, only, auto_opaque)
 
     return decorator if f is None else decorator(f)
+
+
+def _frozen(f: Callable, state_fn: Callable | None, enabled: bool, *options: Any) -> Frozen:
+    def call(arguments: tuple[tuple, dict]) -> Any:
+        args, kwargs = arguments
+        return f(*args, **kwargs)
+
+    update_wrapper(call, f)
+    return Frozen(f, state_fn, enabled, call, *options)
 
 
 def freeze_discard(arg0: JitBackend, arg1: str, /) -> None:

@@ -25,11 +25,13 @@ from ...jit.ir.scope import ACTIVE, innermost, recording
 from ...jit.run import interrupt, launch, schedule
 from ...jit.run.freeze_size import decided
 from ...jit.text.user.reading import Source
-from ...jit.text.user.text import UserText, read
+from ...jit.text.user.text import read
 from ..ad.custom import ValueOp, attached
+from ..signature import importable_name
 from . import text_source
 
 _NUMBERS = (bool, int, float)
+_NAMES = ("__doc__", "__module__", "__qualname__")
 _DEBUG = int(JitFlag.Debug)
 _STEPPING = _DEBUG | int(JitFlag.Breakpoint)
 
@@ -55,11 +57,18 @@ class TextKernel:
 
     __name__: str
 
-    def __init__(self, read_text: UserText, source: Source) -> None:
-        self._read, self._title = read_text, source.title
+    def __init__(self, source: Source) -> None:
+        self._read = read_text = read(source)
+        self._source, self._title = source, source.title
         self._names = [read_text.words[k].name for k in read_text.arguments]
         self._short: dict[tuple, _Short] = {}
         self.__name__ = source.title
+
+    def __reduce__(self) -> Any:
+        if name := importable_name(self):
+            return name
+        named = {k: v for k, v in self.__dict__.items() if k in _NAMES}
+        return TextKernel, (self._source,), named
 
     # ---- The text
 
@@ -561,13 +570,13 @@ def kernel(text: str | Callable) -> TextKernel:
     """
     if isinstance(text, str):
         source = text_source.of_text(text)
-        return TextKernel(read(source), source)
+        return TextKernel(source)
     if not isinstance(text, FunctionType):
         raise TypeError(
             f"dr.kernel(): expected a function or the text of a kernel, got {type_label(text)}"
         )
     source = text_source.of_function(text)
-    made = TextKernel(read(source), source)
-    for name in ("__doc__", "__module__", "__qualname__"):
+    made = TextKernel(source)
+    for name in _NAMES:
         setattr(made, name, getattr(text, name))
     return made

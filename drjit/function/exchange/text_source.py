@@ -17,11 +17,11 @@ def of_text(text: str) -> Source:
     linecache.cache[file] = (len(text), None, [f"{line}\n" for line in lines], file)
     title = next((v[4:].partition("(")[0] for v in lines if v.startswith("def ")), "kernel")
     code = SimpleNamespace(co_filename=file, co_name=title)
+    return Source(title, file, 0, lines, 0, code, _unknown)
 
-    def unknown(name: str) -> Any:
-        raise KeyError(name)
 
-    return Source(title, file, 0, lines, 0, code, unknown)
+def _unknown(name: str) -> Any:
+    raise KeyError(name)
 
 
 def of_function(function: FunctionType) -> Source:
