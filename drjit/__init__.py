@@ -90,6 +90,7 @@ if _TYPE_CHECKING:
     from .function.inspect.format import format as format
     from .function.inspect.format import print as print
     from .function.inspect.kernels import *
+    from .function.inspect.picture import picture as picture
     from .function.inspect.profiling import *
     from .function.inspect.traits import *
     from .function.inspect.whos import *

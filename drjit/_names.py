@@ -62,6 +62,7 @@ _NAMES = {
         "KernelRecordingMode KernelType flush_kernel_cache kernel_history kernel_history_clear "
         "kernel_source kernels"
     ),
+    "function.inspect.picture": "picture",
     "function.inspect.profiling": "profile_enable profile_mark profile_range",
     "function.inspect.traits": (
         "array_t backend_v depth_v detached_t diff_array_t expr_t float16_array_t float32_array_t "

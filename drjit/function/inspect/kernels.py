@@ -4,14 +4,18 @@ Times are in milliseconds, as everywhere in the public interface.
 """
 
 import enum
+import inspect
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 from ...array.pytree import leaf_arrays
 from ...jit.device import Kernel, devices
 from ...jit.enumeration import Named
+from ...jit.flags import JitFlag, scoped_set_flag
 from ...jit.run import history, schedule
+from . import html
 
 
 class KernelType(Named, enum.Enum):
@@ -108,12 +112,27 @@ def kernel_history_clear() -> None:
     history.take()
 
 
-def kernel_source(*values: Any) -> str:
+class KernelSource(str):
+    """The text of kernels. Notebooks show it with colours and, where the lines that traced its
+    statements are known, beside these."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return html.source_table(self)
+
+
+def kernel_source(*values: Any) -> KernelSource:
     """Returns the text of the kernels that evaluating these values and all pending side effects
     would run.
 
     Nothing is evaluated. A value without a kernel, because it is already evaluated or a constant,
-    is named in a comment.
+    is named in a comment. If the first argument is a function, it is called with the others, and
+    the text is that of its results; each statement then names the line that traced it, as those
+    of values traced in debug mode do.
+
+    The result is a string, which notebooks show with colours, and with these lines beside the
+    kernel's.
 
     >>> print(dr.kernel_source(dr.arange(Float, 1000) + 2))
     def kernel(i, p):
@@ -123,7 +142,28 @@ def kernel_source(*values: Any) -> str:
         v2 = v1 + c0
         store(f32, p[2], i, v2)
     <BLANKLINE>
+    >>> print(dr.kernel_source(lambda x: x * x, dr.opaque(Float, 1, 1000)))
+    def kernel(i, p):
+        x0 = load(f32, p[1], i)
+        v0 = x0 * x0  # ...
+        store(f32, p[2], i, v0)
+    <BLANKLINE>
     """
+    function = _function(values[0]) if values else None
+    if function is None:
+        return _source(values)
+    with scoped_set_flag(JitFlag.Debug):  # so that values know their lines
+        return _source((function(*values[1:]),))
+
+
+def _function(value: Any) -> Callable | None:
+    """Returns what is called for a value: nothing for arrays and PyTrees, networks among them. A
+    frozen function evaluates its results, the function in it does not."""
+    plain = inspect.isfunction(value) or inspect.ismethod(value) or inspect.isbuiltin(value)
+    return value if plain else getattr(value, "__wrapped__", None)
+
+
+def _source(values: Any) -> KernelSource:
     arrays = [a for a in leaf_arrays(values) if a._kind == "leaf"]
     nodes = [a._node for a in arrays]
     texts = []
@@ -133,7 +173,7 @@ def kernel_source(*values: Any) -> str:
         elif n.is_evaluated:
             texts.append(f"# {n.dtype}, {n.size} entries: already evaluated, no kernel\n")
     texts += [k.text for k in schedule.preview(nodes, arrays[-1]._device if arrays else None)]
-    return "\n".join(texts)
+    return KernelSource("\n".join(texts))
 
 
 class KernelInfo(NamedTuple):
@@ -151,19 +191,65 @@ class KernelInfo(NamedTuple):
 
 
 class KernelTable(list[KernelInfo]):
-    """Kernels and their cost; prints as a table."""
+    """Kernels and their cost; prints as a table, which in notebooks has bars, and the texts beneath
+    the names."""
 
     def __repr__(self) -> str:
-        lines = [
-            f"{'kernel':18}{'tier':>9}{'launches':>10}{'time [ms]':>12}"
-            f"{'compile [ms]':>14}{'statements':>12}{'bytes':>8}"
-        ]
-        for r in self:
-            lines.append(
-                f"{r.name:18}{r.tier:>9}{r.launches:10}{r.time:12.3f}"
-                f"{r.compile_time:14.1f}{r.statements:12}{r.bytes:8}"
+        total, _ = self._totals()
+        titles = (
+            "kernel",
+            "tier",
+            "launches",
+            "time [ms]",
+            "",
+            "compile [ms]",
+            "statements",
+            "bytes",
+        )
+        rows = [
+            (
+                r.name, r.tier, f"{r.launches:,}", f"{r.time:,.3f}", _blocks(r.time, total),
+                f"{r.compile_time:,.1f}", f"{r.statements:,}", f"{r.bytes:,}",
             )
-        return "\n".join(lines)
+            for r in self
+        ]  # fmt: skip
+        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+        return "\n".join(
+            "  ".join(
+                cell.ljust(w) if k in (0, 4) else cell.rjust(w)
+                for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in [titles, *rows]
+        )
+
+    def _repr_html_(self) -> str:
+        total, compiling = self._totals()
+        titles = "kernel", "tier", "time [ms]", "compile [ms]", "launches", "statements"
+        rows = []
+        for r in self:
+            text = "\n".join(map(html.coloured, r.source.splitlines()))
+            name = f"<details><summary>{escape(r.name)}</summary><pre>{text}</pre></details>"
+            compiled = html.bar(r.compile_time / compiling, second=True, width=8)
+            rows.append(
+                (
+                    name, r.tier, f"{html.bar(r.time / total)} {r.time:,.3f}",
+                    f"{compiled} {r.compile_time:,.1f}", f"{r.launches:,}", f"{r.statements:,}",
+                )
+            )  # fmt: skip
+        return html.page(html.table(titles, rows, left=2))
+
+    def _totals(self) -> tuple[float, float]:
+        """Returns the time of all launches and that of compiling, but never 0."""
+        return sum(r.time for r in self) or 1.0, sum(r.compile_time for r in self) or 1.0
+
+
+_BAR = 16  # characters
+
+
+def _blocks(time: float, total: float) -> str:
+    """Returns a bar for a part of the total time, in steps of half a character."""
+    halves = round(2 * _BAR * time / total)
+    return "█" * (halves // 2) + "▌" * (halves % 2)
 
 
 def _info(k: Kernel) -> KernelInfo:
@@ -176,6 +262,8 @@ def _info(k: Kernel) -> KernelInfo:
 def kernels() -> KernelTable:
     """Returns all kernels that ran in this process, with their number of launches, tier, and time,
     most expensive first; waits for pending ones.
+
+    The list prints as a table with a bar for each kernel's part of the time.
 
     >>> dr.eval(dr.arange(Float, 1000) * 3)
     True

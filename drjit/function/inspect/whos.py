@@ -152,16 +152,16 @@ _COLORS = {
 
 
 def graphviz(as_string: bool = False) -> Any:
-    """Returns the graph of all live traced values, as text in the DOT language or as an object of
-    the package `graphviz` that notebooks display.
-
-    Raises:
-        ModuleNotFoundError: an object is requested and the package is not installed.
+    """Returns the graph of all live traced values, as text in the DOT language or as an object that
+    notebooks display as a picture, without any other package. `view()` of the object opens the
+    picture in a browser, `save("graph.svg")` writes it, and `source` is the text.
 
     >>> a = dr.sin(dr.arange(Float, 1000))
     >>> print(dr.graphviz(as_string=True))
     digraph {
     ...
+    >>> dr.graphviz().svg[:4]
+    '<svg'
     """
     nodes = []
     live = live_nodes()
@@ -170,10 +170,11 @@ def graphviz(as_string: bool = False) -> Any:
         name = label.labels.get(n)
         kind = "effect" if n.op.effect else _status(n)
         title = f"Literal: {n.data:.6g}" if n.is_literal else n.op.name
-        parts = [drawing.labeled(name)] if name is not None else []
-        parts += [title, f"{{Type: {backends[n]} {n.dtype.code}|Size: {n.size}}}", f"r{n.serial}"]
-        nodes.append((n, kind if name is None else "labeled", "|".join(parts)))
-    return drawing.picture("dr.graphviz", nodes, _COLORS, True, as_string)
+        rows = [drawing.label_row(name)] if name is not None else []
+        kinds = [f"Type: {backends[n]} {n.dtype.code}", f"Size: {n.size}"]
+        rows += [[title], kinds, [f"r{n.serial}"]]
+        nodes.append((n, kind if name is None else "labeled", rows))
+    return drawing.picture(nodes, _COLORS, True, as_string)
 
 
 __all__ = ["graphviz", "set_label", "whos"]

@@ -55,11 +55,8 @@ def _kind(v: Var, used: set[Var]) -> str:
 
 
 def graphviz_ad(as_string: bool = False) -> Any:
-    """Returns the derivative graph, as text in the DOT language or as an object of the package
-    `graphviz` that notebooks display.
-
-    Raises:
-        ModuleNotFoundError: an object is requested and the package is not installed.
+    """Returns the derivative graph, as text in the DOT language or as an object that notebooks
+    display as a picture, like that of `dr.graphviz`.
 
     >>> x = ad.Float(1)
     >>> dr.enable_grad(x)
@@ -72,7 +69,7 @@ def graphviz_ad(as_string: bool = False) -> Any:
     used = {d for v in found for d in v.deps if d is not None}
     nodes = []
     for v in found:
-        title = drawing.labeled(labels[v]) if v in labels else _title(v) or "(unnamed)"
-        text = f"{title}|{{Type: {v.dtype.code}|Size: {v.size}}}|a{v.serial}"
-        nodes.append((v, _kind(v, used), text))
-    return drawing.picture("dr.graphviz_ad", nodes, _COLORS, False, as_string)
+        title = drawing.label_row(labels[v]) if v in labels else [_title(v) or "(unnamed)"]
+        rows = [title, [f"Type: {v.dtype.code}", f"Size: {v.size}"], [f"a{v.serial}"]]
+        nodes.append((v, _kind(v, used), rows))
+    return drawing.picture(nodes, _COLORS, False, as_string)

@@ -222,6 +222,7 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
                 copy.data = OpenRegion(n.data.counts, n.data.depth, n.data.shared)
             if n in label.labels:
                 label.labels[copy] = label.labels[n]
+            label.locations.pop(copy, None)  # the line that asks for the text
             if n in label.locations:
                 label.locations[copy] = label.locations[n]
         for n, copy in copies.items():
