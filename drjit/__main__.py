@@ -117,12 +117,13 @@ def cache_folder() -> str:
 
 
 def cache_size() -> str:
-    """Returns the number and size of the cached kernels."""
+    """Returns the number and size of what is cached: kernels, programs, and transformed
+    functions."""
     from drjit.jit.run import cache
 
     info = cache.info()
     return (
-        f"{info['entries']} kernels, {int(str(info['bytes'])) / 2**20:.1f} MiB "
+        f"{info['entries']} entries, {int(str(info['bytes'])) / 2**20:.1f} MiB "
         f"of at most {int(str(info['maxsize'])) / 2**20:.0f} MiB"
     )
 

@@ -258,7 +258,7 @@ def test_words_of_the_parameter_block(monkeypatch: pytest.MonkeyPatch) -> None:
     assert p.checks == 1
     # The record, inputs, the literal, the size for the check, the output, partial sums and the sum.
     assert p.words == 1 + 2 + 1 + 1 + 1 + 2
-    assert p.cost == sum(i.op.cost for i in p.instrs) + 2
+    assert p.work.cost == sum(i.op.cost for i in p.instrs) + 2
     program.check(p)
 
 

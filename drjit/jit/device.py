@@ -67,20 +67,25 @@ class Foreign(NamedTuple):
 
 class Kernel(ABC):
     """A kernel text as a device runs it, and what its launches cost. `program` is that from which
-    the text was made, without its instructions."""
+    the text was made, without its instructions, and `work` what it does."""
 
     __slots__ = (
         "__weakref__", "device", "fills", "launches", "loops", "made_at", "name", "operations",
-        "program", "rendering", "seconds", "state", "statements", "text",
+        "program", "rendering", "seconds", "state", "statements", "text", "work",
     )  # fmt: skip
 
-    def __init__(self, device: "Device", text: str, name: str, program: Any = None) -> None:
+    def __init__(
+        self, device: "Device", text: str, name: str, program: Any = None, work: Any = None
+    ) -> None:
         self.device, self.text, self.name = device, text, name
         self.statements = text.count("\n") - 1
         self.program: Any = program and program._replace(instrs=(), body=())
-        self.operations = len(program.instrs) if program is not None else 0
-        self.fills = program is not None and program.fills
-        self.loops = program is not None and program.has_loops
+        if work is None and program is not None:
+            work = program.work
+        self.work: Any = work
+        self.operations = work.instructions if work is not None else 0
+        self.fills = work is not None and work.fills
+        self.loops = work is not None and work.loops
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.launches = 0
         self.made_at = 1  # the launch for which it was compiled
@@ -225,6 +230,10 @@ class Device(ABC):
     def threads(self) -> int:
         """Returns how many private copies of a target a scatter-reduction without atomics has."""
         return 1
+
+    keeps_programs = False
+    """Whether texts depend on nothing but what programs compute, and `kernel` takes a program
+    without instructions and its `work`: the disk cache then has the texts of known programs."""
 
     @abstractmethod
     def kernel(self, text: str, program: Any) -> Kernel:

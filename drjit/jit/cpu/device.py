@@ -24,6 +24,7 @@ class Cpu(Device):
     kernels = staticmethod(kernel.kernels)
     forget_kernels = staticmethod(kernel.forget)
     kernel = staticmethod(kernel.for_program)
+    keeps_programs = True
     threads = staticmethod(runtime.thread_count)
     drain = staticmethod(runtime.drain)
     sync = staticmethod(runtime.sync)
@@ -40,6 +41,9 @@ class Cpu(Device):
     matmul = staticmethod(matmul.matmul)
     can_join = staticmethod(sequence.can_join)
     sequence = sequence.LaunchSequence
+
+    def __repr__(self) -> str:
+        return "Cpu"  # in the keys of programs in the disk cache
 
     def upload(self, values: np.ndarray) -> Buffer:
         made = memory.allocate(values.nbytes, host=True)

@@ -24,7 +24,7 @@ from ..run import cache, history
 from ..run.launch import as_python, layout_of, refer
 from ..target import numpy as numpy_target
 from ..target.numpy.reduction import passed_over
-from ..text.program import Output, Program
+from ..text.program import Output, Program, Work
 from . import background, memory, runtime
 from .memory import Buffer
 from .native import Entry, Times
@@ -79,9 +79,16 @@ class CpuKernel(Kernel):
         "room", "size", "spent", "stored", "time",
     )  # fmt: skip
 
-    def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        layout: str,
+        cost: int,
+        program: Program | None = None,
+        work: Work | None = None,
+    ) -> None:
         name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
-        super().__init__(memory.Buffer.device, text, name, program)
+        super().__init__(memory.Buffer.device, text, name, program, work)
         self.cost = cost
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
@@ -97,8 +104,8 @@ class CpuKernel(Kernel):
         self.passed = passed if len(passed) < len(self.own) else None
         self.size, self.room = 0, []
         # On NumPy: the cost per lane, and of the calls.
-        self.numpy_cost = cost + (NUMPY_FUSED * program.fused if program is not None else 0)
-        self.numpy_calls = program.calls(NUMPY_FUSED) if program is not None else cost
+        self.numpy_cost = cost + (NUMPY_FUSED * work.fused if work else 0)
+        self.numpy_calls = work.calls + NUMPY_FUSED * work.fused_calls if work else cost
         self.pack = struct.Struct("<" + layout).pack
         self.function: Any = None
         self.loaded: Any = None
@@ -317,14 +324,16 @@ def _key(text: str, options: int, lanes: int) -> str:
     return cache.digest(text, bool(options & _FAST), lanes, *route)
 
 
-def for_program(text: str, program: Program) -> CpuKernel:
-    """Returns the kernel of a program and its text. There is one per process, text, and way to
-    launch it, because the text does not show parameters that nothing reads."""
+def for_program(text: str, program: Program, work: Work | None = None) -> CpuKernel:
+    """Returns the kernel of a program and its text; `work` has to be given for a program without
+    instructions. There is one per process, text, and way to launch it, because the text does not
+    show parameters that nothing reads."""
     layout = layout_of(program)
     key = text, layout, *[(o.kind, o.dtype) for o in program.outputs]
     found = _kernels.get(key)
     if found is None:
-        found = _kernels[key] = CpuKernel(text, layout, program.cost, program)
+        work = work or program.work
+        found = _kernels[key] = CpuKernel(text, layout, work.cost, program, work)
     return found
 
 

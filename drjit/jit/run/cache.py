@@ -1,5 +1,5 @@
-"""The disk cache of kernels, and of functions that `dr.syntax` has transformed: their text and
-code, shared by all processes of a user.
+"""The disk cache of kernels, of the programs that they compute (`known`), and of functions that
+`dr.syntax` has transformed: their text and code, shared by all processes of a user.
 
 A cache must never get in the way: any problem with the folder counts as a miss and is logged once.
 An entry is a file with a checksum, written under a temporary name and renamed. If the cache exceeds

@@ -23,6 +23,7 @@ from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, OpenRegion, innermost, stack
 from ..text import program, source, structure
 from . import interrupt, launch, stages
+from . import known as known_programs
 
 lock = threading.RLock()
 pending: list[Node] = []
@@ -512,7 +513,10 @@ def _run(
         at = next(iter(devices), device or current())
         _make_room(0 if named else len(key))
         comments = label.comments(graph.ordered()) if named else None
-        known = _settle(graph, roots, streams, at, comments)
+        name = "" if named else known_programs.name_of(key, at)
+        known = known_programs.find(name, at) if name else None
+        if known is None:
+            known = _settle(graph, roots, streams, at, comments, name)
         if not named:  # other programs of this structure get a text of their own
             _kernels[key] = known
     made, passed = known
@@ -552,9 +556,10 @@ def _settle(
     streams: bool,
     device: Device,
     comments: dict[Node, str] | None,
+    name: str,
 ) -> tuple[Kernel, structure.KernelArguments]:
     """Returns the kernel of a new program, which without `comments` may have the structure of
-    another one, and its arguments."""
+    another one, and its arguments. The disk cache keeps them under a `name`."""
     if len(graph.order) > LARGE:
         collector.defer()
     ordered, passed = structure.settle(graph, roots)
@@ -564,6 +569,8 @@ def _settle(
         made = _kernel_for(ordered, roots, comments, streams, device)
         if comments is None:
             _settled[settled] = made
+    if name:
+        known_programs.keep(name, made, passed)
     return made, passed
 
 

@@ -88,6 +88,21 @@ class Output(NamedTuple):
     param: int
 
 
+class Work(NamedTuple):
+    """What a launch of a program does, for the choice of how it runs: the number of instructions,
+    the estimated number of elementary ones per lane, and the part of it due to fused
+    multiply-adds; both of these if the elements of a vector count as one; whether it only `fills`
+    memory with constants, and whether it might not terminate (`loops`)."""
+
+    instructions: int
+    cost: int
+    fused: int
+    calls: int
+    fused_calls: int
+    fills: bool
+    loops: bool
+
+
 class Program(NamedTuple):
     """Instructions, outputs and the layout of the parameter block. `body` lists the instructions
     outside loops and branches in order.
@@ -107,30 +122,21 @@ class Program(NamedTuple):
     streams: bool = False  # results exceed the caches and bypass them
 
     @property
-    def cost(self) -> int:
-        """Estimated number of elementary instructions per lane."""
-        return sum([i.cost for i in self.instrs]) + len(self.outputs)
-
-    def calls(self, fused: int) -> int:
-        """The cost if all elements of a vector count as one and fused multiply-adds count `fused`
-        times as much."""
-        costs = [i.op.cost * i.rounds * (1 + fused if i.op.fused else 1) for i in self.instrs]
-        return sum(costs) + len(self.outputs)
-
-    @property
-    def fills(self) -> bool:
-        """Whether it only fills memory with constants."""
-        return not self.inputs and all(i.op in (op.literal, op.copy) for i in self.instrs)
-
-    @property
-    def has_loops(self) -> bool:
-        """Whether it might not terminate."""
-        return any(type(i.data) is Loop or i.op is op.foreign for i in self.instrs)
-
-    @property
-    def fused(self) -> int:
-        """The part of the cost due to fused multiply-adds."""
-        return sum([i.cost for i in self.instrs if i.op.fused])
+    def work(self) -> Work:
+        """What a launch does."""
+        instrs = self.instrs
+        costs = [i.cost for i in instrs]
+        calls = [i.op.cost * i.rounds for i in instrs]
+        fused = [k for k, i in enumerate(instrs) if i.op.fused]
+        return Work(
+            len(instrs),
+            sum(costs) + len(self.outputs),
+            sum([costs[k] for k in fused]),
+            sum(calls) + len(self.outputs),
+            sum([calls[k] for k in fused]),
+            not self.inputs and all(i.op in (op.literal, op.copy) for i in instrs),
+            any(type(i.data) is Loop or i.op is op.foreign for i in instrs),
+        )
 
 
 def elements(i: Instr) -> int:

@@ -1,0 +1,84 @@
+"""Programs of earlier processes, in the disk cache by their structure: the text of the kernel, and
+what launches need to know about the program. A program that is found there is neither built nor
+rendered again, which takes longer than to load the compiled form.
+"""
+
+import functools
+import marshal
+import os
+import sys
+from typing import Any
+
+from .. import log
+from ..device import Device, Kernel
+from ..ir import dtype as dt
+from ..ir import op
+from ..text.program import Output, Program, Work
+from ..text.structure import KernelArguments
+from . import cache
+
+_FOREIGN = op.foreign
+
+
+def name_of(key: tuple, device: Device) -> str:
+    """Returns the key in the disk cache of the program that has a structure's key; nothing if only
+    this process can know it."""
+    if not device.keeps_programs or _FOREIGN in key:  # whose name does not say what it computes
+        return ""
+    text = repr(key)
+    # Whatever prints as `<... at 0x...>` is an object of this process.
+    return "" if "<" in text else cache.digest(text, *_facts(), machine=False)
+
+
+@functools.cache
+def _facts() -> tuple[str, ...]:
+    """Returns what the text of a program depends on besides its structure."""
+    return sys.version, *cache.files_in(os.path.dirname(os.path.dirname(__file__)))
+
+
+def find(name: str, device: Device) -> tuple[Kernel, KernelArguments] | None:
+    """Returns the kernel of a program and what it takes, if the disk cache has them."""
+    entry = cache.get(name)
+    if entry is None:
+        return None
+    try:
+        program, work, taken = marshal.loads(entry.code)
+        made: Any = device
+        found = made.kernel(entry.text, _program(*program), Work(*work))
+    except Exception as error:  # a damaged entry is made again
+        log.log(log.LogLevel.Warn, "cache entry %s cannot be used (%s)", name, error)
+        return None
+    return found, KernelArguments(*taken)
+
+
+def keep(name: str, made: Kernel, taken: KernelArguments) -> None:
+    """Adds the text and the program of a kernel, and what that takes, to the disk cache."""
+    program = made.program
+    row = (
+        [(o.kind, o.dtype.name, o.value, o.param) for o in program.outputs],
+        [t.name for t in program.inputs],
+        [t.name for t in program.literals],
+        program.checks,
+        [(t.name, mode) for t, mode in program.effects],
+        program.words,
+        program.streams,
+    )
+    code = marshal.dumps((row, tuple(made.work), tuple(taken)))
+    cache.put(name, made.text, code, False)
+
+
+def _program(
+    outputs: list, inputs: list, literals: list, checks: int, effects: list, *more: Any
+) -> Program:
+    """Returns a program without its instructions."""
+    words, streams = more
+    return Program(
+        (),
+        tuple([Output(kind, dt.by_name(name), *rest) for kind, name, *rest in outputs]),
+        tuple([dt.by_name(name) for name in inputs]),
+        tuple([dt.by_name(name) for name in literals]),
+        checks,
+        tuple([(dt.by_name(name), mode) for name, mode in effects]),
+        words,
+        streams=streams,
+    )
