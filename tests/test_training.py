@@ -109,8 +109,8 @@ TWO_STEPS = {
     },
 }
 
-# Minutes on an emulated device.
-LONG = [pytest.mark.sweep] * (not DEVICE.on_host)
+# Hours on an emulated device, and gigabytes.
+LONG = [pytest.mark.processor] * (not DEVICE.on_host)
 
 
 @pytest.mark.parametrize(
