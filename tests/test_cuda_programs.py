@@ -60,7 +60,7 @@ def trained(field, iterations, environment):
         seconds=LIMIT,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 FIELDS = [f"{e}-{p}" for e in ("tri", "sin", "hash", "permuto") for p in ("half", "single")]
