@@ -70,8 +70,8 @@ class Kernel(ABC):
     the text was made, without its instructions, and `work` what it does."""
 
     __slots__ = (
-        "__weakref__", "device", "fills", "launches", "loops", "made_at", "name", "operations",
-        "program", "rendering", "seconds", "state", "statements", "text", "work",
+        "__weakref__", "bytecode", "device", "fills", "launches", "loops", "made_at", "name",
+        "operations", "program", "rendering", "seconds", "state", "statements", "text", "work",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +83,7 @@ class Kernel(ABC):
         if work is None and program is not None:
             work = program.work
         self.work: Any = work
+        self.bytecode = b""  # the text as Python has compiled it, if it has
         self.operations = work.instructions if work is not None else 0
         self.fills = work is not None and work.fills
         self.loops = work is not None and work.loops

@@ -6,6 +6,7 @@ from then on. A kernel that recurs is compiled earlier, in the background.
 """
 
 import ctypes
+import marshal
 import os
 import struct
 import sys
@@ -404,7 +405,12 @@ def _interpret(kernel: CpuKernel, p: list, size: int) -> None:
     else:
         if kernel.function is None:
             names = dict(numpy_target.namespace)
-            exec(compile(kernel.text, f"<{kernel.name}>", "exec"), names)
+            if kernel.bytecode:
+                code = marshal.loads(kernel.bytecode)
+            else:
+                code = compile(kernel.text, f"<{kernel.name}>", "exec")
+                kernel.bytecode = marshal.dumps(code)
+            exec(code, names)
             kernel.function = names["kernel"]
         numpy_target.run(kernel.function, p, size)
     seconds = time.perf_counter() - start

@@ -27,13 +27,14 @@ def name_of(key: tuple, device: Device) -> str:
         return ""
     text = repr(key)
     # Whatever prints as `<... at 0x...>` is an object of this process.
-    return "" if "<" in text else cache.digest(text, *_facts(), machine=False)
+    return "" if "<" in text else cache.digest(text, _facts(), machine=False)
 
 
 @functools.cache
-def _facts() -> tuple[str, ...]:
-    """Returns what the text of a program depends on besides its structure."""
-    return sys.version, *cache.files_in(os.path.dirname(os.path.dirname(__file__)))
+def _facts() -> str:
+    """Returns what the text of a program depends on besides its structure, as a hash."""
+    files = cache.files_in(os.path.dirname(os.path.dirname(__file__)))
+    return cache.digest(sys.version, *files, machine=False)
 
 
 def find(name: str, device: Device) -> tuple[Kernel, KernelArguments] | None:
@@ -42,9 +43,10 @@ def find(name: str, device: Device) -> tuple[Kernel, KernelArguments] | None:
     if entry is None:
         return None
     try:
-        program, work, taken = marshal.loads(entry.code)
+        program, work, taken, bytecode = marshal.loads(entry.code)
         made: Any = device
         found = made.kernel(entry.text, _program(*program), Work(*work))
+        found.bytecode = found.bytecode or bytecode
     except Exception as error:  # a damaged entry is made again
         log.log(log.LogLevel.Warn, "cache entry %s cannot be used (%s)", name, error)
         return None
@@ -52,7 +54,8 @@ def find(name: str, device: Device) -> tuple[Kernel, KernelArguments] | None:
 
 
 def keep(name: str, made: Kernel, taken: KernelArguments) -> None:
-    """Adds the text and the program of a kernel, and what that takes, to the disk cache."""
+    """Adds the text and the program of a kernel that has been launched, and what that takes, to the
+    disk cache."""
     program = made.program
     row = (
         [(o.kind, o.dtype.name, o.value, o.param) for o in program.outputs],
@@ -63,7 +66,7 @@ def keep(name: str, made: Kernel, taken: KernelArguments) -> None:
         program.words,
         program.streams,
     )
-    code = marshal.dumps((row, tuple(made.work), tuple(taken)))
+    code = marshal.dumps((row, tuple(made.work), tuple(taken), made.bytecode))
     cache.put(name, made.text, code, False)
 
 

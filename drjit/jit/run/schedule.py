@@ -506,6 +506,7 @@ def _run(
         key = (*key, device or current())
     named = (_labels or flags.current & 1) and _is_named(graph)
     known = None if named else _kernels.get(key)
+    name = ""  # under which a new program is kept
     if known is None:
         devices = graph.devices()
         if len(devices) > 1:
@@ -516,7 +517,9 @@ def _run(
         name = "" if named else known_programs.name_of(key, at)
         known = known_programs.find(name, at) if name else None
         if known is None:
-            known = _settle(graph, roots, streams, at, comments, name)
+            known = _settle(graph, roots, streams, at, comments)
+        else:
+            name = ""
         if not named:  # other programs of this structure get a text of their own
             _kernels[key] = known
     made, passed = known
@@ -526,6 +529,8 @@ def _run(
     ]
     parts = made, size, roots, inputs, literals, checks, targets
     (_write if targets else _launch)(parts)
+    if name:
+        known_programs.keep(name, made, passed)
     return parts
 
 
@@ -556,10 +561,9 @@ def _settle(
     streams: bool,
     device: Device,
     comments: dict[Node, str] | None,
-    name: str,
 ) -> tuple[Kernel, structure.KernelArguments]:
     """Returns the kernel of a new program, which without `comments` may have the structure of
-    another one, and its arguments. The disk cache keeps them under a `name`."""
+    another one, and its arguments."""
     if len(graph.order) > LARGE:
         collector.defer()
     ordered, passed = structure.settle(graph, roots)
@@ -569,8 +573,6 @@ def _settle(
         made = _kernel_for(ordered, roots, comments, streams, device)
         if comments is None:
             _settled[settled] = made
-    if name:
-        known_programs.keep(name, made, passed)
     return made, passed
 
 
