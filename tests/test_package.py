@@ -95,6 +95,7 @@ def test_import_leaves_heavy_packages_alone():
 
 def test_version_is_that_of_the_distribution():
     assert dr.__version__ == version("drjit-numba")
+    assert f"\nversion: {dr.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_every_extra_package_of_the_examples_is_declared():
