@@ -145,6 +145,14 @@ def basic() -> list[Case]:
                 cases.append(case(name, kind, count, base, "rn", suffix))
         for kind in ("bf16", "bf16x2"):
             cases.append(case(name, kind, count, exact("bf16", "rn"), "rn"))
+        if name != "mul":  # halves and a float
+            kinds = ["f16"] * (count - 1) + ["f32"]
+            letters = "{a}, {b}, {c}"[: 5 * count - 2]
+            columns = [values(kind)[:: 1 + 2 * (count == 3)] for kind in kinds]
+            for mode in ("rn", "rz"):
+                text = f"{name}.{mode}.f32.f16 {{d}}, {letters};"
+                f = modified(exact("f32", mode), "f32")
+                cases.append(Case(text, " ".join(kinds), "f32", f, columns, target="sm_100"))
         cases.append(case(name, "f32x2", count, exact("f32", "rn"), "rn", target="sm_100"))
         cases.append(case(name, "f32x2", count, exact("f32", "rz"), "rz", "ftz", target="sm_100"))
     for kind in ("f16", "bf16", "f16x2", "bf16x2"):

@@ -1,10 +1,12 @@
 """Kernels of GPUs: their parameter block, their machine code, and their launches."""
 
+import functools
 import json
 import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from importlib import metadata
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from drjit.jit import debug, flags, log
 from drjit.jit.cuda.memory import pattern_of
 from drjit.jit.device import Buffer, Kernel, elements, size_class
 from drjit.jit.flags import JitFlag
+from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import BUFFER, make
 from drjit.jit.run import cache, history
@@ -23,7 +26,7 @@ from drjit.jit.text.program import Program
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
-_REDUCED = int(JitFlag.ReducedPrecision)
+_REDUCED, _NUMBA = int(JitFlag.ReducedPrecision), int(JitFlag.NumbaCompiler)
 _PRODUCTS = "matvec(f16,", "matvec(f32,", "outer(f32,"  # which may be less precise
 _WATCHED = _DEBUG | int(JitFlag.LaunchBlocking)
 
@@ -31,6 +34,22 @@ MEASURED = 4
 """How many launches of a kernel are timed, besides those with `JitFlag.KernelHistory`."""
 
 _LAST = 16  # bytes after the block: the number of lanes, and the address of the counter
+
+
+@functools.cache
+def numba_versions() -> str:
+    """Returns the versions of Numba and `numba-cuda`, without importing them; nothing if one of
+    them is not installed."""
+    try:
+        return " ".join([metadata.version(name) for name in ("numba", "numba-cuda")])
+    except metadata.PackageNotFoundError:
+        pass
+    log.log(
+        log.LogLevel.Warn,
+        "kernels of GPUs are compiled by Numba where the package numba-cuda is installed "
+        "(pip install 'drjit-numba[numba-cuda]'); here, they are compiled directly",
+    )
+    return ""
 
 
 class Duration:
@@ -91,6 +110,9 @@ class CudaKernel(Kernel):
         self.pack = struct.Struct(f"<{layout}qQ").pack
         self.words = program.words if program is not None else 0
         self.depends = _REDUCED if any(p in text for p in _PRODUCTS) else 0
+        # Functions that Numba made for processors are in another dialect of LLVM IR than NVVM's.
+        if program is not None and all(i.op is not op.foreign for i in program.instrs):
+            self.depends |= _NUMBA
         self.codes: dict[int, Code] = {}
         self.measured: list[Duration] = []
         self.extent = Extent(-1, None, 0, [])
@@ -245,7 +267,11 @@ class CudaKernel(Kernel):
         start = time.perf_counter()
         contract = bool(flags.current & JitFlag.FastMath)
         setting = flags.current & self.depends
-        key = cache.digest(self.text, "cuda", contract, setting, self.words, device.image_kind())
+        route = (numba_versions(),) if setting & _NUMBA else ()
+        if route == ("",):  # not installed
+            setting, route = setting & ~_NUMBA, ()
+        kind = device.image_kind()
+        key = cache.digest(self.text, "cuda", contract, setting, self.words, kind, *route)
         entry, code = cache.get(key), None
         if entry is not None:
             try:
@@ -253,23 +279,24 @@ class CudaKernel(Kernel):
             except Exception as error:  # a damaged entry is compiled again
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
         if code is None:
-            form = self.lowered(contract, bool(setting))
+            form = self.lowered(contract, setting)
             image = device.assemble(form.code, self.name)
             form = form._replace(code="")
             code, self.state = Code(device, form, image), "memory"
             cache.put(key, self.text, _encoded(form, image), bool(form.finish))
-        self.codes[setting] = code
+        self.codes[flags.current & self.depends] = code
         self.seconds = time.perf_counter() - start
         self.made_at = self.launches
         self.tell_of_code()
         return code
 
-    def lowered(self, contract: bool, reduced: bool = False) -> Any:
-        """Returns the kernel as PTX, with how it is launched."""
+    def lowered(self, contract: bool, setting: int = 0) -> Any:
+        """Returns the kernel as PTX, with how it is launched, for a setting of flags."""
         from drjit.jit.target import cuda
 
         device: Any = self.device
-        return cuda.compile(self.text, self.name, self.words, contract, device.capability, reduced)
+        options = contract, device.capability, bool(setting & _REDUCED), bool(setting & _NUMBA)
+        return cuda.compile(self.text, self.name, self.words, *options)
 
     # ---- Debug mode
 

@@ -46,7 +46,7 @@ class PrimitiveKernel(CudaKernel):
         self.name = f"{type(spec).__name__}_{self.name}"
         self.spec = spec
 
-    def lowered(self, contract: bool, reduced: bool = False) -> Any:
+    def lowered(self, contract: bool, setting: int = 0) -> Any:
         device: Any = self.device
         entry = Entry()
         self.spec.emit(entry)

@@ -28,6 +28,11 @@ def _number(kind: str) -> str:
 def float_form(q: list[str], operands: int) -> Form:
     """add, sub, mul, div, fma and sqrt of all floating-point types and rounding modes."""
     name, kind = q[0], code(q[-1])
+    if q[-2:] == ["f32", "f16"]:  # halves and a float, from compute capability 10.0 on
+        wide = [f"{{{k}}}.astype(f32)" for k in range(operands - 1)]
+        text = float_form(q[:-1], operands).texts[0].format(*wide, f"{{{operands - 1}}}")
+        sources = (*["f16"] * (operands - 1), "f32")
+        return Form(("f32",), sources, (text,), arithmetic=True)
     mode = next((m for m in _DIRECTED if m in q), None)
     if mode and kind in ("f32", "f64", "f32x2"):
         arguments = ", ".join(f"{{{k}}}" for k in range(operands))

@@ -19,14 +19,19 @@ def compile(
     contract: bool = False,
     capability: tuple[int, int] = (7, 0),
     reduced: bool = False,
+    by_numba: bool = False,
 ) -> Compiled:
     """Compiles the text of a kernel, whose parameter block has a number of words, to PTX for GPUs
     of a compute capability. `contract` allows fused multiply-adds in place of products and sums;
     `reduced` lets products of halves accumulate in halves, and rounds the operands of those in
-    single precision to TF32.
+    single precision to TF32; with `by_numba`, `numba.cuda` compiles the kernel (see `numba_route`).
 
     Raises KernelError if the text violates the rules of the language.
     """
+    if by_numba:
+        from . import numba_route
+
+        return numba_route.compile(text, name, words, contract, capability, reduced)
     from . import nvptx
     from .module import translate
     from .plan import Options

@@ -1,5 +1,7 @@
 """From kernel text to an LLVM module for a GPU: the entry that gives each thread its lanes."""
 
+import ast
+from collections.abc import Callable
 from typing import Any
 
 from ..foreign import ForeignFunction
@@ -7,6 +9,7 @@ from ..simd.ir import VECTORS, Function
 from ..simd.kernel import definitions
 from ..simd.liveness import vector_names
 from ..simd.module import Library, Module
+from ..simd.translate import Translator
 from . import atomic, elementwise, foreign, memory, private, reduction
 from .form import THREADS, Compiled
 from .fragments import DYNAMIC
@@ -53,8 +56,10 @@ def translate(
     contract: bool,
     library: Library,
     options: Options = DEFAULT,
+    translate: Callable[[Translator, ast.FunctionDef], None] | None = None,
 ) -> Compiled:
-    """Returns a kernel whose code is the text of an LLVM module.
+    """Returns a kernel whose code is the text of an LLVM module. `translate` replaces the
+    translation of the bodies of functions.
 
     Raises KernelError if the text violates the rules of the language.
     """
@@ -62,6 +67,8 @@ def translate(
     module = GpuModule(GPU, 1, contract, library)
     module.options = options
     module.bodies = bodies
+    if translate is not None:
+        module.translate = translate
     by_value = words <= BY_VALUE
     plan = None
     if any(name in text for name in VECTORS):
@@ -79,7 +86,7 @@ def translate(
         t.prepare()
         before, f.lines, origin = f.lines, [], f.block
     f.block = "packet"
-    t.body(definition.body)
+    module.translate(t, definition)
     strides = bool(t.carried or t.private) or (plan is not None and plan.shared > 0)
     f.do("br label %latch")
     f.start("latch")

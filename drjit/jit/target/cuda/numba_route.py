@@ -1,89 +1,192 @@
-"""Kernel texts inside of Numba's CUDA programs: the second way from a text to a GPU.
+"""Kernel texts in programs of `numba.cuda`: the second way from a text to PTX.
 
-`kernel` returns a kernel of `numba.cuda` that runs a text. Numba compiles what surrounds it, and
-links the PTX of the text, so both have the same instructions on either way. This needs the package
-`numba-cuda` (`pip install 'drjit-numba[numba-cuda]'`), and is imported by whoever wants it.
+The statements of a text go through Numba's types and lowering (see `drjit.jit.target.packets`, here
+with packets of one lane), and the body of the kernel becomes one intrinsic of `numba.cuda`, whose
+compiler NVVM inlines it into the kernel that calls it. This needs the package `numba-cuda`
+(`pip install 'drjit-numba[numba-cuda]'`), but no GPU, and is imported by whoever wants it.
 """
 
+import hashlib
+import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from .. import library
-from . import nvptx
+from ..simd.ir import VECTORS
+from . import nvptx, nvvm
+from .form import Compiled
 from .module import BY_VALUE, translate
 from .plan import Options
 
-_ENTRY = 'define ptx_kernel void @"{name}"('
-_BODY = 'define internal void @"{name}"('
-# Numba's calling convention: the address of the result comes first, and a status is returned.
-_CALLED = """
-define i32 @"{name}_lanes"(ptr %result, ptr %p, i64 %end, ptr %counter) {{
-  %p.g = addrspacecast ptr %p to ptr addrspace(1)
-  %counter.g = addrspacecast ptr %counter to ptr addrspace(1)
-  call void @"{name}"(ptr addrspace(1) %p.g, i64 %end, ptr addrspace(1) %counter.g) alwaysinline
-  ret i32 0
-}}
-"""
+_ENTRY = re.compile(r'^define ptx_kernel void @"(\w+)"\((.*)\) #5 \{$', re.MULTILINE)
+_POINTER = "i8 addrspace(1)*"
+_VERSION = "!nvvmir.version = !{{!10}}\n!10 = !{{i32 {}, i32 {}, i32 {}, i32 {}}}"
+# A kernel of the module itself: the entry that finishes sums of halves.
+_FINISH = f"""!nvvm.annotations = !{{{{!11, !12}}}}
+!11 = !{{{{void ({_POINTER}, i64, {_POINTER})* @"{{name}}", !"kernel", i32 1}}}}
+!12 = !{{{{void ({_POINTER}, i64, {_POINTER})* @"{{name}}", !"maxntidx", i32 {{threads}}}}}}"""
 
 
-def device_code(
-    text: str, name: str, *, contract: bool = False, capability: tuple[int, int] = (7, 0)
-) -> tuple[str, Any]:
-    """Returns PTX that defines the function `NAME_lanes` for a kernel text, and how to launch what
-    calls it: `drjit.jit.target.cuda.Compiled`. Numba calls the function with the address of the
-    parameter block in the GPU's memory, the number of lanes, and the address of a counter.
-
-    Raises:
-        KernelError: the text violates the rules of the language.
-        NotImplementedError: the kernel needs a second launch, for sums of halves in memory.
-    """
-    form = translate(text, name, BY_VALUE + 1, contract, library, Options(capability))
-    if form.finish:
-        raise NotImplementedError(
-            "a kernel that adds halves in memory takes two launches, which drjit.cuda makes"
-        )
-    names = {"name": name}
-    code = form.code.replace(_ENTRY.format(**names), _BODY.format(**names))
-    return nvptx.ptx(code + _CALLED.format(**names), capability), form
-
-
-def kernel(
-    text: str, name: str = "kernel", *, contract: bool = False, capability: tuple[int, int] = (7, 0)
-) -> Any:
-    """Returns a kernel of `numba.cuda` that runs a kernel text. Its arguments are the parameter
-    block, an array of `int64` on the device; the number of lanes; and an array with one `uint32`
-    that is zero before and afterwards.
-
-    Launch it with `drjit.jit.target.cuda.form.THREADS` threads a block and a thread for each lane.
+def compile(
+    text: str,
+    name: str,
+    words: int = 0,
+    contract: bool = False,
+    capability: tuple[int, int] = (7, 0),
+    reduced: bool = False,
+) -> Compiled:
+    """Compiles the text of a kernel to PTX, as `drjit.jit.target.cuda.compile` does. The parameter
+    block is passed by its address, whatever its number of words.
 
     Raises:
         ImportError: the package `numba-cuda` is not installed.
         KernelError: the text violates the rules of the language.
-        NotImplementedError: the kernel needs shared memory, for products of vectors.
+        NotImplementedError: the text calls functions that another compiler made.
     """
-    from numba.cuda.extending import intrinsic
-
-    # Numba itself has modules of these names, with less in them.
-    cuda: Any = import_module("numba.cuda")
-    types: Any = cuda.types
-
-    ptx, form = device_code(text, name, contract=contract, capability=capability)
-    if form.shared:
-        raise NotImplementedError(
-            "a kernel with products of vectors needs shared memory, which drjit.cuda gives it"
-        )
-
-    @intrinsic
-    def address(context: Any, array: Any) -> Any:  # type: ignore[misc]
-        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return context.make_array(signature.args[0])(context, builder, arguments[0]).data
-
-        return types.CPointer(array.dtype)(array), emit
-
+    cuda, types = _numba(), _numba().types
+    form = _translated(text, name, contract, capability, reduced)
+    run = _caller(form, name)
     signature = types.void(types.CPointer(types.int64), types.int64, types.CPointer(types.uint32))
-    lanes = cuda.declare_device(f"{name}_lanes", signature, link=cuda.PTXSource(ptx.encode()))
+    cc = divmod(int(nvptx.architecture(capability).removeprefix("sm_")), 10)
+    ptx, _ = cuda.compile(
+        run, signature, device=False, cc=cc, abi="numba", launch_bounds=form.threads
+    )
+    (entry,) = [e for e in re.findall(r"\.entry (\w+)", ptx) if e != form.finish]
+    return form._replace(code=ptx, entry=entry)
+
+
+def kernel(
+    text: str,
+    name: str = "kernel",
+    *,
+    contract: bool = False,
+    capability: tuple[int, int] = (7, 0),
+    reduced: bool = False,
+) -> tuple[Any, Compiled]:
+    """Returns a kernel of `numba.cuda` that runs a kernel text, and how it is launched.
+
+    Its arguments are the parameter block, an array of `int64` on the device; the number of lanes;
+    and an array with one `uint32` that is zero before and afterwards. Launch it with `threads`
+    threads a block, `shared` bytes of dynamic shared memory and, if it does not stride over the
+    lanes, a thread for each lane.
+
+    Raises:
+        ImportError: the package `numba-cuda` is not installed.
+        KernelError: the text violates the rules of the language.
+        NotImplementedError: the text calls functions that another compiler made, or takes a second
+            launch, for sums of halves in memory.
+    """
+    form = _translated(text, name, contract, capability, reduced)
+    if form.finish:
+        raise NotImplementedError(
+            "a kernel that adds halves in memory takes two launches, which drjit.cuda makes"
+        )
+    return _numba().jit(_caller(form, name), launch_bounds=form.threads), form
+
+
+def is_available() -> bool:
+    """Returns whether there are `numba-cuda` and NVVM."""
+    try:
+        _numba()
+        return import_module("numba.cuda.cudadrv.nvvm").is_available()
+    except ImportError:
+        return False
+
+
+def _numba() -> Any:
+    """Returns `numba.cuda` of the package `numba-cuda`; Numba itself has one with less in it."""
+    try:
+        import_module("numba_cuda")
+    except ImportError:
+        raise ImportError(
+            "kernels of numba.cuda need the package numba-cuda: "
+            "pip install 'drjit-numba[numba-cuda]'"
+        ) from None
+    return import_module("numba.cuda")
+
+
+def _translated(
+    text: str, name: str, contract: bool, capability: tuple[int, int], reduced: bool
+) -> Compiled:
+    """Returns a kernel whose code is the text of a module of NVVM."""
+    from ..packets import body
+
+    options = Options(capability, reduced)
+    if any(name in text for name in VECTORS) and re.search(r"^ +(?:while|if) ", text, re.MULTILINE):
+        body = None  # vectors that loops change stay in registers, which Numba does not know
+    form = translate(text, name, BY_VALUE + 1, contract, library, options, body)
+    return form._replace(code=nvvm.dialect(form.code))
+
+
+class _Module:
+    """A module that is known as text."""
+
+    functions = ()
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _linked(form: Compiled, name: str) -> str:
+    """Returns the module that is linked to the kernel's: its entry is the function `name`, which is
+    inlined."""
+
+    def head(found: re.Match) -> str:
+        if found[1] == form.finish:
+            return f'define void @"{found[1]}"({found[2]}) nounwind {{'
+        return f'define linkonce_odr void @"{name}"({found[2]}) alwaysinline nounwind {{'
+
+    driver: Any = import_module("numba.cuda.cudadrv.nvvm").NVVM()
+    layout = f'target datalayout = "{driver.data_layout}"\ntarget triple = "{nvptx.TRIPLE}"'
+    more = _VERSION.format(*driver.get_ir_version())
+    if form.finish:
+        more += "\n" + _FINISH.format(name=form.finish, threads=form.threads)
+    return "\n".join([layout, _ENTRY.sub(head, form.code), more, ""])
+
+
+def _caller(form: Compiled, name: str) -> Callable:
+    """Returns the function that `numba.cuda` compiles."""
+    codegen: Any = import_module("numba.cuda.codegen")
+    extending: Any = import_module("numba.cuda.extending")
+    types: Any = _numba().types
+    ir: Any = import_module("llvmlite.ir")
+    # Two kernels of one program may have the same name.
+    name = f"{name}_{hashlib.blake2b(form.code.encode(), digest_size=8).hexdigest()}"
+
+    class Linked(codegen.CUDACodeLibrary):
+        """What Numba links to the code of a kernel."""
+
+        modules = [_Module(_linked(form, name))]  # noqa: RUF012
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        into = context.active_code_library
+        made = Linked(into.codegen, name)
+        made.finalize()
+        into.add_linking_library(made)
+        # A product and a sum are one operation only where the text allows it.
+        into._nvvm_options["fma"] = 0
+        generic, place = ir.IntType(8).as_pointer(), ir.IntType(8).as_pointer(1)
+        kind = ir.FunctionType(ir.VoidType(), [place, ir.IntType(64), place])
+
+        def address(which: int) -> Any:
+            of, x = signature.args[which], arguments[which]
+            if hasattr(of, "ndim"):
+                x = context.make_array(of)(context, builder, x).data
+            return builder.addrspacecast(builder.bitcast(x, generic), place)
+
+        values = address(0), arguments[1], address(2)
+        builder.call(ir.Function(builder.module, kind, name), values)
+        return context.get_dummy_value()
+
+    @extending.intrinsic
+    def lanes(context: Any, block: Any, size: Any, counter: Any) -> Any:
+        return types.void(block, types.int64, counter), emit
 
     def run(block, size, counter):
-        lanes(address(block), size, address(counter))  # pyright: ignore[reportCallIssue]
+        lanes(block, size, counter)  # pyright: ignore[reportCallIssue]
 
-    return cuda.jit(run)
+    return run
