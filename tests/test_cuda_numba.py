@@ -225,15 +225,21 @@ def test_the_flag_chooses(gpu, monkeypatch):
 
 
 @needs_nvvm
-def test_a_kernel_in_a_program_of_numba():
+@pytest.mark.parametrize("is_function", [False, True])
+def test_a_kernel_in_a_program_of_numba(is_function):
     """It is called with arrays, and inlined; the caller has the addresses of their data."""
     from numba.cuda import compile as compiled
     from numba.cuda import types
 
-    made, form = numba_route.kernel(WAVES, "waves", capability=(9, 0))
+    made, form = numba_route.kernel(WAVES, "waves", capability=(9, 0), device=is_function)
     assert form.strides and form.shared == 0
     signature = types.void(types.int64[::1], types.int64, types.uint32[::1])
-    ptx, _ = compiled(made.py_func, signature, device=False, cc=(9, 0), abi="numba")
+
+    def own(block, n, counter):
+        made(block, n, counter)
+
+    run = own if is_function else made.py_func
+    ptx, _ = compiled(run, signature, device=False, cc=(9, 0), abi="numba")
     (entry,) = re.findall(r"\.entry (\w+)", ptx)
     assert ".extern .func" not in ptx
     memory, n = Memory(), 300

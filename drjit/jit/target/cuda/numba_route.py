@@ -46,7 +46,7 @@ def compile(
     """
     cuda, types = _numba(), _numba().types
     form = _translated(text, name, contract, capability, reduced)
-    run = _caller(form, name)
+    run = _caller(_intrinsic(form, name))
     signature = types.void(types.CPointer(types.int64), types.int64, types.CPointer(types.uint32))
     cc = divmod(int(nvptx.architecture(capability).removeprefix("sm_")), 10)
     ptx, _ = cuda.compile(
@@ -63,8 +63,10 @@ def kernel(
     contract: bool = False,
     capability: tuple[int, int] = (7, 0),
     reduced: bool = False,
+    device: bool = False,
 ) -> tuple[Any, Compiled]:
-    """Returns a kernel of `numba.cuda` that runs a kernel text, and how it is launched.
+    """Returns a kernel of `numba.cuda` that runs a kernel text, and how it is launched; with
+    `device`, a function that all threads of other kernels call, launched in this way.
 
     Its arguments are the parameter block, an array of `int64` on the device; the number of lanes;
     and an array with one `uint32` that is zero before and afterwards. Launch it with `threads`
@@ -82,7 +84,10 @@ def kernel(
         raise NotImplementedError(
             "a kernel that adds halves in memory takes two launches, which drjit.cuda makes"
         )
-    return _numba().jit(_caller(form, name), launch_bounds=form.threads), form
+    lanes = _intrinsic(form, name)
+    if device:
+        return lanes, form
+    return _numba().jit(_caller(lanes), launch_bounds=form.threads), form
 
 
 def is_available() -> bool:
@@ -148,8 +153,8 @@ def _linked(form: Compiled, name: str) -> str:
     return "\n".join([layout, _ENTRY.sub(head, form.code), more, ""])
 
 
-def _caller(form: Compiled, name: str) -> Callable:
-    """Returns the function that `numba.cuda` compiles."""
+def _intrinsic(form: Compiled, name: str) -> Any:
+    """Returns the body of a kernel as an intrinsic of `numba.cuda`."""
     codegen: Any = import_module("numba.cuda.codegen")
     extending: Any = import_module("numba.cuda.extending")
     types: Any = _numba().types
@@ -186,7 +191,13 @@ def _caller(form: Compiled, name: str) -> Callable:
     def lanes(context: Any, block: Any, size: Any, counter: Any) -> Any:
         return types.void(block, types.int64, counter), emit
 
+    return lanes
+
+
+def _caller(lanes: Any) -> Callable:
+    """Returns the function that `numba.cuda` compiles."""
+
     def run(block, size, counter):
-        lanes(block, size, counter)  # pyright: ignore[reportCallIssue]
+        lanes(block, size, counter)
 
     return run
