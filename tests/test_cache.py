@@ -473,3 +473,34 @@ def test_a_damaged_program_is_made_again(where, capfd):
         np.testing.assert_array_equal(arithmetic(9).numpy(), want)
     lines = capfd.readouterr().err.splitlines()
     assert len([line for line in lines if "cannot be used" in line]) == 1
+
+
+def test_generated_functions_are_compiled_by_one_process(where):
+    """And by the next one only if they are of other operations."""
+    program = """
+import sys
+import drjit as dr
+from drjit.jit.run import bytecode
+
+texts = []
+bytecode.compile = lambda text, *more: texts.append(text) or compile(text, *more)
+from drjit.llvm.ad import Float
+
+x = Float(1, 2, 3)
+dr.enable_grad(x)
+y = x * 2 - 1 if sys.argv[1] == "a" else dr.fma(x, 2, dr.sin(x) / x)
+dr.backward(y)
+print(len(texts), dr.grad(x).numpy().tolist())
+"""
+    lines = []
+    for which in "abab":
+        found = subprocess.run(
+            [sys.executable, "-c", program, which], capture_output=True, text=True, check=True
+        )
+        assert not found.stderr
+        lines.append(found.stdout)
+    counts = [int(line.split()[0]) for line in lines]
+    assert counts[0] > 0 and counts[1] > 0 and counts[2:] == [0, 0]
+    assert [line.partition(" ")[2] for line in lines[:2]] == [
+        line.partition(" ")[2] for line in lines[2:]
+    ]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL, SIMPLIFY, SPLAT, WITH_LITERAL, Node, next_serial
 from ..jit.ir.op import Op
+from ..jit.run import bytecode
 from .algebra import PLAIN, guard
 from .rules import Rule, same
 
@@ -146,7 +147,7 @@ class _Function:
         if self.rule.keeps_result:
             lines.append("y = v.result")
         text = "\n".join([f"def run({parameters}):", *_indented([*lines, *body])])
-        exec(text, self.names)
+        exec(bytecode.compiled(text), self.names)
         return self.names["run"]
 
     def operands(self) -> list[int]:

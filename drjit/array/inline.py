@@ -19,6 +19,7 @@ from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.node import LITERAL, Node, next_serial
 from ..jit.ir.op import Op
+from ..jit.run import bytecode
 from .leaf import beside, combined, new
 
 
@@ -206,7 +207,7 @@ def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool)
         "element_recorder": element_recorder, "next_serial": next_serial, "node": node,
         "scopes": scopes, "taped": taped, "Var": Var,
     }  # fmt: skip
-    exec(text, names)
+    exec(bytecode.compiled(text), names)
     return names["make"]
 
 
