@@ -97,7 +97,7 @@ def bases(namespace: str, name: str) -> list[str]:
 def types(namespace: str) -> str:
     """The stub of a namespace."""
     backend, _, suffix = namespace.partition(".")
-    lines = ["from typing import Any, Never, TypeAlias"]
+    lines = ["from typing import Any, ClassVar, Never, TypeAlias"]
     lines.append("from ..array.swizzles import Swizzles2, Swizzles3, Swizzles4")
     if namespace != "scalar":
         lines.append("from .. import scalar as _scalar")
@@ -119,7 +119,10 @@ def types(namespace: str) -> str:
     for name in table.SPECS:
         if name not in scalars:
             lines.append(f"_{name}: TypeAlias = {operands(namespace, name)}")
-            lines.append(f"class {name}({', '.join(bases(namespace, name))}): ...")
+            cls = table.build(namespace, name)
+            lines.append(f"class {name}({', '.join(bases(namespace, name))}):")
+            lines.append(f"    Value: ClassVar[type[{cls.Value.__name__}]]")
+            lines.append(f"    Mask: ClassVar[type[{cls.Mask.__name__}]]")
     if namespace != "scalar":
         lines += [f"{alias}: TypeAlias = {name}" for alias, name in table.ALIASES.items()]
     # Generators and events get methods when the package is imported.

@@ -22,6 +22,10 @@ M = TypeVar("M")
 V = TypeVar("V")
 E = TypeVar("E")
 R = TypeVar("R")
+B = TypeVar("B")
+Kind = TypeVar("Kind", bound=ArrayBase)
+Other = TypeVar("Other", contravariant=True)
+Sum = TypeVar("Sum", covariant=True)
 A2 = TypeVar("A2")
 A3 = TypeVar("A3")
 A4 = TypeVar("A4")
@@ -77,7 +81,6 @@ class Array(ArrayBase, Generic[Own, M]):
     __matmul__: ClassVar[None]
     __rmatmul__: ClassVar[None]
 
-    Mask: type[M]
     """Type of comparison results."""
     grad: Part[Self]
     """The derivative, with the type and shape of the array."""
@@ -306,7 +309,6 @@ class Integers(_Numbers[Own, M]):
 class Leaf(Array[Own, M], Generic[Own, M, V]):
     """A one-dimensional array."""
 
-    Value: type[V]
     """Type of the entries: a Python type."""
     def __init__(self, *args: Any, flip_axes: bool = ...) -> None: ...
     @property
@@ -326,7 +328,6 @@ class Leaf(Array[Own, M], Generic[Own, M, V]):
 class Nested(Array[Own, M], Generic[Own, M, V, E]):
     """An array of components: a vector, matrix, complex number or quaternion."""
 
-    Value: type[V]
     """Type of the components."""
     @overload
     def __getitem__(self, key: int, /) -> V: ...
@@ -433,7 +434,6 @@ class Matrix(Nested[Own, M, V, E], Generic[Own, M, V, E, A2]):
 class Tensor(Array[Own, M], Generic[Own, M, E, V]):
     """An array of any number of dimensions, chosen when it is made."""
 
-    Value: type[V]
     """Type of the entries: a Python type."""
     def __init__(self, array: Any = ..., shape: Any = ..., flip_axes: bool = ...) -> None: ...
     @property
@@ -455,6 +455,96 @@ class Elementary(Protocol):
     def __call__(self, arg: float, /) -> Any: ...
     @overload
     def __call__(self, arg: R, /) -> R: ...
+
+class Adds(Protocol[Other, Sum]):
+    """What can be added to others, which tells the type of arrays that are combined."""
+
+    def __add__(self, other: Other, /) -> Sum: ...
+
+class IsAdded(Protocol[Other, Sum]):
+    """What others can be added to."""
+
+    def __radd__(self, other: Other, /) -> Sum: ...
+
+class Binary(Protocol):
+    """A function of two arguments, whose types are promoted as by operators."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg0: float, arg1: float) -> float: ...
+    @overload
+    def __call__(self, arg0: Adds[B, R], arg1: B) -> R: ...
+    @overload
+    def __call__(self, arg0: B, arg1: IsAdded[B, R]) -> R: ...
+    @overload
+    def __call__(self, arg0: ToFloat[R, Any], arg1: float) -> R: ...
+    @overload
+    def __call__(self, arg0: float, arg1: ToFloat[R, Any]) -> R: ...
+    @overload
+    def __call__(self, arg0: Sequences, arg1: Sequences) -> Any: ...
+
+class Selection(Protocol):
+    """`dr.select`: a mask, and two values whose types are promoted, or two PyTrees."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg0: bool, arg1: R, arg2: R) -> R: ...
+    @overload
+    def __call__(self, arg0: Array[Any, Any], arg1: Adds[B, R], arg2: B) -> R: ...
+    @overload
+    def __call__(self, arg0: Array[Any, Any], arg1: B, arg2: IsAdded[B, R]) -> R: ...
+    @overload
+    def __call__(self, arg0: Array[Any, Any], arg1: ToFloat[R, Any], arg2: float) -> R: ...
+    @overload
+    def __call__(self, arg0: Array[Any, Any], arg1: float, arg2: ToFloat[R, Any]) -> R: ...
+    @overload
+    def __call__(self, arg0: Any, arg1: Any, arg2: Any) -> Any: ...
+
+Narrower: TypeAlias = float | Leaf[Any, Any, Any]
+
+class Ternary(Protocol):
+    """`dr.fma(a, b, c)`, `dr.lerp(a, b, t)` and their like. The type follows from the first two
+    arguments; the third one is of that type, or narrower."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg0: float, arg1: float, arg2: float, /) -> float: ...
+    @overload
+    def __call__(self, arg0: float, arg1: float, arg2: Kind, /) -> Kind: ...
+    @overload
+    def __call__(
+        self, arg0: Adds[B, Kind], arg1: B, arg2: float | Leaf[Any, Any, Any] | Kind, /
+    ) -> Kind: ...
+    @overload
+    def __call__(
+        self, arg0: B, arg1: IsAdded[B, Kind], arg2: float | Leaf[Any, Any, Any] | Kind, /
+    ) -> Kind: ...
+    @overload
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class Clamp(Protocol):
+    """`dr.clip(value, min, max)`, whose bounds are no wider than the value."""
+
+    __name__: str
+    @overload
+    def __call__(self, value: float, min: float, max: float) -> float: ...
+    @overload
+    def __call__(self, value: Kind, min: Any, max: Any) -> Kind: ...
+    @overload
+    def __call__(self, value: Any, min: Any, max: Any) -> Any: ...
+
+class Product(Protocol):
+    """`dr.dot`: a component of the sum."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, arg0: Nested[Any, Any, V, E], arg1: Nested[Any, Any, V, E] | Sequences, /
+    ) -> V: ...
+    @overload
+    def __call__(self, arg0: Flat, arg1: Flat, /) -> Flat: ...
+    @overload
+    def __call__(self, arg0: Any, arg1: Any, /) -> Any: ...
 
 class Reduction(Protocol):
     """A function that combines the entries or components of an array."""

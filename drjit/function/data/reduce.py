@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from functools import reduce as fold
 from math import prod as product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,9 @@ from ...jit.ir import op as ops
 from ...jit.ir.op import ReduceOp
 from .. import conversion
 from ..conversion import Call, is_array, label, nested, spread, tensor
+from ..typed import reducing
 from . import entries
 from .memory import REDUCTIONS
-
-if TYPE_CHECKING:
-    from ...array.kinds import Reduction  # pyright: ignore[reportMissingModuleSource]
 
 
 def _extreme(op: ops.Op) -> Callable[[Any, Any], Any]:
@@ -313,12 +311,7 @@ def reduce(
     return reduce_axes(key, value, axis, mode, keepdims, "dr.reduce")
 
 
-def _typed(function: Any) -> "Reduction":
-    """States how the type of the result follows from that of the argument."""
-    return function
-
-
-@_typed
+@reducing
 def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the sum along axes; see `reduce`.
 
@@ -329,7 +322,7 @@ def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     return reduce_axes("add", value, axis, mode, keepdims, "dr.sum")
 
 
-@_typed
+@reducing
 def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the product along axes; see `reduce`.
 
@@ -340,7 +333,7 @@ def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     return reduce_axes("mul", value, axis, mode, keepdims, "dr.prod")
 
 
-@_typed
+@reducing
 def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the minimum along axes; see `reduce`.
 
@@ -351,7 +344,7 @@ def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     return reduce_axes("min", value, axis, mode, keepdims, "dr.min")
 
 
-@_typed
+@reducing
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the maximum along axes; see `reduce`.
 

@@ -19,6 +19,7 @@ from ...array.special import by_formula, formulas, kind_of
 from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
+from ..typed import binary, clamped, selection, ternary
 from . import complex
 from . import transcendental as functions
 from .complex import negative
@@ -72,6 +73,7 @@ def _as_numbers(*values: Any) -> list:
 # ---- Selection
 
 
+@selection
 def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """Returns the second argument where the mask `arg0` is true and the third elsewhere, entry by
     entry, also within PyTrees (lists, dictionaries, ...).
@@ -187,6 +189,7 @@ def _tracked(a: Any) -> bool:
     return isinstance(a, ArrayBase) and a._diff and any(v._var is not None for v in leaf_arrays(a))
 
 
+@binary
 def minimum(arg0: Any, arg1: Any) -> Any:
     """Returns the smaller of two values; NaN if either is NaN.
 
@@ -196,6 +199,7 @@ def minimum(arg0: Any, arg1: Any) -> Any:
     return _extremum("dr.minimum", op.minimum, True, arg0, arg1)
 
 
+@binary
 def maximum(arg0: Any, arg1: Any) -> Any:
     """Returns the larger of two values; NaN if either is NaN.
 
@@ -205,6 +209,7 @@ def maximum(arg0: Any, arg1: Any) -> Any:
     return _extremum("dr.maximum", op.maximum, True, arg0, arg1)
 
 
+@binary
 def fmin(arg0: Any, arg1: Any, /) -> Any:
     """Returns the smaller of two values; if one is NaN, the other one.
 
@@ -214,6 +219,7 @@ def fmin(arg0: Any, arg1: Any, /) -> Any:
     return _extremum("dr.fmin", op.minimum, False, arg0, arg1)
 
 
+@binary
 def fmax(arg0: Any, arg1: Any, /) -> Any:
     """Returns the larger of two values; if one is NaN, the other one.
 
@@ -223,6 +229,7 @@ def fmax(arg0: Any, arg1: Any, /) -> Any:
     return _extremum("dr.fmax", op.maximum, False, arg0, arg1)
 
 
+@clamped
 def clip(value: Any, min: Any, max: Any) -> Any:
     """Clamps a value to the given bounds: `minimum(maximum(value, min), max)`.
 
@@ -232,6 +239,7 @@ def clip(value: Any, min: Any, max: Any) -> Any:
     return minimum(maximum(value, min), max)
 
 
+@clamped
 def clamp(value: Any, min: Any, max: Any, /) -> Any:
     """Same as `clip`.
 
@@ -244,6 +252,7 @@ def clamp(value: Any, min: Any, max: Any, /) -> Any:
 # ---- Products
 
 
+@ternary
 def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """Returns `arg0 * arg1 + arg2`; in floating point, the result is rounded once.
 
@@ -273,6 +282,7 @@ def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
     return a * b + c
 
 
+@ternary
 def lerp(a: Any, b: Any, t: Any) -> Any:
     """Interpolates linearly from `a` to `b`; `t` = 0 and 1 return them exactly.
 
@@ -341,6 +351,7 @@ def rsqrt(arg: Any, /) -> Any:
     return rcp(sqrt(arg))
 
 
+@binary
 def hypot(a: Any, b: Any) -> Any:
     """Returns √(a² + b²) without intermediate overflow, by scaling with the larger argument.
 
@@ -356,6 +367,7 @@ def hypot(a: Any, b: Any) -> Any:
     return complex.modulus(abs(a), abs(b))
 
 
+@binary
 def power(arg0: Any, arg1: Any, /) -> Any:
     """Raises `arg0` to the power of `arg1`.
 
@@ -420,6 +432,7 @@ def sign(arg: Any, /) -> Any:
     return type(value)(1 if value >= 0 else -1)
 
 
+@binary
 def copysign(arg0: Any, arg1: Any, /) -> Any:
     """Returns the absolute value of `arg0` with the sign of `arg1`; the sign of -0 counts.
 

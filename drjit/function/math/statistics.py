@@ -12,6 +12,7 @@ from ...jit.ir import op
 from .. import conversion
 from ..conversion import is_array, label
 from ..data.reduce import axes_of, reduce_axes, sum
+from ..typed import reducing
 
 
 def _refuse_integers(value: Any, name: str, result: str) -> None:
@@ -24,6 +25,7 @@ def _refuse_integers(value: Any, name: str, result: str) -> None:
         )
 
 
+@reducing
 def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the mean along axes: the sum times the reciprocal of the number of entries; see
     `reduce`. NaN if there are none.

@@ -20,6 +20,7 @@ from ...array.inline import RECORDERS
 from ...array.special import by_formula
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
+from ..typed import binary
 from . import complex, quaternion  # noqa: F401 - they register their formulas
 
 if TYPE_CHECKING:
@@ -329,6 +330,7 @@ def sincosh(arg: Any, /) -> tuple[Any, Any]:
     return sinh(arg), cosh(arg)
 
 
+@binary
 def atan2(arg0: Any, arg1: Any, /) -> Any:
     """Returns the angle of the point (arg1, arg0) in radians, in [-π, π]; the sign of a zero
     determines the side from which it is approached.
