@@ -128,6 +128,22 @@ for _ in range(3):
         np.testing.assert_allclose(np.asarray(opt[key]), np.asarray(whole[key]), atol=1e-6)
 assert early == len(w)
 
+# What one kernel computes is not computed twice to send a part of it early.
+parameters = {"a": dr.full(Float, 0.5, 100), "b": dr.full(Float, 2.0, 100)}
+opt = distributed.DataParallel(SGD(1.0, parameters), bucket_bytes=16)
+for _ in range(2):
+    a, b = np.asarray(opt["a"]), np.asarray(opt["b"])
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        dr.backward(dr.sum(dr.sin(dr.sin(opt["a"]) * opt["b"])) * (k + 1))
+        assert opt._averages._step.started == 0
+        opt.average()
+        assert len(dr.kernel_history([dr.KernelType.JIT])) == 1
+    opt.step()
+    slope = (n + 1) / 2 * np.cos(np.sin(a) * b)
+    np.testing.assert_allclose(np.asarray(opt["a"]), a - slope * b * np.cos(a), rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(opt["b"]), b - slope * np.sin(a), rtol=1e-5)
+
 raises(
     TypeError,
     "DataParallel(): processes differ: process 0 has the parameters 'x'",

@@ -54,8 +54,9 @@ def parts(variables: list[Var], keep: bool, whole: bool) -> Iterator[list[Var]]:
                 continue
             yield part[k:end]
             left, end = left - (end - k), k
+            rest = [v for v in variables[:left] if v.rule is not None]
             for observer, watched in watching:
-                observer.complete([v for v in inputs if v in watched], variables[:left])
+                observer.complete([v for v in inputs if v in watched], rest)
         yield part[:end]
         left -= end
     for observer, watched in watching:
@@ -83,9 +84,7 @@ def is_separate(gradients: Iterable[Node], rest: Iterable[Var]) -> bool:
         return False
     if not pending:
         return True
-    # Inputs of the program are not visited.
-    visited = [v for v in rest if v.rule is not None]
-    needed = [n for v in visited for n in (v.grad, v.result, *v.inputs) if n is not None]
+    needed = [n for v in rest for n in (v.grad, v.result, *v.inputs) if n is not None]
     return _pending(needed, pending) is not None
 
 

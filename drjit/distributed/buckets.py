@@ -34,16 +34,20 @@ class Sender:
         self.engine = engine
         self._queue: SimpleQueue[tuple[Job, Future] | None] = SimpleQueue()
         self._failed: list[BaseException] = []
+        self._last: Future | None = None
         if engine.threads:
             arguments = (self._queue, self._failed)
             threading.Thread(target=_work, args=arguments, name="drjit", daemon=True).start()
             weakref.finalize(self, self._queue.put, None)
 
-    def send(self, job: Job) -> Future:
-        """Queues a job."""
+    def send(self, job: Job, here: bool = False) -> Future:
+        """Queues a job. One that the caller waits for is carried out at once and `here`, if none
+        is under way."""
         future: Future = Future()
-        if self.engine.threads:
+        idle = self._last is None or self._last.done()
+        if self.engine.threads and not (here and idle):
             self._queue.put((job, future))
+            self._last = future
         else:
             _carry_out(job, future, self._failed)
         return future
@@ -87,21 +91,30 @@ class Bucket:
 
     def evaluate(self) -> list:
         """Starts the computation of the gradients, and returns them."""
+        found = _gradients(self.parameters)
         self.sent = [a._var.grad for a in self.parameters]
-        found = [leaf.resize(derivatives.grad(a), len(a)) for a in self.parameters]
-        schedule.evaluate([g._node for g in found], found[0]._device)
         return found
+
+
+def _gradients(parameters: list) -> list:
+    """Starts the computation of gradients, and returns them with an entry for each lane."""
+    found = [leaf.resize(derivatives.grad(a), len(a)) for a in parameters]
+    if found:
+        schedule.evaluate([g._node for g in found], found[0]._device)
+    return found
 
 
 class Step:
     """The gradients of a step: buckets in an order that is the same in all processes, of which the
-    first `started` ones are under way."""
+    first `started` ones are under way. `early` is whether some process has sent gradients before
+    it called `step`."""
 
     def __init__(self, parameters: Sequence[Any], order: Iterable[int], size: int) -> None:
         self.parameters = parameters
         self.variables = [a._var for a in parameters]
         self.buckets = [Bucket(found) for found in _grouped([parameters[k] for k in order], size)]
         self.started = 0
+        self.early: Future | None = None
         self.reached: list[Var] = []
 
     def is_of(self, parameters: Sequence[Any]) -> bool:
@@ -158,25 +171,36 @@ class Averages:
         step.reached += found
         for bucket in step.buckets:
             bucket.missing.difference_update(found)
+        ready: list[Bucket] = []
         for bucket in step.buckets[step.started :]:
-            gradients = [a._var.grad for a in bucket.parameters if a._var.grad is not None]
-            if bucket.missing or not completion.is_separate(gradients, rest):
-                return
-            self._start(step, bucket)
+            if bucket.missing or not (rest or step.started):
+                break
+            if rest and not completion.is_separate(
+                [a._var.grad for a in bucket.parameters if a._var.grad is not None], rest
+            ):
+                break
+            ready.append(bucket)
+        self._start(step, ready)
 
-    def _start(self, step: Step, bucket: Bucket) -> None:
-        if step.started == 0:
-            what = "drjit.distributed.DataParallel.step()"
-            engine, layout = self._sender.engine, step.layout()
-            self._sender.send(lambda: collective.check_same(engine, what, layout))
-        step.started += 1
-        bucket.future = self._send(bucket)
+    def _start(self, step: Step, buckets: list[Bucket], here: bool = False) -> None:
+        """Sends the gradients of the next buckets, which are evaluated together."""
+        _gradients([a for bucket in buckets for a in bucket.parameters])
+        if buckets and step.early is None:
+            step.early = self._announce(step.layout(), not here, here)
+        for bucket in buckets:
+            step.started += 1
+            bucket.future = self._send(bucket, here)
 
-    def _send(self, bucket: Bucket) -> Future:
+    def _announce(self, layout: str, early: bool, here: bool) -> Future:
+        """Checks that all processes send the same, and finds out whether one does so early."""
+        what, engine = "drjit.distributed.DataParallel.step()", self._sender.engine
+        return self._sender.send(lambda: collective.check_same(engine, what, layout, early), here)
+
+    def _send(self, bucket: Bucket, here: bool) -> Future:
         gradients, engine = bucket.evaluate(), self._sender.engine
         if not all(g._device is CPU for g in gradients):  # waits for the device, in this thread
             data = [engine.data(g) for g in gradients]
-            return self._sender.send(lambda: _average(engine, gradients, data))
+            return self._sender.send(lambda: _average(engine, gradients, data), here)
         event = runtime.Event(False)
         event.record()
 
@@ -185,24 +209,17 @@ class Averages:
             data = [engine.given(_finished(g._node)) for g in gradients]
             return _average(engine, gradients, data)
 
-        return self._sender.send(job)
+        return self._sender.send(job, here)
 
     # ---- At the end
 
     def finish(self) -> None:
         """Replaces the gradients by their averages."""
-        step, engine = self._current(), self._sender.engine
+        step = self._current()
         try:
-            for bucket in step.buckets[step.started :]:
-                self._start(step, bucket)
-            # Gradients that were accumulated or changed later are sent again.
-            old = np.array([not b.is_current for b in step.buckets], np.uint8)
-            flags = engine.given(old)
-            job = self._sender.send(lambda: engine.reduce("all_reduce", flags, ReduceOp.Max)())
-            again = np.asarray(job.result())
-            for bucket, is_old in zip(step.buckets, again, strict=True):
-                if is_old:
-                    bucket.future = self._send(bucket)
+            self._start(step, step.buckets[step.started :], here=True)
+            if step.early is not None and step.early.result():
+                self._send_again(step)
             self._share_order(step)
             for bucket in step.buckets:
                 assert bucket.future is not None
@@ -212,6 +229,19 @@ class Averages:
             self._step = None
             self._sender.recover()
 
+    def _send_again(self, step: Step) -> None:
+        """Sends gradients that some process has accumulated or changed after they were sent."""
+        engine = self._sender.engine
+        own = np.array([not b.is_current for b in step.buckets], np.uint8)
+
+        def job() -> Any:
+            return engine.reduce("all_reduce", engine.given(own), ReduceOp.Max)()
+
+        old = np.asarray(self._sender.send(job, here=True).result())
+        for bucket, is_old in zip(step.buckets, old, strict=True):
+            if is_old:
+                bucket.future = self._send(bucket, here=True)
+
     def _share_order(self, step: Step) -> None:
         """Finds out, once, in which order gradients are complete."""
         if self._order is not None:
@@ -219,8 +249,11 @@ class Averages:
         engine, numbers = self._sender.engine, {v: k for k, v in enumerate(step.variables)}
         rest = [k for v, k in reversed(numbers.items()) if v not in step.reached]
         own = np.array([*dict.fromkeys(numbers[v] for v in step.reached), *rest], np.int64)
-        job = self._sender.send(lambda: engine.start("broadcast", engine.given(own), 0)())
-        self._order = np.asarray(job.result()).tolist()
+
+        def job() -> Any:
+            return engine.start("broadcast", engine.given(own), 0)()
+
+        self._order = np.asarray(self._sender.send(job, here=True).result()).tolist()
 
 
 def _finished(n: Node) -> np.ndarray:
