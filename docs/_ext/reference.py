@@ -56,7 +56,7 @@ PAGES = {
     "signal": ("Filters and resampling", "function.signal.resample"),
     "inspection": (
         "Printing, comparing, profiling",
-        "function.inspect.format function.inspect.asserts function.inspect.whos "
+        "function.inspect.format function.inspect.picture function.inspect.asserts function.inspect.whos "
         "function.inspect.whos_ad function.inspect.profiling",
     ),
     "types": (
