@@ -56,8 +56,8 @@ PAGES = {
     "signal": ("Filters and resampling", "function.signal.resample"),
     "inspection": (
         "Printing, comparing, profiling",
-        "function.inspect.format function.inspect.picture function.inspect.asserts function.inspect.whos "
-        "function.inspect.whos_ad function.inspect.profiling",
+        "function.inspect.format function.inspect.picture function.inspect.asserts "
+        "function.inspect.whos function.inspect.whos_ad function.inspect.profiling",
     ),
     "types": (
         "Properties of types",
