@@ -54,6 +54,9 @@ class JitFlag(Named, enum.IntEnum):
     # Not in the reference: on GPUs, networks sum products of halves in halves, and products in
     # single precision, those of `matmul` as well, have operands of 11 bits (TF32).
     ReducedPrecision = 1073741824
+    # Not in the reference: terminals and notebooks show how far compilations, recordings and
+    # gradient checks are that take more than two seconds. Off with DRJIT_PROGRESS=0.
+    Progress = 2147483648
     Default = 26484606 | 33554432
     VCallRecord = 256
     VCallOptimize = 512
@@ -71,6 +74,15 @@ if _compiler not in COMPILERS:
 current: int = int(JitFlag.Default)
 if _compiler == "numba":
     current |= JitFlag.NumbaCompiler
+
+
+PROGRESS = ("auto", "0", "1")
+progress = os.environ.get("DRJIT_PROGRESS") or "auto"
+"""Where progress is shown: in terminals and notebooks, nowhere, or elsewhere as well."""
+if progress not in PROGRESS:
+    raise ValueError(f"DRJIT_PROGRESS={progress!r}: expected one of {', '.join(PROGRESS)}")
+if progress != "0":
+    current |= JitFlag.Progress
 
 
 _debugged: list[tuple[type, Callable[[object], None]]] = []

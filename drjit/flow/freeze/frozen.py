@@ -14,7 +14,7 @@ from ...array.pytree import too_deep
 from ...function.ad.scopes import ADContextManager, ADScope
 from ...function.exchange.text_kernel import TextKernel
 from ...function.signature import importable_name
-from ...jit import flags, log
+from ...jit import flags, log, progress
 from ...jit.backend import JitBackend
 from ...jit.device import Device, find
 from ...jit.flags import JitFlag
@@ -32,7 +32,11 @@ from .shortcut import Match, shortcut
 
 # Flags for what happens besides the computation.
 _IMPORTANT = ~int(
-    JitFlag.KernelHistory | JitFlag.LaunchBlocking | JitFlag.PrintIR | JitFlag.FreezingScope
+    JitFlag.KernelHistory
+    | JitFlag.LaunchBlocking
+    | JitFlag.PrintIR
+    | JitFlag.FreezingScope
+    | JitFlag.Progress
 )
 _FREEZING = int(JitFlag.KernelFreezing)
 
@@ -144,7 +148,8 @@ class FrozenFunction:
                 with self._lock:
                     family.drop(sizes)
         self._prepare(layout, data)
-        recording, result = self._recorded(tree, (inputs, implicit), layout)
+        with progress.Task(f"recording {self._what}"):
+            recording, result = self._recorded(tree, (inputs, implicit), layout)
         self._keep(family, recording, implicit, find())
         return result
 

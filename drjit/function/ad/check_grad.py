@@ -11,6 +11,7 @@ from ...ad.traverse import ADFlag, ADMode
 from ...array import leaf, pytree
 from ...array.base import ArrayBase
 from ...jit import flags as jit_flags
+from ...jit import progress
 from ...jit.flags import JitFlag
 from ...jit.run import schedule
 from .grad import accum_grad, clear_grad, detach, enable_grad, grad, leaves, map_arrays
@@ -70,10 +71,13 @@ def check_grad(
     step = _STEP[width] if eps is None else eps
     limit = _TOLERANCE[width] if tol is None else tol
     points = _entries(inputs)
-    expected = _differences(f, args, points, step)
-    reverse, origins = _reverse(f, args)
-    worst = _worst("reverse", reverse, expected)
-    forward = _forward(f, args, points)
+    calls = 3 * sum(p.size for p in points) + 1
+    with progress.Task("dr.check_grad()", calls, "calls") as task:
+        f = _counted(f, task)
+        expected = _differences(f, args, points, step)
+        reverse, origins = _reverse(f, args)
+        worst = _worst("reverse", reverse, expected)
+        forward = _forward(f, args, points)
     found = max((worst, _worst("forward", forward, expected)), key=lambda m: m.error)
     if found.error <= limit:
         return True
@@ -85,6 +89,17 @@ def check_grad(
             f"  It came from {origins[found.argument]}."
         )
     return False
+
+
+def _counted(f: Callable, task: progress.Task) -> Callable:
+    """Returns a function whose calls are counted when they are over."""
+
+    def call(*args: Any) -> Any:
+        result = f(*args)
+        task.done += 1
+        return result
+
+    return call
 
 
 def _with(args: tuple, points: list[np.ndarray]) -> Any:

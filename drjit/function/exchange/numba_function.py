@@ -10,6 +10,7 @@ from typing import Any
 from ...ad.graph import Var, as_value
 from ...array import leaf, pytree, table
 from ...array.base import ArrayBase, type_label
+from ...jit import progress
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -171,7 +172,9 @@ class _Function:
         if found is None:
             from .numba_compile import compiled
 
-            found = self._compiled[key] = compiled(*key)
+            name = getattr(function, "__name__", "a function")
+            with progress.Task(f"compiling {name}() with Numba"):
+                found = self._compiled[key] = compiled(*key)
         if given.namespace.startswith("cuda"):
             _check_gpu(function, found.function)
         return found

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import debug, flags, log, processor
+from .. import debug, flags, log, processor, progress
 from ..device import Kernel, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
@@ -308,7 +308,8 @@ class CpuKernel(Kernel):
                 continue
             return loaded, "disk", lanes < widths[0], time.perf_counter() - start
         contract, by_numba = bool(options & _FAST), bool(options & _NUMBA)
-        code = simd.compile(self.text, self.name, widths[-1], contract, by_numba=by_numba)
+        with progress.compiling(self):
+            code = simd.compile(self.text, self.name, widths[-1], contract, by_numba=by_numba)
         loaded = simd.load(code.code, self.name, code.has_finish)
         cache.put(key, self.text, code.code, code.has_finish)
         return loaded, "memory", widths[-1] < widths[0], time.perf_counter() - start

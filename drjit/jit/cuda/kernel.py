@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drjit.jit import debug, flags, log
+from drjit.jit import debug, flags, log, progress
 from drjit.jit.cuda.memory import pattern_of
 from drjit.jit.device import Buffer, Kernel, elements, size_class
 from drjit.jit.flags import JitFlag
@@ -279,8 +279,9 @@ class CudaKernel(Kernel):
             except Exception as error:  # a damaged entry is compiled again
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
         if code is None:
-            form = self.lowered(contract, setting)
-            image = device.assemble(form.code, self.name)
+            with progress.compiling(self):
+                form = self.lowered(contract, setting)
+                image = device.assemble(form.code, self.name)
             form = form._replace(code="")
             code, self.state = Code(device, form, image), "memory"
             cache.put(key, self.text, _encoded(form, image), bool(form.finish))

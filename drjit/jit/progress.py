@@ -1,0 +1,198 @@
+"""Progress of long work of the library itself: compilations, recordings, gradient checks.
+
+Nothing is shown for work of less than `DELAY` seconds, nor where nobody watches: progress appears
+in terminals and notebooks, elsewhere only with `DRJIT_PROGRESS=1`. One thread shows all tasks that
+are under way, so that those who work only count; it exists while there are any.
+"""
+
+import sys
+import threading
+import time
+from typing import Any
+
+from . import flags
+from .flags import JitFlag
+
+DELAY = 2.0  # seconds
+PERIOD = 0.25
+
+_running: list["Task"] = []
+
+
+class Task:
+    """A piece of work, as a context; `what` says what is done, `total` how many `unit`s there are,
+    if that is known. Whoever works adds to `done`. Tasks of the main thread only are shown: others
+    keep nobody waiting."""
+
+    __slots__ = ("_over", "_thread", "done", "start", "total", "unit", "what")
+
+    def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
+        self.what, self.total, self.unit = what, total, unit
+        self.done = 0
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "Task":
+        if not flags.current & JitFlag.Progress:
+            return self
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        display = _display() if not _running else None
+        if not _running and display is None:
+            return self
+        self.start = time.perf_counter()
+        _running.append(self)
+        if display is not None:
+            self._over = threading.Event()
+            # The thread belongs to the outermost task.
+            thread = threading.Thread(target=_report, args=(self._over, display), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the process is ending, or has reached its limit of threads
+                return self
+            self._thread = thread
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self in _running:
+            del _running[_running.index(self) :]
+        if self._thread is not None:
+            self._over.set()
+            self._thread.join()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.start
+
+    @property
+    def text(self) -> str:
+        """What is done, how far it is if that is known, and how long it has taken."""
+        count = f": {self.done:,} of {self.total:,} {self.unit}" if self.total else ""
+        minutes, seconds = divmod(int(self.seconds), 60)
+        return f"{self.what}{count}, {minutes}:{seconds:02d}"
+
+
+def compiling(kernel: Any) -> Task:
+    """Returns the task of compiling a kernel. How far LLVM is cannot be known, so what is shown is
+    how much there is."""
+    return Task(f"compiling kernel {kernel.name} ({kernel.statements:,} statements)")
+
+
+def _report(over: threading.Event, display: "_Lines") -> None:
+    """Shows what is running until that is over."""
+    if over.wait(DELAY):
+        return
+    try:
+        while True:
+            tasks = _running[:]
+            if tasks:
+                display.show(tasks)
+            if over.wait(PERIOD):
+                break
+        display.close()
+    except Exception:  # a terminal or notebook that is gone does not end the work
+        return
+
+
+def _display() -> "_Lines | None":
+    """Returns where progress is shown, or None."""
+    if _in_notebook():
+        return _Notebook()
+    if getattr(sys.stderr, "isatty", bool)():
+        return _Bar()
+    return _Lines() if flags.progress == "1" else None
+
+
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    get = getattr(shell, "get_ipython", None)
+    return get is not None and getattr(get(), "kernel", None) is not None
+
+
+def _joined(tasks: list[Task]) -> str:
+    return " · ".join(t.text for t in tasks)
+
+
+class _Lines:
+    """Progress as lines, for files: each when twice as much time has passed as at the last one."""
+
+    next = 0.0
+
+    def show(self, tasks: list[Task]) -> None:
+        if tasks[0].seconds >= self.next:
+            self.next = 2 * tasks[0].seconds
+            print(f"drjit: {_joined(tasks)}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Removes what is shown, where that is possible."""
+
+
+class _Bar(_Lines):
+    """Progress in a terminal: a bar of tqdm for the outermost task, or a line without it."""
+
+    bar: Any = None
+    shown = False
+
+    def show(self, tasks: list[Task]) -> None:
+        if not self.shown:
+            self.bar, self.shown = _bar(tasks[0]), True
+        if self.bar is None:
+            sys.stderr.write(f"\r\x1b[K{_joined(tasks)}")
+            sys.stderr.flush()
+            return
+        self.bar.n = tasks[0].done
+        self.bar.set_postfix_str(_joined(tasks[1:]), refresh=False)
+        self.bar.refresh()
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+        elif self.shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _bar(task: Task) -> Any:
+    """Returns a bar of tqdm for a task, which began before; None if it is not installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+
+    class Bar(tqdm):
+        monitor_interval = 0  # no thread that outlives the task
+
+    shown: dict[str, Any] = {"leave": False, "dynamic_ncols": True, "delay": 1e-9}
+    if not task.total:
+        shown["bar_format"] = "{desc}: {elapsed}{postfix}"
+    bar = Bar(desc=task.what, total=task.total, unit=f" {task.unit}", **shown)
+    bar.start_t -= task.seconds
+    return bar
+
+
+class _Notebook(_Lines):
+    """Progress in a notebook: an element that goes away at the end."""
+
+    handle: Any = None
+
+    def show(self, tasks: list[Task]) -> None:
+        self._update(_joined(tasks), "".join(map(_element, tasks)))
+
+    def close(self) -> None:
+        if self.handle is not None:
+            self._update("", "")
+
+    def _update(self, text: str, html: str) -> None:
+        from IPython.display import display  # pyright: ignore[reportMissingImports]
+
+        data = {"text/plain": text, "text/html": html}
+        if self.handle is None:
+            self.handle = display(data, raw=True, display_id=True)
+        else:
+            self.handle.update(data, raw=True)
+
+
+def _element(task: Task) -> str:
+    from html import escape
+
+    share = f' value="{task.done}" max="{task.total}"' if task.total else ""
+    return f"<div><progress{share}></progress> {escape(task.text)}</div>"
