@@ -8,7 +8,7 @@ import numpy as np
 import drjit as dr
 from drjit import distributed
 from drjit.llvm import Bool, Float16, Int8, Int64, UInt8, UInt32, UInt64
-from drjit.llvm.ad import Array2f, Float, Float64, TensorXf
+from drjit.llvm.ad import Array2f, Float, Float64, TensorXf, TensorXf64
 from drjit.opt import SGD, GradScaler
 
 distributed.init(sys.argv[1], world_size=int(sys.argv[2]), timeout=30)
@@ -105,14 +105,14 @@ for overlap in (True, False):
 
 # Layers of a network of tensors are computed one after the other, and so are their gradients.
 rng = np.random.default_rng(0)
-w = [TensorXf(rng.normal(size=(16, 16))) for _ in range(5)]
+w = [TensorXf64(rng.normal(size=(16, 16))) for _ in range(5)]
 data = rng.normal(size=(n, 16, 8))
-whole = SGD(0.01, {f"w{i}": v for i, v in enumerate(w)})
-opt = distributed.DataParallel(SGD(0.01, {f"w{i}": v for i, v in enumerate(w)}), bucket_bytes=1100)
+whole = SGD(1.0, {f"w{i}": v for i, v in enumerate(w)})
+opt = distributed.DataParallel(SGD(1.0, {f"w{i}": v for i, v in enumerate(w)}), bucket_bytes=2100)
 
 
 def loss(source, data):
-    h = TensorXf(data)
+    h = TensorXf64(data)
     for i in range(len(w)):
         h = dr.tanh(source[f"w{i}"] @ h)
     return dr.mean(dr.square(h))
@@ -125,8 +125,30 @@ for _ in range(3):
     dr.backward(loss(whole, np.concatenate([*data], 1)))
     whole.step()
     for key in whole:
-        np.testing.assert_allclose(np.asarray(opt[key]), np.asarray(whole[key]), atol=1e-6)
+        np.testing.assert_allclose(np.asarray(opt[key]), np.asarray(whole[key]), atol=1e-9)
 assert early == len(w)
+
+# Gradients that were sent and then changed or accumulated, in one process or all, are sent again.
+for change in ("clip", "accumulate", "accumulate in one"):
+    joint = np.concatenate([*data], 1)
+    dr.backward(loss(opt, data[k]))
+    dr.backward(loss(whole, joint))
+    assert opt._averages._step.started == len(w)
+    if change == "clip":
+        for source in (opt, whole):
+            dr.set_grad(source["w3"], 2 * dr.grad(source["w3"]))
+    elif change == "accumulate":
+        dr.backward(loss(opt, data[k]))
+        dr.backward(loss(whole, joint))
+    else:
+        if k == 0:
+            dr.backward(loss(opt, data[0]))
+        dr.backward(loss(whole, data[0]) / n)
+    distributed.all_reduce(Float(1))  # while gradients are on their way
+    opt.step()
+    whole.step()
+    for key in whole:
+        np.testing.assert_allclose(np.asarray(opt[key]), np.asarray(whole[key]), atol=1e-9)
 
 # What one kernel computes is not computed twice to send a part of it early.
 parameters = {"a": dr.full(Float, 0.5, 100), "b": dr.full(Float, 2.0, 100)}
@@ -143,6 +165,23 @@ for _ in range(2):
     slope = (n + 1) / 2 * np.cos(np.sin(a) * b)
     np.testing.assert_allclose(np.asarray(opt["a"]), a - slope * b * np.cos(a), rtol=1e-5)
     np.testing.assert_allclose(np.asarray(opt["b"]), b - slope * np.sin(a), rtol=1e-5)
+
+# A frozen function computes gradients; the step follows.
+opt = distributed.DataParallel(SGD(1.0, {"x": dr.arange(Float, 5)}))
+
+
+@dr.freeze
+def frozen(opt, factor):
+    dr.backward(dr.sum(dr.square(opt["x"]) * factor))
+
+
+for _ in range(4):
+    before = np.asarray(opt["x"])
+    frozen(opt, dr.opaque(Float, 0.1 * (k + 1)))
+    opt.step()
+    close(opt["x"], before * (1 - 0.1 * (n + 1)))
+assert frozen.n_recordings == 1
+raises(RuntimeError, "a frozen function cannot exchange", dr.freeze(lambda opt: opt.step()), opt)
 
 raises(
     TypeError,

@@ -1,12 +1,13 @@
 """Training in several processes, each with its own samples: averaged gradients."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ..array.base import type_label
 from ..array.pytree import leaf_arrays
 from ..function.ad import grad as derivatives
 from ..function.inspect.traits import shape
+from ..jit.run import freeze
 from ..opt.optimizer import Optimizer
 from ..opt.scaler import GradScaler
 from . import collective
@@ -37,6 +38,8 @@ class DataParallel(MutableMapping[str, Any]):
     >>> opt["x"]
     [0.5, 1]
     """
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"optimizer": Optimizer}
 
     def __init__(
         self, optimizer: Optimizer, *, bucket_bytes: int = 1 << 22, overlap: bool = True
@@ -96,7 +99,13 @@ class DataParallel(MutableMapping[str, Any]):
 
         Raises:
             TypeError: parameters differ between processes.
+            RuntimeError: it is called by a frozen function.
             DistributedError: another process has ended, or does not arrive in time.
         """
         if self._averages is not None:
+            if freeze.active() is not None:
+                raise RuntimeError(
+                    "drjit.distributed.DataParallel: a frozen function cannot exchange gradients "
+                    "with other processes. Compute them in the function, and call step() after it."
+                )
             self._averages.finish()
