@@ -562,6 +562,139 @@ def test_derivatives_of_ones_own():
     assert x.grad.numpy().tolist() == [6, 6]
 
 
+DOUBLE_WELL = """
+    def well(i, a, x, b, y, s):
+        v = load(f64, x, i)
+        w = v * v - broadcast(f64, b)
+        store(f64, y, i, literal(f64, a) * w * w)
+        reduce(f64, 'add', s, i, 2 * w)
+"""
+
+
+def well(a: float, x: Any, b: Any) -> tuple[Any, Any]:
+    w = x * x - b
+    return a * w * w, dr.sum(2 * w)
+
+
+def well_slopes(a: float, x: Any, b: Any) -> tuple:
+    w = x * x - b
+    return (4 * a * w * x, -2 * a * w), (4 * x, -2)
+
+
+SLOPES_AS_KERNEL = """
+    def slopes(i, a, x, b, yx, yb, tx, tb):
+        v = load(f64, x, i)
+        w = (v * v - broadcast(f64, b)) * literal(f64, a)
+        store(f64, yx, i, 4 * w * v)
+        store(f64, yb, i, -2 * w)
+        store(f64, tx, i, 4 * v)
+        store(f64, tb, i, f64(-2))
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 17, 1000])
+@pytest.mark.parametrize("slopes", [well_slopes, SLOPES_AS_KERNEL], ids=["function", "kernel"])
+def test_partial_derivatives(slopes: Any, n: int, tier):
+    """Those of a text are those of the same program, traced, in both directions."""
+    kernel = dr.kernel(DOUBLE_WELL, derivative=slopes)
+    found: list = []
+    for function in (kernel, well):
+        x, b = dr.linspace(Float64, -1, 2, n), Float64(0.5)
+        dr.enable_grad(x, b)
+        y, total = function(3, x, b)
+        dr.backward(dr.sum(y * y) + 5 * total)
+        gradients = [dr.grad(x), dr.grad(b)]
+        y, total = function(3, x, b)
+        dr.set_grad(x, 2)
+        dr.set_grad(b, 7)
+        dr.forward_to(y, total)
+        found.append([v.numpy() for v in (*gradients, dr.grad(y), dr.grad(total))])
+    for got, want in zip(*found, strict=True):
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, 1e-12, 1e-12)
+
+
+def test_partial_derivatives_are_those_of_finite_differences():
+    kernel = dr.kernel(DOUBLE_WELL, derivative=SLOPES_AS_KERNEL)
+    x, step = np.linspace(-1, 2, 9), 1e-6
+    values = [kernel(3, Float64(x + h), Float64(0.5))[0].numpy() for h in (step, -step)]
+    given = Float64(x)
+    dr.enable_grad(given)
+    dr.backward(kernel(3, given, Float64(0.5))[0])
+    slopes = (values[0] - values[1]) / (2 * step)
+    np.testing.assert_allclose(given.grad.numpy(), slopes, 1e-7, 1e-7)
+
+
+PICK = "def pick(i, t, k, y):\n    store(f32, y, i, gather(f32, t, load(u32, k, i), True))"
+
+
+def picked_gradient(t: Float, k: UInt, g: Float) -> Float:
+    result = dr.zeros(Float, len(t))
+    dr.scatter_add(result, g, k)
+    return result
+
+
+def test_gradients_and_tangents_of_lanes_that_depend_on_each_other(tier):
+    pick = dr.kernel(PICK, backward=picked_gradient, forward=lambda t, k, d: dr.gather(Float, d, k))
+    table, k = Float(1, 2, 3), UInt(1, 1, 2, 2, 2)
+    dr.enable_grad(table)
+    dr.backward(pick(table + 0, k) * 2)
+    assert table.grad.numpy().tolist() == [0, 4, 6]
+    dr.set_grad(table, Float(5, 6, 7))
+    dr.forward_to(y := pick(table, k))
+    assert dr.grad(y).numpy().tolist() == [6, 6, 7, 7, 7]
+
+
+def test_derivatives_are_of_values_at_the_call():
+    """Arrays that change afterwards do not change them."""
+    square = dr.kernel(
+        "def square(i, x, y):\n    v = load(f32, x, i)\n    store(f32, y, i, v * v)",
+        derivative=lambda x: 2 * x,
+    )
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    shared = dr.detach(x)
+    y = square(x)
+    dr.scatter(shared, Float(9), UInt(0))
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [2, 4] and shared.numpy().tolist() == [9, 2]
+    twice = dr.freeze(lambda x: dr.grad(_differentiated(square, x)))
+    for n in (3, 4, 5):
+        assert twice(dr.arange(Float, n)).numpy().tolist() == [2 * k for k in range(n)]
+    half = square(Float(1.5, 2))  # no derivatives are tracked
+    assert not dr.grad_enabled(half)
+
+
+def _differentiated(function: Callable, x: Float) -> Float:
+    dr.enable_grad(x)
+    dr.backward(function(x))
+    return x
+
+
+def test_mistakes_in_derivatives():
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    text = "def square(i, x, y):\n    v = load(f32, x, i)\n    store(f32, y, i, v * v)"
+    wrong = [
+        (lambda x: (x, x), TypeError, "returned 2 values; expected 1 partial derivatives"),
+        (lambda x: "2x", TypeError, "returned a str; expected arrays, numbers, or None"),
+        (lambda x: Float(1, 2, 3), RuntimeError, "returned an array of size 3"),
+    ]
+    for rule, error, message in wrong:
+        with pytest.raises(error, match=message):
+            dr.backward(dr.kernel(text, derivative=rule)(x))
+    with pytest.raises(RuntimeError, match="in this direction: backward= is given"):
+        dr.set_grad(x, 1)
+        dr.forward_to(dr.kernel(text, backward=lambda x, g: g)(x))
+    with pytest.raises(TypeError, match=r"t of pick.. is read at any position .*pass backward="):
+        dr.kernel(PICK, derivative=lambda t, k: 1)
+    with pytest.raises(TypeError, match=r"derivative= is a function of arrays.*got int"):
+        dr.kernel(text, derivative=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"y of add.. is changed .*dr.CustomOp"):
+        dr.kernel("def add(i, x, y):\n    scatter_reduce(f32, 'add', 'direct', y, "
+                  "load(f32, x, i), lane(i), True)", derivative=lambda x, y: 1)  # fmt: skip
+
+
 # ---- Mistakes
 
 HEAD = "def k(i, p):\n    x = load(f32, p[1], i)\n"

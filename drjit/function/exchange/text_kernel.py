@@ -2,9 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import index
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 from weakref import ref
 
 from ...ad.graph import Var, visible
@@ -26,9 +27,10 @@ from ...jit.run import interrupt, launch, schedule
 from ...jit.run.freeze_size import decided
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
-from ..ad.custom import ValueOp, attached
+from ..ad.custom import attached
 from ..signature import importable_name
 from . import text_source
+from .text_derivative import UNKNOWN, Call, Derivatives, Rules
 
 _NUMBERS = (bool, int, float)
 _NAMES = ("__doc__", "__module__", "__qualname__")
@@ -57,9 +59,11 @@ class TextKernel:
 
     __name__: str
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, rules: Rules = UNKNOWN) -> None:
         self._read = read_text = read(source)
-        self._source, self._title = source, source.title
+        self._source, self._title, self._rules = source, source.title, rules
+        if rules.derivative is not None:
+            self._check_derivative()
         self._names = [read_text.words[k].name for k in read_text.arguments]
         self._short: dict[tuple, _Short] = {}
         self.__name__ = source.title
@@ -68,7 +72,19 @@ class TextKernel:
         if name := importable_name(self):
             return name
         named = {k: v for k, v in self.__dict__.items() if k in _NAMES}
-        return TextKernel, (self._source,), named
+        return TextKernel, (self._source, self._rules), named
+
+    def _check_derivative(self) -> None:
+        """Raises a TypeError if lanes depend on the entries of other lanes."""
+        words = self._read.words.values()
+        for w in words:
+            if w.kind == "target" or (w.anywhere and w.dtype.is_float):
+                how = "changed" if w.kind == "target" else "read at any position"
+                hint = "use a dr.CustomOp" if w.kind == "target" else "pass backward=..."
+                raise TypeError(
+                    f"dr.kernel: derivative= has the partial derivatives of each lane, but "
+                    f"{w.name} of {self._title}() is {how} ({w.where}): {hint}"
+                )
 
     # ---- The text
 
@@ -156,7 +172,7 @@ class TextKernel:
         finally:
             flags.current = before
         self._remember(args, found, space, device)
-        return self._results(found, arrays, space)
+        return self._results(found, given, arrays, space)
 
     def _remember(self, args: tuple, found: list[Node], space: str, device: Any) -> None:
         """Prepares for calls with arguments of these classes."""
@@ -426,9 +442,11 @@ class TextKernel:
         text = self._read
         return device.kernel(text.commented if flags.current & _DEBUG else text.text, text.program)
 
-    def _results(self, found: list[Node], arrays: dict[int, Any], space: str) -> Any:
+    def _results(
+        self, found: list[Node], given: dict[int, Any], arrays: dict[int, Any], space: str
+    ) -> Any:
         classes = [table.find(space, "leaf", n.dtype) for n in found]
-        variables = self._variables(found, arrays)
+        variables = self._variables(found, classes, given, arrays)
         results = []
         for cls, n, v in zip(classes, found, variables, strict=True):
             a = leaf.wrap(cls, n)
@@ -437,39 +455,40 @@ class TextKernel:
             results.append(a)
         return results[0] if len(results) == 1 else tuple(results) or None
 
-    def _variables(self, found: list[Node], arrays: dict[int, Any]) -> list[Var | None]:
-        """Records the call for derivatives, which are unknown; returns variables of results."""
+    def _variables(
+        self, found: list[Node], classes: list[Any], given: dict[int, Any], arrays: dict[int, Any]
+    ) -> list[Var | None]:
+        """Records the call for derivatives; returns variables of results."""
         variables: list[Var | None] = [None] * len(found)
-        given = [a._var for a in arrays.values() if a._var is not None]
-        if given:
-            rows = [k for k, n in enumerate(found) if n.dtype.is_float]
-            changed = [arrays[k] for k in self._read.layout.targets]
-            changed = [a for a in changed if a._diff and a._dtype.is_float]
-            nodes = [*[found[k] for k in rows], *[a._node for a in changed]]
-            made = attached(_Unknown(self._title), nodes, given) if nodes else []
-            for k, v in zip(rows, made, strict=False):
-                variables[k] = v
-            for a, v in zip(changed, made[len(rows) :], strict=True):
-                a._var = v
+        words, at = self._read.words, self._read.layout
+        read = [
+            (j, k) for j, k in enumerate(given)
+            if words[k].kind == "array" and words[k].dtype.is_float
+        ]  # fmt: skip
+        own = {j: arrays[k]._var for j, k in read if arrays[k]._var is not None}
+        rows = [k for k, n in enumerate(found) if n.dtype.is_float]
+        changed = [arrays[k] for k in at.targets]
+        changed = [a for a in changed if a._diff and a._dtype.is_float]
+        nodes = [*[found[k] for k in rows], *[a._node for a in changed]]
+        if not own or not nodes:
+            return variables
+        args = tuple([_detached(a) for a in given.values()])
+        places = [j for j, _ in read]
+        call = Call(
+            self._title, args, places, [type(args[j]) for j in places], own,
+            [(classes[k], found[k].size, words[at.outputs[k]].kind == "reduced") for k in rows],
+        )  # fmt: skip
+        rules = UNKNOWN if changed else self._rules
+        made = attached(Derivatives(call, rules), nodes, [*own.values()])
+        for k, v in zip(rows, made, strict=False):
+            variables[k] = v
+        for a, v in zip(changed, made[len(rows) :], strict=True):
+            a._var = v
         return variables
 
 
-class _Unknown(ValueOp):
-    """A call in the graph of derivatives."""
-
-    def __init__(self, title: str) -> None:
-        self.title = title
-
-    def name(self) -> str:
-        return self.title
-
-    def _refuse(self) -> None:
-        raise RuntimeError(
-            f"dr.kernel: the derivatives of {self.title}() are unknown. Detach its arguments, or "
-            "call it in a dr.CustomOp that defines them."
-        )
-
-    forward = backward = _refuse
+def _detached(value: Any) -> Any:
+    return leaf.wrap(type(value), value._node) if isinstance(value, ArrayBase) else value
 
 
 def _classes(args: tuple) -> tuple:
@@ -515,7 +534,25 @@ def _fast_math() -> bool:
     return bool(flags.current & JitFlag.FastMath)
 
 
-def kernel(text: str | Callable) -> TextKernel:
+Rule = Callable | str | None
+
+
+@overload
+def kernel(
+    text: str | Callable, /, *, derivative: Rule = None, backward: Rule = None, forward: Rule = None
+) -> TextKernel: ...
+@overload
+def kernel(
+    *, derivative: Rule = None, backward: Rule = None, forward: Rule = None
+) -> Callable[[str | Callable], TextKernel]: ...
+def kernel(
+    text: str | Callable | None = None,
+    /,
+    *,
+    derivative: Rule = None,
+    backward: Rule = None,
+    forward: Rule = None,
+) -> Any:
     """Returns a function of arrays for a kernel: a text, such as `kernel_source` returns, perhaps
     edited, or a function in the kernel language, which this decorates.
 
@@ -536,7 +573,22 @@ def kernel(text: str | Callable) -> TextKernel:
     Arguments are passed in the order of parameters, or by name: that of the parameter, or else of
     the variable that it is loaded into, or else `p3`. The call launches a kernel like those of
     traced programs, asynchronously, on the backend of its arguments. It can be part of frozen
-    functions. Derivatives are unknown, and differentiating the results is an error.
+    functions.
+
+    Functions that compute derivatives, traced ones or kernels, are keywords. They are called when
+    derivatives are wanted:
+
+    - `derivative` takes the same arguments, and returns the partial derivatives of each lane: one
+      for each array of floats among the arguments, in their order, or if there are several results
+      of floats, a tuple of these for each. This serves both directions, where lanes do not depend
+      on other lanes (arrays are read by `load` and `broadcast` only);
+    - `backward` takes the same arguments and the gradients of the results of floats. It returns the
+      gradient of each array of floats among the arguments, of any size, or None;
+    - `forward` takes the same arguments and the tangents of arrays of floats among them. It returns
+      the tangents of the results of floats, or None.
+
+    Without one, differentiating the results is an error, and so it is for arrays that the kernel
+    changes.
 
     Numbers that the function refers to are constants. What a text does not say is added: bounds
     checks of accesses to memory, so that a bad index raises an `IndexError` with the line of the
@@ -552,6 +604,16 @@ def kernel(text: str | Callable) -> TextKernel:
     >>> saxpy(2, Float(1, 2, 3), y=Float(10, 20, 30))
     [12, 24, 36]
 
+    >>> @dr.kernel(derivative=lambda x: 3 * x * x)
+    ... def cube(i, x, y):
+    ...     v = load(f32, x, i)
+    ...     store(f32, y, i, v * v * v)
+    >>> x = ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(cube(x))
+    >>> x.grad
+    [3, 12]
+
     >>> x = dr.opaque(Float, 2, 3)
     >>> text = dr.kernel_source(dr.sqrt(x) + 1)
     >>> edited = dr.kernel(text.replace("sqrt", "exp2"))
@@ -562,21 +624,36 @@ def kernel(text: str | Callable) -> TextKernel:
 
     Raises:
         SyntaxError: the text violates the rules of the language; the error has its line.
-        TypeError: the argument is neither a function with an available source nor a text; when
-            called, arguments have other numbers or types.
+        TypeError: the argument is neither a function with an available source nor a text, or
+            `derivative` cannot apply; when called, arguments have other numbers or types.
         RuntimeError: when called, sizes are incompatible, or it is in the body of a symbolic loop,
             branch or call and depends on it.
         IndexError: when called, a product of matrices goes beyond the end of an array.
     """
+    given = {"derivative": derivative, "backward": backward, "forward": forward}
+    rules = Rules(*[_rule(name, f) for name, f in given.items()])
+    return partial(_made, rules) if text is None else _made(rules, text)
+
+
+def _rule(name: str, function: Any) -> Any:
+    if isinstance(function, str):
+        return kernel(function)
+    if function is not None and not callable(function):
+        raise TypeError(
+            f"dr.kernel(): {name}= is a function of arrays, a kernel or the text of one, got "
+            f"{type_label(function)}"
+        )
+    return function
+
+
+def _made(rules: Rules, text: str | Callable) -> TextKernel:
     if isinstance(text, str):
-        source = text_source.of_text(text)
-        return TextKernel(source)
+        return TextKernel(text_source.of_text(text), rules)
     if not isinstance(text, FunctionType):
         raise TypeError(
             f"dr.kernel(): expected a function or the text of a kernel, got {type_label(text)}"
         )
-    source = text_source.of_function(text)
-    made = TextKernel(source)
+    made = TextKernel(text_source.of_function(text), rules)
     for name in _NAMES:
         setattr(made, name, getattr(text, name))
     return made

@@ -149,10 +149,10 @@ class Call:
         self.literal = self.word
 
     def read_source(self, e: ast.expr) -> None:
-        self.claim(e, "array", self.dtype)
+        self.claim(e, "array", self.dtype).anywhere = True
 
     def read_matrix(self, e: ast.expr) -> None:
-        self.claim(e, "array", self.dtype.accumulator)
+        self.claim(e, "array", self.dtype.accumulator).anywhere = True
 
     def read_number(self, e: ast.expr) -> None:
         self.claim(e, "number", self.dtype)
@@ -317,6 +317,7 @@ class Call:
             raise self.error("matvec takes one bias: p[b], p[ob]", e)
         self.values.append(self.values[0])
         bias = self.claim(e, "array", self.dtype.accumulator)
+        bias.anywhere = True
         self.read_offset(self.next())
         rows, columns, _ = self.integers
         count = columns if self.flag else rows

@@ -35,13 +35,14 @@ class Range(NamedTuple):
 class Word:
     """A word: its kind, its element type, the statement that gave it these, and its name.
 
-    An array has one entry for each lane (`lanes`), one for all (`single`), or any number. A target
-    has the reduction and mode of its effect. `ranges` must be within the array.
+    An array has one entry for each lane (`lanes`), one for all (`single`), or any number;
+    `anywhere`: lanes may read any of them. A target has the reduction and mode of its effect.
+    `ranges` must be within the array.
     """
 
     def __init__(self, kind: str, dtype: DType, where: str, name: str = "") -> None:
         self.kind, self.dtype, self.where, self.name = kind, dtype, where, name
-        self.lanes = self.single = False
+        self.lanes = self.single = self.anywhere = False
         self.reduce, self.mode = "", ""
         self.ranges: list[Range] = []
         # Words of the launcher's that precede and follow it.
