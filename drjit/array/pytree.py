@@ -4,7 +4,6 @@ Functions that take arrays also take PyTrees, and operate on their leaves. A lea
 is not one of these containers.
 """
 
-import dataclasses
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +39,7 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
         try:
             hints = get_type_hints(cls)
         except NameError:  # an annotation refers to something not imported at run time
-            return {f.name: f.type for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+            return {f.name: f.type for f in _fields(cls)}  # type: ignore[arg-type]
         found = {name: hints[name] for name in names}
         if cls not in found.values():  # which would keep the class alive
             _annotated[cls] = found
@@ -61,9 +60,16 @@ def field_names(cls: type) -> Iterable[str] | None:
         return table
     found = _names.get(weakref.ref(cls))
     if found is None and hasattr(cls, _FIELDS):  # others may still become one
-        found = tuple([f.name for f in dataclasses.fields(cls)])
+        found = tuple([f.name for f in _fields(cls)])
         _names[weakref.ref(cls, _names.pop)] = found
     return found
+
+
+def _fields(cls: type) -> tuple:
+    """Returns the fields of a data class, whose module is loaded wherever there is one."""
+    from dataclasses import fields
+
+    return fields(cls)
 
 
 def is_container(tree: Any) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import debug, flags, log, processor, progress
+from .. import flags, log, processor, progress
 from ..device import Kernel, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
@@ -402,6 +402,8 @@ def _interpret(kernel: CpuKernel, p: list, size: int) -> None:
     if kernel.state == "new":
         kernel.state = "numpy"
     if flags.current & JitFlag.Debug:
+        from .. import debug
+
         debug.run(kernel.text, kernel.name, p, size)
     else:
         if kernel.function is None:
