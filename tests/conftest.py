@@ -156,6 +156,12 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(os.environ["DRJIT_CACHE_DIR"], ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def _warnings_of_others_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test was warned of, another is as well."""
+    monkeypatch.setattr("drjit.jit.log._told", set())
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _leftovers() -> Iterator[None]:
     """What a file leaves behind, such as kernels and classes, is no longer looked at by the

@@ -4,7 +4,6 @@ sum over the vertices around a position. Subclasses define these vertices.
 
 import math
 import operator
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from numbers import Real
@@ -22,6 +21,7 @@ from ..function.evaluation import eval as evaluate
 from ..function.inspect.traits import is_integral_v, leaf_t
 from ..function.math.arithmetic import floor, fma
 from ..function.math.transcendental import cos
+from ..jit import log
 from ..jit.cpu.runtime import thread_count
 from ..jit.ir import dtype as dt
 from ..jit.ir.op import ReduceMode
@@ -106,11 +106,9 @@ class HashEncoding:
         self._n_levels = self._count("n_levels", n_levels)
         self._n_features_per_level = self._count("n_features_per_level", n_features_per_level)
         if self._n_features_per_level % 2:
-            warnings.warn(
+            log.warn(
                 f"{self._what()}: the number of features per level should be a multiple "
-                f"of 2, as two of them are read together, but it was {n_features_per_level}",
-                RuntimeWarning,
-                stacklevel=3,
+                f"of 2, as two of them are read together, but it was {n_features_per_level}"
             )
         self._hashmap_size = self._count("hashmap_size", hashmap_size)
         self._base_resolution = self._count("base_resolution", base_resolution)

@@ -1,4 +1,4 @@
-"""Log messages of the compiler, written to standard error.
+"""Log messages of the compiler, written to standard error, and Python's warnings.
 
 Hot code tests `log.level >= 3` before it formats anything; `level` holds the number of the current
 `LogLevel`.
@@ -6,8 +6,10 @@ Hot code tests `log.level >= 3` before it formats anything; `level` holds the nu
 
 import enum
 import sys
+import warnings
 
 from .enumeration import Named
+from .ir.location import Location, user_location
 
 
 class LogLevel(Named, enum.Enum):
@@ -57,3 +59,36 @@ def log(message_level: LogLevel | int, text: str, *args: object) -> None:
     """Logs `text % args` if the level is enabled."""
     if int(message_level) <= level:
         print(f"drjit: {text % args if args else text}", file=sys.stderr)
+
+
+_told: set[tuple] = set()
+_registries: dict[str, dict] = {}
+
+
+def _place(location: Location) -> tuple[str, int]:
+    return (location[0].co_filename, location[1]) if location else ("?", 0)
+
+
+def once(text: str, *args: object) -> None:
+    """Logs a warning, once for each line of the user's at which it arises: `text` without its
+    arguments says what it is about."""
+    if level >= LogLevel.Warn.value:
+        key = text, *_place(user_location())
+        if key not in _told:
+            _told.add(key)
+            log(LogLevel.Warn, text, *args)
+
+
+def warn(text: str, location: Location | None = None) -> None:
+    """Issues a RuntimeWarning for a line of the user's, by default the one that runs.
+
+    Python's filters decide whether it is shown: by default once for each line, also if numbers in
+    the text differ. What it is about is before its first colon.
+    """
+    file, line = _place(user_location() if location is None else location)
+    registry = _registries.setdefault(file, {})
+    about = text.partition(":")[0], RuntimeWarning, line
+    shown = [k for k in registry if isinstance(k, tuple)]
+    if any((k[0].partition(":")[0], *k[1:]) == about for k in shown):
+        registry[text, RuntimeWarning, line] = 1  # what Python notes of those that it has shown
+    warnings.warn_explicit(text, RuntimeWarning, file, line, registry=registry)

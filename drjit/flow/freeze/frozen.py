@@ -274,7 +274,7 @@ class FrozenFunction:
             )
         if isinstance(recording, str):
             self._recordings += 1
-            log.log(log.LogLevel.Warn, "%s is traced in every call: %s.", self._what, recording)
+            log.once(f"{self._what} is traced in every call: %s.", recording)
         else:
             with self._lock:
                 self._recordings += family.add(recording)

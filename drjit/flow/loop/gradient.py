@@ -141,10 +141,7 @@ class Tape(RecordedLoop):
         kinds = {kind for t in self.targets.rows for kind in t.kinds}
         if {*self.inputs} & {*self.outputs} or not kinds <= {"add"}:
             raise RuntimeError(f"{text}. {hint}")
-        log.log(
-            log.LogLevel.Warn,
-            f"{text}: its derivatives are those of each iteration by itself. {hint}",
-        )
+        log.once(f"{text}: its derivatives are those of each iteration by itself. {hint}")
 
     def _fixed(self) -> list[int]:
         """Returns the inputs that the loop does not change."""

@@ -25,8 +25,7 @@ def chosen_mode(mode: str | None, flag: JitFlag, what: str) -> str:
     if mode is None and flags.current & flag:
         return "symbolic"
     if mode is None and record.recording():
-        log.log(
-            log.LogLevel.Warn,
+        log.once(
             f"{what}: forcing conditional statement to symbolic mode, although {flag} is off, "
             "since it is part of another symbolic operation",
         )

@@ -1,7 +1,6 @@
 """Operations with user-defined derivatives: `CustomOp` and `custom`."""
 
 import inspect
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, ParamSpec, TypeVar
@@ -13,6 +12,7 @@ from ...ad.lanes import LaneRule
 from ...ad.traverse import ADFlag, ADMode
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
+from ...jit import log
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir.node import Node
@@ -237,9 +237,8 @@ class _State:
         with graph.within(scope):
             getattr(op, name)()
         if not op._assigned and not op._more_inputs and not op._more_outputs:
-            warnings.warn(
-                f"{type_label(op)}.{name}() did not call {setter}(): the gradient is taken to be 0",
-                RuntimeWarning,
+            log.warn(
+                f"{type_label(op)}.{name}() did not call {setter}(): the gradient is taken to be 0"
             )
 
     def _differentiate(self, mode: ADMode, inputs: list[Var]) -> None:

@@ -8,7 +8,6 @@ specifications.
 
 import re
 import sys
-import warnings
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ...array import leaf, pytree, show, table
 from ...array.base import type_label
+from ...jit import log
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
 from ...jit.ir.location import user_location
@@ -136,13 +136,11 @@ def print_later(
         if not count:
             return
         if count > sample.capacity and warns:
-            warnings.warn_explicit(
+            log.warn(
                 f"dr.print(): only captured {sample.capacity} of {count} executions, chosen by "
                 "chance; those of a lane are in order, with gaps. A larger limit=.. shows more, "
                 "and the field {thread_id} tells the lane of each.",
-                RuntimeWarning,
-                location[0].co_filename if location else "?",
-                location[1] if location else 0,
+                location,
             )
         found = {id(v): column for v, column in zip(values, columns, strict=True)}
         text = formatted(what, *_shown(args, kwargs, found, lanes), limit)
