@@ -1,9 +1,10 @@
-"""The documentation site: `python -m sphinx -W docs site` writes it to `site/`.
+"""The documentation site: `python -m sphinx -W docs build/site` writes it to
+`build/site`, and what was run to caches beside it.
 
 Sphinx and MyST-NB, because MyST reads the Markdown pages as they are, MyST-NB runs the programs of
 the tutorials and guides at each build and stops at an error, and Sphinx makes the reference from
 docstrings, with warnings as errors. Nothing is fetched, neither at the build nor by a reader's
-browser. The `>>>` examples of other pages and of docstrings are run by the tests.
+browser. The `>>>` examples of other pages and of docstrings are run by `_ext/examples.py`.
 """
 
 import sys
@@ -20,6 +21,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "examples",
     "reference",
 ]
 

@@ -3,12 +3,11 @@
 Examples of a section share their names. Sections about another framework run where it is installed.
 """
 
-import doctest
 import importlib
 import inspect
 import re
 import runpy
-import textwrap
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,38 +17,26 @@ import drjit as dr
 DOCS = Path(__file__).parents[1] / "docs"
 README = DOCS.parent / "README.md"
 PAGES = sorted(DOCS.rglob("*.md"))
-OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-BLOCK = re.compile(r"^( *)```python\n( *>>> .*?)^\1```$", re.M | re.S)
-
-
-def sections() -> list[tuple[str, str]]:
-    """Titles, and the examples beneath them as one text."""
-    found = []
-    for page in PAGES:
-        for section in re.split(r"^## ", page.read_text(), flags=re.M):
-            examples = [textwrap.dedent(block[1]) for block in BLOCK.findall(section)]
-            if examples:
-                found.append((f"{page.stem}: {section.splitlines()[0]}", "\n".join(examples)))
-    return found
+sys.path.append(str(DOCS / "_ext"))
+examples = importlib.import_module("examples")
+SECTIONS = [
+    (f"{page.stem}: {title}", text)
+    for page in PAGES
+    for title, text in examples.sections(page.read_text())
+]
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-@pytest.mark.parametrize(("title", "examples"), sections(), ids=[t for t, _ in sections()])
-def test_section(title: str, examples: str):
-    for framework in ("torch", "jax"):
-        if f"import {framework}" in examples:
-            pytest.importorskip(framework, reason=f"{framework} is not installed")
-    types = dr.auto.ad
-    used = ("Array3f", "Float", "TensorXf", "UInt32")
-    names = {"dr": dr} | {name: getattr(types, name) for name in used}
-    test = doctest.DocTestParser().get_doctest(examples, names, title, None, 0)
-    report: list[str] = []
-    outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
-    assert outcome.failed == 0, "".join(report)
+@pytest.mark.parametrize(("title", "text"), SECTIONS, ids=[title for title, _ in SECTIONS])
+def test_section(title: str, text: str):
+    for framework in examples.frameworks(text):
+        pytest.importorskip(framework, reason=f"{framework} is not installed")
+    failures = examples.failures(text, title)
+    assert not failures, failures
 
 
 def test_there_are_examples():
-    assert len(sections()) >= 10
+    assert len(SECTIONS) >= 10
 
 
 @pytest.mark.parametrize(
@@ -82,7 +69,7 @@ def test_the_reference_has_every_public_name(monkeypatch: pytest.MonkeyPatch):
     documented = set(re.findall(r"^\.\. [\w:]+:: drjit\.(\w+)$", text, re.M))
     public = {n for n in dir(dr) if not n.startswith("_") and not inspect.ismodule(getattr(dr, n))}
     assert public - documented == set()
-    for name in ("nn", "opt", "random", "hashgrid"):
+    for name in reference.MODULES:
         module = getattr(dr, name, None) or importlib.import_module(f"drjit.{name}")
         listed = set(re.findall(rf"^\.\. [\w:]+:: drjit\.{name}\.(\w+)$", text, re.M))
         assert set(module.__all__) == listed

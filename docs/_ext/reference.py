@@ -72,47 +72,54 @@ MODULES = {
     "random": ("Random numbers: drjit.random", "drjit.random"),
     "hashgrid": ("Hash grids: drjit.hashgrid", "drjit.hashgrid"),
     "distributed": ("Several processes: drjit.distributed", "drjit.distributed"),
+    "dda": ("Lines through grids: drjit.dda", "drjit.dda"),
 }
 
 FAMILIES = {
     "arrays": (
         "One-dimensional arrays",
-        "Float Float16 Float64 Int UInt Int64 UInt64 Int8 UInt8 Bool",
+        "Float",
         "An array of any number of entries, the lanes of a program. It is made from numbers, a "
         "sequence, an array of another type, or an array of NumPy, PyTorch, JAX or CuPy. A size of "
         "1 is broadcast to that of other operands.",
     ),
     "vectors": (
         "Nested arrays",
-        "Array3f Array0f Array1f Array2f Array4f ArrayXf Array3i Array3b Array33f",
+        "Array3f",
         "An array of a fixed number of components (any number for ArrayXf), each of which is an "
         "array of lanes, or an array again. Arithmetic is by component; a number, or an array of "
         "lanes, is broadcast to all components. Components are x, y, z, w or v[k], several of them "
         "v.zyx, which may also be assigned to.",
     ),
     "complex": (
-        "Complex numbers and quaternions",
-        "Complex2f Complex2f64 Quaternion4f Quaternion4f64",
-        "Two or four components with their own products, quotients, powers and elementary "
-        "functions. A complex number is made from a real and an imaginary part, a quaternion from "
-        "i, j, k and the real part, and both from a Python number.",
+        "Complex numbers",
+        "Complex2f",
+        "Two components, `real` and `imag`, with products, quotients, powers and elementary "
+        "functions of their own. One is made from a real and an imaginary part, or from a Python "
+        "number. `dr.abs` is the modulus.",
+    ),
+    "quaternions": (
+        "Quaternions",
+        "Quaternion4f",
+        "Four components, the real part last: Quaternion4f(x, y, z, w) is xi + yj + zk + w, and "
+        "`@` and `*` are Hamilton's product. `dr.rotate` makes those of rotations, in radians.",
     ),
     "matrices": (
         "Matrices",
-        "Matrix3f Matrix2f Matrix4f Matrix4f64",
+        "Matrix3f",
         "A square matrix, made from rows, from a number (that multiple of the identity), or from "
         "a tensor of the same shape. `@` multiplies it by a matrix or a vector, `*` by a number or "
         "a matrix; `m[i, j]` is an entry for all lanes.",
     ),
     "tensors": (
         "Tensors",
-        "TensorXf TensorXf16 TensorXf64 TensorXi TensorXu TensorXb",
+        "TensorXf",
         "An array of any shape, stored row by row in a one-dimensional array. Broadcasting, "
         "indexing and axes are those of NumPy.",
     ),
     "textures": (
         "Textures",
-        "Texture2f Texture1f Texture3f Texture2f16",
+        "Texture2f",
         "One to three dimensions of texels with any number of channels, and filtered look-ups "
         "with derivatives.",
     ),
@@ -123,8 +130,19 @@ FAMILIES = {
         "arrays and tensors.",
     ),
 }
-"""Pages on kinds of types: title, examples, and what they are. The members of the first example are
-listed; generators have different ones."""
+"""Pages on kinds of types: title, the types whose members are listed, and what they are."""
+
+KINDS = {
+    "vectors": r"Array[\dX]",
+    "complex": "Complex",
+    "quaternions": "Quaternion",
+    "matrices": "Matrix",
+    "tensors": "Tensor",
+    "textures": "Texture",
+    "generators": "PCG32|Philox|Event",
+    "arrays": "",
+}
+"""What the names of a kind of types begin with; the first that fits decides."""
 
 
 def directive(owner: str, name: str) -> list[str]:
@@ -164,14 +182,17 @@ def pages() -> dict[str, str]:
         lines = [x for n in names for x in directive(module, n)]
         found[name] = page(title, [f".. automodule:: {module}", "   :no-members:", "", *lines])
     for name, (title, examples, intro) in FAMILIES.items():
-        names = examples.split()
-        shown = names if name == "generators" else names[:1]
-        found[f"type-{name}"] = page(title, family(names, shown, intro))
+        found[f"type-{name}"] = page(title, family(name, examples.split(), intro))
     return found
 
 
-def family(names: list[str], shown: list[str], intro: str) -> list[str]:
+def kind(name: str) -> str:
+    return next(kind for kind, start in KINDS.items() if re.match(start, name))
+
+
+def family(family: str, shown: list[str], intro: str) -> list[str]:
     """Returns the lines about a kind of types."""
+    names = [n for n in dir(dr.llvm.ad) if not n.startswith("_") and kind(n) == family]
     listed = ", ".join(f"`{n}`" for n in names)
     lines = [intro, "", f"Types: {listed}, in `drjit.llvm.ad` and in the other namespaces.", ""]
     for cls in [getattr(dr.llvm.ad, n) for n in shown]:
