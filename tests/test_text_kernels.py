@@ -3,9 +3,12 @@
 # ruff: noqa: F821
 # pyright: reportUndefinedVariable=false
 
+import os
 import runpy
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,14 +20,18 @@ from helpers import differing, launched
 
 import drjit as dr
 from drjit import nn
+from drjit.ad.graph import Value
 from drjit.array import leaf, table
 from drjit.jit import flags
 from drjit.jit.cpu import kernel as cpu_kernel
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
+from drjit.jit.device import elements
 from drjit.jit.ir import node as ir
+from drjit.jit.ir.dtype import VECTOR_BLOCK
 from drjit.jit.run import cache, launch
 from drjit.llvm.ad import Array3f, Float, Float64, TensorXf, UInt
+from drjit.nn import coopvec
 
 SIZES = (0, 1, 15, 17, 1000)
 
@@ -138,15 +145,32 @@ def network(m: Any, n: int) -> Any:
     dr.eval(x)
     dr.enable_grad(w.buffer)
     v = nn.CoopVec([x + k for k in range(8)])
-    found = list(nn.matvec(w, dr.maximum(nn.matvec(w, v, b), 0), b, transpose=True))
+    hidden: Any = nn.matvec(w, v, b)
+    found = list(nn.matvec(w, dr.maximum(hidden, 0), b, transpose=True))
     dr.backward(dr.sum(found[0] + found[3]))
     return [*found, w.buffer.grad]
 
 
+@dr.syntax
+def vectors_of_several_kernels(m: Any, n: int) -> Any:
+    x, k = dr.linspace(m.Float16, -1, 1, n), m.UInt(0)
+    dr.eval(x)
+    v: Any = nn.CoopVec(x, x * x, 1)
+    while dr.hint(k < 3, mode="evaluated"):
+        v = v * 2 - nn.CoopVec(*[x * 0.5 for x in v])
+        k += 1
+    return list(v)
+
+
 PROGRAMS = (
     arithmetic, library, reductions, gathers, scatters, counters, loops, calls, memory_of_lanes,
-    network,
+    network, vectors_of_several_kernels,
 )  # fmt: skip
+
+
+def of_features(values: np.ndarray, count: int, size: int) -> np.ndarray:
+    """Returns vectors in memory by feature and lane, without what is beyond the last lane."""
+    return values.reshape(-1, count, VECTOR_BLOCK).swapaxes(0, 1).reshape(count, -1)[:, :size]
 
 
 class Again:
@@ -176,7 +200,8 @@ class Again:
         found: list, copies: dict,
     ) -> None:  # fmt: skip
         def array(n: Any) -> Any:
-            return leaf.wrap(table.find(space, "leaf", n.dtype), n)
+            cls = table.find(space, "leaf", n.dtype.element)
+            return coopvec.wrap(cls, Value(n)) if n.dtype.is_vector else leaf.wrap(cls, n)
 
         space, device = made.device.backend.name.lower(), made.device
         again = dr.kernel(made.text)
@@ -194,8 +219,11 @@ class Again:
         for b, a in pairs:
             n = a._node
             device.drain()
-            want = device.download(b, n.dtype, n.size).copy()
-            got = device.download(n.data, n.dtype, n.size).copy()
+            parts = n.dtype.element, elements(n.dtype, n.size)
+            want = device.download(b, *parts).copy()
+            got = device.download(n.data, *parts).copy()
+            if n.dtype.is_vector:
+                want, got = (of_features(v, n.dtype.count, n.size) for v in (want, got))
             assert not differing(got, want).size, f"{made.text}\n{got}\n{want}"
         self.kernels += 1
         self.same += again.source == made.text
@@ -441,6 +469,102 @@ def test_traps_know_the_names_of_variables():
         with pytest.raises(FloatingPointError, match=r"nan in lane 1: .*operands: -1.0"):
             root(Float(1, -1)).numpy()
         assert np.isnan(root(Float(np.nan)).numpy()).all()
+
+
+# ---- Vectors in memory
+
+VECTORS = """
+    def kernel(i, scale, x, factor, y, length):
+        v = load_vector(f32, 3, x, i) * broadcast_vector(f32, 3, factor)
+        v = fma(v, literal(f32, scale), 1.0)
+        store_vector(f32, 3, y, i, v)
+        store(f32, length, i, total(v))
+"""
+
+
+@pytest.mark.processor
+@pytest.mark.parametrize("target", ROUTES)
+def test_vectors_in_memory(target: str, monkeypatch: pytest.MonkeyPatch):
+    """They are cooperative vectors; results can be arguments."""
+    kernel = dr.kernel(VECTORS)
+    with route(target, monkeypatch) as types:
+        factor = nn.CoopVec(types.Float(1), 2, 3)
+        for n in (0, 1, 15, 17, 64, 65, 1000):
+            x = dr.arange(types.Float, n)
+            y, length = kernel(2, nn.CoopVec(x, x + 1, 4), factor)
+            assert type(y) is nn.CoopVec and y.type is types.Float
+            again, _ = kernel(scale=1, factor=factor, x=y)
+            i = np.arange(n, dtype="f")
+            want = np.stack([2 * i + 1, 4 * i + 5, 0 * i + 25])
+            assert [v.numpy().tolist() for v in y] == want.tolist()
+            assert length.numpy().tolist() == want.sum(0).tolist()
+            want = want * np.array([[1], [2], [3]]) + 1
+            assert [v.numpy().tolist() for v in again] == want.tolist()
+
+
+@pytest.mark.parametrize("code", ["i8", "u32", "i64", "f16", "f64"])
+def test_element_types_of_vectors_in_memory(code: str, tier):
+    name = next(name for t, name in table.LEAF_NAME.items() if t.code == code)
+    cls = getattr(dr.llvm, name)
+    swap = dr.kernel(f"""
+        def swap(i, x, y):
+            v = load_vector({code}, 2, x, i)
+            store_vector({code}, 2, y, i, vector({code}, feature(v, 1), feature(v, 0) + 1))
+    """)
+    x = cls(dr.arange(dr.llvm.UInt, 70))
+    first, second = swap(nn.CoopVec(x, x * 0 + 7))
+    assert type(first) is cls and set(first.numpy()) == {7}
+    np.testing.assert_array_equal(second.numpy(), np.arange(70) + 1)
+
+
+def test_wrong_vectors():
+    kernel, factor = dr.kernel(VECTORS), nn.CoopVec(Float(1), 2, 3)
+    assert repr(kernel) == (
+        "<kernel kernel(scale: f32 number, x: vector of 3 f32 features, factor: vector of 3 f32 "
+        "features of 1 entry) -> vector of 3 f32 features, f32 array>"
+    )
+    wrong = [
+        (Float(1, 2), TypeError, r"got a drjit.llvm.ad.Float: nn.CoopVec\(x, y, z\)"),
+        (nn.CoopVec(Float(1, 2), 3), TypeError, "x is a cooperative vector of 3 .*of 2 Float"),
+        (nn.CoopVec(dr.llvm.ad.Float16(1), 3, 4), TypeError, "got a .* of 3 Float16"),
+    ]
+    for x, error, message in wrong:
+        with pytest.raises(error, match=message):
+            kernel(1, x, factor)
+    x = Float(1, 2)
+    with pytest.raises(RuntimeError, match="factor has 1 entry for all lanes"):
+        kernel(1, factor, nn.CoopVec(x, 1, 2))
+    dr.enable_grad(x)
+    with pytest.raises(RuntimeError, match=r"x is a differentiable vector.*Pass dr.detach"):
+        kernel(1, nn.CoopVec(x, 1, 2), factor)
+    y, _ = kernel(1, dr.detach(nn.CoopVec(x, 1, 2)), factor)
+    assert next(iter(y)).numpy().tolist() == [2, 3]
+
+
+# ---- Ctrl-C
+
+
+@pytest.mark.processor
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch: pytest.MonkeyPatch):
+    """What follows runs as always, also the same kernel."""
+    monkeypatch.setattr("drjit.jit.cpu.runtime.GRACE_SECONDS", 0.2)
+    halve = dr.kernel("""
+        def halve(i, p):
+            x = load(f32, p[1], i)
+            while any_lane(x > 0):
+                x = select(x > 0, x * 0.5 + 1, x)
+            store(f32, p[2], i, x)
+    """)
+    assert "going(p[0], " in halve.source
+    timer = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()
+        halve(Float(1, -1)).numpy()
+        time.sleep(10)
+    timer.join()
+    assert halve(Float(-1, -2)).numpy().tolist() == [-1, -2]
+    assert saxpy(2, Float(1, 2), Float(3, 4)).numpy().tolist() == [5.25, 8.25]
 
 
 # ---- Where they are called
@@ -745,6 +869,10 @@ MISTAKES = [
     (HEAD + "    y = f(i, p, x)\ndef f(i, p, a: f32):\n    b = f(i, p, a)\n    return b\n", 5,
      "f calls itself"),
     (HEAD + "    v = vector(f32, x, x)\n    w = feature(v, 2)\n", 4, "the vector has 2 features"),
+    (HEAD + "    store_vector(f32, 2, p[2], i, x)\n", 3, "x is f32, not a vector of 2 features"),
+    (HEAD + "    v = load_vector(f32, 0, p[2], i)\n", 3, "a vector has at least 1 feature"),
+    (HEAD + "    v = load_vector(f32, 2, p[1], i)\n", 3, "p[1] has the element type f32x2, but"),
+    (HEAD + "    v = load_vector(u16, 2, p[2], i)\n", 3, "there are no arrays of u16"),
     (HEAD + "    scatter(f32, p[2], x, u32(x), True)\n    y = gather(f32, p[2], u32(x), True)\n", 4,
      "p[2] is an array to read from, but in line 3"),
 ]  # fmt: skip

@@ -3,14 +3,15 @@
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from operator import index
 from types import FunctionType
 from typing import Any, NamedTuple, overload
 from weakref import ref
 
-from ...ad.graph import Var, visible
+from ...ad.graph import Value, Var, visible
 from ...array import leaf, namespace, table
-from ...array.base import ArrayBase, IncompatibleError, type_label
+from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.leaf_access import replace
 from ...array.meta import LEAF_NAME
 from ...jit import flags
@@ -92,7 +93,7 @@ class TextKernel:
         words = self._read.words
         given = [f"{words[k].name}: {words[k]}" for k in self._read.arguments]
         made = [
-            f"{words[k].dtype.code} {'array' if words[k].kind == 'store' else 'number'}"
+            str(words[k]) if words[k].kind == "store" else f"{words[k].dtype.code} number"
             for k in self._read.layout.outputs
         ]
         results = ", ".join(made) or "None"
@@ -179,6 +180,7 @@ class TextKernel:
         text, words = self._read, self._read.words
         given = [words[k] for k in text.arguments]
         plain = not text.layout.checks and not text.layout.targets and found
+        plain = plain and not any(w.dtype.is_vector for w in words.values())
         if not plain or any(w.ranges for w in given) or not any(w.lanes for w in given):
             return
         # What the short way does not convert is left to the long one.
@@ -270,6 +272,9 @@ class TextKernel:
             word = words[k]
             if word.kind not in ("array", "target"):
                 continue
+            if word.dtype.is_vector:
+                found[k] = self._vector(word, value)
+                continue
             cls = type(value)
             right = isinstance(value, ArrayBase) and cls._kind == "leaf" and hasattr(value, "_node")
             if not right or cls._dtype is not word.dtype:
@@ -284,6 +289,26 @@ class TextKernel:
                 )
             found[k] = value
         return found
+
+    def _vector(self, word: Any, value: Any) -> Any:
+        """Returns a vector among the arguments."""
+        n, name = word.dtype.count, f"{self._title}(): {word.name}"
+        if not isinstance(value, KernelValue) or value._node.dtype is not word.dtype:
+            t = LEAF_NAME[word.dtype.element]
+            if isinstance(value, KernelValue):
+                hint = f" of {value._node.dtype.count} {value._type.__name__}"
+            else:
+                hint = f": nn.CoopVec({', '.join('xyzw'[:n]) if n <= 4 else '...'})"
+            raise TypeError(
+                f"{name} is a cooperative vector of {n} features of type {t} ({word.where}), got a "
+                f"{type_label(value)}{hint}"
+            )
+        if value._var is not None and visible(value._var) is not None:
+            raise RuntimeError(
+                f"{name} is a differentiable vector, and derivatives with respect to vectors are "
+                "unknown. Pass dr.detach() of it, or its features as arrays"
+            )
+        return value
 
     def _number(self, k: int, value: Any) -> Any:
         """Returns a number of the element type of a word."""
@@ -445,11 +470,11 @@ class TextKernel:
     def _results(
         self, found: list[Node], given: dict[int, Any], arrays: dict[int, Any], space: str
     ) -> Any:
-        classes = [table.find(space, "leaf", n.dtype) for n in found]
+        classes = [table.find(space, "leaf", n.dtype.element) for n in found]
         variables = self._variables(found, classes, given, arrays)
         results = []
         for cls, n, v in zip(classes, found, variables, strict=True):
-            a = leaf.wrap(cls, n)
+            a = _wrapped(cls, n)
             if v is not None:
                 a._var = v
             results.append(a)
@@ -464,9 +489,10 @@ class TextKernel:
         read = [
             (j, k) for j, k in enumerate(given)
             if words[k].kind == "array" and words[k].dtype.is_float
+            and not words[k].dtype.is_vector
         ]  # fmt: skip
         own = {j: arrays[k]._var for j, k in read if arrays[k]._var is not None}
-        rows = [k for k, n in enumerate(found) if n.dtype.is_float]
+        rows = [k for k, n in enumerate(found) if n.dtype.is_float and not n.dtype.is_vector]
         changed = [arrays[k] for k in at.targets]
         changed = [a for a in changed if a._diff and a._dtype.is_float]
         nodes = [*[found[k] for k in rows], *[a._node for a in changed]]
@@ -489,6 +515,14 @@ class TextKernel:
 
 def _detached(value: Any) -> Any:
     return leaf.wrap(type(value), value._node) if isinstance(value, ArrayBase) else value
+
+
+def _wrapped(cls: Any, n: Node) -> Any:
+    """Returns an array, or a cooperative vector with features of a class."""
+    if not n.dtype.is_vector:
+        return leaf.wrap(cls, n)
+    # Its class belongs to a package that builds on this one.
+    return import_module("drjit.nn.coopvec").wrap(cls, Value(n))
 
 
 def _classes(args: tuple) -> tuple:
@@ -521,6 +555,7 @@ def _namespace(arrays: Sequence[Any]) -> str:
     Raises:
         DeviceMismatch: the arrays belong to several backends.
     """
+    arrays = [a._type if isinstance(a, KernelValue) else a for a in arrays]
     devices = {a._device for a in arrays}
     if len(devices) > 1:
         raise mismatch(devices)

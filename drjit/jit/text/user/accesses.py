@@ -291,6 +291,36 @@ class Call:
 
     # ---- Vectors
 
+    def in_memory(self, e: ast.expr, kind: str) -> Any:
+        """Reads the word of vectors in memory."""
+        if self.integers[0] < 1:
+            raise self.error("a vector has at least 1 feature", e)
+        self.vector = dt.vector(self.dtype, self.integers[0])
+        return self.claim(e, kind, self.vector)
+
+    def read_vectors(self, e: ast.expr) -> None:
+        self.in_memory(e, "array").lanes = True
+
+    def read_one_vector(self, e: ast.expr) -> None:
+        self.in_memory(e, "array").single = True
+
+    def read_stored_vectors(self, e: ast.expr) -> None:
+        self.in_memory(e, "store")
+
+    def read_features(self, e: ast.expr) -> None:
+        """A vector of the type that is stored."""
+        value = self.reader.operand(e)
+        if value.types != (self.vector,):
+            found = value.types[0].code if value.types else "a number"
+            assert self.vector is not None
+            t, n = self.vector.element.code, self.vector.count
+            raise self.error(
+                f"{value.text} is {found}, not a vector of {n} features of type {t}: vector({t}, "
+                f"x, ...), or splat({t}, {n}, x)",
+                e,
+            )
+        self.texts.append(value.text)
+
     def read_vector(self, e: ast.expr) -> None:
         value = self.reader.operand(e)
         if not value.types or not value.types[0].is_vector:

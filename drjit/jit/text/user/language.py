@@ -31,6 +31,9 @@ active                mask active i
 load                  T    buffer type load i
 broadcast             T    buffer type broadcast
 literal               T    literal type number
+load_vector           V    buffer type integer vectors i
+broadcast_vector      V    buffer type integer one_vector
+store_vector          -    copy type integer stored_vectors i features outside
 bitcast               T    bitcast type operand
 going                 mask active record mask
 in_bounds             mask in_bounds record site index size mask
@@ -89,10 +92,6 @@ REFUSED = {
     "radix_move": _LAUNCHES.format("dr.sort()"),
     "matmul": _LAUNCHES.format("the operator @"),
     "reduce_rows": _LAUNCHES.format("dr.sum() with an axis"),
-    "load_vector": "reads vectors from memory, which no array of the interface has: pass features",
-    "broadcast_vector": "reads a vector from memory, which no array of the interface has: pass "
-    "features",
-    "store_vector": "writes vectors to memory, which no array of the interface has: store features",
     "table": "belongs to functions of the library: gather() from an array",
     "polynomial": "belongs to functions of the library: write it with fma()",
     "any_lane": "is only the test of if and while",

@@ -132,10 +132,11 @@ class Reading:
         """
         if k == 0:
             raise self.source.error("p[0] is the error record: parameters begin at p[1]", node)
-        if dtype in WITHOUT_ARRAYS and kind not in ("number", "count", "hidden"):
+        code = dtype.element.code
+        if dtype.element in WITHOUT_ARRAYS and kind not in ("number", "count", "hidden"):
             raise self.source.error(
-                f"there are no arrays of {dtype.code}: convert from or to another type, as in "
-                f"{dtype.code}(load({dtype.code[0]}32, ...))",
+                f"there are no arrays of {code}: convert from or to another type, as in "
+                f"{code}(load({code[0]}32, ...))",
                 node,
             )
         name = {v: name for name, v in self.named.items()}.get(k, f"p[{k}]")

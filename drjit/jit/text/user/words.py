@@ -55,6 +55,8 @@ class Word:
         if self.kind == "count":
             return "size"
         more = " of 1 entry" if self.single and not self.lanes else ""
+        if self.dtype.is_vector:
+            return f"vector of {self.dtype.count} {self.dtype.element.code} features{more}"
         return f"{self.dtype.code} array{more}" + (", changed" if self.kind == "target" else "")
 
 
