@@ -2,6 +2,8 @@
 
 import warnings
 
+import pytest
+
 import drjit as dr
 from drjit.hashgrid import HashGridEncoding
 from drjit.llvm import Float, ad
@@ -42,6 +44,7 @@ def test_a_custom_operation_without_gradient():
     assert len(caught(propagate)) == 1  # filters have changed, as with every catch_warnings
 
 
+@pytest.mark.usefixtures("computing_nodes")
 def test_printing_of_more_lanes_than_there_is_room_for():
     def show(limit=3):
         for count in (100, 200, 300):
