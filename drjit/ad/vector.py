@@ -201,8 +201,6 @@ class _Matvec(LaneRule):
             # Where no gradient arrives, the other vector may have any value.
             some = _nonzero(g.node) if sink.masking else None
             sums.append(LaneSum(matrix, factors, some))
-        if of_x is not None:
-            sink.add(1, matvec(a, matrix.turned, g), v.size)
         if of_bias and of_bias[0] is not None:
             if sums and of_bias[0] is not of_a:
                 sink.add_lanes(0, sums)
@@ -211,6 +209,9 @@ class _Matvec(LaneRule):
             sums.append(LaneSum(bias, (g if g.node.size == v.size else full(g, v.size),)))
         if sums:
             sink.add_lanes(0 if sums[0].matrix is matrix else 2, sums)
+        # Last, so that what the layer was given is not needed for longer than that.
+        if of_x is not None:
+            sink.add(1, matvec(a, matrix.turned, g), v.size)
 
 
 def _nonzero(g: Node) -> Node:

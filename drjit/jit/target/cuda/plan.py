@@ -267,6 +267,12 @@ class Plan:
         """Whether registers will be scarce."""
         return self._kept > _MANY
 
+    @property
+    def kept(self) -> int:
+        """How many registers of vectors a thread keeps from one product to another, if shared
+        memory has room for the others."""
+        return 56 if self._widest <= WIDEST // 2 else 88
+
     def _sum_bytes(self, s: Sum) -> int:
         *_, down, across = self.split(s)
         return self.threads * down * across * 16

@@ -10,9 +10,6 @@ from typing import Any
 
 from . import fragments, pairs
 
-# Registers of vectors that a thread keeps from one product to another.
-_KEPT = 88
-
 
 def fill(t: Any, kept: Sequence[Any]) -> None:
     """Before an operation of the warp or the block: stores registers that are needed later, unless
@@ -25,7 +22,7 @@ def fill(t: Any, kept: Sequence[Any]) -> None:
     for v in [v for v in sources if v.shelf]:
         for k in v.shelf:
             v.forms[v.form][4 * k : 4 * k + 4] = [""] * len(v.forms[v.form][4 * k : 4 * k + 4])
-    surplus = sum(len(v.forms[v.form]) * pairs.words(v.code) for v in sources) - _KEPT
+    surplus = sum(len(v.forms[v.form]) * pairs.words(v.code) for v in sources) - t.plan.kept
     for v in sources:
         surplus -= 4 * pairs.words(v.code) * len(v.shelf)
     for v in sources:
