@@ -35,6 +35,9 @@ from drjit.opt import Adam, GradScaler
 
 PORTRAIT = Path(__file__).parent / "portrait.jpg"
 GRID = 256  # a training step looks at one random position in each cell of a grid of this size
+LEVELS = 10  # of a grid: the finest one has about as many cells as the portrait pixels
+# Learning rates; the entries of a grid are seen by few positions each.
+RATE, RATE_WITH_GRID, RATE_OF_GRID = 1e-3, 5e-3, 2e-2
 REPORT = 50  # steps between two updates of the figures shown
 
 
@@ -65,7 +68,7 @@ def make_network(encoding: str, half: bool, rng: dr.random.Generator):
         grid = kind(
             Float16 if half else Float32,
             2,
-            n_levels=10,  # the finest one has about as many cells as the portrait pixels
+            n_levels=LEVELS,
             n_features_per_level=2,
             per_level_scale=1.5,
             rng=rng,
@@ -120,11 +123,11 @@ def train(
     texture = Texture2f(image)
     rng = dr.rng(seed=seed)
     net, grid = make_network(encoding, half, rng)
-    opt = Adam(lr=1e-3 if grid is None else 5e-3)
+    opt = Adam(lr=RATE if grid is None else RATE_WITH_GRID)
     opt.update(net)
     if grid is not None:
         opt["grid"] = Float32(grid.params)
-        opt.set_learning_rate(grid=2e-2)  # each entry is seen by few positions
+        opt.set_learning_rate(grid=RATE_OF_GRID)
     state = {"opt": opt, "scaler": (scaler := GradScaler()), "rng": rng, "step": 0}
     if checkpoint is not None and checkpoint.exists():
         state = dr.load(checkpoint, state)
