@@ -243,7 +243,23 @@ def trained(p, target, net):
     return dr.mean(dr.squared_norm(Array3f(packed(nn.CoopVec(p))) - target))
 
 
+@dr.syntax
+def hops(table, at, rounds):
+    """Follows indices for a number of steps that differs between lanes."""
+    total = Float(at)
+    while rounds > 0:
+        total += dr.sin(Float(at))
+        at = dr.gather(UInt, table, at)
+        rounds = rounds - 1
+    return total, at
+
+
+def start_of_hops(n):
+    return [UInt(7 * k % n for k in range(n)), dr.arange(UInt, n), dr.arange(Int, n) % 5]
+
+
 CASES = {
+    "hops": (hops, start_of_hops, 0),
     "floats32": (floats, lambda n: [Float(numbers(n, s)) for s in range(3)], 0),
     "floats64": (floats, lambda n: [Float64(numbers(n, s)) for s in range(3)], 0),
     "library32": (library, lambda n: [Float(numbers(n, 1)), Float(numbers(n, 2))], 0),
@@ -371,6 +387,7 @@ def _decides(x, y):
 
 
 ONES, INDEX = np.ones(5, np.float32), np.array([4, 0, 1], np.uint32)
+HOPS = np.array([1, 9], np.uint32)
 CHECKED = {
     "checked": (
         _checked,
@@ -383,6 +400,15 @@ CHECKED = {
             "type": (ONES, np.ones(3, np.complex64), (2.0, ONES)),
             "axes": (ONES[:, None], INDEX, (2.0, ONES)),
             "list": ([1, 2, 3], [2], (2.0, [1, 2, 3])),
+        },
+    ),
+    "hops": (
+        hops,
+        (UInt(1, 0), UInt(0, 1, 0), Int(1, 2, 3)),
+        {
+            # Only lane 70 goes on to the index that is out of bounds, in its third round.
+            "late": (HOPS, np.zeros(80, np.uint32), np.where(np.arange(80) == 70, 3, 2)),
+            "never": (HOPS, np.zeros(80, np.uint32), np.full(80, 2)),
         },
     ),
     "product": (
@@ -411,6 +437,16 @@ def test_calls_are_checked(exported):
     assert found["type"] == "TypeError: index: expected an array of uint32, got complex64"
     assert found["axes"] == "ValueError: x: expected an array of one axis, got the shape (5, 1)"
     compare(found["list"][0], np.array([3], np.float32), "list", 0)
+
+
+def test_an_index_is_checked_in_each_round_of_a_loop(exported):
+    line = hops.__code__.co_firstlineno
+    assert exported["hops", "late"].startswith(
+        "IndexError: dr.gather: index 9 is out of bounds for an array of size 2 (lane 70; "
+        f"traced at test_export.py:{line + 5} in "
+    )
+    total, at = exported["hops", "never"]
+    assert (at == 9).all() and np.allclose(total, np.sin(1))
 
 
 def test_the_text_is_readable(tmp_path):

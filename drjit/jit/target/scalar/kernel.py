@@ -25,7 +25,7 @@ from .module import Module, assignment
 from .statements import ON_LANES, ONCE, VECTORS, Fold, identity, start_of
 
 CHUNKS = 16
-_ARRAY = re.compile(r".*_|(p|sum)\d+")
+_ARRAY = re.compile(r".*_|(p|sum|size)\d+|error|sizes")
 
 
 class Function(NamedTuple):
@@ -167,7 +167,8 @@ class Writer(LaneWriter):
         if isinstance(s, ast.Assign):  # the state of a loop
             once = once or any(n in self.scope.codes or n in self.vectors for n in targets(s))
         called = calls & library.names
-        return {"once": once, "cases": not once and any(map(_has_cases, called))}
+        cases = "in_bounds" in calls or any(map(_has_cases, called))
+        return {"once": once, "cases": not once and cases}
 
     def names_in(self, node: ast.AST) -> list[str]:
         """Returns the names of values in a statement or expression."""
@@ -260,8 +261,8 @@ class Writer(LaneWriter):
         return False
 
     def runs_on_tiles(self, body: list[Any]) -> bool:
-        """Whether all lanes of a tile run statements together, which LLVM vectorizes then. It does
-        not vectorize accesses to memory at any place; calls idle in too many lanes."""
+        """Whether all lanes of a tile run statements together, which LLVM vectorizes then, gathers
+        included. It does not vectorize scatters; calls idle in too many lanes."""
         calls = {n.func.id for s in body for n in ast.walk(s) if isinstance(n, ast.Call)}
         return not calls & (ONCE | self.bodies.keys())
 
@@ -301,6 +302,13 @@ class Writer(LaneWriter):
         group.lines += [*self.comment(s), *scope.pending(), f"{target.id} = {found.text}"]
         self.vectors[target.id] = found.code, count
         group.write([target.id])
+
+    def uniform_size(self, at: str) -> str:
+        """Returns the name of the size that indices are compared with."""
+        line = f"size{at} = sizes[{at}]"
+        if line not in self.uniform:
+            self.uniform.append(line)
+        return f"size{at}"
 
     def needs(self, memory: Any, first: Any, extent: int) -> None:
         """Notes a matrix."""

@@ -268,6 +268,16 @@ def inside(error, site, x, size, m, i):
     return m
 
 
+@inlined
+def inside_tile(error, site, x, size, m, i, full, rare):
+    """The same for all lanes of a tile, which need not be tested one after the other: an index that
+    is not below is a rare case."""
+    outside = m & (x >= size)
+    if full and outside:
+        inside(error, site, x, size, m, i)
+    return m & (x < size), rare | outside
+
+
 @njit(error_model="numpy", fastmath={"reassoc", "nsz"})
 def sum_of(values, m):
     """The sum of the first m values, in double precision and any order."""

@@ -77,8 +77,12 @@ def _in_bounds(w: "Writer", scope: Scope, args: list[Any]) -> Value:
         f"{unparse(index)} - {w.first_check}"
     )  # fmt: skip
     site = unparse(args[1])
-    text = f"{w.module.use('inside')}(error, {site}, u64({x.text}), sizes[{at}], {m.text}, i)"
-    return Value("mask", text, True)
+    size = w.uniform_size(at) if at.isdecimal() and scope.cases else f"sizes[{at}]"
+    given = f"error, {site}, u64({x.text}), {size}, {m.text}, i"
+    if scope.cases:
+        text = f"{w.module.use('inside_tile')}({given}, full, rare)"
+        return Value("", text, several=("mask",), cases=True)
+    return Value("mask", f"{w.module.use('inside')}({given})", True)
 
 
 def _feature(w: "Writer", scope: Scope, args: list[Any]) -> Value:
@@ -332,7 +336,7 @@ EFFECTS: dict[str, Callable[[Any, list[Any]], list[str]]] = {
 # functions that have rare cases.
 _REPEATABLE = frozenset((
     "lane", "active", "going", "load", "broadcast", "literal", "feature", "vector", "total",
-    "load_vector", "broadcast_vector", "store", "stream", "store_vector",
+    "load_vector", "broadcast_vector", "store", "stream", "store_vector", "gather", "in_bounds",
 ))  # fmt: skip
 ONCE = frozenset((*MEMORY, *SEVERAL, *EFFECTS, "take")) - _REPEATABLE
 WHOLE = frozenset(("matvec", "outer", "accumulate", "total", "take", "put", "store_vector"))
