@@ -457,8 +457,8 @@ CONSTANT = frozenset(
         "scatter_inc", "set_backend", "set_expand_threshold", "set_flag", "set_grad",
         "set_grad_enabled", "set_label", "set_log_level", "set_thread_count", "shape", "sign",
         "slice_index", "smallest", "step", "suspend_grad", "sync_thread", "thread_count",
-        "traverse", "trunc", "tzcnt", "whos", "whos_ad", "width", "wrap", "wrap_ad", "zeros",
-        "zeros_like",
+        "traverse", "trunc", "tzcnt", "whos", "picture", "whos_ad", "width", "wrap", "wrap_ad",
+        "zeros", "zeros_like",
     )
 )  # fmt: skip
 

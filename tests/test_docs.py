@@ -9,6 +9,7 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,10 +62,8 @@ def test_files_that_pages_name_exist():
         assert not missing, f"{page.name} names files that are not there: {missing}"
 
 
-def test_the_reference_has_every_public_name(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
-    import reference  # pyright: ignore[reportMissingImports]
-
+def test_the_reference_has_every_public_name():
+    reference = SimpleNamespace(**runpy.run_path(str(DOCS / "_ext" / "reference.py")))
     text = "\n".join(reference.pages().values())
     documented = set(re.findall(r"^\.\. [\w:]+:: drjit\.(\w+)$", text, re.M))
     public = {n for n in dir(dr) if not n.startswith("_") and not inspect.ismodule(getattr(dr, n))}
