@@ -13,7 +13,9 @@ from drjit.jit.ir.dtype import DType
 
 PACKAGE = Path(dr.__file__).parent
 NOTE = "# Written by .ci/stubs.py from the table of types.\n# fmt: off\n# ruff: noqa"
-KINDS = re.findall(r"^class (\w+)", (PACKAGE / "array/kinds.pyi").read_text(), re.MULTILINE)
+KINDS = re.findall(
+    r"^(?:class )?(\w+)(?:\(|:| = TypeVar)", (PACKAGE / "array/kinds.pyi").read_text(), re.MULTILINE
+)
 # Names of other modules' objects in namespaces, and of the modules of the bases of their types.
 MODULES = {
     "cuda": "GLInterop green_context map_graphics_resource_array map_graphics_resource_ptr "
@@ -136,7 +138,7 @@ def types(namespace: str) -> str:
 
 def swizzles() -> str:
     """The bases of types that have components with names."""
-    lines = ["from typing import Generic", "from .kinds import A2, A3, A4, Part, V"]
+    lines = ["from typing import Generic"]
     for size in (2, 3, 4):
         base = f"Swizzles{size - 1}[V, A2, A3, A4], " if size > 2 else ""
         lines.append(f"class Swizzles{size}({base}Generic[V, A2, A3, A4]):")
@@ -149,9 +151,110 @@ def swizzles() -> str:
     return "\n".join(lines)
 
 
+def words(count: int) -> str:
+    """The arguments of a base `To...` of which only the first is of interest."""
+    return ", ".join(["R", *["Any"] * (count - 1)])
+
+
+def joined(number: str) -> list[tuple[str, ...]]:
+    """The types of two operands, and that to which they promote."""
+    found = [("int", "int", "int")] * (number == "int") + [("float", "float", "float")]
+    found += [("Joins[B, R]", "B | Sequences", "R"), ("B | Sequences", "Joins[B, R]", "R")]
+    for dtype, (wider, mark) in MIXED.items():
+        if number == "int" or dtype.is_float:
+            found += [(wider, mark, "R"), (mark, wider, "R")]
+    found += [("K", "Any", "K"), ("Any", "K", "K")]
+    return [*found, ("Untyped", "Any", "Any"), ("Any", "Untyped", "Any")]
+
+
+def joined_three(number: str) -> list[tuple[str, ...]]:
+    """The same for three operands."""
+    found = [("int",) * 4] * (number == "int") + [("float",) * 4]
+
+    def at(place: int, one: str, others: str, result: str) -> tuple[str, ...]:
+        return (*[one if k == place else others for k in range(3)], result)
+
+    # Python's floats become 32-bit ones.
+    wide = [MIXED[d] for d in sorted(ORDER, key=lambda d: LEAF_NAME[d] != "Float") if d.is_float]
+    first, second, joins = "B | Sequences", "C | Sequences", "JoinsBoth[B, C, R]"
+    found += [(joins, first, second, "R"), (first, joins, second, "R"), (first, second, joins, "R")]
+    found += [at(k, wider, f"float | {mark}", "R") for wider, mark in wide for k in range(3)]
+    return found + [
+        at(k, c, "Any", r) for c, r in (("K", "K"), ("Untyped", "Any")) for k in range(3)
+    ]
+
+
+def selected() -> list[tuple[str, ...]]:
+    """The same for a mask and two operands."""
+    found = [("bool", "int", "int", "int"), ("bool", "float", "float", "float")]
+    found += [("N", "ABool | bool", "ABool | bool", "N")]
+    for k, (dtype, (wider, mark)) in enumerate(MIXED.items()):
+        number = "float" if dtype.is_float else "int"
+        below = " | ".join([MARKS[d] for d in ORDER[1 : k + 2]] + [number])
+        found += [(wider, mark, below, "R"), (wider, below, mark, "R")]
+    found += [("Condition", "Joins[B, R]", "B | Sequences", "R")]
+    found += [("Condition", "B | Sequences", "Joins[B, R]", "R")]
+    for dtype, (wider, mark) in MIXED.items():
+        if dtype.is_float:
+            found += [("Condition", wider, mark, "R"), ("Condition", mark, wider, "R")]
+    found += [("Any", "K", "Any", "K"), ("Any", "Any", "K", "K"), ("Condition", "P", "P", "P")]
+    other = "KernelValue | Untyped"
+    found += [(other, "Any", "Any", "Any")]
+    return [*found, ("Any", "Untyped", "Any", "Any"), ("Any", "Any", "Untyped", "Any")]
+
+
+# By element type: the base of types that promote to it, and its one-dimensional type.
+MIXED = {
+    dtype: (
+        f"To{LEAF_NAME[dtype]}[{words(len(ORDER) - k)}]",
+        MARKS[dtype] + {"Int": " | int", "Float": " | float"}.get(LEAF_NAME[dtype], ""),
+    )
+    for k, dtype in enumerate(ORDER)
+    if k
+}
+
+
+def promotion() -> str:
+    """The types of functions that promote."""
+    functions = {
+        "Extremum": ("arg0, arg1", joined("int")),
+        "Binary": ("arg0, arg1, /", joined("int")),
+        "BinaryFloat": ("arg0, arg1, /", joined("float")),
+        "Hypot": ("a, b", joined("float")),
+        "Clip": ("value, min, max", joined_three("int")),
+        "Clamp": ("value, min, max, /", joined_three("int")),
+        "Fma": ("arg0, arg1, arg2", joined_three("int")),
+        "Lerp": ("a, b, t", joined_three("float")),
+        "Select": ("arg0, arg1, arg2", selected()),
+    }
+    lines = [
+        "from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, overload",
+        "from .base import KernelValue",
+        'B = TypeVar("B")',
+        'C = TypeVar("C")',
+        'K = TypeVar("K", bound=KernelValue)',
+        'N = TypeVar("N", bound=Masks[Any, Any])',
+        "Condition: TypeAlias = bool | Masks[Any, Any] | Integers[Any, Any] | Sequences",
+        "class Structure(Protocol):",
+        "    DRJIT_STRUCT: Any",
+        "class DataClass(Protocol):",
+        "    __dataclass_fields__: ClassVar[dict[str, Any]]",
+        "PyTree: TypeAlias = list[Any] | tuple[Any, ...] | dict[Any, Any] | Structure | DataClass",
+        'P = TypeVar("P", bound=PyTree)',
+    ]
+    for name, (parameters, overloads) in functions.items():
+        lines += [f"class {name}(Protocol):", "    __name__: str"]
+        for *operands, result in overloads:
+            given = iter(operands)
+            shown = [p if p == "/" else f"{p}: {next(given)}" for p in parameters.split(", ")]
+            lines.append("    @overload")
+            lines.append(f"    def __call__(self, {', '.join(shown)}) -> {result}: ...")
+    return "\n".join(lines)
+
+
 def complete(text: str) -> str:
     """A stub with its first lines, which import what the text uses of the kinds."""
-    here = re.findall(r"^class (\w+)", text, re.MULTILINE)
+    here = re.findall(r"^(?:class )?(\w+)(?:\(| = TypeVar)", text, re.MULTILINE)
     used = sorted(set(KINDS).intersection(re.findall(r"\w+", text)).difference(here))
     imported = f"from ..array.kinds import {', '.join(used)}\n" if used else ""
     return f"{NOTE}\n{imported}{text}\n"
@@ -159,7 +262,11 @@ def complete(text: str) -> str:
 
 def stubs() -> dict[Path, str]:
     """The files and their texts."""
-    texts = {"array/swizzles": swizzles(), "scalar/__init__": types("scalar")}
+    texts = {
+        "array/swizzles": swizzles(),
+        "array/promotion": promotion(),
+        "scalar/__init__": types("scalar"),
+    }
     for backend in ("llvm", "cuda"):
         texts[f"{backend}/__init__"] = types(backend)
         texts[f"{backend}/ad"] = types(f"{backend}.ad")

@@ -4,6 +4,7 @@
 
 import gc as _gc
 import importlib as _importlib
+import typing as _typing
 from types import ModuleType as _Module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
@@ -36,6 +37,13 @@ from .jit.log import log_level as log_level
 from .jit.log import set_log_level as set_log_level
 
 if _TYPE_CHECKING:
+    from . import detail as detail
+    from . import hashgrid as hashgrid
+    from . import interop as interop
+    from . import nn as nn
+    from . import opt as opt
+    from . import random as random
+    from . import texture as texture
     from .array.annotations import *
     from .flow.call.branch import if_stmt as if_stmt
     from .flow.call.dispatch import dispatch as dispatch
@@ -140,14 +148,16 @@ __all__ = sorted(
 _LAZY = ("ast", "detail", "hashgrid", "interop", "nn", "opt", "random", "texture")
 
 
-def __getattr__(name: str) -> _Any:
-    if name in _MODULES:
-        module = _importlib.import_module(f".{_MODULES[name]}", __name__)
-        found = globals()[name] = getattr(module, name)
-        return found
-    if name in _LAZY:
-        return _importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not _typing.TYPE_CHECKING:  # which would otherwise accept any name
+
+    def __getattr__(name: str) -> _Any:
+        if name in _MODULES:
+            module = _importlib.import_module(f".{_MODULES[name]}", __name__)
+            found = globals()[name] = getattr(module, name)
+            return found
+        if name in _LAZY:
+            return _importlib.import_module(f".{name}", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

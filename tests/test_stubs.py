@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,21 +45,58 @@ def test_components_in_the_stubs_exist():
     assert sum(map(len, found.values())) == 4 + 4**2 + 4**3 + 4**4
 
 
-def test_a_type_checker_knows_types_and_reports_mistakes():
-    files = [DATA / "typing_uses.py", DATA / "typing_mistakes.py"]
+FILES = [DATA / "typing_uses.py", DATA / "typing_mistakes.py"]
+
+
+def errors(name: str, *options: str) -> str:
+    """The output of a type checker about the files."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
     made = subprocess.run(
-        [sys.executable, "-m", "pyright", "--outputjson", *map(str, files)],
+        [sys.executable, "-m", name, *options, *map(str, FILES)],
         capture_output=True,
         text=True,
         cwd=ROOT,
     )
-    reports = json.loads(made.stdout)["generalDiagnostics"]
-    found = {
-        (Path(r["file"]).name, r["range"]["start"]["line"]): r["message"]
-        for r in reports
-        if r["severity"] == "error"
-    }
-    lines = files[1].read_text().split("\n")
-    expected = {(files[1].name, n) for n, line in enumerate(lines) if line.endswith("# wrong")}
+    return made.stdout
+
+
+def check(found: dict[tuple[str, int], str]) -> None:
+    """Checks that the reports are about those lines that are marked as wrong."""
+    lines = FILES[1].read_text().split("\n")
+    expected = {(FILES[1].name, n) for n, line in enumerate(lines, 1) if line.endswith("# wrong")}
     assert {place: found[place] for place in found.keys() - expected} == {}
     assert expected - found.keys() == set()
+
+
+def test_pyright_knows_types_and_reports_mistakes():
+    reports = json.loads(errors("pyright", "--outputjson"))["generalDiagnostics"]
+    check(
+        {
+            (Path(r["file"]).name, r["range"]["start"]["line"] + 1): r["message"]
+            for r in reports
+            if r["severity"] == "error"
+        }
+    )
+
+
+def test_mypy_knows_types_and_reports_mistakes():
+    text = errors("mypy", "--strict", "--no-error-summary", "--cache-dir", os.devnull)
+    reports = re.findall(r"^(\S+?):(\d+): error: (.*)$", text, re.MULTILINE)
+    check({(Path(file).name, int(line)): message for file, line, message in reports})
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("from drjit.auto.ad import Float\nFloat(1).", ["numpy", "grad", "item"]),
+        ("import drjit as dr\ndr.", ["minimum", "sum", "gather", "sin", "zeros"]),
+        ("import drjit as dr\ndr.opt.Adam(1).", ["step", "keys", "set_learning_rate"]),
+    ],
+)
+def test_an_editor_completes_names_with_their_docstrings(text, names):
+    jedi = pytest.importorskip("jedi")
+    found = {c.name: c for c in jedi.Script(text, project=jedi.Project(ROOT)).complete()}
+    for name in names:
+        said = found[name].docstring(raw=True).strip()
+        assert said and said[0].isupper(), name

@@ -22,10 +22,11 @@ M = TypeVar("M")
 V = TypeVar("V")
 E = TypeVar("E")
 R = TypeVar("R")
-B = TypeVar("B")
-Kind = TypeVar("Kind", bound=ArrayBase)
-Other = TypeVar("Other", contravariant=True)
-Sum = TypeVar("Sum", covariant=True)
+T = TypeVar("T")
+M_co = TypeVar("M_co", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
+B_contra = TypeVar("B_contra", contravariant=True)
+C_contra = TypeVar("C_contra", contravariant=True)
 A2 = TypeVar("A2")
 A3 = TypeVar("A3")
 A4 = TypeVar("A4")
@@ -38,7 +39,6 @@ U64 = TypeVar("U64")
 F16 = TypeVar("F16")
 F = TypeVar("F")
 F64 = TypeVar("F64")
-Flat = TypeVar("Flat", bound=Leaf[Any, Any, Any] | Tensor[Any, Any, Any, Any])
 
 Sequences: TypeAlias = list[Any] | tuple[Any, ...] | NDArray[Any]
 
@@ -63,6 +63,31 @@ class AUInt64: ...
 class AFloat16: ...
 class AFloat: ...
 class AFloat64: ...
+
+class HasMask(Protocol[M_co]):
+    """Anything whose comparisons give a mask."""
+
+    def _mask(self) -> M_co: ...
+
+class Joins(Protocol[B_contra, R_co]):
+    """A class to which others promote."""
+
+    def _join(self, other: B_contra, /) -> R_co: ...
+
+class JoinsBoth(Protocol[B_contra, C_contra, R_co]):
+    """The same for two others."""
+
+    def _join_both(self, one: B_contra, other: C_contra, /) -> R_co: ...
+
+class Entries(Protocol[R_co]):
+    """An array of components with entries of a type."""
+
+    def _entries(self) -> R_co: ...
+
+class Untyped(Protocol):
+    """An array about which no more is known than that it is one; see `ArrayBase`."""
+
+    def __getattr__(self, name: str, /) -> Any: ...
 
 class Part(Generic[V]):
     """A component, to which anything that converts to its type can be assigned."""
@@ -128,6 +153,9 @@ class Array(ArrayBase, Generic[Own, M]):
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __hash__(self) -> int: ...
     def __pos__(self) -> Self: ...
+    def _join(self, other: Own, /) -> Self: ...
+    def _mask(self) -> M: ...
+    def _join_both(self, one: Own, other: Own, /) -> Self: ...
     def __eq__(self, other: Own | float | Leaf[Any, Any, Any] | Sequences, /) -> M: ...  # type: ignore[override]
     def __ne__(self, other: Own | float | Leaf[Any, Any, Any] | Sequences, /) -> M: ...  # type: ignore[override]
 
@@ -329,6 +357,7 @@ class Nested(Array[Own, M], Generic[Own, M, V, E]):
     """An array of components: a vector, matrix, complex number or quaternion."""
 
     """Type of the components."""
+    def _entries(self) -> E: ...
     @overload
     def __getitem__(self, key: int, /) -> V: ...
     @overload
@@ -446,131 +475,3 @@ class Tensor(Array[Own, M], Generic[Own, M, E, V]):
     def __rmatmul__(self, other: Own | Sequences, /) -> Self: ...
     def item(self) -> V:
         """Returns the only entry as a Python number."""
-
-class Elementary(Protocol):
-    """A function of one argument, which returns its type."""
-
-    __name__: str
-    @overload
-    def __call__(self, arg: float, /) -> Any: ...
-    @overload
-    def __call__(self, arg: R, /) -> R: ...
-
-class Adds(Protocol[Other, Sum]):
-    """What can be added to others, which tells the type of arrays that are combined."""
-
-    def __add__(self, other: Other, /) -> Sum: ...
-
-class IsAdded(Protocol[Other, Sum]):
-    """What others can be added to."""
-
-    def __radd__(self, other: Other, /) -> Sum: ...
-
-class Binary(Protocol):
-    """A function of two arguments, whose types are promoted as by operators."""
-
-    __name__: str
-    @overload
-    def __call__(self, arg0: float, arg1: float) -> float: ...
-    @overload
-    def __call__(self, arg0: Adds[B, R], arg1: B) -> R: ...
-    @overload
-    def __call__(self, arg0: B, arg1: IsAdded[B, R]) -> R: ...
-    @overload
-    def __call__(self, arg0: ToFloat[R, Any], arg1: float) -> R: ...
-    @overload
-    def __call__(self, arg0: float, arg1: ToFloat[R, Any]) -> R: ...
-    @overload
-    def __call__(self, arg0: Sequences, arg1: Sequences) -> Any: ...
-
-class Selection(Protocol):
-    """`dr.select`: a mask, and two values whose types are promoted, or two PyTrees."""
-
-    __name__: str
-    @overload
-    def __call__(self, arg0: bool, arg1: R, arg2: R) -> R: ...
-    @overload
-    def __call__(self, arg0: Array[Any, Any], arg1: Adds[B, R], arg2: B) -> R: ...
-    @overload
-    def __call__(self, arg0: Array[Any, Any], arg1: B, arg2: IsAdded[B, R]) -> R: ...
-    @overload
-    def __call__(self, arg0: Array[Any, Any], arg1: ToFloat[R, Any], arg2: float) -> R: ...
-    @overload
-    def __call__(self, arg0: Array[Any, Any], arg1: float, arg2: ToFloat[R, Any]) -> R: ...
-    @overload
-    def __call__(self, arg0: Any, arg1: Any, arg2: Any) -> Any: ...
-
-Narrower: TypeAlias = float | Leaf[Any, Any, Any]
-
-class Ternary(Protocol):
-    """`dr.fma(a, b, c)`, `dr.lerp(a, b, t)` and their like. The type follows from the first two
-    arguments; the third one is of that type, or narrower."""
-
-    __name__: str
-    @overload
-    def __call__(self, arg0: float, arg1: float, arg2: float, /) -> float: ...
-    @overload
-    def __call__(self, arg0: float, arg1: float, arg2: Kind, /) -> Kind: ...
-    @overload
-    def __call__(
-        self, arg0: Adds[B, Kind], arg1: B, arg2: float | Leaf[Any, Any, Any] | Kind, /
-    ) -> Kind: ...
-    @overload
-    def __call__(
-        self, arg0: B, arg1: IsAdded[B, Kind], arg2: float | Leaf[Any, Any, Any] | Kind, /
-    ) -> Kind: ...
-    @overload
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-class Clamp(Protocol):
-    """`dr.clip(value, min, max)`, whose bounds are no wider than the value."""
-
-    __name__: str
-    @overload
-    def __call__(self, value: float, min: float, max: float) -> float: ...
-    @overload
-    def __call__(self, value: Kind, min: Any, max: Any) -> Kind: ...
-    @overload
-    def __call__(self, value: Any, min: Any, max: Any) -> Any: ...
-
-class Product(Protocol):
-    """`dr.dot`: a component of the sum."""
-
-    __name__: str
-    @overload
-    def __call__(
-        self, arg0: Nested[Any, Any, V, E], arg1: Nested[Any, Any, V, E] | Sequences, /
-    ) -> V: ...
-    @overload
-    def __call__(self, arg0: Flat, arg1: Flat, /) -> Flat: ...
-    @overload
-    def __call__(self, arg0: Any, arg1: Any, /) -> Any: ...
-
-class Reduction(Protocol):
-    """A function that combines the entries or components of an array."""
-
-    __name__: str
-    @overload
-    def __call__(
-        self,
-        value: Nested[Any, Any, Any, E],
-        axis: None,
-        mode: str | None = None,
-        keepdims: bool = False,
-    ) -> E: ...
-    @overload
-    def __call__(
-        self,
-        value: Nested[Any, Any, V, Any],
-        axis: EllipsisType = ...,
-        mode: str | None = None,
-        keepdims: bool = False,
-    ) -> V: ...
-    @overload
-    def __call__(
-        self, value: Flat, axis: Any = ..., mode: str | None = None, keepdims: bool = False
-    ) -> Flat: ...
-    @overload
-    def __call__(
-        self, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
-    ) -> Any: ...

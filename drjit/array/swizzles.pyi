@@ -1,9 +1,8 @@
 # Written by .ci/stubs.py from the table of types.
 # fmt: off
 # ruff: noqa
-from ..array.kinds import Part
+from ..array.kinds import A2, A3, A4, Part, V
 from typing import Generic
-from .kinds import A2, A3, A4, Part, V
 class Swizzles2(Generic[V, A2, A3, A4]):
     x: Part[V]
     """The component x."""

@@ -3,31 +3,36 @@
 from types import ModuleType as _ModuleType
 
 from .. import hashgrid as hashgrid
-from ..array.annotations import T
+from ..array.annotations import T as T
 from ..array.base import ArrayBase as _ArrayBase
-from ..hashgrid import HashGridEncoding, PermutoEncoding
-from .coopvec import CoopVec, cast
-from .encode import SinEncode, TriEncode
-from .hash_layer import HashEncodingLayer
-from .layers import (
-    GELU,
-    Cast,
-    Exp,
-    Exp2,
-    LeakyReLU,
-    Linear,
-    ReLU,
-    ScaleAdd,
-    Sequential,
-    Sigmoid,
-    SiLU,
-    Softplus,
-    Tanh,
-)
-from .matrix import MatrixView, matvec, unpack, view
-from .module import Module
-from .packed import pack
-from .save import load, save
+from ..hashgrid import HashGridEncoding as HashGridEncoding
+from ..hashgrid import PermutoEncoding as PermutoEncoding
+from .coopvec import CoopVec as CoopVec
+from .coopvec import cast as cast
+from .encode import SinEncode as SinEncode
+from .encode import TriEncode as TriEncode
+from .hash_layer import HashEncodingLayer as HashEncodingLayer
+from .layers import GELU as GELU
+from .layers import Cast as Cast
+from .layers import Exp as Exp
+from .layers import Exp2 as Exp2
+from .layers import LeakyReLU as LeakyReLU
+from .layers import Linear as Linear
+from .layers import ReLU as ReLU
+from .layers import ScaleAdd as ScaleAdd
+from .layers import Sequential as Sequential
+from .layers import Sigmoid as Sigmoid
+from .layers import SiLU as SiLU
+from .layers import Softplus as Softplus
+from .layers import Tanh as Tanh
+from .matrix import MatrixView as MatrixView
+from .matrix import matvec as matvec
+from .matrix import unpack as unpack
+from .matrix import view as view
+from .module import Module as Module
+from .packed import pack as pack
+from .save import load as load
+from .save import save as save
 
 TensorOrViewOrNone = _ArrayBase | MatrixView | None
 

@@ -5,7 +5,7 @@ unpacked into arrays again, all in one kernel.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from ..ad import lanes
 from ..ad import vector as derivatives
@@ -20,7 +20,11 @@ from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 from ..jit.ir.op import Op
 
+if TYPE_CHECKING:
+    from ..array.kinds import E, Leaf, Nested, Tensor
+
 T = TypeVar("T")
+Flat = TypeVar("Flat", bound="Leaf[Any, Any, Any]")
 
 _EMPTY = "drjit.nn.CoopVec(): cannot be empty, at least one array is needed"
 _NO_ARRAY = (
@@ -63,6 +67,31 @@ class CoopVec(KernelValue, Generic[T]):
     __array_ufunc__ = None  # makes a NumPy number on the left defer to this class
 
     _type: Any
+
+    if TYPE_CHECKING:
+        # Assigned by `operators`.
+        def _arithmetic(self, other: "CoopVec[T] | ArrayBase | float", /) -> "CoopVec[T]": ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _arithmetic
+        __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = _arithmetic
+        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _arithmetic
+
+        def __neg__(self) -> "CoopVec[T]": ...
+        def __invert__(self) -> "CoopVec[T]": ...
+
+    @overload
+    def __init__(
+        self: "CoopVec[E]",
+        first: "CoopVec[E] | Nested[Any, Any, Any, E] | Tensor[Any, Any, E, Any]",
+        /,
+        *args: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(self: "CoopVec[Flat]", first: Flat, /, *args: Any) -> None: ...
+
+    @overload
+    def __init__(self, *args: Any) -> None: ...
 
     def __init__(self, *args: Any) -> None:
         if len(args) == 1 and isinstance(args[0], CoopVec):
@@ -350,7 +379,7 @@ def _broadcast(cls: Any, t: dt.DType, value: Any, name: str) -> Value:
     return derivatives.splat(t.count, scalar)
 
 
-def cast(arg0: CoopVec[Any], arg1: Any, /) -> CoopVec[Any]:
+def cast(arg0: CoopVec[Any], arg1: type[T], /) -> CoopVec[T]:
     """Converts the features of a cooperative vector to the kind and precision of an array type.
     Derivatives are converted back.
 

@@ -6,7 +6,7 @@ same kind.
 
 from math import log, pi, sqrt
 from textwrap import indent
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 from ..array.base import ArrayBase, type_label
 from ..function.data.create import zeros
@@ -19,6 +19,8 @@ from ..random import Generator
 from .coopvec import CoopVec, cast
 from .matrix import MatrixView, matvec
 from .module import Module, entry
+
+T = TypeVar("T", bound=Any)
 
 
 class Sequential(Module):
@@ -53,6 +55,12 @@ class Sequential(Module):
             raise TypeError(f"drjit.nn.Sequential(): prefix must be a string, got {prefix!r}")
         self.layers = args
         self.prefix = prefix
+
+    @overload
+    def __call__(self, arg: CoopVec[Any], /) -> CoopVec[Any]: ...
+
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
 
     def __call__(self, arg: Any, /) -> Any:
         for layer in self.layers:
@@ -132,7 +140,7 @@ class Linear(Module):
             make_opaque(made.bias)  # a literal would lead to a different kernel once it is trained
         return made, rows
 
-    def __call__(self, arg: Any, /) -> Any:
+    def __call__(self, arg: T, /) -> T:
         weights, bias = self.weights, self.bias
         if weights is None:
             raise RuntimeError(
@@ -209,8 +217,8 @@ class ReLU(Activation):
     [0, 3]
     """
 
-    def __call__(self, arg: Any, /) -> Any:
-        return maximum(arg, 0)
+    def __call__(self, arg: T, /) -> T:
+        return maximum(arg, 0)  # type: ignore[return-value]
 
 
 class LeakyReLU(Module):
@@ -227,7 +235,7 @@ class LeakyReLU(Module):
     def __init__(self, negative_slope: float | ArrayBase = 0.01) -> None:
         self.negative_slope = negative_slope
 
-    def __call__(self, arg: Any, /) -> Any:
+    def __call__(self, arg: T, /) -> T:
         # A factor, so that the derivative is just one more product.
         one = arg._with_number(1.0) if isinstance(arg, CoopVec) else type(arg)(1)
         return arg * select(arg > 0, one, entry(self.negative_slope))
@@ -236,22 +244,22 @@ class LeakyReLU(Module):
 class Exp2(Activation):
     """2 to the power of x."""
 
-    def __call__(self, arg: Any, /) -> Any:
-        return exp2(arg)
+    def __call__(self, arg: T, /) -> T:
+        return exp2(arg)  # type: ignore[return-value]
 
 
 class Exp(Activation):
     """e to the power of x."""
 
-    def __call__(self, arg: Any, /) -> Any:
-        return exp(arg)
+    def __call__(self, arg: T, /) -> T:
+        return exp(arg)  # type: ignore[return-value]
 
 
 class Tanh(Activation):
     """The hyperbolic tangent of x."""
 
-    def __call__(self, arg: Any, /) -> Any:
-        return tanh(arg)
+    def __call__(self, arg: T, /) -> T:
+        return tanh(arg)  # type: ignore[return-value]
 
 
 class Sigmoid(Activation):
@@ -263,7 +271,7 @@ class Sigmoid(Activation):
     [0, 0.5, 0.731059]
     """
 
-    def __call__(self, arg: Any, /) -> Any:
+    def __call__(self, arg: T, /) -> T:
         return _sigmoid(arg)
 
 
@@ -276,7 +284,7 @@ class SiLU(Activation):
     [-0.268941, 0, 0.731059]
     """
 
-    def __call__(self, arg: Any, /) -> Any:
+    def __call__(self, arg: T, /) -> T:
         return arg * _sigmoid(arg)
 
 
@@ -289,10 +297,10 @@ class GELU(Activation):
     [-0.158808, 0, 0.841192]
     """
 
-    def __call__(self, arg: Any, /) -> Any:
+    def __call__(self, arg: T, /) -> T:
         scale = sqrt(2 / pi)
         half = 0.5 * arg
-        return fma(half, tanh(arg * fma(arg * arg, 0.044715 * scale, scale)), half)
+        return fma(half, tanh(arg * fma(arg * arg, 0.044715 * scale, scale)), half)  # type: ignore[return-value]
 
 
 class Softplus(Activation):
@@ -303,12 +311,12 @@ class Softplus(Activation):
     [0.313262, 0.693147, 1000]
     """
 
-    def __call__(self, arg: Any, /) -> Any:
+    def __call__(self, arg: T, /) -> T:
         # (x + |x|) / 2 rather than max(x, 0): its derivative at 0 is right for any derivative of
         # |x|.
         size = abs(arg)
         tail = log2(1 + exp2(size * (-1 / log(2))))
-        return fma(tail, log(2), 0.5 * (arg + size))
+        return fma(tail, log(2), 0.5 * (arg + size))  # type: ignore[return-value]
 
 
 class ScaleAdd(Module):
@@ -332,7 +340,7 @@ class ScaleAdd(Module):
         self.scale = scale
         self.offset = offset
 
-    def __call__(self, arg: Any, /) -> Any:
+    def __call__(self, arg: T, /) -> T:
         if self.scale is None or self.offset is None:
             raise RuntimeError("drjit.nn.ScaleAdd(): both a scale and an offset are needed")
         return fma(arg, entry(self.scale), entry(self.offset))

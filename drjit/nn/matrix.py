@@ -5,7 +5,7 @@ operations that a view allows.
 """
 
 from operator import index
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ..ad import vector as derivatives
 from ..ad.graph import as_value
@@ -18,6 +18,8 @@ from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import VarType
 from ..jit.trace.feature_vectors import Matrix, matrix
 from .coopvec import CoopVec, wrap
+
+T = TypeVar("T")
 
 LAYOUTS = ("inference", "training", "row_major")
 LayoutName = Literal["inference", "training", "row_major"]
@@ -342,11 +344,11 @@ def _operand(v: MatrixView, cls: Any, name: str, what: str) -> tuple[Matrix, Any
 
 def matvec(
     A: MatrixView,
-    x: CoopVec[Any],
+    x: CoopVec[T],
     b: MatrixView | None = None,
     /,
     transpose: bool = False,
-) -> CoopVec[Any]:
+) -> CoopVec[T]:
     """Returns the product `A @ x + b` of a matrix and a cooperative vector, or `A.T @ x + b` with
     `transpose`.
 

@@ -28,7 +28,7 @@ _PLAIN = frozenset((bool, int, float, str, type, type(None)))
 _DEFAULT_SEED = 0x100000000  # for initial weights if no generator is given
 
 
-class Module(MutableMapping[str, ArrayBase]):
+class Module(MutableMapping[str, Any]):
     """Base class of all layers and networks: a callable, and a mapping from names to parameters.
 
     A subclass lists its fields in `DRJIT_STRUCT`, or is a data class. It implements `__call__`, and
@@ -98,7 +98,7 @@ class Module(MutableMapping[str, ArrayBase]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def __getitem__(self, key: str, /) -> ArrayBase:
+    def __getitem__(self, key: str, /) -> Any:
         return self._found(key, self._parameters()[0])
 
     def __setitem__(self, key: str, value: Any, /) -> None:

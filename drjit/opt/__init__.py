@@ -5,14 +5,15 @@ every parameter along its gradient. Also the gradient scaler for mixed-precision
 from types import ModuleType as _ModuleType
 
 from ..array.annotations import ArrayOrFloat as LearningRate
-from ..array.annotations import Extra
-from .adam import Adam, AdamW
-from .muon import Muon
-from .optimizer import Optimizer
+from ..array.annotations import Extra as Extra
+from .adam import Adam as Adam
+from .adam import AdamW as AdamW
+from .muon import Muon as Muon
+from .optimizer import Optimizer as Optimizer
 from .parameter import RateCache as _LRCache  # the name in annotations of `_step`
-from .rmsprop import RMSProp
-from .scaler import GradScaler
-from .sgd import SGD
+from .rmsprop import RMSProp as RMSProp
+from .scaler import GradScaler as GradScaler
+from .sgd import SGD as SGD
 
 __all__ = sorted(  # all of the above
     name

@@ -23,7 +23,7 @@ from . import parameter
 from .parameter import Extra, Job, LearningRate, RateCache, State
 
 
-class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
+class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     """A mapping from names to the parameters being optimized. It holds the current values: reading
     one returns a differentiable array, and `step` moves all of them along their gradients.
 

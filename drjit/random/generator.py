@@ -10,7 +10,7 @@ generator consumes further calls.
 import operator
 from functools import lru_cache
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
@@ -41,6 +41,8 @@ from .integers import bounded, check_interval
 from .philox import block, normals, units
 from .words import Words, data, into, words
 
+T = TypeVar("T", bound=Any)
+
 _ROUNDS = 7
 
 
@@ -49,7 +51,7 @@ class Generator:
 
     __module__ = "drjit.random"
 
-    def random(self, dtype: type, shape: Any) -> Any:
+    def random(self, dtype: type[T], shape: Any) -> T:
         """Returns uniform numbers in [0, 1) as an array or tensor of a floating point type.
         Half-precision numbers are rounded from single precision, so 1 can occur.
 
@@ -66,7 +68,7 @@ class Generator:
         """
         raise NotImplementedError("random(): a subclass has to implement this method")
 
-    def uniform(self, dtype: type, shape: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
+    def uniform(self, dtype: type[T], shape: Any, low: Any = 0.0, high: Any = 1.0) -> T:
         """Returns uniform numbers in [low, high); see `random`.
 
         >>> from drjit.llvm import Float
@@ -76,8 +78,8 @@ class Generator:
         return self.random(dtype, shape) * (high - low) + low
 
     def integers(
-        self, dtype: type, shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False
-    ) -> Any:
+        self, dtype: type[T], shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False
+    ) -> T:
         """Returns uniform 32-bit integers in [low, high), in [low, high] with `endpoint`, or in [0,
         low) if `high` is None.
 
@@ -96,7 +98,7 @@ class Generator:
         """
         raise NotImplementedError("integers(): a subclass has to implement this method")
 
-    def normal(self, dtype: type, shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    def normal(self, dtype: type[T], shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> T:
         """Returns normally distributed numbers with mean `loc` and standard deviation `scale`; see
         `random`.
 
@@ -199,17 +201,17 @@ class Philox4x32Generator(Generator):
     def clone(self) -> "Philox4x32Generator":
         return type(self)(self._seed, self._counter, self._symbolic)
 
-    def random(self, dtype: type, shape: Any) -> Any:
+    def random(self, dtype: type[T], shape: Any) -> T:
         target = _Target(dtype, shape, "random")
         return target.build(self._draw(target, units))
 
-    def normal(self, dtype: type, shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    def normal(self, dtype: type[T], shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> T:
         target = _Target(dtype, shape, "normal")
         return target.build(self._draw(target, normals)) * scale + loc
 
     def integers(
-        self, dtype: type, shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False
-    ) -> Any:
+        self, dtype: type[T], shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False
+    ) -> T:
         target = _Target(dtype, shape, "integers", integer=True)
         if high is None:
             low, high = 0, low

@@ -1,8 +1,9 @@
 """Types that an editor knows: tests/test_stubs.py has this file checked. It is not run."""
 
-from typing import assert_type
+from typing import Any, assert_type
 
 import drjit as dr
+from drjit import nn
 from drjit.auto.ad import (
     Array2b,
     Array2f,
@@ -10,11 +11,13 @@ from drjit.auto.ad import (
     Array3f,
     Array3f64,
     Array3i,
+    Array3u,
     Array33f,
     ArrayXf,
     Bool,
     Complex2f,
     Float,
+    Float16,
     Float64,
     Int,
     Matrix3f,
@@ -22,8 +25,10 @@ from drjit.auto.ad import (
     TensorXb,
     TensorXf,
     TensorXi,
+    TensorXu,
     UInt,
 )
+from drjit.opt import Adam
 
 assert_type(Float(1) + 1, Float)
 assert_type(1 + Float(1), Float)
@@ -167,3 +172,155 @@ assert_type(dr.dot(v, v), Float)
 assert_type(dr.norm(v), Float)
 assert_type(dr.squared_norm(v), Float)
 assert_type(dr.mean(x), Float)
+i, u = Int(1), UInt(1)
+assert_type(dr.minimum(x, x), Float)
+assert_type(dr.minimum(x, 2), Float)
+assert_type(dr.minimum(2, x), Float)
+assert_type(dr.minimum(i, 2.5), Float)
+assert_type(dr.minimum(2.5, i), Float)
+assert_type(dr.maximum(i, x), Float)
+assert_type(dr.maximum(Array3i(1), x), Array3f)
+assert_type(dr.maximum(x, Array3i(1)), Array3f)
+assert_type(dr.maximum(v, Float64(1)), Array3f64)
+assert_type(dr.maximum(Float64(1), v), Array3f64)
+assert_type(dr.maximum(v, [1, 2, 3]), Array3f)
+assert_type(dr.maximum(TensorXf([1]), x), TensorXf)
+assert_type(dr.maximum(1, 2), int)
+assert_type(dr.maximum(1, 2.0), float)
+assert_type(dr.fmin(x, 2), Float)
+assert_type(dr.copysign(x, v), Array3f)
+assert_type(dr.power(x, 2), Float)
+assert_type(dr.atan2(x, 1), Float)
+assert_type(dr.hypot(x, v), Array3f)
+assert_type(dr.clip(x, 0, 1), Float)
+assert_type(dr.clip(v, x, 1), Array3f)
+assert_type(dr.clip(x, min=0, max=1), Float)
+assert_type(dr.clip(i, 0, 1), Int)
+assert_type(dr.clip(i, 0, 1.5), Float)
+assert_type(dr.lerp(v, v, x), Array3f)
+assert_type(dr.lerp(0, 1, x), Float)
+assert_type(dr.lerp(0, v, x), Array3f)
+assert_type(dr.fma(x, 2, v), Array3f)
+assert_type(dr.select(x < 1, x, 0), Float)
+assert_type(dr.select(x < 1, 1, 0), Int)
+assert_type(dr.select(x < 1, 1.0, 0), Float)
+assert_type(dr.select(x < 1, v, 0), Array3f)
+assert_type(dr.select(x < 1, 0, v), Array3f)
+assert_type(dr.select(v < 1, x, 0), Array3f)
+assert_type(dr.select(v < 1, 1.0, 0.0), Array3f)
+assert_type(dr.select(v < 1, v, x), Array3f)
+assert_type(dr.select(x < 1, i, x), Float)
+assert_type(dr.select(x < 1, x, i), Float)
+assert_type(dr.select(True, x, i), Float)
+assert_type(dr.select(x < 1, x > 0, False), Bool)
+assert_type(dr.select(v < 1, x > 0, False), Array3b)
+assert_type(dr.select(TensorXf([1]) > 0, 1.0, 0.0), TensorXf)
+assert_type(dr.select(x < 1, [x, x], [x, x]), list[Float])
+assert_type(dr.select(x < 1, (x, v), (x, v)), tuple[Float, Array3f])
+assert_type(dr.select(i, x, 1), Float)
+assert_type(dr.step(x, 1), Int)
+assert_type(dr.step(v, 1), Array3i)
+assert_type(dr.isnan(v), Array3b)
+assert_type(dr.isnan(1.0), bool)
+assert_type(dr.isnan(Complex2f(1)), Array2b)
+assert_type(dr.abs(v), Array3f)
+assert_type(dr.abs(Complex2f(1)), Float)
+assert_type(dr.abs(-1), int)
+assert_type(dr.sign(i), Int)
+assert_type(dr.sincos(v), tuple[Array3f, Array3f])
+assert_type(dr.sin(1), float)
+assert_type(dr.popcnt(u), UInt)
+assert_type(dr.real(Complex2f(1)), Float)
+assert_type(dr.imag(Quaternion4f(1)), Array3f)
+assert_type(dr.dot(v, v), Float)
+assert_type(dr.dot(v, Array3i(1)), Float)
+assert_type(dr.dot(Array3i(1), v), Float)
+assert_type(dr.dot(v, [1, 2, 3]), Float)
+assert_type(dr.dot(x, x), Float)
+assert_type(dr.dot(TensorXf([1]), TensorXf([1])), TensorXf)
+assert_type(dr.norm(v), Float)
+assert_type(dr.squared_norm(v), Float)
+assert_type(dr.cross(v, v), Array3f)
+assert_type(dr.det(Matrix3f(1)), Float)
+assert_type(dr.diag(Matrix3f(1)), Array3f)
+assert_type(dr.matmul(Matrix3f(1), v), Array3f)
+assert_type(dr.matmul(Matrix3f(1), Matrix3f(2)), Matrix3f)
+assert_type(dr.matmul(TensorXf([1]), TensorXf([2])), TensorXf)
+assert_type(dr.unit_angle(v, v), Float)
+assert_type(dr.mean(v), Float)
+assert_type(dr.std(x, ddof=1), Float)
+assert_type(dr.sum(v, axis=-1), Array3f)
+assert_type(dr.sum(v, axis=0), Float)
+assert_type(dr.sum([x, x]), Float)
+assert_type(dr.sum_nested(v), Float)
+assert_type(dr.all(v > 0), Bool)
+assert_type(dr.all(x > 0), Bool)
+assert_type(dr.all(Array33f(1) > 0, axis=None), Bool)
+assert_type(dr.all(TensorXf([1]) > 0), TensorXb)
+assert_type(dr.any([True, False]), bool)
+assert_type(dr.count(x > 0), UInt)
+assert_type(dr.count(v > 0), UInt)
+assert_type(dr.count(Array33f(1) > 0), Array3u)
+assert_type(dr.count(v > 0, axis=None), UInt)
+assert_type(dr.count(v > 0, axis=-1), Array3u)
+assert_type(dr.compress(x > 0), UInt)
+assert_type(dr.ravel(v), Float)
+assert_type(dr.ravel(TensorXf([1])), Float)
+assert_type(dr.argmax(x), UInt)
+assert_type(dr.argsort(v), Array3u)
+assert_type(dr.argsort(TensorXf([1])), TensorXu)
+assert_type(dr.median(x), Float)
+assert_type(dr.value_t(v), type[Float])
+assert_type(dr.value_t(Array33f), type[Array3f])
+assert_type(dr.value_t(Float), type[float])
+assert_type(dr.leaf_t(Array33f), type[Float])
+assert_type(dr.leaf_t(Float), type[Float])
+assert_type(dr.mask_t(v), type[Array3b])
+assert_type(dr.mask_t(TensorXf), type[TensorXb])
+assert_type(dr.array_t(TensorXf), type[Float])
+assert_type(dr.array_t(Matrix3f), type[Array33f])
+assert_type(dr.uint32_array_t(Array3f), type[Array3u])
+assert_type(dr.float64_array_t(v), type[Array3f64])
+assert_type(dr.grad([x, x]), list[Float])
+assert_type(dr.detach((x, v)), tuple[Float, Array3f])
+
+
+def general(a: dr.ArrayT, b: dr.ArrayBase) -> dr.ArrayT:
+    c = dr.minimum(b, 2) + dr.select(b > 0, b, 0) + dr.dot(b, b) + dr.sum(b)
+    assert_type(c, Any)
+    return dr.sin(a)
+
+
+features = nn.CoopVec(x, 2)
+assert_type(features, nn.CoopVec[Float])
+assert_type(nn.CoopVec(v, 2), nn.CoopVec[Float])
+assert_type(features * 2 + x, nn.CoopVec[Float])
+assert_type(dr.maximum(features, 0), nn.CoopVec[Float])
+assert_type(dr.exp(features), nn.CoopVec[Float])
+assert_type(nn.ReLU()(features), nn.CoopVec[Float])
+assert_type(nn.Linear(2, 3)(TensorXf([1])), TensorXf)
+assert_type(nn.Sequential(nn.Linear(2, 3)).alloc(TensorXf), nn.Sequential)
+assert_type(nn.Sequential(nn.Linear(2, 3))(features), nn.CoopVec[Any])
+assert_type(nn.cast(features, Float16), nn.CoopVec[Float16])
+for feature in features:
+    assert_type(feature, Float)
+opt = Adam(1e-3, {"x": x})
+y: Float = opt["x"]
+opt["v"] = v
+names: list[str] = list(opt)
+assert_type(dr.rng(1).random(TensorXf, (2, 3)), TensorXf)
+looped = dr.while_loop((UInt(0), x > 0), lambda i, b: i < 2, lambda i, b: (i + 1, b))
+assert_type(looped, tuple[UInt, Bool])
+assert_type(dr.if_stmt((x,), x > 0, lambda x: x + 1, lambda x: x), Float)
+assert_type(dr.sort(x), Float)
+assert_type(dr.tile(x, 2), Float)
+assert_type(dr.resample(x, (4,)), Float)
+
+
+@dr.wrap(source="torch", target="drjit")
+def wrapped(x: TensorXf) -> TensorXf:
+    return x
+
+
+assert_type(wrapped(TensorXf([1])), TensorXf)
+assert_type(dr.nn.ReLU()(x), Float)

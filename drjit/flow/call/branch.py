@@ -8,7 +8,7 @@ from typing import Any
 
 from ...ad import capture
 from ...ad.graph import Scope, Value
-from ...array import leaf
+from ...array import leaf, signatures
 from ...array.base import type_label
 from ...function.ad.scopes import isolate_grad
 from ...function.evaluation import eval as evaluate
@@ -30,6 +30,7 @@ from ..region.vectors import joined, spread, spreading
 from .gradient import RecordedCall
 
 
+@signatures.branching
 def if_stmt(
     args: tuple,
     cond: Any,

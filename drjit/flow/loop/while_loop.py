@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...array import signatures
 from ...array.base import type_label
 from ...jit import flags
 from ...jit.device import using
@@ -20,6 +21,7 @@ from .symbolic import Symbolic
 LARGEST_COUNT = (1 << 32) - 1
 
 
+@signatures.looping
 def while_loop(
     state: tuple,
     cond: Callable[..., Any],

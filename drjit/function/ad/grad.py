@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ...ad import graph, lanes, vector
 from ...ad.graph import Value, Var, visible
-from ...array import leaf, pytree
+from ...array import leaf, pytree, signatures
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.promote import promote
 from ...jit.ir import node as ir
@@ -120,6 +120,7 @@ def grad_enabled(*args: Any) -> bool:
     return bool(variables(args))
 
 
+@signatures.derivative
 @described
 def detach(arg: T, preserve_type: bool = True) -> T:
     """Returns the same values without derivatives. By default they keep their types; otherwise they
@@ -145,6 +146,7 @@ def _detached(value: Any, preserve_type: bool) -> Any:
 # ---- Gradients
 
 
+@signatures.derivative
 @described
 def grad(arg: T, preserve_type: bool = True) -> T:
     """Returns the gradients of arrays in the structure of the argument, with zeros where there is

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...array import leaf, leaf_access, table
+from ...array import leaf, leaf_access, signatures, table
 from ...array.base import KernelValue
 from ...array.elementwise import elementwise
 from ...array.meta import DYNAMIC
@@ -82,6 +82,7 @@ def _column_major(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(np.arange(prod(dims)).reshape(dims).ravel(order="F").tolist())
 
 
+@signatures.flattened
 def ravel(array: Any, order: str = "A") -> Any:
     """Returns the entries of an array as a one-dimensional array.
 
@@ -198,6 +199,7 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
     return assemble(dtype, [dtype._leaf(v) for v in leaves], dims)
 
 
+@signatures.from_mask
 def compress(arg: Any, /) -> Any:
     """Returns the indices where a one-dimensional mask is true, in increasing order, as unsigned
     integers. Evaluates the mask.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...array import leaf, leaf_access
+from ...array import leaf, leaf_access, signatures
 from ...array.base import IncompatibleError, KernelValue
 from ...array.elementwise import elementwise
 from ...jit.ir import dtype as dt
@@ -24,7 +24,6 @@ from ...jit.ir import op as ops
 from ...jit.ir.op import ReduceOp
 from .. import conversion
 from ..conversion import Call, is_array, label, nested, spread, tensor
-from ..typed import reducing
 from . import entries
 from .memory import REDUCTIONS
 
@@ -311,7 +310,7 @@ def reduce(
     return reduce_axes(key, value, axis, mode, keepdims, "dr.reduce")
 
 
-@reducing
+@signatures.reduction
 def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the sum along axes; see `reduce`.
 
@@ -322,7 +321,7 @@ def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     return reduce_axes("add", value, axis, mode, keepdims, "dr.sum")
 
 
-@reducing
+@signatures.reduction
 def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the product along axes; see `reduce`.
 
@@ -333,7 +332,7 @@ def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     return reduce_axes("mul", value, axis, mode, keepdims, "dr.prod")
 
 
-@reducing
+@signatures.reduction
 def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the minimum along axes; see `reduce`.
 
@@ -344,7 +343,7 @@ def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     return reduce_axes("min", value, axis, mode, keepdims, "dr.min")
 
 
-@reducing
+@signatures.reduction
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the maximum along axes; see `reduce`.
 
@@ -363,6 +362,7 @@ def _logical(key: str, value: Any, axis: Any, keepdims: bool, name: str) -> Any:
     return reduce_axes(key, value, axis, None, keepdims, name)
 
 
+@signatures.logical
 def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Returns whether all entries along axes are true; see `reduce`.
 
@@ -373,6 +373,7 @@ def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     return _logical("and", value, axis, keepdims, "dr.all")
 
 
+@signatures.logical
 def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Returns whether any entry along axes is true; see `reduce`.
 
@@ -383,6 +384,7 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     return _logical("or", value, axis, keepdims, "dr.any")
 
 
+@signatures.logical
 def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Returns whether no entry along axes is true; see `reduce`.
 
@@ -394,6 +396,7 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     return ~found if is_array(found) else not found
 
 
+@signatures.counted
 def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Returns the number of true entries along axes, as an unsigned integer; see `reduce`.
 
@@ -422,6 +425,7 @@ def _ones(mask: Any) -> Any:
     return conversion.converted(mask, cls, lambda v, c: leaf.cast(c, v) if is_array(v) else int(v))
 
 
+@signatures.folding
 def _nested_form(name: str) -> Callable[[Any], Any]:
     along = {"sum": sum, "prod": prod, "min": min, "max": max, "all": all, "any": any, "none": none}
 

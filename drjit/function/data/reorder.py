@@ -1,6 +1,6 @@
 """Axes of tensors: reordering, axes of size 1, and selection of entries along an axis."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from ...jit.ir import op
 from .. import conversion
 from ..arguments import integers, unexpected
 from ..conversion import is_array, is_array_class, is_flat, normalized_axis, tensor
+
+T = TypeVar("T", bound=Any)
 
 
 def tensor_argument(value: Any, what: str) -> Any:
@@ -37,7 +39,7 @@ def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
     return found
 
 
-def moveaxis(arg: Any, /, source: Any, destination: Any) -> Any:
+def moveaxis(arg: T, /, source: Any, destination: Any) -> T:
     """Moves one or several axes of a tensor to other positions; the others keep their order.
 
     Raises:
@@ -60,7 +62,7 @@ def moveaxis(arg: Any, /, source: Any, destination: Any) -> Any:
     return transposed(arg, order, what)
 
 
-def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
+def transpose(value: T, /, axes: tuple[int, ...] | None = None) -> T:
     """Returns a tensor with its axes in the order `axes`, by default reversed, or the transpose of
     a matrix.
 
@@ -88,7 +90,7 @@ def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
     return transposed(value, order, what)
 
 
-def swapaxes(value: Any, /, axis1: int, axis2: int) -> Any:
+def swapaxes(value: T, /, axis1: int, axis2: int) -> T:
     """Swaps two axes of a tensor.
 
     Raises:
@@ -103,7 +105,7 @@ def swapaxes(value: Any, /, axis1: int, axis2: int) -> Any:
     return transposed(value, order, what)
 
 
-def expand_dims(value: Any, /, axis: int | tuple[int, ...]) -> Any:
+def expand_dims(value: T, /, axis: int | tuple[int, ...]) -> T:
     """Inserts axes of size 1 into a tensor, at the given positions of the result.
 
     Raises:
@@ -122,7 +124,7 @@ def expand_dims(value: Any, /, axis: int | tuple[int, ...]) -> Any:
     return reshaped(value, shape)
 
 
-def squeeze(value: Any, /, axis: int | tuple[int, ...] | None = None) -> Any:
+def squeeze(value: T, /, axis: int | tuple[int, ...] | None = None) -> T:
     """Removes the given axes of size 1 from a tensor, by default all of them.
 
     Raises:
@@ -150,7 +152,7 @@ def reshaped(value: Any, shape: Any) -> Any:
 # Entries
 
 
-def take(value: Any, index: Any, axis: int = 0) -> Any:
+def take(value: T, index: Any, axis: int = 0) -> T:
     """Returns the entries of a tensor at one or several positions along an axis.
 
     An integer removes the axis; an array of integers replaces it by the array's axes. Negative
@@ -183,7 +185,7 @@ def take(value: Any, index: Any, axis: int = 0) -> Any:
     return tensor_index.getitem(value, (slice(None),) * place + (index,), f"{what}()")
 
 
-def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
+def take_interp(value: T, pos: Any, axis: int = 0) -> T:
     """Returns the linearly interpolated entries of a tensor at fractional positions along an axis.
 
     `pos` is a number, which removes the axis, or an array, whose axes replace it. Positions beyond

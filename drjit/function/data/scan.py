@@ -51,8 +51,8 @@ class Scan(NamedTuple):
 
 
 def prefix_reduce(
-    op: ReduceOp, value: Any, axis: Any = 0, exclusive: bool = True, reverse: bool = False
-) -> Any:
+    op: ReduceOp, value: T, axis: Any = 0, exclusive: bool = True, reverse: bool = False
+) -> T:
     """Returns the prefix reduction along an axis, or along several in turn: entry i is the
     reduction of entries 0 to i-1.
 
@@ -192,7 +192,7 @@ def _check_block(rule: Rule, value: Any, size: int, what: str) -> None:
     _check_supported(rule, value, what)
 
 
-def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = None) -> Any:
+def block_reduce(op: ReduceOp, value: T, block_size: int, mode: str | None = None) -> T:
     """Reduces each run of `block_size` entries; the last run may be shorter. Evaluates the array.
 
     Nested arrays and PyTrees are reduced component by component; tensors are reduced by flat index
@@ -228,7 +228,7 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
     return _each_flat(one, value, what)
 
 
-def block_sum(value: Any, block_size: int, mode: str | None = None) -> Any:
+def block_sum(value: T, block_size: int, mode: str | None = None) -> T:
     """Returns the sum of each run of `block_size` entries; see `block_reduce`.
 
     >>> from drjit.llvm import Float
@@ -239,8 +239,8 @@ def block_sum(value: Any, block_size: int, mode: str | None = None) -> Any:
 
 
 def block_prefix_reduce(
-    op: ReduceOp, value: Any, block_size: int, exclusive: bool = True, reverse: bool = False
-) -> Any:
+    op: ReduceOp, value: T, block_size: int, exclusive: bool = True, reverse: bool = False
+) -> T:
     """Returns the prefix reductions within each run of `block_size` entries; see `prefix_reduce`.
 
     Raises:
@@ -264,9 +264,7 @@ def block_prefix_reduce(
     return _each_flat(one, value, what)
 
 
-def block_prefix_sum(
-    value: Any, block_size: int, exclusive: bool = True, reverse: bool = False
-) -> Any:
+def block_prefix_sum(value: T, block_size: int, exclusive: bool = True, reverse: bool = False) -> T:
     """Returns the prefix sums within each run of `block_size` entries; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float

@@ -4,7 +4,7 @@ arrays, tensors, and PyTrees."""
 import operator
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from ..conversion import is_array, is_flat, label, nested, pick, tensor
 from . import entries
 from .entries import flat_size
 from .layout import ravel
+
+T = TypeVar("T", bound=Any)
 
 
 def _each(f: Callable[[Any], Any], value: Any) -> Any:
@@ -76,7 +78,7 @@ def meshgrid(*args: Any, indexing: str = "xy") -> Any:
 # Repetition
 
 
-def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(value: T, repeats: Any, axis: int | None = None) -> T:
     """Repeats every entry `repeats` times in a row.
 
     One-dimensional and nested arrays are repeated along their lanes, and tensors along `axis`, or
@@ -179,7 +181,7 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
     return tensor(type(value), flat, (*shape[:k], count, *shape[k + 1 :]))
 
 
-def tile(value: Any, reps: int | Sequence[int]) -> Any:
+def tile(value: T, reps: int | Sequence[int]) -> T:
     """Repeats the whole array several times.
 
     With a sequence, tensors are repeated along several axes, as in NumPy; a one-dimensional array
@@ -339,7 +341,7 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
 # Reversal
 
 
-def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
+def reverse(value: T, axis: int | tuple[int, ...] = 0) -> T:
     """Reverses the entries along an axis: of arrays, of the components of nested arrays, or of
     sequences.
 
@@ -358,7 +360,7 @@ def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
             raise unexpected(what, "an array or a sequence", value)
         for a in axes:
             conversion.normalized_axis(a, 1, f"{what}(<{label(value)}>)")
-        return value[::-1]
+        return value[::-1]  # type: ignore[return-value]
     name = f"{what}(<{label(value)}>)"
     found = {conversion.normalized_axis(a, value.ndim, name) for a in axes}
     if value._kind != "tensor":

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ...array import leaf_access
+from ...array import leaf_access, signatures
 from ...array.elementwise import elementwise
 from ...array.tensor import permuted, permuted_back
 from ...jit.ir import dtype as dt
@@ -26,6 +26,8 @@ from ..conversion import (
     tensor_class,
 )
 from . import reduce
+
+T = TypeVar("T", bound=Any)
 
 
 def _array(value: Any, what: str) -> Any:
@@ -77,7 +79,7 @@ def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
     return conversion.with_dtype(type(value), found._dtype)(found)
 
 
-def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
+def sort(value: T, /, axis: int = -1, descending: bool = False) -> T:
     """Sorts the entries in increasing or decreasing order along an axis. The sort is stable.
 
     Raises:
@@ -99,6 +101,7 @@ def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
     return _on_tensors(value, axis, "dr.sort", along)
 
 
+@signatures.sorted_index
 def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
     """Returns the positions along an axis that sort the entries, as 32-bit unsigned integers;
     positions of equal entries keep their order.
@@ -123,6 +126,7 @@ def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
     return found if type(found) is wanted else wanted(found)  # if there are no entries
 
 
+@signatures.middle
 def median(
     value: Any, /, axis: Any = -1, keepdims: bool = False, return_index: bool = False
 ) -> Any:
@@ -196,6 +200,7 @@ def _like(value: Any, found: Any, axes: tuple[int, ...], ndim: int) -> Any:
     return found._array if len(found._shape) == 1 else found
 
 
+@signatures.index_of
 def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
     """Returns the position of the smallest entry along an axis, the first one if there are several;
     without an axis, the position among all entries as a one-dimensional array.
@@ -212,6 +217,7 @@ def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
     return _extreme(value, axis, keepdims, reduce.min, "dr.argmin")
 
 
+@signatures.index_of
 def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
     """Returns the position of the largest entry along an axis; see `argmin`.
 

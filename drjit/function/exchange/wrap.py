@@ -5,6 +5,7 @@ from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
+from ...array import signatures
 from . import numba_function
 from .bridge import Framework, adopt, module_name
 from .jax import Jax
@@ -26,6 +27,7 @@ def _known(framework: Any, argument: str) -> str:
     return name
 
 
+@signatures.wrapping
 def wrap(
     source: str | ModuleType, target: str | ModuleType, *, derivative: Callable | None = None
 ) -> Callable[[Callable], Callable]:

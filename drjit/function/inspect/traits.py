@@ -6,7 +6,7 @@ Types and values that are not arrays are treated like Python numbers: `mask_t(1.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...array import pytree, show, table
+from ...array import pytree, show, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.meta import DYNAMIC, SPECIAL, ArrayMeta
 from ...array.namespace import choose
@@ -166,6 +166,7 @@ def itemsize_v(arg: Any, /) -> int:
 # Derived types
 
 
+@signatures.component_type
 def value_t(arg: Any, /) -> Any:
     """Returns the type of the components; for one-dimensional arrays and tensors, the type of the
     entries.
@@ -177,11 +178,13 @@ def value_t(arg: Any, /) -> Any:
     return _class(arg).Value if is_array_v(arg) else _class(arg)
 
 
+@signatures.mask_type
 def mask_t(arg: Any, /) -> Any:
     """Returns the type of comparison results."""
     return _class(arg).Mask if is_array_v(arg) else bool
 
 
+@signatures.plain_type
 def array_t(arg: Any, /) -> Any:
     """Returns the plain array type of the same shape: `Array33f` for `Matrix3f`, and for tensors
     the type of the storage.
@@ -195,6 +198,7 @@ def scalar_t(arg: Any, /) -> type:
     return _class(arg) if meta is None else table.python_type(meta.dtype)
 
 
+@signatures.leaf_type
 def leaf_t(arg: Any, /) -> Any:
     """Returns the innermost array type: `Float` for `Matrix3f`."""
     cls = _class(arg)
@@ -315,10 +319,15 @@ def _named(function: Callable, name: str, doc: str) -> Callable:
 uint_array_t = _sized("uint", "unsigned integers")
 int_array_t = _sized("int", "signed integers")
 float_array_t = _sized("float", "floats")
-int8_array_t, uint8_array_t = _element(dt.i8), _element(dt.u8)
-int32_array_t, uint32_array_t = _element(dt.i32), _element(dt.u32)
-int64_array_t, uint64_array_t = _element(dt.i64), _element(dt.u64)
-float16_array_t, float32_array_t, float64_array_t = map(_element, (dt.f16, dt.f32, dt.f64))
+int8_array_t = signatures.int8_type(_element(dt.i8))
+uint8_array_t = signatures.uint8_type(_element(dt.u8))
+int32_array_t = signatures.int32_type(_element(dt.i32))
+uint32_array_t = signatures.uint32_type(_element(dt.u32))
+int64_array_t = signatures.int64_type(_element(dt.i64))
+uint64_array_t = signatures.uint64_type(_element(dt.u64))
+float16_array_t = signatures.float16_type(_element(dt.f16))
+float32_array_t = signatures.float32_type(_element(dt.f32))
+float64_array_t = signatures.float64_type(_element(dt.f64))
 
 
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...array import signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.elementwise import elementwise
 from ...array.inline import RECORDED
@@ -19,7 +20,6 @@ from ...array.special import by_formula, formulas, kind_of
 from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ..typed import binary, clamped, selection, ternary
 from . import complex
 from . import transcendental as functions
 from .complex import negative
@@ -73,7 +73,7 @@ def _as_numbers(*values: Any) -> list:
 # ---- Selection
 
 
-@selection
+@signatures.selected
 def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """Returns the second argument where the mask `arg0` is true and the third elsewhere, entry by
     entry, also within PyTrees (lists, dictionaries, ...).
@@ -189,7 +189,7 @@ def _tracked(a: Any) -> bool:
     return isinstance(a, ArrayBase) and a._diff and any(v._var is not None for v in leaf_arrays(a))
 
 
-@binary
+@signatures.extremum
 def minimum(arg0: Any, arg1: Any) -> Any:
     """Returns the smaller of two values; NaN if either is NaN.
 
@@ -199,7 +199,7 @@ def minimum(arg0: Any, arg1: Any) -> Any:
     return _extremum("dr.minimum", op.minimum, True, arg0, arg1)
 
 
-@binary
+@signatures.extremum
 def maximum(arg0: Any, arg1: Any) -> Any:
     """Returns the larger of two values; NaN if either is NaN.
 
@@ -209,7 +209,7 @@ def maximum(arg0: Any, arg1: Any) -> Any:
     return _extremum("dr.maximum", op.maximum, True, arg0, arg1)
 
 
-@binary
+@signatures.binary
 def fmin(arg0: Any, arg1: Any, /) -> Any:
     """Returns the smaller of two values; if one is NaN, the other one.
 
@@ -219,7 +219,7 @@ def fmin(arg0: Any, arg1: Any, /) -> Any:
     return _extremum("dr.fmin", op.minimum, False, arg0, arg1)
 
 
-@binary
+@signatures.binary
 def fmax(arg0: Any, arg1: Any, /) -> Any:
     """Returns the larger of two values; if one is NaN, the other one.
 
@@ -229,7 +229,7 @@ def fmax(arg0: Any, arg1: Any, /) -> Any:
     return _extremum("dr.fmax", op.maximum, False, arg0, arg1)
 
 
-@clamped
+@signatures.clipped
 def clip(value: Any, min: Any, max: Any) -> Any:
     """Clamps a value to the given bounds: `minimum(maximum(value, min), max)`.
 
@@ -239,7 +239,7 @@ def clip(value: Any, min: Any, max: Any) -> Any:
     return minimum(maximum(value, min), max)
 
 
-@clamped
+@signatures.clamped
 def clamp(value: Any, min: Any, max: Any, /) -> Any:
     """Same as `clip`.
 
@@ -252,7 +252,7 @@ def clamp(value: Any, min: Any, max: Any, /) -> Any:
 # ---- Products
 
 
-@ternary
+@signatures.fused
 def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """Returns `arg0 * arg1 + arg2`; in floating point, the result is rounded once.
 
@@ -282,7 +282,7 @@ def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
     return a * b + c
 
 
-@ternary
+@signatures.interpolated
 def lerp(a: Any, b: Any, t: Any) -> Any:
     """Interpolates linearly from `a` to `b`; `t` = 0 and 1 return them exactly.
 
@@ -292,7 +292,8 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
     return _fma(b, t, _fma(a, -t, a, "dr.lerp"), "dr.lerp")
 
 
-def square(arg: T, /) -> T:
+@signatures.numeric
+def square(arg: Any, /) -> Any:
     """Returns the square of the argument.
 
     >>> dr.square(Float(1, 2, 3)), dr.square(3)
@@ -302,7 +303,8 @@ def square(arg: T, /) -> T:
     return arg * arg if result is None else result
 
 
-def sqr(arg: T, /) -> T:
+@signatures.numeric
+def sqr(arg: Any, /) -> Any:
     """Same as `square`.
 
     >>> dr.sqr(3)
@@ -311,6 +313,7 @@ def sqr(arg: T, /) -> T:
     return square(arg)
 
 
+@signatures.elementary
 def rcp(arg: Any, /) -> Any:
     """Returns the reciprocal 1/x: infinity for 0, and the inverse of a matrix, complex number or
     quaternion.
@@ -332,6 +335,7 @@ def rcp(arg: Any, /) -> Any:
     return elementwise(op.div, 1.0, float(arg))
 
 
+@signatures.elementary
 def rsqrt(arg: Any, /) -> Any:
     """Returns the reciprocal square root 1/√x: infinity for 0, NaN for negative numbers.
 
@@ -351,7 +355,7 @@ def rsqrt(arg: Any, /) -> Any:
     return rcp(sqrt(arg))
 
 
-@binary
+@signatures.hypotenuse
 def hypot(a: Any, b: Any) -> Any:
     """Returns √(a² + b²) without intermediate overflow, by scaling with the larger argument.
 
@@ -367,7 +371,7 @@ def hypot(a: Any, b: Any) -> Any:
     return complex.modulus(abs(a), abs(b))
 
 
-@binary
+@signatures.binary_float
 def power(arg0: Any, arg1: Any, /) -> Any:
     """Raises `arg0` to the power of `arg1`.
 
@@ -393,6 +397,7 @@ def power(arg0: Any, arg1: Any, /) -> Any:
 # ---- Signs
 
 
+@signatures.modulus
 def abs(arg: Any, /) -> Any:
     """Returns the absolute value; for complex numbers and quaternions, the modulus as a real array.
 
@@ -413,6 +418,7 @@ def abs(arg: Any, /) -> Any:
     return -value if value < 0 else value + 0
 
 
+@signatures.numeric
 def sign(arg: Any, /) -> Any:
     """Returns -1 for negative values (and NaN), and 1 otherwise, including zeros.
 
@@ -432,7 +438,7 @@ def sign(arg: Any, /) -> Any:
     return type(value)(1 if value >= 0 else -1)
 
 
-@binary
+@signatures.binary
 def copysign(arg0: Any, arg1: Any, /) -> Any:
     """Returns the absolute value of `arg0` with the sign of `arg1`; the sign of -0 counts.
 
@@ -451,6 +457,7 @@ def copysign(arg0: Any, arg1: Any, /) -> Any:
     return elementwise(op.select, minus, elementwise(op.neg, a), a)
 
 
+@signatures.binary
 def mulsign(arg0: Any, arg1: Any, /) -> Any:
     """Returns `arg0` with its sign flipped where `arg1` is negative; the type is that of `arg0`.
 
@@ -463,6 +470,7 @@ def mulsign(arg0: Any, arg1: Any, /) -> Any:
     return select(arg1 < 0, -arg0, arg0)
 
 
+@signatures.stepped
 def step(arg0: Any, arg1: Any, /) -> Any:
     """Returns 0 where `arg0` < `arg1` and 1 elsewhere, as 32-bit integers.
 
@@ -516,6 +524,7 @@ def round(arg: Any, /) -> Any:
     """
 
 
+@signatures.tested
 def isnan(arg: Any, /) -> Any:
     """Returns whether values are NaN.
 
@@ -525,6 +534,7 @@ def isnan(arg: Any, /) -> Any:
     return arg != arg
 
 
+@signatures.tested
 def isinf(arg: Any, /) -> Any:
     """Returns whether values are infinite.
 
@@ -534,6 +544,7 @@ def isinf(arg: Any, /) -> Any:
     return abs(arg) == math.inf
 
 
+@signatures.tested
 def isfinite(arg: Any, /) -> Any:
     """Returns whether values are neither infinite nor NaN.
 
@@ -546,6 +557,7 @@ def isfinite(arg: Any, /) -> Any:
 # ---- Bits. Python integers count as 32-bit ones.
 
 
+@signatures.integral
 @elementary
 def popcnt(arg: Any, /) -> Any:
     """Returns the number of set bits, in the type of the argument.
@@ -555,6 +567,7 @@ def popcnt(arg: Any, /) -> Any:
     """
 
 
+@signatures.integral
 @elementary
 def lzcnt(arg: Any, /) -> Any:
     """Returns the number of zero bits above the highest set bit; the width of the type for 0.
@@ -564,6 +577,7 @@ def lzcnt(arg: Any, /) -> Any:
     """
 
 
+@signatures.integral
 @elementary
 def tzcnt(arg: Any, /) -> Any:
     """Returns the number of zero bits below the lowest set bit; the width of the type for 0.
@@ -573,6 +587,7 @@ def tzcnt(arg: Any, /) -> Any:
     """
 
 
+@signatures.integral
 @elementary
 def brev(arg: Any, /) -> Any:
     """Reverses the order of the bits.
@@ -582,6 +597,7 @@ def brev(arg: Any, /) -> Any:
     """
 
 
+@signatures.integral
 def log2i(arg: Any, /) -> Any:
     """Returns the position of the highest set bit, i.e. the integer part of the base-2 logarithm;
     -1 (all bits set) for 0.
@@ -602,6 +618,7 @@ def _factors(name: str, a: Any, b: Any) -> tuple[int, int]:
     raise TypeError(f"dr.{name}(): expected integer arrays or 32-bit integers, got {a!r} and {b!r}")
 
 
+@signatures.binary
 def mul_hi(arg0: Any, arg1: Any, /) -> Any:
     """Returns the upper half of the double-width product of integers.
 
@@ -636,6 +653,7 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
 # ---- Guarded functions and angles
 
 
+@signatures.elementary
 def safe_sqrt(arg: Any, /) -> Any:
     """Returns the square root of the argument, and 0 where it is negative.
 
@@ -651,6 +669,7 @@ def _within_one(arg: Any) -> Any:
     return -maximum(-maximum(arg, -1), -1)
 
 
+@signatures.elementary
 def safe_asin(arg: Any, /) -> Any:
     """Returns the arcsine of the argument clipped to [-1, 1].
 
@@ -660,6 +679,7 @@ def safe_asin(arg: Any, /) -> Any:
     return asin(_within_one(arg))
 
 
+@signatures.elementary
 def safe_acos(arg: Any, /) -> Any:
     """Returns the arccosine of the argument clipped to [-1, 1].
 
@@ -669,6 +689,7 @@ def safe_acos(arg: Any, /) -> Any:
     return acos(_within_one(arg))
 
 
+@signatures.elementary
 def rad2deg(arg: Any, /) -> Any:
     """Converts radians to degrees.
 
@@ -678,6 +699,7 @@ def rad2deg(arg: Any, /) -> Any:
     return arg * (180.0 / math.pi)
 
 
+@signatures.elementary
 def deg2rad(arg: Any, /) -> Any:
     """Converts degrees to radians.
 

@@ -1,6 +1,6 @@
 """Colour: the transfer curve of sRGB, and conversions between linear sRGB and Oklab."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from ...array.base import ArrayBase, type_label
 from ...array.promote import number_type
@@ -12,6 +12,8 @@ from .arithmetic import abs as abs_
 from .arithmetic import clip as clip_
 from .arithmetic import fma, maximum, mulsign, power, select
 from .transcendental import cbrt
+
+T = TypeVar("T", bound=Any)
 
 Matrix = tuple[tuple[float, float, float], ...]
 
@@ -59,7 +61,7 @@ def _encoded(x: Any) -> Any:
     return select(x <= 0.0031308, x * 12.92, curve)
 
 
-def srgb_to_linear(x: Any, clip: bool = True) -> Any:
+def srgb_to_linear(x: T, clip: bool = True) -> T:
     """Converts sRGB values to linear intensities: the inverse of the transfer curve of IEC
     61966-2-1.
 
@@ -76,7 +78,7 @@ def srgb_to_linear(x: Any, clip: bool = True) -> Any:
     return _decoded(clip_(x, 0.0, 1.0)) if clip else mulsign(_decoded(abs_(x)), x)
 
 
-def linear_to_srgb(x: Any, clip: bool = True) -> Any:
+def linear_to_srgb(x: T, clip: bool = True) -> T:
     """Converts linear intensities to sRGB values: the transfer curve of IEC 61966-2-1.
 
     Values are first clamped to [0, 1]. With `clip=False`, the curve extends beyond 1, and negative
@@ -92,7 +94,7 @@ def linear_to_srgb(x: Any, clip: bool = True) -> Any:
     return _encoded(clip_(x, 0.0, 1.0)) if clip else mulsign(_encoded(abs_(x)), x)
 
 
-def linear_srgb_to_oklab(value: Any) -> Any:
+def linear_srgb_to_oklab(value: T) -> T:
     """Converts linear sRGB colours to Oklab coordinates (lightness L, a from green to red, b from
     blue to yellow).
 
@@ -113,7 +115,7 @@ def linear_srgb_to_oklab(value: Any) -> Any:
     return _convert(value, convert, "dr.linear_srgb_to_oklab")
 
 
-def oklab_to_linear_srgb(value: Any) -> Any:
+def oklab_to_linear_srgb(value: T) -> T:
     """Converts Oklab coordinates to linear sRGB colours: the inverse of `linear_srgb_to_oklab`,
     with the same layout.
 

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from numbers import Complex
-from typing import Any
+from typing import Any, TypeVar
 
-from ...array import special
+from ...array import signatures, special
 from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
 from ...jit.ir import op
 from .constants import smallest
+
+T = TypeVar("T", bound=Any)
 
 Pair = tuple[Any, Any]
 
@@ -248,6 +250,7 @@ for _name, _function in (FUNCTIONS | _PRODUCTS).items():
     special.register("complex", **{_name: _on_components(_function)})
 
 
+@signatures.real_part
 def real(arg: Any, /) -> Any:
     """Returns the real part of a complex number or quaternion; anything else is returned unchanged.
 
@@ -257,6 +260,7 @@ def real(arg: Any, /) -> Any:
     return arg.real if isinstance(arg, (complex, ArrayBase)) else arg
 
 
+@signatures.imaginary_part
 def imag(arg: Any, /) -> Any:
     """Returns the imaginary part of a complex number, the three imaginary parts of a quaternion, or
     zero for anything else.
@@ -273,7 +277,7 @@ def imag(arg: Any, /) -> Any:
     raise TypeError(f"dr.imag(): unsupported argument of type {type(arg).__name__}")
 
 
-def conj(arg: Any, /) -> Any:
+def conj(arg: T, /) -> T:
     """Returns the conjugate of a complex number or quaternion; anything else is returned unchanged.
 
     >>> dr.conj(Complex2f(1, 2)), dr.conj(Quaternion4f(1, 2, 3, 4)), dr.conj(1 + 2j)
@@ -284,9 +288,10 @@ def conj(arg: Any, /) -> Any:
     if special.kind_of(arg) == "quaternion":
         *parts, real = arg._components
         return type(arg)(*map(_neg, parts), real)
-    return arg.conjugate() if isinstance(arg, complex) else arg
+    return arg.conjugate() if isinstance(arg, complex) else arg  # type: ignore[return-value]
 
 
+@signatures.real_part
 def arg(z: Any, /) -> Any:
     """Returns the angle of a complex number in radians, in [-π, π]; 0 or π for a real number.
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
+from ...array import signatures
 from ...array.base import ArrayBase, KernelValue
 from ...array.elementwise import elementwise
 from ...array.inline import RECORDERS
@@ -12,12 +13,11 @@ from ...jit.ir import op as ops
 from ...jit.ir.node import normalize
 from ..conversion import is_array, is_flat, label, nested
 from ..data.reduce import reduce_axes, sum
-from ..typed import product, reducing
 
 _FMA = RECORDERS[ops.fma]
 
 
-@product
+@signatures.product
 def dot(arg0: Any, arg1: Any, /) -> Any:
     """Returns the sum along axis 0 of the products of entries or components.
 
@@ -120,7 +120,7 @@ def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
     return total
 
 
-@product
+@signatures.product
 def abs_dot(arg0: Any, arg1: Any, /) -> Any:
     """Returns the absolute value of `dot`.
 
@@ -132,7 +132,7 @@ def abs_dot(arg0: Any, arg1: Any, /) -> Any:
     return elementwise(ops.abs, found, name="dr.abs_dot") if is_array(found) else abs(found)
 
 
-@reducing
+@signatures.reduction
 def squared_norm(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
 ) -> Any:
@@ -157,7 +157,7 @@ def squared_norm(
     return found
 
 
-@reducing
+@signatures.reduction
 def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the Euclidean norm along axes, the square root of `squared_norm`.
 

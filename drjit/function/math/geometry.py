@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from ...array import signatures
 from ...array.base import ArrayBase, type_label
 from ...array.promote import promote
 from ...array.special import of_components
@@ -26,6 +27,7 @@ def normalize(arg: T, /) -> T:
     return arg * rsqrt(squared_norm(arg))
 
 
+@signatures.cross_product
 def cross(arg0: Any, arg1: Any, /) -> Any:
     """Returns the cross product of vectors with three components.
 
@@ -74,6 +76,7 @@ def sphdir(theta: Any, phi: Any) -> Any:
     return find(meta.namespace, "vector", meta.dtype, (3,))(cp * st, sp * st, ct)
 
 
+@signatures.angle
 def unit_angle(a: Any, b: Any) -> Any:
     """Returns the angle between unit vectors in radians, accurate also for angles near 0 and π.
 

@@ -5,6 +5,7 @@ from functools import partial, reduce
 from operator import add
 from typing import Any, TypeVar
 
+from ...array import signatures
 from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
 from ...array.recorded_function import repeated
@@ -38,6 +39,7 @@ def check_matrix(value: Any, what: str) -> None:
         raise unexpected(what, "a matrix such as drjit.llvm.Matrix3f", value, "got")
 
 
+@signatures.matrix_scalar
 def det(arg: Any, /) -> Any:
     """Returns the determinant of a matrix.
 
@@ -56,7 +58,8 @@ def _determinant(components: list, n: int) -> list:
     return [determinant([components[k : k + n] for k in range(0, n * n, n)])]
 
 
-def inverse(arg: T, /) -> T:
+@signatures.elementary
+def inverse(arg: Any, /) -> Any:
     """Returns the inverse of a matrix, complex number or quaternion, or 1/x of anything else. The
     inverse of a singular matrix contains infinities and NaN.
 
@@ -70,6 +73,7 @@ def inverse(arg: T, /) -> T:
     return rcp(arg)
 
 
+@signatures.matrix_scalar
 def trace(arg: Any, /) -> Any:
     """Returns the sum of the diagonal of a matrix.
 
@@ -83,6 +87,7 @@ def trace(arg: Any, /) -> Any:
     return reduce(add, [row[i] for i, row in enumerate(rows_of(arg))])
 
 
+@signatures.diagonal
 def diag(arg: Any, /) -> Any:
     """Returns the diagonal of a matrix as a vector, or the matrix with the given diagonal, a vector
     of 2 to 4 components.
@@ -111,6 +116,7 @@ def diag(arg: Any, /) -> Any:
     )
 
 
+@signatures.matrix_scalar
 def frob(arg: Any, /) -> Any:
     """Returns the squared Frobenius norm of a matrix: the sum of the squares of its entries.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...array import leaf_access, operators
+from ...array import leaf_access, operators, signatures
 from ...array.base import IncompatibleError, KernelValue
 from ...array.promote import convert, number_type, promote
 from ...array.tensor import broadcast_shape
@@ -18,6 +18,7 @@ from ..conversion import Call, is_array, is_flat, label, tensor
 from .dot import dot
 
 
+@signatures.matrix_product
 def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     """Returns the matrix product `A @ B`, where `At` and `Bt` transpose the respective operand
     first.

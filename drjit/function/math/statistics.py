@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
 
-from ...array import leaf
+from ...array import leaf, signatures
 from ...array.elementwise import elementwise
 from ...array.show import common_width, inner
 from ...jit.ir import dtype as dt
@@ -12,7 +12,6 @@ from ...jit.ir import op
 from .. import conversion
 from ..conversion import is_array, label
 from ..data.reduce import axes_of, reduce_axes, sum
-from ..typed import reducing
 
 
 def _refuse_integers(value: Any, name: str, result: str) -> None:
@@ -25,7 +24,7 @@ def _refuse_integers(value: Any, name: str, result: str) -> None:
         )
 
 
-@reducing
+@signatures.reduction
 def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Returns the mean along axes: the sum times the reciprocal of the number of entries; see
     `reduce`. NaN if there are none.
@@ -87,6 +86,7 @@ def _scaled(total: Any, n: int) -> Any:
     )
 
 
+@signatures.deviation
 def var(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
@@ -122,6 +122,7 @@ def var(
     return _scaled(squares, max(_reduced_count(value, axis, "dr.var") - ddof, 0))
 
 
+@signatures.deviation
 def std(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:

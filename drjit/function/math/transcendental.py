@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...array import signatures
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.elementwise import elementwise, numbers
 from ...array.inline import RECORDERS
 from ...array.special import by_formula
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ..typed import binary
 from . import complex, quaternion  # noqa: F401 - they register their formulas
 
 if TYPE_CHECKING:
-    from ...array.kinds import Elementary  # pyright: ignore[reportMissingModuleSource]
+    from ...array.signatures import Elementary
 
 FLOATS = (float, np.floating)
 NUMBERS = (bool, int, np.bool_, np.integer, *FLOATS)
@@ -312,6 +312,7 @@ def lgamma(arg: Any, /) -> Any:
     """
 
 
+@signatures.both
 def sincos(arg: Any, /) -> tuple[Any, Any]:
     """Returns the sine and the cosine.
 
@@ -321,6 +322,7 @@ def sincos(arg: Any, /) -> tuple[Any, Any]:
     return sin(arg), cos(arg)
 
 
+@signatures.both
 def sincosh(arg: Any, /) -> tuple[Any, Any]:
     """Returns the hyperbolic sine and cosine.
 
@@ -330,7 +332,7 @@ def sincosh(arg: Any, /) -> tuple[Any, Any]:
     return sinh(arg), cosh(arg)
 
 
-@binary
+@signatures.binary_float
 def atan2(arg0: Any, arg1: Any, /) -> Any:
     """Returns the angle of the point (arg1, arg0) in radians, in [-π, π]; the sign of a zero
     determines the side from which it is approached.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from ..data.layout import ravel
 from ..data.reduce import axes_of, check_mode
 from ..evaluation import eval as evaluate
 from .resampler import Resampler, numbers
+
+T = TypeVar("T", bound=Any)
 
 
 @contextmanager
@@ -60,13 +62,13 @@ def _result(source: Any, flat: Any, shape: tuple[int, ...], mode: str | None) ->
 
 
 def resample(
-    source: Any,
+    source: T,
     shape: Sequence[int],
     filter: str | Callable[[float], float] = "cubic",
     filter_radius: float | None = None,
     boundary: str = "zero",
     mode: str | None = None,
-) -> Any:
+) -> T:
     """Resamples a tensor or one-dimensional array to another resolution, axis by axis.
 
     Sample i covers the interval from i to i + 1. The signal is reconstructed with a filter, which
@@ -114,7 +116,7 @@ def resample(
 
 
 def convolve(
-    source: Any,
+    source: T,
     filter: str | Callable[[float], float] | Sequence[float],
     filter_radius: float | None = None,
     *,
@@ -122,7 +124,7 @@ def convolve(
     boundary: str = "zero",
     normalize: bool = False,
     mode: str | None = None,
-) -> Any:
+) -> T:
     """Convolves a tensor or one-dimensional array with a filter along one axis, several, or
     (`axis=None`) all of them. The shape does not change.
 

@@ -1,0 +1,887 @@
+"""Types of functions whose result follows from the types of arguments, and the decorators that
+state them. `promotion.pyi` has those of functions that promote.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from types import EllipsisType, ModuleType
+from typing import Any, Literal, Protocol, TypeVar, TypeVarTuple, overload
+
+from .base import ArrayBase, KernelValue
+from .kinds import (
+    A2,
+    A3,
+    Array,
+    B_contra,
+    Complex,
+    E,
+    Entries,
+    Floats,
+    HasMask,
+    Integers,
+    Joins,
+    Leaf,
+    M,
+    M_co,
+    Masks,
+    Matrix,
+    Nested,
+    Quaternion,
+    R,
+    Sequences,
+    T,
+    Tensor,
+    ToFloat,
+    ToFloat16,
+    ToFloat64,
+    ToInt,
+    ToInt8,
+    ToInt64,
+    ToUInt,
+    ToUInt8,
+    ToUInt64,
+    Untyped,
+    V,
+)  # fmt: skip
+from .promotion import Binary, BinaryFloat, Clamp, Clip, Extremum, Fma, Hypot, Lerp, Select
+
+B = TypeVar("B")
+F = TypeVar("F", bound=Callable[..., Any])
+Ts = TypeVarTuple("Ts")
+# What functions of arrays take: arrays of a kind, values of kernels such as cooperative vectors,
+# and arrays about which nothing is known.
+FloatT = TypeVar("FloatT", bound=Floats[Any, Any] | KernelValue | Untyped)
+NumberT = TypeVar("NumberT", bound=Floats[Any, Any] | Integers[Any, Any] | KernelValue | Untyped)
+IntegerT = TypeVar("IntegerT", bound=Integers[Any, Any] | KernelValue | Untyped)
+FlatT = TypeVar("FlatT", bound=Leaf[Any, Any, Any] | Tensor[Any, Any, Any, Any])
+LeafT = TypeVar("LeafT", bound=Leaf[Any, Any, Any])
+MaskT = TypeVar("MaskT", bound=Masks[Any, Any])
+ArrayT = TypeVar("ArrayT", bound=ArrayBase)
+
+class Elementary(Protocol):
+    """A function of a floating point number, which returns its type."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: float, /) -> float: ...
+    @overload
+    def __call__(self, arg: FloatT, /) -> FloatT: ...
+
+class Numeric(Protocol):
+    """A function of a number, which returns its type."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: int, /) -> int: ...
+    @overload
+    def __call__(self, arg: float, /) -> float: ...
+    @overload
+    def __call__(self, arg: NumberT, /) -> NumberT: ...
+
+class Rounded(Protocol):
+    """A function of a number, which returns its type, but a float for a Python number."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: float, /) -> float: ...
+    @overload
+    def __call__(self, arg: NumberT, /) -> NumberT: ...
+
+class Integral(Protocol):
+    """A function of an integer, which returns its type."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: int, /) -> int: ...
+    @overload
+    def __call__(self, arg: IntegerT, /) -> IntegerT: ...
+
+class Both(Protocol):
+    """Two functions of a floating point number at once."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: float, /) -> tuple[float, float]: ...
+    @overload
+    def __call__(self, arg: FloatT, /) -> tuple[FloatT, FloatT]: ...
+
+class Tested(Protocol):
+    """A test of every entry, which returns a mask."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: float, /) -> bool: ...
+    @overload
+    def __call__(self, arg: Array[Any, M], /) -> M: ...
+    @overload
+    def __call__(self, arg: KernelValue | Untyped, /) -> Any: ...
+
+class Modulus(Protocol):
+    """The absolute value, a real number."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: int, /) -> int: ...
+    @overload
+    def __call__(self, arg: float, /) -> float: ...
+    @overload
+    def __call__(
+        self, arg: Complex[Any, Any, Any, E] | Quaternion[Any, Any, Any, E, Any], /
+    ) -> E: ...
+    @overload
+    def __call__(self, arg: NumberT, /) -> NumberT: ...
+
+class RealPart(Protocol):
+    """A real number that belongs to a complex one or to a quaternion."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: float, /) -> float: ...
+    @overload
+    def __call__(
+        self, arg: Complex[Any, Any, Any, E] | Quaternion[Any, Any, Any, E, Any], /
+    ) -> E: ...
+    @overload
+    def __call__(self, arg: NumberT, /) -> NumberT: ...
+
+class ImaginaryPart(Protocol):
+    """The imaginary part or parts of a number."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: float, /) -> float: ...
+    @overload
+    def __call__(self, arg: Complex[Any, Any, Any, E], /) -> E: ...
+    @overload
+    def __call__(self, arg: Quaternion[Any, Any, Any, Any, A3], /) -> A3: ...
+    @overload
+    def __call__(self, arg: NumberT, /) -> NumberT: ...
+
+class Reduction(Protocol):
+    """A function that combines the entries or components of an array."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, Any, E],
+        axis: None,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> E: ...
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, V, Any],
+        axis: EllipsisType | Literal[0] = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> V: ...
+    @overload
+    def __call__(
+        self,
+        value: ArrayT,
+        axis: Literal[-1],
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> ArrayT: ...
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, Any, Any],
+        axis: int | tuple[int, ...],
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self,
+        value: FlatT,
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> FlatT: ...
+    @overload
+    def __call__(
+        self,
+        value: list[T] | tuple[T, ...],
+        axis: EllipsisType | Literal[0] = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> T: ...
+    @overload
+    def __call__(
+        self,
+        value: Sequences | KernelValue | Untyped | float | Iterable[Any],
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> Any: ...
+
+class Deviation(Protocol):
+    """A measure of how far entries or components are apart."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, Any, E],
+        axis: None,
+        mode: str | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+    ) -> E: ...
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, V, Any],
+        axis: EllipsisType | Literal[0] = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+    ) -> V: ...
+    @overload
+    def __call__(
+        self,
+        value: ArrayT,
+        axis: Literal[-1],
+        mode: str | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+    ) -> ArrayT: ...
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, Any, Any],
+        axis: int | tuple[int, ...],
+        mode: str | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self,
+        value: FlatT,
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+    ) -> FlatT: ...
+    @overload
+    def __call__(
+        self,
+        value: list[T] | tuple[T, ...],
+        axis: EllipsisType | Literal[0] = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+    ) -> T: ...
+    @overload
+    def __call__(
+        self,
+        value: Sequences | KernelValue | Untyped | float | Iterable[Any],
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+    ) -> Any: ...
+
+class Fold(Protocol):
+    """A reduction over all axes."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: Nested[Any, Any, Any, E], /) -> E: ...
+    @overload
+    def __call__(self, arg: FlatT, /) -> FlatT: ...
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
+
+class Logical(Protocol):
+    """A function that combines masks."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, value: Nested[Any, Any, Any, MaskT], axis: None, keepdims: bool = False
+    ) -> MaskT: ...
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, MaskT, Any],
+        axis: EllipsisType | Literal[0] = ...,
+        keepdims: bool = False,
+    ) -> MaskT: ...
+    @overload
+    def __call__(self, value: MaskT, axis: Literal[-1], keepdims: bool = False) -> MaskT: ...
+    @overload
+    def __call__(
+        self,
+        value: Nested[Any, Any, MaskT, Any],
+        axis: int | tuple[int, ...],
+        keepdims: bool = False,
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self,
+        value: MaskT,
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        keepdims: bool = False,
+    ) -> MaskT: ...
+    @overload
+    def __call__(
+        self,
+        value: bool | Sequence[bool],
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        keepdims: bool = False,
+    ) -> bool: ...
+    @overload
+    def __call__(
+        self,
+        value: list[T] | tuple[T, ...],
+        axis: EllipsisType | Literal[0] = ...,
+        keepdims: bool = False,
+    ) -> T: ...
+    @overload
+    def __call__(
+        self,
+        value: Sequences | KernelValue | Untyped,
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        keepdims: bool = False,
+    ) -> Any: ...
+
+class Counted(Protocol):
+    """A function that counts entries of masks."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        value: ToUInt[R, Any, Any, Any, Any, Any],
+        axis: Literal[-1],
+        keepdims: bool = False,
+    ) -> R: ...
+    @overload
+    def __call__(
+        self,
+        value: Entries[ToUInt[R, Any, Any, Any, Any, Any]],
+        axis: None,
+        keepdims: bool = False,
+    ) -> R: ...
+    @overload
+    def __call__(
+        self,
+        value: Iterable[ToUInt[R, Any, Any, Any, Any, Any]],
+        axis: EllipsisType | Literal[0] = ...,
+        keepdims: bool = False,
+    ) -> R: ...
+    @overload
+    def __call__(
+        self,
+        value: ToUInt[R, Any, Any, Any, Any, Any],
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        keepdims: bool = False,
+    ) -> R: ...
+    @overload
+    def __call__(
+        self,
+        value: bool | Sequence[bool],
+        axis: EllipsisType | int | None = ...,
+        keepdims: bool = False,
+    ) -> int: ...
+    @overload
+    def __call__(
+        self,
+        value: Sequences | KernelValue | Untyped,
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        keepdims: bool = False,
+    ) -> Any: ...
+
+class Product(Protocol):
+    """The sum of products of components."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg0: Nested[B, Any, V, Any], arg1: B | Sequences, /) -> V: ...
+    @overload
+    def __call__(self, arg0: B | Sequences, arg1: Nested[B, Any, V, Any], /) -> V: ...
+    @overload
+    def __call__(self, arg0: Joins[B, R], arg1: B | Sequences, /) -> R: ...
+    @overload
+    def __call__(self, arg0: B | Sequences, arg1: Joins[B, R], /) -> R: ...
+    @overload
+    def __call__(self, arg0: Sequences, arg1: Sequences, /) -> Any: ...
+    @overload
+    def __call__(self, arg0: KernelValue | Untyped, arg1: Any, /) -> Any: ...
+    @overload
+    def __call__(self, arg0: Any, arg1: KernelValue | Untyped, /) -> Any: ...
+
+class Compares(Protocol[B_contra, M_co]):
+    def __lt__(self, other: B_contra, /) -> M_co: ...
+
+class Stepped(Protocol):
+    """A comparison that gives 0 and 1."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg0: float, arg1: float, /) -> int: ...
+    @overload
+    def __call__(
+        self, arg0: Compares[B, ToInt[R, Any, Any, Any, Any, Any, Any]], arg1: B, /
+    ) -> R: ...
+    @overload
+    def __call__(
+        self, arg0: B, arg1: Compares[B, ToInt[R, Any, Any, Any, Any, Any, Any]], /
+    ) -> R: ...
+    @overload
+    def __call__(self, arg0: KernelValue | Untyped, arg1: Any, /) -> Any: ...
+
+class Angle(Protocol):
+    """The angle between vectors."""
+
+    __name__: str
+    @overload
+    def __call__(self, a: Nested[B, Any, V, Any], b: B) -> V: ...
+    @overload
+    def __call__(self, a: B, b: Nested[B, Any, V, Any]) -> V: ...
+    @overload
+    def __call__(self, a: Untyped, b: Any) -> Any: ...
+
+class CrossProduct(Protocol):
+    """The cross product."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg0: Joins[B, R], arg1: B, /) -> R: ...
+    @overload
+    def __call__(self, arg0: B, arg1: Joins[B, R], /) -> R: ...
+    @overload
+    def __call__(self, arg0: Untyped, arg1: Any, /) -> Any: ...
+    @overload
+    def __call__(self, arg0: Any, arg1: Untyped, /) -> Any: ...
+
+class MatrixProduct(Protocol):
+    """The product of matrices, or of a matrix and a vector."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, A: Matrix[B, Any, V, Any, Any], B: V, At: bool = False, Bt: bool = False
+    ) -> V: ...
+    @overload
+    def __call__(self, A: Joins[B, R], B: B, At: bool = False, Bt: bool = False) -> R: ...
+    @overload
+    def __call__(self, A: B, B: Joins[B, R], At: bool = False, Bt: bool = False) -> R: ...
+    @overload
+    def __call__(self, A: Untyped, B: Any, At: bool = False, Bt: bool = False) -> Any: ...
+    @overload
+    def __call__(self, A: Any, B: Untyped, At: bool = False, Bt: bool = False) -> Any: ...
+
+class MatrixScalar(Protocol):
+    """A number that belongs to a matrix."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: Nested[Any, Any, Any, E], /) -> E: ...
+    @overload
+    def __call__(self, arg: Untyped, /) -> Any: ...
+
+class Diagonal(Protocol):
+    """The diagonal of a matrix, or a diagonal matrix."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: Matrix[Any, Any, V, Any, Any], /) -> V: ...
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
+
+class Wrapping(Protocol):
+    """Decorators that take functions of one framework for another. Type checkers cannot exchange
+    the types of arrays in a signature, so that functions keep theirs."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        source: Literal["numba"],
+        target: str | ModuleType,
+        *,
+        derivative: Callable[..., Any] | None = None,
+    ) -> Callable[[Callable[..., Any]], Any]: ...
+    @overload
+    def __call__(
+        self,
+        source: str | ModuleType,
+        target: str | ModuleType,
+        *,
+        derivative: Callable[..., Any] | None = None,
+    ) -> Callable[[F], F]: ...
+
+class WhileLoop(Protocol):
+    """A loop whose state keeps its types."""
+
+    __name__: str
+    def __call__(
+        self,
+        state: tuple[*Ts],
+        cond: Callable[[*Ts], Any],
+        body: Callable[[*Ts], tuple[Any, ...]],
+        labels: Sequence[str] = (),
+        label: str | None = None,
+        mode: str | None = None,
+        strict: bool = True,
+        compress: bool | None = None,
+        max_iterations: int | None = None,
+    ) -> tuple[*Ts]: ...
+
+class IfStmt(Protocol):
+    """A branch with the result of its functions."""
+
+    __name__: str
+    def __call__(
+        self,
+        args: tuple[*Ts],
+        cond: Any,
+        true_fn: Callable[[*Ts], T],
+        false_fn: Callable[[*Ts], Any],
+        arg_labels: Sequence[str] = (),
+        rv_labels: Sequence[str] = (),
+        label: str | None = None,
+        mode: str | None = None,
+        strict: bool = True,
+    ) -> T: ...
+
+class Derivative(Protocol):
+    """A function of arrays or PyTrees that keeps their types, unless told otherwise."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: T, preserve_type: Literal[True] = True) -> T: ...
+    @overload
+    def __call__(self, arg: Any, preserve_type: bool) -> Any: ...
+
+class FromMask(Protocol):
+    """A function of a mask, which returns positions."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: ToUInt[R, Any, Any, Any, Any, Any], /) -> R: ...
+    @overload
+    def __call__(self, arg: Untyped | Sequences | bool, /) -> Any: ...
+
+class IndexOf(Protocol):
+    """The position of an entry."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        value: HasMask[ToUInt[R, Any, Any, Any, Any, Any]],
+        /,
+        axis: int,
+        keepdims: bool = False,
+    ) -> R: ...
+    @overload
+    def __call__(
+        self,
+        value: Tensor[Any, Any, HasMask[ToUInt[R, Any, Any, Any, Any, Any]], Any],
+        /,
+        axis: None = None,
+        keepdims: bool = False,
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self,
+        value: HasMask[ToUInt[R, Any, Any, Any, Any, Any]],
+        /,
+        axis: int | None = None,
+        keepdims: bool = False,
+    ) -> R: ...
+    @overload
+    def __call__(
+        self, value: Untyped, /, axis: int | None = None, keepdims: bool = False
+    ) -> Any: ...
+
+class SortedIndex(Protocol):
+    """Positions of sorted entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        value: HasMask[ToUInt[R, Any, Any, Any, Any, Any]],
+        /,
+        axis: int = -1,
+        descending: bool = False,
+    ) -> R: ...
+    @overload
+    def __call__(self, value: Untyped, /, axis: int = -1, descending: bool = False) -> Any: ...
+
+class Middle(Protocol):
+    """The median."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        value: T,
+        /,
+        axis: int | tuple[int, ...] | None = -1,
+        keepdims: bool = False,
+        return_index: Literal[False] = False,
+    ) -> T: ...
+    @overload
+    def __call__(
+        self,
+        value: T,
+        /,
+        axis: int | tuple[int, ...] | None = -1,
+        keepdims: bool = False,
+        *,
+        return_index: bool,
+    ) -> tuple[T, Any]: ...
+
+class Flattened(Protocol):
+    """The entries as a one-dimensional array."""
+
+    __name__: str
+    @overload
+    def __call__(self, array: LeafT, order: str = "A") -> LeafT: ...
+    @overload
+    def __call__(
+        self, array: Nested[Any, Any, Any, E] | Tensor[Any, Any, E, Any], order: str = "A"
+    ) -> E: ...
+    @overload
+    def __call__(self, array: Untyped | Sequences, order: str = "A") -> Any: ...
+
+class ComponentType(Protocol):
+    """The type of components, or of entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, arg: type[Nested[Any, Any, V, Any]] | Nested[Any, Any, V, Any], /
+    ) -> type[V]: ...
+    @overload
+    def __call__(self, arg: type[Leaf[Any, Any, V]] | Leaf[Any, Any, V], /) -> type[V]: ...
+    @overload
+    def __call__(
+        self, arg: type[Tensor[Any, Any, Any, V]] | Tensor[Any, Any, Any, V], /
+    ) -> type[V]: ...
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
+
+class LeafType(Protocol):
+    """The one-dimensional type of the entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, arg: type[Nested[Any, Any, Any, E]] | Nested[Any, Any, Any, E], /
+    ) -> type[E]: ...
+    @overload
+    def __call__(self, arg: type[LeafT] | LeafT, /) -> type[LeafT]: ...
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
+
+class PlainType(Protocol):
+    """The plain array type."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, arg: type[Tensor[Any, Any, E, Any]] | Tensor[Any, Any, E, Any], /
+    ) -> type[E]: ...
+    @overload
+    def __call__(
+        self, arg: type[Matrix[Any, Any, Any, Any, A2]] | Matrix[Any, Any, Any, Any, A2], /
+    ) -> type[A2]: ...
+    @overload
+    def __call__(self, arg: type[LeafT] | LeafT, /) -> type[LeafT]: ...
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
+
+class MaskType(Protocol):
+    """The type of comparison results."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[Array[Any, M]] | Array[Any, M], /) -> type[M]: ...
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
+
+class JointType(Protocol):
+    """The type to which values promote."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[T] | T, /) -> type[T]: ...
+    @overload
+    def __call__(self, arg0: type[Joins[B, R]] | Joins[B, R], arg1: type[B] | B, /) -> type[R]: ...
+    @overload
+    def __call__(self, arg0: type[B] | B, arg1: type[Joins[B, R]] | Joins[B, R], /) -> type[R]: ...
+    @overload
+    def __call__(self, *args: Any) -> Any: ...
+
+# Types of the same shape with other entries are found by the mask, which promotes to all of them.
+class Int8Type(Protocol):
+    """The type of the same shape with other entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        arg: type[HasMask[ToInt8[R, Any, Any, Any, Any, Any, Any, Any, Any]]]
+        | HasMask[ToInt8[R, Any, Any, Any, Any, Any, Any, Any, Any]],
+    ) -> type[R]: ...
+    @overload
+    def __call__(self, arg: Any) -> Any: ...
+
+class UInt8Type(Protocol):
+    """The type of the same shape with other entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        arg: type[HasMask[ToUInt8[R, Any, Any, Any, Any, Any, Any, Any]]]
+        | HasMask[ToUInt8[R, Any, Any, Any, Any, Any, Any, Any]],
+    ) -> type[R]: ...
+    @overload
+    def __call__(self, arg: Any) -> Any: ...
+
+class Int32Type(Protocol):
+    """The type of the same shape with other entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        arg: type[HasMask[ToInt[R, Any, Any, Any, Any, Any, Any]]]
+        | HasMask[ToInt[R, Any, Any, Any, Any, Any, Any]],
+    ) -> type[R]: ...
+    @overload
+    def __call__(self, arg: Any) -> Any: ...
+
+class UInt32Type(Protocol):
+    """The type of the same shape with other entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        arg: type[HasMask[ToUInt[R, Any, Any, Any, Any, Any]]]
+        | HasMask[ToUInt[R, Any, Any, Any, Any, Any]],
+    ) -> type[R]: ...
+    @overload
+    def __call__(self, arg: Any) -> Any: ...
+
+class Int64Type(Protocol):
+    """The type of the same shape with other entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        arg: type[HasMask[ToInt64[R, Any, Any, Any, Any]]]
+        | HasMask[ToInt64[R, Any, Any, Any, Any]],
+    ) -> type[R]: ...
+    @overload
+    def __call__(self, arg: Any) -> Any: ...
+
+class UInt64Type(Protocol):
+    """The type of the same shape with other entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, arg: type[HasMask[ToUInt64[R, Any, Any, Any]]] | HasMask[ToUInt64[R, Any, Any, Any]]
+    ) -> type[R]: ...
+    @overload
+    def __call__(self, arg: Any) -> Any: ...
+
+class Float16Type(Protocol):
+    """The type of the same shape with other entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, arg: type[HasMask[ToFloat16[R, Any, Any]]] | HasMask[ToFloat16[R, Any, Any]]
+    ) -> type[R]: ...
+    @overload
+    def __call__(self, arg: Any) -> Any: ...
+
+class Float32Type(Protocol):
+    """The type of the same shape with other entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, arg: type[HasMask[ToFloat[R, Any]]] | HasMask[ToFloat[R, Any]]
+    ) -> type[R]: ...
+    @overload
+    def __call__(self, arg: Any) -> Any: ...
+
+class Float64Type(Protocol):
+    """The type of the same shape with other entries."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[HasMask[ToFloat64[R]]]) -> type[R]: ...
+    @overload
+    def __call__(self, arg: HasMask[ToFloat64[R]]) -> type[R]: ...
+    @overload
+    def __call__(self, arg: Any) -> Any: ...
+
+def reduction(function: Callable[..., Any], /) -> Reduction: ...
+def logical(function: Callable[..., Any], /) -> Logical: ...
+def counted(function: Callable[..., Any], /) -> Counted: ...
+def folding(function: Callable[..., Any], /) -> Callable[[str], Fold]: ...
+def elementary(function: Callable[..., Any], /) -> Elementary: ...
+def numeric(function: Callable[..., Any], /) -> Numeric: ...
+def rounded(function: Callable[..., Any], /) -> Rounded: ...
+def integral(function: Callable[..., Any], /) -> Integral: ...
+def extremum(function: Callable[..., Any], /) -> Extremum: ...
+def binary(function: Callable[..., Any], /) -> Binary: ...
+def binary_float(function: Callable[..., Any], /) -> BinaryFloat: ...
+def hypotenuse(function: Callable[..., Any], /) -> Hypot: ...
+def clipped(function: Callable[..., Any], /) -> Clip: ...
+def clamped(function: Callable[..., Any], /) -> Clamp: ...
+def fused(function: Callable[..., Any], /) -> Fma: ...
+def interpolated(function: Callable[..., Any], /) -> Lerp: ...
+def selected(function: Callable[..., Any], /) -> Select: ...
+def tested(function: Callable[..., Any], /) -> Tested: ...
+def both(function: Callable[..., Any], /) -> Both: ...
+def real_part(function: Callable[..., Any], /) -> RealPart: ...
+def imaginary_part(function: Callable[..., Any], /) -> ImaginaryPart: ...
+def modulus(function: Callable[..., Any], /) -> Modulus: ...
+def product(function: Callable[..., Any], /) -> Product: ...
+def cross_product(function: Callable[..., Any], /) -> CrossProduct: ...
+def matrix_product(function: Callable[..., Any], /) -> MatrixProduct: ...
+def matrix_scalar(function: Callable[..., Any], /) -> MatrixScalar: ...
+def diagonal(function: Callable[..., Any], /) -> Diagonal: ...
+def derivative(function: Callable[..., Any], /) -> Derivative: ...
+def index_of(function: Callable[..., Any], /) -> IndexOf: ...
+def sorted_index(function: Callable[..., Any], /) -> SortedIndex: ...
+def from_mask(function: Callable[..., Any], /) -> FromMask: ...
+def middle(function: Callable[..., Any], /) -> Middle: ...
+def flattened(function: Callable[..., Any], /) -> Flattened: ...
+def component_type(function: Callable[..., Any], /) -> ComponentType: ...
+def leaf_type(function: Callable[..., Any], /) -> LeafType: ...
+def mask_type(function: Callable[..., Any], /) -> MaskType: ...
+def plain_type(function: Callable[..., Any], /) -> PlainType: ...
+def int8_type(function: Callable[..., Any], /) -> Int8Type: ...
+def uint8_type(function: Callable[..., Any], /) -> UInt8Type: ...
+def int32_type(function: Callable[..., Any], /) -> Int32Type: ...
+def uint32_type(function: Callable[..., Any], /) -> UInt32Type: ...
+def int64_type(function: Callable[..., Any], /) -> Int64Type: ...
+def uint64_type(function: Callable[..., Any], /) -> UInt64Type: ...
+def float16_type(function: Callable[..., Any], /) -> Float16Type: ...
+def float32_type(function: Callable[..., Any], /) -> Float32Type: ...
+def float64_type(function: Callable[..., Any], /) -> Float64Type: ...
+def joint_type(function: Callable[..., Any], /) -> JointType: ...
+def stepped(function: Callable[..., Any], /) -> Stepped: ...
+def angle(function: Callable[..., Any], /) -> Angle: ...
+def deviation(function: Callable[..., Any], /) -> Deviation: ...
+def wrapping(function: Callable[..., Any], /) -> Wrapping: ...
+def looping(function: Callable[..., Any], /) -> WhileLoop: ...
+def branching(function: Callable[..., Any], /) -> IfStmt: ...
