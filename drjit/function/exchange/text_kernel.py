@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from operator import index
 from types import FunctionType
 from typing import Any, NamedTuple, overload
 from weakref import ref
@@ -31,6 +30,7 @@ from ...jit.text.user.text import read
 from ..ad.custom import attached
 from ..signature import importable_name
 from . import text_source
+from .text_arguments import as_integer, described
 from .text_derivative import UNKNOWN, Call, Derivatives, Rules
 
 _NUMBERS = (bool, int, float)
@@ -280,7 +280,7 @@ class TextKernel:
             if not right or cls._dtype is not word.dtype:
                 raise TypeError(
                     f"{self._title}(): {word.name} is an array of type {LEAF_NAME[word.dtype]} "
-                    f"({word.where}), got {_described(value, word.dtype)}"
+                    f"({word.where}), got {described(value, word.dtype)}"
                 )
             if word.kind == "target" and value._var is not None and visible(value._var) is not None:
                 raise RuntimeError(
@@ -324,7 +324,7 @@ class TextKernel:
             hint = ""
             if isinstance(value, ArrayBase):
                 hint = f"; broadcast({t.code}, p[k]) reads one entry of an array for all lanes"
-            raise TypeError(f"{name} is a number ({word.where}), got {_described(value, t)}{hint}")
+            raise TypeError(f"{name} is a number ({word.where}), got {described(value, t)}{hint}")
         if t.is_mask:
             if type(value) is not bool:
                 raise TypeError(f"{name} is True or False ({word.where}), got {value!r}")
@@ -366,7 +366,7 @@ class TextKernel:
         sizes = {k: a._node.size for k, a in arrays.items() if words[k].lanes}
         found = {*sizes.values()}
         if size is not None:
-            found.add(_index(size, f"{self._title}(): size"))
+            found.add(as_integer(size, f"{self._title}(): size"))
         if len(found) > 1:
             each = [f"{words[k].name} has {n}" for k, n in sizes.items()]
             each += [f"size is {size}"] if size is not None else []
@@ -527,26 +527,6 @@ def _wrapped(cls: Any, n: Node) -> Any:
 
 def _classes(args: tuple) -> tuple:
     return (flags.current & _DEBUG, *map(type, args))
-
-
-def _index(size: Any, what: str) -> int:
-    try:
-        return index(size)
-    except TypeError:
-        raise TypeError(f"{what} is a number of lanes, got {size!r}") from None
-
-
-def _described(value: Any, dtype: DType) -> str:
-    """Returns what an argument is, and what to do about it if it should be an array."""
-    label = type_label(value)
-    if isinstance(value, ArrayBase):
-        kind = type(value)._kind
-        if kind == "tensor":
-            return f"a tensor {label}: pass its .array"
-        if kind == "nested":
-            return f"a {label}: pass its components one by one"
-        return f"a {label}; {LEAF_NAME[dtype]}(x) converts"
-    return f"a {label}"
 
 
 def _namespace(arrays: Sequence[Any]) -> str:
