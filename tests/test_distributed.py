@@ -1,12 +1,14 @@
 """Programs in several processes, by the engines that are installed."""
 
 import importlib.util
+import io
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 
 import drjit as dr
 from drjit import distributed
+from drjit.distributed import engine
 from drjit.llvm.ad import Float
 
 ROOT = Path(__file__).parent.parent
@@ -68,6 +71,24 @@ def test_a_process_that_ends_ends_the_others(engine, when):
     done = run(engine, 2, str(PROGRAM), engine, "2", when)
     assert done.returncode != 0
     assert "process 1 ends" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes do not tell what is unread")
+def test_last_words_are_waited_for_until_they_have_been_read(tmp_path):
+    reader, writer = os.pipe()
+    with open(reader, "rb", 0) as source, open(writer, "w") as stream:
+        print("process 1 ends", file=stream, flush=True)
+        engine.wait_until_read(stream, seconds=0.05)  # nobody reads: not forever
+        found = []
+        thread = threading.Thread(target=lambda: (time.sleep(0.2), found.append(source.read(100))))
+        thread.start()
+        engine.wait_until_read(stream, seconds=60)
+        assert found == [b"process 1 ends\n"]
+        thread.join()
+    with open(tmp_path / "errors", "w") as stream:
+        engine.wait_until_read(stream)
+    engine.wait_until_read(io.StringIO())
+    engine.wait_until_read(None)
 
 
 def process_of_rank(rank: int, mark: str) -> int:

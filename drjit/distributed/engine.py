@@ -10,6 +10,7 @@ import os
 import sys
 import time
 import traceback
+from array import array
 from collections.abc import Callable
 from copy import copy
 from datetime import timedelta
@@ -214,6 +215,25 @@ class TorchEngine(Engine):
             raise self.failed("barrier", error) from error
 
 
+def wait_until_read(stream: Any, seconds: float = 2.0) -> None:
+    """Waits until what was written to a stream has left its pipe.
+
+    `mpiexec` passes on what its processes write, and drops what it has not read of it when one of
+    them ends all.
+    """
+    end = time.monotonic() + seconds
+    with contextlib.suppress(AttributeError, ImportError, OSError, ValueError):  # no pipe
+        from fcntl import ioctl
+        from termios import FIONREAD
+
+        unread = array("i", [0])
+        while ioctl(stream.fileno(), FIONREAD, unread) == 0 and unread[0]:
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
+        time.sleep(0.1)
+
+
 class MpiEngine(Engine):
     """MPI, through mpi4py."""
 
@@ -241,6 +261,7 @@ class MpiEngine(Engine):
         """Ends all processes after an exception in one, which they would wait for otherwise."""
         traceback.print_exception(kind, error, trace)
         print(f"Process {self.rank} of {self.size} ends all others.", file=sys.stderr, flush=True)
+        wait_until_read(sys.stderr)
         self.comm.Abort(1)
 
     def start(self, name: str, data: Any, option: Any) -> Wait:
