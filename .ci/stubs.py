@@ -1,18 +1,21 @@
-"""Writes the stubs of the namespaces of types, by which editors and type checkers know them, from
-the table of types. `drjit/array/kinds.pyi`, from which their classes derive, is written by hand.
+"""Writes the stubs by which editors and type checkers know what Python makes on first use: the
+public functions, from the table of their modules, and the namespaces of types, from the table of
+types. `drjit/array/kinds.pyi`, from which their classes derive, is written by hand.
 """
 
+import ast
 import re
 from itertools import product
 from pathlib import Path
 
 import drjit as dr
+from drjit import _names
 from drjit.array import promote, table
 from drjit.array.meta import LEAF_NAME, type_name
 from drjit.jit.ir.dtype import DType
 
 PACKAGE = Path(dr.__file__).parent
-NOTE = "# Written by .ci/stubs.py from the table of types.\n# fmt: off\n# ruff: noqa"
+NOTE = "# Written by .ci/stubs.py.\n# fmt: off\n# ruff: noqa"
 KINDS = re.findall(
     r"^(?:class )?(\w+)(?:\(|:| = TypeVar)", (PACKAGE / "array/kinds.pyi").read_text(), re.MULTILINE
 )
@@ -25,6 +28,21 @@ MODULES = {
 }
 MARKS = {dtype: f"{'An' if name[0] == 'I' else 'A'}{name}" for dtype, name in LEAF_NAME.items()}
 ORDER = sorted(LEAF_NAME, key=lambda dtype: dtype.order)
+
+
+def package() -> str:
+    """The stub of the package itself: what it imports, and what it will import on first use."""
+    eager = [
+        ast.unparse(statement)
+        for statement in ast.parse((PACKAGE / "__init__.py").read_text()).body
+        if isinstance(statement, ast.ImportFrom)
+        and statement.level == 1
+        and not (statement.names[0].asname or "_").startswith("_")
+    ]
+    lazy = [f"from . import {name} as {name}" for name in dr._LAZY]
+    functions = [f"from .{m} import {n} as {n}" for n, m in _names.MODULES.items()]
+    found = [*eager, *lazy, *functions, "__version__: str", "__all__: list[str]"]
+    return "\n".join(found)
 
 
 def below(
@@ -273,7 +291,9 @@ def stubs() -> dict[Path, str]:
     # Checkers cannot know whether there is a GPU. Both backends have the same types.
     texts["auto/__init__"] = "from ..llvm import *\nfrom . import ad as ad"
     texts["auto/ad"] = "from ..llvm.ad import *"
-    return {PACKAGE / f"{m}.pyi": complete(text) for m, text in texts.items()}
+    found = {m: complete(text) for m, text in texts.items()}
+    found["__init__"] = f"{NOTE}\n{package()}\n"
+    return {PACKAGE / f"{m}.pyi": text for m, text in found.items()}
 
 
 if __name__ == "__main__":

@@ -136,17 +136,14 @@ def test_completion_offers_public_names_only():
 
 
 def test_names_are_where_they_are_looked_for():
-    """What type checkers read agrees with the table that Python uses."""
-    source = (Path(dr.__file__).parent / "__init__.py").read_text()
-    block = next(s for s in ast.parse(source).body if isinstance(s, ast.If))
+    """What type checkers read agrees with the table that Python uses, and that with the modules."""
+    stub = (Path(dr.__file__).parent / "__init__.pyi").read_text()
     found = {}
-    for statement in block.body:
-        assert isinstance(statement, ast.ImportFrom)
-        if statement.module is None:  # a module, which is imported on first use
-            continue
-        module = importlib.import_module(f"drjit.{statement.module}")
-        names = [name.name for name in statement.names]
-        for name in module.__all__ if names == ["*"] else names:
-            found[name] = statement.module
-            assert getattr(dr, name) is getattr(module, name)
-    assert found == _names.MODULES
+    for s in ast.parse(stub).body:
+        if isinstance(s, ast.ImportFrom) and s.module is not None:
+            found[s.names[0].asname] = (s.module, s.names[0].name)
+    for name, module in _names.MODULES.items():
+        assert found.pop(name) == (module, name)
+        assert getattr(dr, name) is getattr(importlib.import_module(f"drjit.{module}"), name)
+    for name, (module, there) in found.items():  # which the package imports at once
+        assert vars(dr)[name] is getattr(importlib.import_module(f"drjit.{module}"), there)

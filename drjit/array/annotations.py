@@ -27,8 +27,3 @@ Extra = TypeVar("Extra")  # an optimizer's state for a parameter
 Shape: TypeAlias = int | tuple[int, ...]
 ArrayOrFloat: TypeAlias = float | ArrayBase
 ArrayOrInt: TypeAlias = int | ArrayBase
-
-__all__ = [
-    "AnyArray", "ArrayT", "MaskT", "PlainT", "RedT", "SelfCpT", "SelfT", "T", "Ts", "ValCpT",
-    "ValT",
-]  # fmt: skip

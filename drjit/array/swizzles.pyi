@@ -1,4 +1,4 @@
-# Written by .ci/stubs.py from the table of types.
+# Written by .ci/stubs.py.
 # fmt: off
 # ruff: noqa
 from ..array.kinds import A2, A3, A4, Part, V

@@ -1,4 +1,4 @@
-# Written by .ci/stubs.py from the table of types.
+# Written by .ci/stubs.py.
 # fmt: off
 # ruff: noqa
 from ..llvm.ad import *

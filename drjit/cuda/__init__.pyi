@@ -1,4 +1,4 @@
-# Written by .ci/stubs.py from the table of types.
+# Written by .ci/stubs.py.
 # fmt: off
 # ruff: noqa
 from ..array.kinds import ABool, AFloat, AFloat16, AFloat64, AUInt, AUInt64, AUInt8, AnInt, AnInt64, AnInt8, Complex, Floats, Integers, Leaf, Masks, Matrix, Quaternion, Tensor, ToFloat, ToFloat16, ToFloat64, ToInt, ToInt64, ToInt8, ToUInt, ToUInt64, ToUInt8, Vector, Vector1, Vector2, Vector3, Vector4

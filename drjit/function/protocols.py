@@ -31,6 +31,3 @@ class CustomOpT(Protocol[P, T_co]):
     __module__ = "drjit"
 
     def eval(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
-
-
-__all__ = ["CallablePT", "CallableSelfPT", "CustomOpT"]

@@ -1,4 +1,4 @@
-# Written by .ci/stubs.py from the table of types.
+# Written by .ci/stubs.py.
 # fmt: off
 # ruff: noqa
 from ..array.kinds import Complex, Floats, Integers, Masks, Matrix, Quaternion, Tensor, ToFloat, ToFloat16, ToFloat64, ToInt, ToInt64, ToInt8, ToUInt, ToUInt64, ToUInt8, Vector, Vector1, Vector2, Vector3, Vector4

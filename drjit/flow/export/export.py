@@ -166,6 +166,3 @@ def _head(function: Callable, made: list[Any]) -> str:
     lines = [f"    {t.name}({', '.join(t.parameters)})" for t in made]
     functions = "\n".join([*lines, ""])
     return _HEAD.format(title=made[0].title, origin=where, functions=functions)
-
-
-__all__ = ["export"]

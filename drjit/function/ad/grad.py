@@ -398,9 +398,3 @@ def _with_gradient(a: Value, b: Value) -> Value:
 
 
 ArrayBase.grad = property(grad, set_grad, doc="The gradient; see `dr.grad` and `dr.set_grad`.")
-
-
-__all__ = [
-    "accum_grad", "clear_grad", "detach", "disable_grad", "enable_grad", "grad", "grad_enabled",
-    "relative_grad", "replace_grad", "set_grad", "set_grad_enabled",
-]  # fmt: skip

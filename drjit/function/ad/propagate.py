@@ -254,9 +254,3 @@ def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     [60]
     """
     return _to(ADMode.Backward, args, flags, "dr.backward_to")
-
-
-__all__ = [
-    "ADFlag", "ADMode", "backward", "backward_from", "backward_to", "enqueue", "forward",
-    "forward_from", "forward_to", "traverse",
-]  # fmt: skip

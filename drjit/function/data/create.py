@@ -415,9 +415,3 @@ def opaque_width(arg: Any, /) -> Any:
         sizes = ", ".join(str(a._node.size) for a in found)
         raise RuntimeError(f"dr.opaque_width(): the arrays have different sizes ({sizes})")
     return opaque(conversion.flat_class(type(found[0]), dt.u32), width)
-
-
-__all__ = [
-    "arange", "empty", "empty_like", "full", "identity", "linspace", "ones", "ones_like",
-    "opaque", "opaque_width", "zeros", "zeros_like",
-]  # fmt: skip

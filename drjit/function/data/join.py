@@ -189,8 +189,3 @@ def _axis_of(value: Any, axis: int, what: str) -> tuple[int, int]:
     shape = tensor_argument(value, what)._shape
     place = normalized_axis(operator.index(axis), len(shape), f"{what}()")
     return place, shape[place]
-
-
-__all__ = [
-    "array_split", "column_stack", "dstack", "hstack", "row_stack", "split", "stack", "vstack",
-]  # fmt: skip

@@ -291,6 +291,3 @@ def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
         else:
             high = middle
     return low
-
-
-__all__ = ["binary_search", "compress", "ravel", "reinterpret_array", "slice", "unravel"]

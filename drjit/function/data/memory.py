@@ -431,9 +431,3 @@ def scatter_cas(
         bits = conversion.with_dtype(cls, dt.u32 if cls._dtype is dt.f32 else dt.u64)
     same = leaf.apply(op.eq, *[leaf.bitcast(bits, v) for v in (old, expected)])
     return old, leaf.apply(op.and_, leaf.wrap(type(same), at.mask), same)
-
-
-__all__ = [
-    "gather", "scatter", "scatter_add", "scatter_cas", "scatter_exch", "scatter_inc",
-    "scatter_reduce",
-]  # fmt: skip

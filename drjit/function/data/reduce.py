@@ -439,9 +439,3 @@ def _nested_form(name: str) -> Callable[[Any], Any]:
 
 sum_nested, prod_nested, min_nested, max_nested = map(_nested_form, ("sum", "prod", "min", "max"))
 all_nested, any_nested, none_nested = map(_nested_form, ("all", "any", "none"))
-
-
-__all__ = [
-    "all", "all_nested", "any", "any_nested", "count", "max", "max_nested", "min", "min_nested",
-    "none", "none_nested", "prod", "prod_nested", "reduce", "sum", "sum_nested",
-]  # fmt: skip

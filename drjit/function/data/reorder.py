@@ -261,9 +261,3 @@ def slice_index(dtype: type, shape: tuple[int, ...], indices: tuple) -> tuple[tu
         return found.shape, dtype(leaf.resize(index, max(1, len(index))))
     plain = table.find(dtype._namespace, "leaf", dt.u32)
     return found.shape, plain(index)
-
-
-__all__ = [
-    "expand_dims", "moveaxis", "slice_index", "squeeze", "swapaxes", "take", "take_interp",
-    "transpose",
-]  # fmt: skip

@@ -272,9 +272,3 @@ def block_prefix_sum(value: T, block_size: int, exclusive: bool = True, reverse:
     [1, 3, 3, 7]
     """
     return block_prefix_reduce(ReduceOp.Add, value, block_size, exclusive, reverse)
-
-
-__all__ = [
-    "block_prefix_reduce", "block_prefix_sum", "block_reduce", "block_sum", "cumsum",
-    "prefix_reduce", "prefix_sum",
-]  # fmt: skip

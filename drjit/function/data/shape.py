@@ -383,6 +383,3 @@ def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
     below = {a - 1 for a in axes if a > 0}
     components = [_reverse_axes(c, below, what) if below else c for c in value._components]
     return nested(type(value), components[::-1] if 0 in axes else components)
-
-
-__all__ = ["concat", "meshgrid", "repeat", "reverse", "tile"]

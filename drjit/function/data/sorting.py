@@ -263,6 +263,3 @@ def _first_of(t: Any, place: int, best: Any) -> Any:
     extreme = best(keys, axis=place, keepdims=True)
     chosen = elementwise(op.select, keys == extreme, tensor(index_type, at, shape), n)
     return reduce.min(chosen, axis=place)._array
-
-
-__all__ = ["argmax", "argmin", "argsort", "median", "sort"]

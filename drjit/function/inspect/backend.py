@@ -75,9 +75,3 @@ def get_cmake_dir() -> str:
         "dr.get_cmake_dir(): this package is written in Python and has no C++ headers or libraries "
         "that a CMake project could use"
     )
-
-
-__all__ = [
-    "expand_threshold", "flush_malloc_cache", "get_cmake_dir", "has_backend",
-    "set_expand_threshold",
-]  # fmt: skip

@@ -284,9 +284,3 @@ def flush_kernel_cache() -> None:
         schedule.forget_kernels()
         for device in devices():
             device.forget_kernels()
-
-
-__all__ = [
-    "KernelRecordingMode", "KernelType", "flush_kernel_cache", "kernel_history",
-    "kernel_history_clear", "kernel_source", "kernels",
-]  # fmt: skip

@@ -164,6 +164,3 @@ def _bytes(values: np.ndarray, low: float, high: float, srgb: bool) -> np.ndarra
         found[missing, :3] = _NOT_A_NUMBER
         found[missing, 3:] = 255
     return found
-
-
-__all__ = ["picture"]

@@ -52,6 +52,3 @@ class profile_enable:
 
     def __exit__(self, *_: object) -> None:
         log.level = self._before
-
-
-__all__ = ["profile_enable", "profile_mark", "profile_range"]

@@ -10,7 +10,7 @@ from ...array import pytree, show, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.meta import DYNAMIC, SPECIAL, ArrayMeta
 from ...array.namespace import choose
-from ...array.promote import expr_t
+from ...array.promote import expr_t as expr_t
 from ...jit.backend import JitBackend
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType, VarType
@@ -441,16 +441,3 @@ def set_backend(arg: str | JitBackend, /) -> None:
     if name not in ("llvm", "cuda", "scalar"):
         raise RuntimeError(f"dr.set_backend({arg!r}): expected 'llvm', 'cuda' or 'scalar'")
     choose(name)
-
-
-__all__ = [
-    "array_t", "backend_v", "depth_v", "detached_t", "diff_array_t", "expr_t", "float16_array_t",
-    "float32_array_t", "float64_array_t", "float_array_t", "int8_array_t", "int32_array_t",
-    "int64_array_t", "int_array_t", "is_arithmetic_v", "is_array_v", "is_complex_v", "is_diff_v",
-    "is_dynamic_v", "is_float_v", "is_half_v", "is_integral_v", "is_jit_v", "is_mask_v",
-    "is_matrix_v", "is_quaternion_v", "is_signed_v", "is_special_v", "is_struct_v", "is_tensor_v",
-    "is_unsigned_v", "is_vector_v", "itemsize_v", "leaf_t", "mask_t", "matrix_t",
-    "reinterpret_array_t", "replace_shape_t", "replace_type_t", "scalar_t", "set_backend", "shape",
-    "size_v", "tensor_t", "type_v", "uint8_array_t", "uint32_array_t", "uint64_array_t",
-    "uint_array_t", "value_t", "width",
-]  # fmt: skip

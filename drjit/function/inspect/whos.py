@@ -175,6 +175,3 @@ def graphviz(as_string: bool = False) -> Any:
         rows += [[title], kinds, [f"r{n.serial}"]]
         nodes.append((n, kind if name is None else "labeled", rows))
     return drawing.picture(nodes, _COLORS, True, as_string)
-
-
-__all__ = ["graphviz", "set_label", "whos"]

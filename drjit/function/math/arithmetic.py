@@ -707,11 +707,3 @@ def deg2rad(arg: Any, /) -> Any:
     ([3.14159], 3.141592653589793)
     """
     return arg * (math.pi / 180.0)
-
-
-__all__ = [
-    "abs", "brev", "ceil", "clamp", "clip", "copysign", "deg2rad", "floor", "fma", "fmax", "fmin",
-    "hypot", "isfinite", "isinf", "isnan", "lerp", "log2i", "lzcnt", "maximum", "minimum", "mul_hi",
-    "mul_wide", "mulsign", "popcnt", "power", "rad2deg", "rcp", "round", "rsqrt", "safe_acos",
-    "safe_asin", "safe_sqrt", "select", "sign", "sqr", "square", "step", "trunc", "tzcnt",
-]  # fmt: skip

@@ -167,6 +167,3 @@ def _convert(value: Any, convert: Any, what: str) -> Any:
     pixels = unravel(vector, flat)
     done = of_components(vector, [*convert(pixels._components[:3]), *pixels._components[3:]])
     return tensor(cls, ravel(done), shape)
-
-
-__all__ = ["linear_srgb_to_oklab", "linear_to_srgb", "oklab_to_linear_srgb", "srgb_to_linear"]

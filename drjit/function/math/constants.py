@@ -87,11 +87,3 @@ def largest(arg: Any, /) -> float:
         TypeError: the argument is not a floating point array or type.
     """
     return float(np.finfo(_dtype(arg, "largest").numpy).max)
-
-
-__all__ = [
-    "e", "epsilon", "four_pi", "inf", "inv_four_pi", "inv_log_two", "inv_pi", "inv_sqrt_four_pi",
-    "inv_sqrt_pi", "inv_sqrt_two", "inv_sqrt_two_pi", "inv_two_pi", "largest", "log_two", "nan",
-    "newaxis", "one_minus_epsilon", "pi", "recip_overflow", "smallest", "sqrt_four_pi", "sqrt_pi",
-    "sqrt_two", "sqrt_two_pi", "two_pi",
-]  # fmt: skip

@@ -172,6 +172,3 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     if is_array(found):
         return elementwise(ops.sqrt, found, name="dr.norm")
     return found**0.5
-
-
-__all__ = ["abs_dot", "dot", "norm", "squared_norm"]

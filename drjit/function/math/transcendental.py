@@ -345,10 +345,3 @@ def atan2(arg0: Any, arg1: Any, /) -> Any:
     if isinstance(arg0, NUMBERS) and isinstance(arg1, NUMBERS):
         return math.atan2(to_float(arg0), to_float(arg1))
     raise unsupported("atan2", arg0, arg1)
-
-
-__all__ = [
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf",
-    "erfinv", "exp", "exp2", "expm1", "lgamma", "log", "log1p", "log2", "sin", "sincos", "sincosh",
-    "sinh", "sqrt", "tan", "tanh",
-]  # fmt: skip

@@ -357,9 +357,3 @@ def transform_compose(s: Any, q: Any, t: Any, /) -> Any:
     t = _as_vector(t, _related(product, "vector", 3), what)
     cls = _related(product, "matrix", 4, 4)
     return from_rows(cls, _affine(rows_of(product), cls, t._components))
-
-
-__all__ = [
-    "euler_to_quat", "matrix_to_quat", "quat_apply", "quat_to_euler", "quat_to_matrix", "rotate",
-    "slerp", "transform_compose", "transform_decompose",
-]  # fmt: skip

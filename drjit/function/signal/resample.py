@@ -245,6 +245,3 @@ def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
     storage = ravel(stacked(*channels)) if count > 1 else channels[0]
     made = tensor(cls, cls.Array(storage), (*target, count))
     return type(t)(made, filter_mode=t.filter_mode(), wrap_mode=t.wrap_mode())
-
-
-__all__ = ["convolve", "resample", "upsample"]
