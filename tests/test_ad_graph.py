@@ -557,6 +557,19 @@ def test_backward_to_leaves_others_alone():
     assert list(x.grad) == [0]
 
 
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("f", [dr.sum, dr.prod, dr.max, dr.min, dr.mean, dr.cumsum])
+def test_a_reduction_has_gradients_of_its_own(f, size):
+    w = dr.ones(Float, size)
+    dr.enable_grad(w)
+    square, total = w * w, f(w)
+    w.grad = 1
+    of_square, of_total = dr.forward_to(square, total)
+    expected = {dr.mean: 1, dr.cumsum: size * (size + 1) / 2}.get(f, size)
+    assert list(of_square) == [2] * size
+    np.testing.assert_allclose(dr.sum(of_total), expected)
+
+
 def test_forward_to_leaves_others_alone():
     x = tracked(3)
     y, z = x * x, x * 5

@@ -414,9 +414,17 @@ def reduce(reduction: str, a: Value, run: int = 0) -> Value:
         return _value(REDUCE, total, (n,), (a.var,), (reduction, run))
     r = collective.block_reduce(reduction, n, run) if run else access.reduce_all(reduction, n)
     if r is n:
-        return a
+        return a if run else again(a)
     rule = EXTREMUM if reduction in ("min", "max") else REDUCE
     return _value(rule, r, (n,), (a.var,), (reduction, run))
+
+
+def again(a: Value) -> Value:
+    """Returns a single lane as a variable of its own, with gradients of its own: the result of an
+    operation that had nothing to do."""
+    if a.var is None or a.node.size != 1:
+        return a
+    return _value(REDUCE, a.node, (a.node,), (a.var,), ("add", 0))
 
 
 def spread(a: Value, size: int, run: int) -> Value:
@@ -509,7 +517,7 @@ def prefix(reduction: str, a: Value, exclusive: bool, run: int = 0) -> Value:
     """Returns the prefix reduction of all lanes, or within runs."""
     n = collective.prefix(reduction, a.node, exclusive, run)
     if n is a.node:
-        return a
+        return again(a)
     return _value(PREFIX, n, (a.node,), (a.var,), (reduction, exclusive, run))
 
 
@@ -521,7 +529,7 @@ def reverse(a: Value, run: int = 0) -> Value:
     """Returns the entries in reverse order, within runs of `run` lanes if that is not 0."""
     size = a.node.size
     if size <= 1 or (a.node.op is LITERAL and a.var is None):
-        return a
+        return again(a)
     # The numbers are constant or equal to the size, so that frozen functions can adapt them.
     place, end = node.lane(size), node.literal(dt.u32, size)
     if run:

@@ -76,7 +76,7 @@ def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str | Call) ->
         return default
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool):
+    if isinstance(axis, (int, np.integer)):
         return (_reduced_axis(int(axis), ndim, what),)
     if not isinstance(axis, tuple) or not builtins.all(
         isinstance(a, (int, np.integer)) for a in axis
