@@ -2,6 +2,7 @@
 inputs apart exactly as the general way does."""
 
 import gc
+import threading
 import weakref
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ import pytest
 
 import drjit as dr
 from drjit.flow.freeze import frozen
+from drjit.jit.cpu import kernel
 from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
 
 
@@ -157,7 +159,7 @@ def run(case, monkeypatch, after):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_inputs_are_told_apart_as_in_the_general_way(case, monkeypatch):
+def test_inputs_are_told_apart_as_in_the_general_way(case, monkeypatch, tier):
     short, shortcuts = run(case, monkeypatch, 2)
     general, none = run(case, monkeypatch, 1 << 30)
     assert short == general
@@ -175,6 +177,101 @@ def test_the_short_way_is_taken(monkeypatch):
     assert np.array(f(x, 3)).tolist() == [9, 9]
     with pytest.raises(TypeError, match="not callable"):
         f(v(3, 4), 4)
+
+
+_replayed = frozen._replayed
+
+
+def left_behind(tree, target):
+    """Changes everything that a call can change."""
+    tree["sum"] = tree["a"] + tree.get("sum", 0)
+    tree["list"][0] = tree["list"][0] * 2
+    tree["pair"].x = tree["pair"].x + Float(1)
+    dr.set_grad(tree["tracked"], dr.grad(tree["tracked"]) + tree["a"])
+    a = tree["a"] + 1
+    dr.eval(a)
+    b = dr.sum(a * 2)
+    new = Float(a)
+    dr.enable_grad(new)
+    return {"a": a, "same": [a, a], "b": (b, None, 3), "new": new, "input": target}, Pair(a, 7), 2.5
+
+
+def test_everything_that_a_call_leaves_behind(monkeypatch, tier):
+    def states(f):
+        tree = {"a": v(1, 2, 3), "list": [v(1, 2), 5], "pair": Pair(v(4), v(5)), "sum": v(0, 0, 0)}
+        tree["tracked"], target, found = tracked(1, 1, 1), v(9), []
+        for k in range(8):
+            tree["a"] = v(k, k + 1, k + 2)
+            made, pair, number = f(tree, target)
+            assert made["same"][0] is made["same"][1] is made["a"] is pair.x
+            assert made["input"] is target and dr.grad_enabled(made["new"])
+            assert (made["b"][1:], pair.y, number, list(made)) == (
+                (None, 3), 7, 2.5, ["a", "same", "b", "new", "input"]
+            )  # fmt: skip
+            found += [made["a"], made["b"][0], made["new"], tree["sum"], tree["list"][0]]
+            found += [tree["pair"].x, dr.grad(tree["tracked"])]
+            found = [np.array(a).tolist() if isinstance(a, Float) else a for a in found]
+        return found
+
+    general = []
+    monkeypatch.setattr(frozen, "_replayed", lambda *a: general.append(1) or _replayed(*a))
+    assert states(dr.freeze(left_behind)) == states(left_behind)
+    assert len(general) == (2 if tier == "compiled" else 6)
+
+
+def test_a_call_that_cannot_be_one_launch_is_made_in_the_general_way(monkeypatch):
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    f, x = dr.freeze(lambda x: x * 3 + 1), v(1, 2)
+    for _ in range(4):
+        f(x)
+    monkeypatch.setattr(frozen, "InputLayout", None)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        assert np.array(f(x)).tolist() == [4, 7]
+        assert len(dr.kernel_history()) == 1
+    bad = dr.gather(Float, v(1, 2), UInt(0, 5))  # whose error appears where the result is read
+    result = f(bad)
+    with pytest.raises(IndexError):
+        np.array(result)
+    monkeypatch.setattr(kernel, "tier", "numpy")
+    assert np.array(f(x)).tolist() == [4, 7]
+
+
+def test_kernels_that_are_compiled_later(monkeypatch):
+    monkeypatch.setattr(kernel, "tier", "numpy")
+    f, x, general = dr.freeze(lambda x: x * 5 - 1), v(1, 2), []
+    monkeypatch.setattr(frozen, "_replayed", lambda *a: general.append(1) or _replayed(*a))
+    for _ in range(4):
+        f(x)
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    for _ in range(4):
+        assert np.array(f(x)).tolist() == [4, 9]
+    assert len(general) == 3 + 2
+
+
+def test_calls_from_several_threads(monkeypatch):
+    monkeypatch.setattr(kernel, "tier", "compiled")
+
+    @dr.freeze
+    def f(x, y):
+        z = x * y
+        dr.eval(z)
+        return z + x, z
+
+    f(v(1, 1, 1), v(1, 1, 1))
+    wrong = []
+
+    def calls(k):
+        for j in range(300):
+            a, b = f(v(j, k, 1), v(k, k, k))
+            if np.array(a).tolist() != [j * k + j, k * k + k, k + 1] or b[2] != k:
+                wrong.append((k, j))
+
+    threads = [threading.Thread(target=calls, args=(k,)) for k in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and f.n_recordings == 1
 
 
 def test_objects_are_the_same_ones():

@@ -256,7 +256,8 @@ class Device(ABC):
     def sequence(self, steps: Sequence[Any], kept: Collection[int]) -> Callable[[list], bool]:
         """Returns what performs launches that `can_join` accepts, one after the other, for the
         values of a recording, and enters the results with the numbers `kept`. It may refuse to, and
-        returns False then."""
+        returns False then. It also has the methods `is_ready` and `statements`; see
+        `drjit.jit.cpu.sequence`."""
         raise NotImplementedError
 
     @abstractmethod

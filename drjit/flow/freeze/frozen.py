@@ -25,10 +25,11 @@ from ...jit.run.freeze import Recorder, Recording, Replay, SizeChanged, active
 from ...jit.run.freeze_size import plain
 from ...jit.trace.access import Replacement
 from ..region.failure import call
+from . import flat
 from .layout import FreeVariables, InputLayout, by_identity
 from .recordings import Family, Structure
 from .result import Snapshot, reproduce
-from .shortcut import Match, shortcut
+from .shortcut import Check, Match, shortcut
 
 # Flags for what happens besides the computation.
 _IMPORTANT = ~int(
@@ -38,7 +39,7 @@ _IMPORTANT = ~int(
     | JitFlag.FreezingScope
     | JitFlag.Progress
 )
-_FREEZING = int(JitFlag.KernelFreezing)
+_FREEZING, _RECORDING = int(JitFlag.KernelFreezing), int(JitFlag.FreezingScope)
 
 
 _SOME, _SHORTCUTS = 2, 4  # after how many replays to make a shortcut, and how many to keep
@@ -49,12 +50,14 @@ def _important() -> int:
 
 
 class _Shortcut(NamedTuple):
-    """A recording, and the function that tells whether inputs match it (see `shortcut`). `data` are
-    the numbers of the literals that are data."""
+    """A recording, and the function that tells whether inputs match it, or also performs the call
+    if that is possible (see `shortcut`); not `final` if it may become possible. `data` are the
+    numbers of the literals that are data."""
 
     names: Any
     flags: int
-    check: Callable[[Sequence[Any], Sequence[Any]], Match | None]
+    check: Check
+    final: bool
     family: Family
     sizes: tuple[int, ...]
     replay: Replay
@@ -115,19 +118,16 @@ class FrozenFunction:
     ) -> Any:
         """The same for a tree that consists of `inputs` with `names`; `find` returns further
         inputs, which the function reads without receiving them as arguments."""
-        frozen = flags.current & _FREEZING and self._limit
-        if not frozen or active() is not None or innermost() is not None:
+        now = flags.current
+        if not (now & _FREEZING and self._limit) or innermost() is not None:
+            return self._function(tree)
+        if now & _RECORDING and active() is not None:
             return self._function(tree)
         implicit = find()
         if self._shortcuts:
             found = self._short(names, inputs, implicit)
-            if found is not None:
-                match, s = found
-                try:
-                    return _replayed(s.replay, match, s.data)
-                except SizeChanged:
-                    with self._lock:
-                        s.family.drop(s.sizes)
+            if type(found) is tuple:
+                return found[0]
         layout = self._layout(names, inputs, implicit)
         if self._backend is not JitBackend.Invalid:
             self._check_backend(layout)
@@ -138,9 +138,11 @@ class FrozenFunction:
         if ready is not None:
             ready.uses += 1
             if ready.uses == _SOME and graph.scope() is None:
-                check = shortcut(layout, inputs, implicit, set(data))
+                then = None if data else flat.follows(ready, layout.objects)
+                check = shortcut(layout, inputs, implicit, set(data), then)
                 if check is not None:
-                    row = _Shortcut(names, _important(), check, family, sizes, ready, data)
+                    final = ready.at_once is not None
+                    row = _Shortcut(names, _important(), check, final, family, sizes, ready, data)
                     self._shortcuts = [row, *self._shortcuts[: _SHORTCUTS - 1]]
             try:
                 return _replayed(ready, layout, data)
@@ -153,17 +155,29 @@ class FrozenFunction:
         self._keep(family, recording, implicit, find())
         return result
 
-    def _short(
-        self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]
-    ) -> tuple[Match, "_Shortcut"] | None:
-        """Returns the inputs if a shortcut finds that a recording matches, and the shortcut."""
+    def _short(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> tuple | None:
+        """Performs a call if a shortcut finds that a recording matches, and returns a tuple with
+        its result; otherwise, returns None."""
         if graph.scope() is not None:
             return None
+        important = _important()
         for s in self._shortcuts:
-            if s.names == names and s.flags == _important() and s.family.has(s.sizes, s.replay):
-                match = s.check(inputs, implicit)
-                if match is not None:
-                    return match, s
+            if s.names == names and s.flags == important and s.family.has(s.sizes, s.replay):
+                found = s.check(inputs, implicit)
+                if found is None:
+                    continue
+                if not isinstance(found, Match):
+                    return found
+                if not s.final and s.replay.at_once is not None:
+                    self._shortcuts = [t for t in self._shortcuts if t is not s]
+                    s.replay.uses = _SOME - 1  # for a new one
+                    return None
+                try:
+                    return (_replayed(s.replay, found, s.data),)
+                except SizeChanged:
+                    with self._lock:
+                        s.family.drop(s.sizes)
+                    return None
         return None
 
     def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> InputLayout:

@@ -38,13 +38,23 @@ class Match:
         return [[(self.objects[k], name) for k, name in held] for held in self._held]
 
 
+Check = Callable[[Sequence[Any], Sequence[Any]], Match | tuple[Any] | None]
+
+
 def shortcut(
-    layout: InputLayout, inputs: Sequence[Any], implicit: Sequence[Any], changing: set[int]
-) -> Callable[[Sequence[Any], Sequence[Any]], Match | None] | None:
+    layout: InputLayout,
+    inputs: Sequence[Any],
+    implicit: Sequence[Any],
+    changing: set[int],
+    then: Callable | None = None,
+) -> Check | None:
     """Returns a function that returns a `Match` for inputs equal to those that led to a layout, as
     far as its key tells, and None for others (or for inputs that it does not know). Literals with
     the numbers `changing` may have any value. Returns None if inputs are of a kind that is compared
     in other ways.
+
+    With `then`, which writes statements (see `flat`), the function also performs the call, and
+    returns a tuple with its result; a `Match` if that was not possible.
     """
     writer = _Writer(changing)
     try:
@@ -52,13 +62,15 @@ def shortcut(
         writer.values("implicit", implicit)
     except _UnknownKind:
         return None
-    check = writer.function()
+    check = writer.function(None)
     found = check(inputs, implicit)
     same = found is not None and all(
         len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
         for a, b in ((found.nodes, layout.nodes), (found.objects, layout.objects))
     )
-    return check if same else None
+    if not same:
+        return None
+    return check if then is None else writer.function(then)
 
 
 def _evaluated(nodes: list[Node]) -> bool:
@@ -75,7 +87,7 @@ class _UnknownKind(Exception):
 
 class _Writer:
     """Writes the statements that follow `InputLayout` through the inputs. Objects are called `o0`,
-    `o1` and so on, and values `n0`, `n1`."""
+    `o1` and so on, and values `v0`, `v1`."""
 
     def __init__(self, changing: set[int]) -> None:
         self.changing = changing
@@ -86,7 +98,8 @@ class _Writer:
         self.nodes: dict[int, int] = {}
         self.held: list[list[tuple[int, str]]] = []
         self.parts = self.depth = 0
-        self.only_leaves = True
+        self.classes: dict[type, list[int]] = {}  # the objects of each
+        self.own: dict[int, int] = {}  # the values of arrays with data
 
     def known(self, value: Any) -> str:
         """Returns a name for a value that exists now."""
@@ -97,9 +110,11 @@ class _Writer:
     def unless(self, condition: str) -> None:
         self.lines.append(f"if not ({condition}): return None")
 
-    def values(self, text: str, found: Sequence[Any]) -> None:
-        """Takes the parts of a sequence apart, and goes through them."""
-        self.unless(f"len({text}) == {len(found)}")
+    def values(self, text: str, found: Sequence[Any], counted: bool = False) -> None:
+        """Takes the parts of a sequence apart, and goes through them; `counted` says that there are
+        as many."""
+        if not counted:
+            self.unless(f"len({text}) == {len(found)}")
         names = [f"p{self.parts + k}" for k in range(len(found))]
         self.parts += len(found)
         if names:
@@ -138,10 +153,10 @@ class _Writer:
         number = self.objects[id(value)] = len(self.objects)
         self.lines.append(f"o{number} = {name}")
         self.unless(f"type({name}) is {self.known(type(value))}")
+        self.classes.setdefault(type(value), []).append(number)
         if kind == "leaf":
             self.leaf(number, value)
             return
-        self.only_leaves = False
         if kind == "object" and (
             self.depth == DEEPEST or type(getattr(value, "__dict__", None)) is not dict
         ):
@@ -165,7 +180,7 @@ class _Writer:
         deeper = kind == "object"
         self.depth += deeper
         if parts:
-            self.values(_PARTS[kind](name, keys), parts)
+            self.values(_PARTS[kind](name, keys), parts, kind != "sequence" and kind != "nested")
         else:
             self.unless(f"not {_PARTS[kind](name, keys)}")
         self.depth -= deeper
@@ -177,13 +192,16 @@ class _Writer:
             if attributes is not None:
                 self.unless(f"len(vars({name})) <= {len(fields)}")
             return
-        self.unless(f"tuple(vars({name})) == {self.known(tuple(attributes))}")
+        self.lines.append(f"own = vars({name})")
+        self.unless(f"tuple(own) == {self.known(tuple(attributes))}")
         for key, v in attributes.items():
             if key in fields:
                 continue
-            place = f"vars({name})[{key!r}]"
+            place = f"own[{key!r}]"
             if not is_simple(v):
                 self.unless(f"not is_simple({place})")
+            elif v is None or type(v) is bool:
+                self.unless(f"{place} is {v}")
             elif v != v:
                 raise _UnknownKind
             else:
@@ -192,59 +210,67 @@ class _Writer:
 
     def leaf(self, number: int, a: Any) -> None:
         self.node(f"o{number}._node", a._node, number, "_node")
+        if a._node.op is not LITERAL:
+            self.own[number] = self.nodes[id(a._node)]
         v = a._var
-        self.lines.append(f"v = o{number}._var")
+        self.lines.append(f"var = o{number}._var")
         if v is None:
-            self.unless("v is None")
+            self.unless("var is None")
             return
-        self.only_leaves = False
         if id(v) in self.objects:
-            self.unless(f"v is o{self.objects[id(v)]}")
+            self.unless(f"var is o{self.objects[id(v)]}")
             return
         number = self.objects[id(v)] = len(self.objects)
-        self.lines.append(f"o{number} = v")
-        self.unless("v is not None")
-        self.unless(f"v.rule is {'' if v.rule is None else 'not '}None")
+        self.classes.setdefault(type(v), []).append(number)
+        self.lines.append(f"o{number} = var")
+        self.unless("var is not None")
+        self.unless(f"var.rule is {'' if v.rule is None else 'not '}None")
         if v.grad is None:
-            self.unless("v.grad is None")
+            self.unless("var.grad is None")
         else:
-            self.unless("v.grad is not None")
-            self.node("v.grad", v.grad, number, "grad")
+            self.unless("var.grad is not None")
+            self.node("var.grad", v.grad, number, "grad")
 
     def node(self, text: str, n: Node, holder: int, attribute: str) -> None:
         literal = n.op is LITERAL
         if not literal and id(n) in self.nodes:
             before = self.nodes[id(n)]
-            self.unless(f"{text} is n{before}")
+            self.unless(f"{text} is v{before}")
             self.held[before].append((holder, attribute))
             return
         number = len(self.held)
         self.held.append([(holder, attribute)])
-        self.lines.append(f"n{number} = {text}")
-        self.unless(f"n{number}.size == {n.size}")
+        self.lines.append(f"v{number} = {text}")
+        self.unless(f"v{number}.size == {n.size}")
         if literal:
-            self.unless(f"n{number}.op is LITERAL")
+            self.unless(f"v{number}.op is LITERAL")
             if number not in self.changing:
-                self.unless(f"repr(n{number}.data) == {repr(n.data)!r}")
+                self.unless(f"repr(v{number}.data) == {repr(n.data)!r}")
         else:
             self.nodes[id(n)] = number
-            self.lines.append(f"if n{number}.op is not BUFFER: waiting.append(n{number})")
 
-    def function(self) -> Callable:
-        nodes = ", ".join([f"n{k}" for k in range(len(self.held))])
-        data = ", ".join([f"n{k}" for k in self.nodes.values()])
+    def function(self, then: Callable | None) -> Callable:
+        """Returns the function, which performs the call by the statements of `then`."""
+        nodes = ", ".join([f"v{k}" for k in range(len(self.held))])
+        data = [f"v{k}" for k in self.nodes.values()]
         objects = ", ".join([f"o{k}" for k in range(len(self.objects))])
-        if len(self.nodes) > 1:
-            self.unless(f"len({{{data}}}) == {len(self.nodes)}")
-        if len(self.objects) > 1 and not (
-            self.only_leaves and len(self.nodes) == len(self.objects)
-        ):
-            self.lines.append(f"objects = [{objects}]")
-            self.unless(f"len({{*map(id, objects)}}) == {len(self.objects)}")
+        lines = [*self.lines]
+        if len(data) > 1:
+            lines.append(f"if len({{{', '.join(data)}}}) != {len(data)}: return None")
+        for numbers in self.classes.values():
+            # Arrays are different ones if their values are.
+            alone = [k in self.own and len(self.held[self.own[k]]) == 1 for k in numbers]
+            names = [f"id(o{k})" for k, apart in zip(numbers, alone, strict=True) if not apart]
+            if len(names) > 1:
+                lines.append(f"if len({{{', '.join(names)}}}) != {len(names)}: return None")
         self.names["held"] = self.held
-        # A literal in place of data would not become data.
-        self.lines += ["if waiting:", "    if not evaluated(waiting): return None"]
-        self.lines.insert(0, "waiting = []")
-        body = "\n    ".join([*self.lines, f"return Match([{nodes}], [{objects}], held)"])
+        if data:
+            # A literal in place of data would not become data.
+            there = " and ".join([f"{v}.op is BUFFER" for v in data])
+            wait = f"not ({there}) and not evaluated([{', '.join(data)}])"
+            lines.append(f"if {wait}: return None")
+        match = f"return Match([{nodes}], [{objects}], held)"
+        lines += [match] if then is None else then(self.known, match)
+        body = "\n    ".join(lines)
         exec(f"def check(inputs, implicit):\n    {body}\n", self.names)
         return self.names["check"]

@@ -46,6 +46,19 @@ class Entry(ctypes.Structure):
     _fields_ = [(name, _word) for name in ("kernel", "finish", "times", "params", "size")]
 
 
+class Patch(ctypes.Structure):
+    """What `repeat` writes to a parameter block: the address of a word, and the position of the
+    argument in bytes."""
+
+    _fields_ = [(name, _word) for name in ("place", "argument")]
+
+
+class _Slot(ctypes.Structure):
+    """A word in memory."""
+
+    _fields_ = [("value", _word)]
+
+
 class _Method(ctypes.Structure):
     """A `PyMethodDef`."""
 
@@ -87,15 +100,16 @@ class Control(ctypes.Structure):
     ]
 
 
-_EXPORTED = frozenset({"post", "run", "start", "now", "halt", "work", "wait_for"})
+_EXPORTED = frozenset({"post", "run", "start", "repeat", "now", "halt", "work", "wait_for"})
 _CONTENTS = bytes.__basicsize__ - 1  # where the data of bytes begins
 STRUCTURES: dict[str, type[ctypes.Structure]] = {
-    "c": Control, "job": Job, "seat": Seat, "times": Times, "entry": Entry
+    "c": Control, "job": Job, "seat": Seat, "times": Times, "entry": Entry, "patch": Patch,
+    "slot": _Slot,
 }  # fmt: skip
 CONSTANTS = {
     "JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN, "LOW": (1 << 32) - 1,
     "CLOCK": 8 if sys.platform == "darwin" else 1, "CONTENTS": _CONTENTS,
-    "ENTRY": ctypes.sizeof(Entry),
+    "ENTRY": ctypes.sizeof(Entry), "PATCH": ctypes.sizeof(Patch),
 }  # fmt: skip
 _METH_FASTCALL = 0x80
 _library = None
@@ -161,13 +175,14 @@ def _load() -> SimpleNamespace:
         work=function("work", ctypes.CFUNCTYPE, None, pointer, _word),
         await_=function("wait_for", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),
         start=places["start"],
+        repeat=places["repeat"],
     )
 
 
-def starter(control: Control) -> Callable[[int, bytes, int], bool]:
-    """Returns the function `start` for a control block. It costs a fraction of a call by ctypes,
-    which converts each argument."""
-    method = _Method(b"start", functions().start, _METH_FASTCALL, None)
+def bound(name: str, control: Control) -> Callable[..., bool]:
+    """Returns the function `start` or `repeat` for a control block. A call costs a fraction of one
+    by ctypes, which converts each argument."""
+    method = _Method(name.encode(), getattr(functions(), name), _METH_FASTCALL, None)
     owner = ctypes.addressof(control).to_bytes(8, sys.byteorder)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))  # the function refers to it
     create = ctypes.pythonapi.PyCFunction_NewEx

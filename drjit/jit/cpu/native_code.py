@@ -202,22 +202,44 @@ def run(c, kernel, finish, params, size, block, threads, times):
     run_finish(finish, params, size, b, threads)
     ended(c, times)
 
-# Runs jobs as a single block each in the calling thread, and gives True, if nothing is queued. This
-# is a function of Python: `self` are bytes with the address of the control block; the arguments are
-# the address of `Entry` records, of which the first without a kernel is the end, the bytes of the
-# parameter blocks, and the number of lanes where a record has none.
+def is_idle(c):
+    return load(c.completed, acquire) == load(c.submitted, monotonic)
+
+# Runs the jobs of `Entry` records, of which the first without a kernel is the end, as a single
+# block each in the calling thread. Their parameter blocks begin at `params`, and `lanes` is the
+# number of lanes where a record has none.
+def run_entries(c, entry, params, lanes):
+    while entry.kernel != 0:
+        size = max(entry.size, lanes)
+        place = params + entry.params
+        run(c, entry.kernel, entry.finish, place, size, size, c.workers, entry.times)
+        entry = entry + ENTRY
+
+# Functions of Python: `self` are bytes with the address of the control block, `arguments` the place
+# of the `count` arguments. They run jobs in the calling thread and give True, if nothing is queued.
+
+# Takes the address of `Entry` records, the bytes of the parameter blocks, and the number of lanes.
 def start(self, arguments, count):
     c = word(self + CONTENTS)
-    idle = load(c.completed, acquire) == load(c.submitted, monotonic)
+    idle = is_idle(c)
     if idle:
         entry = call("i64(ptr)", c.integer, word(arguments))
-        params = word(arguments + 8) + CONTENTS
         lanes = call("i64(ptr)", c.integer, word(arguments + 16))
-        while entry.kernel != 0:
-            size = max(entry.size, lanes)
-            place = params + entry.params
-            run(c, entry.kernel, entry.finish, place, size, size, c.workers, entry.times)
-            entry = entry + ENTRY
+        run_entries(c, entry, word(arguments + 8) + CONTENTS, lanes)
+    return call("i64(i64)", c.truth, idle)
+
+# Takes the address of `Patch` records, of which the first without a place is the end and followed
+# by `Entry` records with the addresses of their blocks, and the words that the patches refer to.
+def repeat(self, arguments, count):
+    c = word(self + CONTENTS)
+    idle = is_idle(c)
+    if idle:
+        patch = call("i64(ptr)", c.integer, word(arguments))
+        while patch.place != 0:
+            slot = patch.place
+            slot.value = call("i64(ptr)", c.integer, word(arguments + patch.argument))
+            patch = patch + PATCH
+        run_entries(c, patch + PATCH, 0, 0)
     return call("i64(i64)", c.truth, idle)
 
 # Waits for a ticket, for at most about `microseconds`; gives 1 when it is complete.

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from drjit.jit import device, log
 from drjit.jit.cpu import native
@@ -51,7 +52,7 @@ _run: Callable = None  # type: ignore[assignment]
 _wait: Callable = None  # type: ignore[assignment]
 
 
-def _not_yet(entry: int, params: bytes, size: int) -> bool:
+def _not_yet(*_: Any) -> bool:
     return False
 
 
@@ -59,6 +60,10 @@ start: Callable[[int, bytes, int], bool] = _not_yet
 """Runs the `native.Entry` at an address in this thread, over `size` lanes as one block, and returns
 True; or returns False if something is queued, or there is no native code yet. It is the short way
 of `launch` for work of a few microseconds that nothing has to be kept alive for."""
+
+repeat: Callable[..., bool] = _not_yet
+"""The same for several kernels whose parameter blocks stay where they are: takes the address of
+`native.Patch` and `native.Entry` records, and the words to write to the blocks."""
 
 
 def thread_count() -> int:
@@ -254,12 +259,13 @@ class Event(device.Event):
 
 def _prepare() -> native.Control:
     """Creates the control block and loads the native code, at the first launch."""
-    global _control, _address, _post, _run, _wait, start
+    global _control, _address, _post, _run, _wait, start, repeat
     functions = native.functions()
     control = native.new_control(thread_count(), submitted, SPIN_NS, LINGER_NS)
     _post, _run, _wait = functions.post, functions.run, functions.await_
     _address = ctypes.addressof(control)
-    _control, start = control, native.starter(control)
+    _control = control
+    start, repeat = native.bound("start", control), native.bound("repeat", control)
     return control
 
 
@@ -283,8 +289,8 @@ def _start() -> None:
 
 def _stop(seconds: float | None) -> bool:
     """Tells the workers to stop; returns whether all have done so within that time."""
-    global _control, start
-    start = _not_yet
+    global _control, start, repeat
+    start = repeat = _not_yet
     if _control is None:
         return True
     native.functions().halt(_address)
@@ -421,8 +427,8 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     """Resets the state in a child, which has no workers; jobs whose wait was interrupted are lost
     to it."""
-    global _lock, _control, _seats, start
-    start = _not_yet
+    global _lock, _control, _seats, start, repeat
+    start = repeat = _not_yet
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
     _lock = threading.RLock()

@@ -1,15 +1,14 @@
 """Small launches that follow each other in a frozen function, as one call of native code."""
 
 import struct
-from collections.abc import Collection, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import flags, log
 from ..device import size_class
-from ..ir.node import BUFFER, Node, next_serial
+from ..ir.node import BUFFER, Node, buffer, next_serial
 from ..run.launch import layout_of
 from . import kernel, memory, runtime
 
@@ -27,66 +26,57 @@ class LaunchSequence:
     """Launches `steps`, which are of the kind `drjit.jit.run.freeze.Launch`, for a list of values;
     the results with the numbers `kept` are entered there.
 
-    The parameter blocks follow each other in one block, whose words are numbers known beforehand,
-    addresses of values, and addresses of new buffers. What nothing needs afterwards is in memory of
-    the sequence, because no other job runs meanwhile.
+    The parameter blocks stay where they are: a launch only writes addresses of values to them. What
+    nothing needs afterwards is in memory of the sequence, because no other job runs meanwhile.
     """
 
     def __init__(self, steps: Sequence[Any], kept: Collection[int]) -> None:
-        self._kernels = [step.kernel for step in steps]
-        self._sizes = [step.size for step in steps]
-        known: list[Any] = [0]  # the first word of a block: there is no record of errors
-        read: dict[int, int] = {}  # the places of values
-        made: dict[int, tuple[int, int]] = {}  # the words of results
-        self._room: list[int] = []
-        self._made: list[tuple[int, Any, int, int]] = []
-        self._inside: list[tuple[int, int]] = []  # places of words, and offsets in own memory
+        self._steps = [(step.kernel, step.size) for step in steps]
+        self._words: list[Any] = []  # of all blocks, with 0 for addresses
+        self._addresses: list[tuple[int, int]] = []  # words, and the values that are there
+        self._offsets: list[tuple[int, int]] = []  # words, and where they are in own memory
+        self._made: dict[int, tuple[Any, int, int]] = {}  # type, lanes and bytes of results
         self._bytes = 0
-        words: list[tuple[int, int]] = []  # known, read or new, and the place there
-
-        def operand(k: int) -> tuple[int, int]:
-            return made[k] if k in made else (1, read.setdefault(k, len(read)))
-
+        inside: dict[int, int] = {}  # where values are in own memory
         for step in steps:
-            words.append((0, 0))
-            words += [operand(k) for k in step.inputs]
-            for _, value in step.literals:
-                words.append((0, len(known)))
-                known.append(value)
-            words += [operand(k) for k, *_ in step.effects]
-            results = [o for o in step.outputs if o is not None]
-            for place, nbytes in enumerate(step.kernel.room_for(step.size)):
-                is_result = step.kernel.passed is None or place in step.kernel.passed
-                number, t, reduced = results.pop(0) if is_result else (-1, None, False)
-                if number in kept:
-                    self._made.append((number, t, 1 if reduced else step.size, len(self._room)))
-                    words.append((2, len(self._room)))
-                    self._room.append(nbytes)
-                else:
-                    words.append((0, len(known)))
-                    self._inside.append((len(known), self._bytes))
-                    known.append(0)
-                    self._bytes += size_class(nbytes) + memory.PADDING
-                made[number] = words[-1]
-        starts = (0, len(known), len(known) + len(read))
-        self._known, self._read = known, [*read]
-        self._pick = itemgetter(*[starts[kind] + place for kind, place in words])
-        layouts = [layout_of(k.program) for k in self._kernels]
-        self._places = [struct.calcsize("<" + "".join(layouts[:n])) for n in range(len(layouts))]
-        self._pack = struct.Struct("<" + "".join(layouts)).pack
-        self._table: Any = None
-        self._address = 0
-        self._memory: Any = None
+            self._words.append(0)  # there is no record of errors
+            self._operands(step.inputs, inside)
+            self._words += [value for _, value in step.literals]
+            self._operands([k for k, *_ in step.effects], inside)
+            self._results(step, kept, inside)
+        self._read = [*dict.fromkeys([k for _, k in self._addresses if k not in self._made])]
+        self._room = [nbytes for *_, nbytes in self._made.values()]
+        self._address = 0  # of the table that native code reads
+        self._owned: Any = None
+
+    def _operands(self, numbers: Sequence[int], inside: dict[int, int]) -> None:
+        for k in numbers:
+            if k in inside:
+                self._offsets.append((len(self._words), inside[k]))
+            else:
+                self._addresses.append((len(self._words), k))
+            self._words.append(0)
+
+    def _results(self, step: Any, kept: Collection[int], inside: dict[int, int]) -> None:
+        results = [o for o in step.outputs if o is not None]
+        k = step.kernel
+        for place, nbytes in enumerate(k.room_for(step.size)):
+            is_result = k.passed is None or place in k.passed
+            number, t, reduced = results.pop(0) if is_result else (-1, None, False)
+            if number in kept:
+                self._made[number] = t, 1 if reduced else step.size, nbytes
+            else:
+                inside[number] = self._bytes
+                self._bytes += size_class(nbytes) + memory.PADDING
+            self._operands([number], inside)
 
     def __call__(self, values: list) -> bool:
         """Returns whether it was possible; if not, nothing has happened."""
-        if not self._address and not self._prepare():
+        if not self.is_ready() or flags.current & kernel.SLOW or runtime.unfinished:
             return False
-        if flags.current & kernel.SLOW or runtime.unfinished or log.level >= 3:
+        if log.level >= 3 or kernel.tier == "numpy":
             return False
-        if kernel.tier == "numpy":
-            return False
-        words = [*self._known]
+        words = []
         for k in self._read:
             b = values[k].data
             if b.source is not None:
@@ -95,32 +85,59 @@ class LaunchSequence:
         buffers = memory.allocate_all(self._room)
         for b in buffers:
             words.append(b.address)
-        if not runtime.start(self._address, self._pack(*self._pick(words)), 0):
+        if not runtime.repeat(self._address, *words):
             return False
-        for k in self._kernels:
+        for k, _ in self._steps:
             k.launches += 1
-        for number, t, lanes, place in self._made:
-            values[number] = n = Node()  # as by `make`, without a call for each
-            n.op = BUFFER
-            n.dtype = t
-            n.size = lanes
-            n.deps = ()
-            n.data = buffers[place]
-            n.mark = None
-            n.serial = next_serial()
+        for (number, (t, lanes, _)), b in zip(self._made.items(), buffers):  # noqa: B905
+            values[number] = buffer(t, lanes, b)
         return True
 
-    def _prepare(self) -> bool:
-        """Makes the table of what native code runs, once all kernels are compiled."""
-        steps = [*zip(self._kernels, self._sizes, self._places, strict=True)]
-        if any(size > k.few for k, size, _ in steps):
+    def statements(self, known: Callable[[object], str], refused: str) -> list[str]:
+        """Returns a call as statements of Python that read the values `v0`, `v1`, ... and assign
+        those with the numbers `kept`; `known` gives an object a name, and the statement `refused`
+        leaves them if a call would return False. The sequence is ready."""
+        f, r, g, k = map(known, (flags, runtime, log, kernel))
+        watched = f"{f}.current & {kernel.SLOW} or {r}.unfinished or {g}.level >= 3"
+        lines = [f"if {watched} or {k}.tier == 'numpy': {refused}"]
+        for v in self._read:
+            lines += [f"b{v} = v{v}.data", f"if b{v}.source is not None: {refused}"]
+        names = "".join([f"b{v}, " for v in self._made])
+        if names:
+            lines.append(f"{names}= {known(memory)}.allocate_all({known(self._room)})")
+        words = [f"b{v}.address" for v in (*self._read, *self._made)]
+        call = ", ".join([known(self._address), *words])
+        lines.append(f"if not {r}.repeat({call}): {refused}")
+        lines += [f"{known(k)}.launches += 1" for k, _ in self._steps]
+        for v, (t, lanes, _) in self._made.items():  # as by `make`, without a call for each
+            parts = ("op", known(BUFFER)), ("dtype", known(t)), ("size", lanes), ("data", f"b{v}")
+            more = ("deps", "()"), ("mark", None), ("serial", f"{known(next_serial)}()")
+            lines.append(f"v{v} = {known(Node)}()")
+            lines += [f"v{v}.{name} = {value}" for name, value in (*parts, *more)]
+        return lines
+
+    def is_ready(self) -> bool:
+        """Returns whether all kernels are compiled; makes what native code needs once they are."""
+        if self._address:
+            return True
+        if any(size > k.few for k, size in self._steps):
             return False
-        rows = [
-            (k.entry.kernel, k.entry.finish, k.entry.times, place, size) for k, size, place in steps
-        ]
-        self._table = np.array([*rows, (0,) * 5], np.int64)  # of `Entry`; the last one is the end
-        self._memory = memory.allocate(self._bytes)
-        for place, offset in self._inside:
-            self._known[place] = self._memory.address + offset
-        self._address = self._table.ctypes.data
+        layout = struct.Struct("<" + "".join([layout_of(k.program) for k, _ in self._steps]))
+        own = memory.allocate(self._bytes)
+        for word, offset in self._offsets:
+            self._words[word] = own.address + offset
+        block = np.frombuffer(bytearray(layout.pack(*self._words)), np.int64)
+        start = block.ctypes.data
+        argument = {k: 8 + 8 * place for place, k in enumerate((*self._read, *self._made))}
+        table: list[int] = []
+        for word, k in self._addresses:
+            table += (start + 8 * word, argument[k])
+        table += (0, 0)
+        for k, size in self._steps:
+            table += (k.entry.kernel, k.entry.finish, k.entry.times, start, size)
+            start += 8 * k.program.words
+        table += (0,) * 5
+        words = np.array(table, np.int64)  # `native.Patch` and `native.Entry` records
+        self._owned = own, block, words
+        self._address = words.ctypes.data
         return True

@@ -191,6 +191,13 @@ class Replay:
             dropped = [number for _, numbers in rows for number in numbers]
             self._groups.append(_Group(sequence, rows, dropped))
 
+    @property
+    def at_once(self) -> Any:
+        """What performs all launches at once, if there is something that is ready to; see
+        `Device.sequence`."""
+        sequence: Any = self._groups[0].sequence if len(self._groups) == 1 else None
+        return sequence if sequence is not None and sequence.is_ready() else None
+
     def __call__(self, inputs: list[Node | None]) -> list[Any]:
         """Launches everything and returns all values that are kept.
 

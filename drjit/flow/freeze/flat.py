@@ -1,0 +1,103 @@
+"""The replay of a recording as statements of Python: what `Replay` and `reproduce` do for it,
+without loops over its launches and its outcome. They follow those that compare the inputs (see
+`shortcut`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ...ad import graph
+from ...array import leaf
+from ...array.tree import rebuilt, set_contents
+from ...jit.ir.node import literal
+from ...jit.run import schedule
+from ...jit.run.freeze import Recording, Replay, ValueNumber
+from .result import Array, Outcome, Value, Variable
+
+
+def follows(replay: Replay, objects: Sequence[Any]) -> Callable | None:
+    """Returns a function that writes the statements for a recording and inputs with these objects,
+    or None if it cannot be replayed in this way: its launches are not one, it writes to inputs, or
+    it leaves derivatives to be propagated. See `_statements`."""
+    recording, launches = replay.recording, replay.at_once
+    inside = any(objects[k].rule is not None for k in recording.outcome.waiting)
+    if launches is None or recording.written or inside:
+        return None
+    return partial(_statements, launches, recording, objects)
+
+
+def _statements(
+    launches: Any,
+    recording: Recording,
+    objects: Sequence[Any],
+    known: Callable[[object], str],
+    refused: str,
+) -> list[str]:
+    """Returns the statements for inputs with values `v0`, `v1`, ... and objects `o0`, `o1`, ...;
+    they end with the return of a tuple with the result. `known` gives an object a name, and the
+    statement `refused` leaves them if nothing was launched."""
+    lines = [f"v{number} = {known(constant)}" for number, constant in recording.constants]
+    lines.append(f"with {known(schedule.lock)}:")
+    lines += ["    " + line for line in launches.statements(known, refused)]
+    return [*lines, *_Outcome(recording.outcome, objects, known).lines]
+
+
+class _Outcome:
+    """Writes the statements that reproduce an outcome; see `reproduce`."""
+
+    def __init__(
+        self, outcome: Outcome, objects: Sequence[Any], known: Callable[[object], str]
+    ) -> None:
+        self._known = known
+        self.lines = [f"o{k}._node = {self._value(of)}" for k, of, _ in outcome.arrays]
+        for number, row in enumerate(outcome.made, len(objects)):
+            self._make(f"o{number}", row)
+        for k, keys, parts in outcome.contents:
+            self._fill(f"o{k}", type(objects[k]), keys, parts)
+        for k, _, variable in outcome.arrays:
+            if type(objects[k])._diff:
+                self.lines.append(f"o{k}._var = {self._variable(variable)}")
+        for k, of in outcome.gradients:
+            self.lines.append(f"o{k}.grad = {'None' if of is None else self._value(of)}")
+            self.lines.append(f"o{k}.grad_var = None")
+        self.lines.append(f"return {self._part(outcome.result)},")
+
+    def _value(self, of: Value) -> str:
+        if type(of) is ValueNumber:
+            return f"v{of}"
+        return f"{self._known(literal)}(*{self._known(of)})"
+
+    def _variable(self, number: ValueNumber | None) -> str:
+        return "None" if number is None else f"o{number}"
+
+    def _part(self, part: Any) -> str:
+        return f"o{part}" if type(part) is ValueNumber else self._known(part)
+
+    def _make(self, name: str, row: Any) -> None:
+        if isinstance(row, Array):
+            self.lines.append(f"{name} = {self._known(leaf.new)}({self._known(row.cls)})")
+            self.lines.append(f"{name}._node = {self._value(row.value)}")
+            if row.cls._diff:
+                self.lines.append(f"{name}._var = {self._variable(row.variable)}")
+        elif isinstance(row, Variable):
+            self.lines.append(f"{name} = {self._known(graph.new_input)}({self._value(row.value)})")
+            if row.gradient is not None:
+                self.lines.append(f"{name}.grad = {self._value(row.gradient)}")
+        else:
+            parts = "".join([f"{self._part(p)}, " for p in row.parts])
+            made = f"({parts})" if row.cls is tuple else f"[{parts}]"
+            if row.cls is not tuple and row.cls is not list:
+                new, cls, keys = map(self._known, (rebuilt, row.cls, row.keys))
+                made = f"{new}({cls}, {keys}, {made})"
+            self.lines.append(f"{name} = {made}")
+
+    def _fill(self, name: str, cls: type, keys: Any, parts: Sequence[Any]) -> None:
+        if cls is dict:
+            self.lines.append(f"{name}.clear()")
+            for key, part in zip(keys, parts, strict=True):
+                self.lines.append(f"{name}[{self._known(key)}] = {self._part(part)}")
+        else:
+            values = "".join([f"{self._part(p)}, " for p in parts])
+            set_, known = self._known(set_contents), self._known(keys)
+            self.lines.append(f"{set_}({name}, {known}, [{values}])")
