@@ -58,6 +58,9 @@ HOT = 30e-3
 INLINE_WORK = 300_000
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
+# Private copies for sums over lanes have at most so many bytes in one launch; if threads would need
+# more, there are fewer blocks, each with a copy. See also `access.EXPAND_BYTES`.
+COPIES_BYTES = 1 << 28
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
@@ -152,6 +155,9 @@ class CpuKernel(Kernel):
         work = size * self.cost
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
+        copies = 0
+        if nbytes := sum([_copy_bytes(e) for e in targets if e.mode == "expand"]):
+            block, copies = _shared_out(size, block, nbytes)
         # No buffer needs to be kept beyond this function: memory freed then serves later jobs only,
         # and jobs run in order.
         temporary: list[Buffer] = []
@@ -165,7 +171,7 @@ class CpuKernel(Kernel):
         for e in targets:
             words.append(e.buffer.address)
             if e.mode == "expand":
-                temporary.append(_accumulators(e, runtime.thread_count()))
+                temporary.append(_accumulators(e, copies))
                 words += [temporary[-1].address, e.size]
         outputs: list[Buffer | None] = []
         for kind, itemsize in self.outputs:
@@ -182,7 +188,7 @@ class CpuKernel(Kernel):
                 continue
             outputs.append(b)
             words.append(b.address)
-        launch(self, words, size, block, inline, record)
+        launch(self, words, size, block, inline, record, copies)
         return outputs
 
     def begin(self, size: int, inputs: list, literals: list) -> list[Any] | None:
@@ -447,6 +453,7 @@ def launch(
     block: int,
     inline: bool,
     record: Any = None,
+    copies: int = 0,
 ) -> None:
     """Submits a compiled kernel with the words of its parameter block."""
     entry = kernel.entry
@@ -465,6 +472,7 @@ def launch(
         record.check if record else None,
         clock,
         kernel.clock.last or runtime.UNKNOWN_NS,
+        copies,
     )
     if times is not None:
         history.add(kernel, size, "compiled", times)
@@ -510,13 +518,26 @@ def run_text(
         runtime.sync()
 
 
-def _accumulators(effect: Any, threads: int) -> Buffer:
-    """Returns private copies of a scatter target, one per thread, filled with a value that the
-    reduction ignores. The first thread needs none if the target has the accumulator's type.
+def _copy_bytes(effect: Any) -> int:
+    return effect.size * effect.dtype.accumulator.itemsize
+
+
+def _shared_out(size: int, block: int, nbytes: int) -> tuple[int, int]:
+    """Returns the lanes of a block, and how many private copies of so many bytes there are."""
+    threads = runtime.thread_count()
+    most = max(COPIES_BYTES // nbytes, 1)
+    if most < threads:
+        block = max(block, -(-size // (most * 64)) * 64)
+    return block, max(min(threads, -(-size // block)), 1)
+
+
+def _accumulators(effect: Any, copies: int) -> Buffer:
+    """Returns private copies of a scatter target, filled with a value that the reduction ignores.
+    The first of them is the target itself if it has the accumulator's type.
     """
     dtype = effect.dtype.accumulator
-    size = (threads - (dtype is effect.dtype)) * effect.size
-    copies = memory.allocate_for(dtype, size, host=True)
+    size = (copies - (dtype is effect.dtype)) * effect.size
+    room = memory.allocate_for(dtype, size, host=True)
     kind = np.dtype(dtype.numpy)
-    copies.array(kind, size)[:] = passed_over(effect.reduce, kind)
-    return copies
+    room.array(kind, size)[:] = passed_over(effect.reduce, kind)
+    return room

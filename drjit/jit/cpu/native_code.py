@@ -98,7 +98,8 @@ def run_finish(finish, params, size, blocks, threads):
         call("void(i64, i64, i64)", finish, params, blocks, threads)
 
 # Runs blocks of a job until none is left. `spins`: whether this worker counts as spinning; gives
-# whether it still does.
+# whether it still does. `threads` says how many private copies the job has: one per thread, or, if
+# there are no more blocks than that, one per block, of which there may be fewer than threads.
 def take(c, ticket, thread, spins):
     job = c.jobs[ticket]
     while 1:
@@ -124,7 +125,10 @@ def take(c, ticket, thread, spins):
             b = blocks - left
             if b <= 0:
                 begun(c, times)
-            run_block(kernel, params, size, block, b, thread)
+            place = thread
+            if blocks <= threads:
+                place = b
+            run_block(kernel, params, size, block, b, place)
             if add(job.done, 1, acq_rel) + 1 == blocks:
                 run_finish(finish, params, size, blocks, threads)
                 ended(c, times)

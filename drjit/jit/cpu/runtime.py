@@ -121,6 +121,7 @@ def launch(
     check: Callable[[], BaseException | None] | None = None,
     times: int = 0,
     expected: int = 0,
+    copies: int = 0,
 ) -> int:
     """Queues a job and returns its ticket immediately, unless too much is queued.
 
@@ -130,7 +131,8 @@ def launch(
     width. `params` and `keep` are kept alive until the job is complete. Then `check` is called
     once, from a Python thread, and returns None or an exception for the next `wait` or `sync` to
     raise. `times` is 0 or the address of a `native.Times`. `expected` is the expected duration of
-    the job in nanoseconds, if known: see `AHEAD_NS`.
+    the job in nanoseconds, if known: see `AHEAD_NS`. `copies` says how many private copies there
+    are, by default one per thread; with fewer, there must be no more blocks than copies.
 
     With `inline`, the job runs immediately in this thread if nothing is queued. The GIL stays held
     and Ctrl-C waits: this is for work of a few microseconds.
@@ -141,8 +143,9 @@ def launch(
     while True:
         with _lock:
             control = _control or _prepare()
+            threads = copies or control.workers
             if inline and control.completed == control.submitted:
-                _run(_address, kernel, finish, params, size, block, control.workers, times)
+                _run(_address, kernel, finish, params, size, block, threads, times)
                 ticket = submitted
                 if check is None and not unfinished:
                     return ticket
@@ -154,7 +157,7 @@ def launch(
             ticket = control.submitted + 1
             unfinished.append((ticket, params, keep, check, expected))
             _ahead += expected
-            posted = _post(_address, kernel, finish, params, size, block, control.workers, times)
+            posted = _post(_address, kernel, finish, params, size, block, threads, times)
             if posted:
                 submitted = posted
                 if unfinished[0][0] > control.completed:
