@@ -169,18 +169,19 @@ def swizzles() -> str:
     return "\n".join(lines)
 
 
-def words(count: int) -> str:
-    """The arguments of a base `To...` of which only the first is of interest."""
-    return ", ".join(["R", *["Any"] * (count - 1)])
+# What promotes to a Python number's element type.
+TO_INT = "ToInt[R, Any, Any, Any, Any, Any, Any]"
+TO_FLOAT = "ToFloat[R, Any]"
 
 
 def joined(number: str) -> list[tuple[str, ...]]:
     """The types of two operands, and that to which they promote."""
     found = [("int", "int", "int")] * (number == "int") + [("float", "float", "float")]
     found += [("Joins[B, R]", "B | Sequences", "R"), ("B | Sequences", "Joins[B, R]", "R")]
-    for dtype, (wider, mark) in MIXED.items():
-        if number == "int" or dtype.is_float:
-            found += [(wider, mark, "R"), (mark, wider, "R")]
+    found += [("B", "Widens[B, R]", "R"), ("Widens[B, R]", "B", "R")]
+    if number == "int":
+        found += [(TO_INT, "int", "R"), ("int", TO_INT, "R")]
+    found += [(TO_FLOAT, "float", "R"), ("float", TO_FLOAT, "R")]
     found += [("K", "Any", "K"), ("Any", "K", "K")]
     return [*found, ("Untyped", "Any", "Any"), ("Any", "Untyped", "Any")]
 
@@ -192,44 +193,24 @@ def joined_three(number: str) -> list[tuple[str, ...]]:
     def at(place: int, one: str, others: str, result: str) -> tuple[str, ...]:
         return (*[one if k == place else others for k in range(3)], result)
 
-    # Python's floats become 32-bit ones.
-    wide = [MIXED[d] for d in sorted(ORDER, key=lambda d: LEAF_NAME[d] != "Float") if d.is_float]
     first, second, joins = "B | Sequences", "C | Sequences", "JoinsBoth[B, C, R]"
     found += [(joins, first, second, "R"), (first, joins, second, "R"), (first, second, joins, "R")]
-    found += [at(k, wider, f"float | {mark}", "R") for wider, mark in wide for k in range(3)]
-    return found + [
-        at(k, c, "Any", r) for c, r in (("K", "K"), ("Untyped", "Any")) for k in range(3)
-    ]
+    kinds = [(TO_FLOAT, "float", "R"), ("B", "float | Widens[B, R]", "R")]
+    kinds += [("K", "Any", "K"), ("Untyped", "Any", "Any")]
+    return found + [at(k, *kind) for kind in kinds for k in range(3)]
 
 
 def selected() -> list[tuple[str, ...]]:
     """The same for a mask and two operands."""
     found = [("bool", "int", "int", "int"), ("bool", "float", "float", "float")]
     found += [("N", "ABool | bool", "ABool | bool", "N")]
-    for k, (dtype, (wider, mark)) in enumerate(MIXED.items()):
-        number = "float" if dtype.is_float else "int"
-        below = " | ".join([MARKS[d] for d in ORDER[1 : k + 2]] + [number])
-        found += [(wider, mark, below, "R"), (wider, below, mark, "R")]
-    found += [("Condition", "Joins[B, R]", "B | Sequences", "R")]
-    found += [("Condition", "B | Sequences", "Joins[B, R]", "R")]
-    for dtype, (wider, mark) in MIXED.items():
-        if dtype.is_float:
-            found += [("Condition", wider, mark, "R"), ("Condition", mark, wider, "R")]
+    found += [("B", "WidensWith[B, C, R]", "C", "R"), ("B", "C", "WidensWith[B, C, R]", "R")]
+    found += [(TO_INT, "int", "int", "R")]
+    found += [(TO_FLOAT, "float", "UpToFloat", "R"), (TO_FLOAT, "UpToFloat", "float", "R")]
+    found += [("Condition", *row) for row in joined("float")[1:7]]
     found += [("Any", "K", "Any", "K"), ("Any", "Any", "K", "K"), ("Condition", "P", "P", "P")]
-    other = "KernelValue | Untyped"
-    found += [(other, "Any", "Any", "Any")]
+    found += [("KernelValue | Untyped", "Any", "Any", "Any")]
     return [*found, ("Any", "Untyped", "Any", "Any"), ("Any", "Any", "Untyped", "Any")]
-
-
-# By element type: the base of types that promote to it, and its one-dimensional type.
-MIXED = {
-    dtype: (
-        f"To{LEAF_NAME[dtype]}[{words(len(ORDER) - k)}]",
-        MARKS[dtype] + {"Int": " | int", "Float": " | float"}.get(LEAF_NAME[dtype], ""),
-    )
-    for k, dtype in enumerate(ORDER)
-    if k
-}
 
 
 def promotion() -> str:

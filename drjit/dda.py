@@ -109,7 +109,8 @@ def dda(
         t_next = select(moving, (corner + exit_ - o) * inverse, math.inf)
         t = minimum(min_(t_next), end)
         leaving = t_next <= t
-        there = select(leaving, exit_, clip(fma(d, t, o) - corner, 0, 1))
+        within_cell = clip(fma(d, t, o) - corner, 0, 1)
+        there = select(leaving, exit_, within_cell)
         index = unsigned(*[cell[size - 1 - i] for i in range(size)])
         answer = func(user, index, vector(here), vector(there), active & (t > before))
         if not isinstance(answer, tuple) or len(answer) != 2:
@@ -271,10 +272,8 @@ def integrate_ref(
     moving = d != 0
     a, b = (low - o) / select(moving, d, 1), (high - o) / select(moving, d, 1)
     outside = ~moving & ((o < low) | (o > high))
-    near = select(moving, minimum(a, b), select(outside, math.inf, -math.inf))
-    start = maximum(max_(near), 0.0)
-    end = minimum(min_(select(moving, maximum(a, b), math.inf)), ray_max)
-    active = (start < end) & any_(moving)
+    start, end = _span(moving, a, b, ray_max)
+    active = (start < end) & all_(~outside) & any_(moving)
     step = select(active, (end - start) / count, 0)
 
     def add(k: Any, total: Any) -> tuple[Any, Any]:
