@@ -160,7 +160,9 @@ def compile(
     collector.defer()
     by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, name, lanes or packet_lanes(text), contract, library, by_numba)
-    code = llvm.object_code(module.ir, module.parted, by_numba, module.vectorizes)
+    code = llvm.object_code(
+        module.ir, module.parted, by_numba, module.vectorizes, module.plain and not by_numba
+    )
     return Object(
         image.linked(code, _symbols(name, module.has_finish)), module.has_finish, module.ir
     )
@@ -214,7 +216,7 @@ def assembly(
     lanes = lanes or packet_lanes(text)
     by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, "kernel", lanes, contract, library, by_numba)
-    return llvm.assembly(module.ir, module.parted, by_numba)
+    return llvm.assembly(module.ir, module.parted, by_numba, module.plain and not by_numba)
 
 
 def llvm_version() -> str:

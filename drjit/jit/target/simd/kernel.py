@@ -1,6 +1,7 @@
 """From kernel text to the text of an LLVM module: the packet loop around the translated body."""
 
 import ast
+import re
 from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
@@ -36,15 +37,46 @@ __all__ = [
 ]  # fmt: skip
 
 
+# The lines of kernels in whose modules LLVM finds no instructions to combine: arithmetic on values
+# of lanes, with at most one literal an operation (LLVM would compute with scalars before the loop),
+# and loops. Where it does find something, products and sums may be fused differently.
+_VALUE, _OPERAND = r"[vx]\d+", r"[vxc]\d+"
+_NUMBERS = r"(?:[iu](?:32|64)|f(?:32|64))"
+_CONDITION = (
+    rf"(?:{_VALUE} = {_OPERAND} (?:&|[<>]=?|[=!]=) {_OPERAND}\n"
+    rf"|{_VALUE} = active\(i\)\n|{_VALUE} = going\(p\[0\], {_VALUE}\)\n)"
+)
+_PLAIN = re.compile(
+    rf"def kernel\(i, p\):\n(?: +(?:{_CONDITION}|c\d+ = literal\({_NUMBERS}, p\[\d+\]\)\n"
+    rf"|{_VALUE} = {_VALUE} [-+*/] {_OPERAND}\n|{_VALUE} = {_OPERAND} [-+*/] {_VALUE}\n"
+    rf"|{_VALUE} = fma\({_VALUE}, {_OPERAND}, {_OPERAND}\)\n"
+    rf"|{_VALUE} = (?:abs|sqrt)\({_VALUE}\)\n"
+    rf"|{_VALUE} = select\({_VALUE}, {_OPERAND}, {_VALUE}\)\n"
+    rf"|x\d+ = load\({_NUMBERS}, p\[\d+\], i\)\n"
+    rf"|store\({_NUMBERS}, p\[\d+\], i, {_VALUE}\)\n"
+    rf"|(?:(?:{_VALUE} = {_OPERAND}\n|{_CONDITION}) +)*+while any_lane\({_VALUE}\):\n))*+"
+)
+
+
+def _is_plain(text: str) -> bool:
+    """Returns whether there are no instructions to combine; a `select` updates a loop's state."""
+    if _PLAIN.fullmatch(text) is None:
+        return False
+    updates = [line.split(" = ") for line in text.split("\n") if " = select(" in line]
+    return all(call.endswith(f", {name.strip()})") for name, call in updates)
+
+
 class Text(NamedTuple):
-    """The text of a module, whether it has a finish function, whether long blocks were split, and
-    whether it has loops over lanes that LLVM is to vectorize.
+    """The text of a module, whether it has a finish function, whether long blocks were split,
+    whether it has loops over lanes that LLVM is to vectorize, and whether it has no instructions
+    that LLVM would combine.
     """
 
     ir: str
     has_finish: bool
     parted: bool
     vectorizes: bool
+    plain: bool
 
 
 def module_text(
@@ -107,7 +139,8 @@ def module_text(
     has_finish = bool(t.reductions or t.expansions or t.finishers)
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
-    return Text(module.text(exported), has_finish, module.parted, module.vectorizes)
+    plain = not module.parted and _is_plain(text)
+    return Text(module.text(exported), has_finish, module.parted, module.vectorizes, plain)
 
 
 def definitions(text: str) -> tuple[ast.FunctionDef, dict[str, Callable]]:

@@ -47,31 +47,34 @@ def _machine(level: int) -> Any:
     return _new_machine(jit=False, level=level)
 
 
-def _machine_for(ir: str) -> Any:
+def _machine_for(ir: str, plain: bool = False) -> Any:
     """Returns the machine code generator for a module. The second optimization level takes longer
     than the first: a tenth, or a quarter for 30 operations. Long kernels are hardly any faster with
     it, and those without calls not at all: what it changes there is the order of instructions.
     """
-    return _machine(1 if ir.count("\n") > LONG or " call " not in ir else 2)
+    quick = plain or " call " not in ir or ir.count("\n") > LONG
+    return _machine(1 if quick else 2)
 
 
 @cache
-def _passes(parted: bool, in_memory: bool) -> tuple[Any, Any]:
+def _passes(parted: bool, in_memory: bool, plain: bool = False) -> tuple[Any, Any]:
     """Returns the optimization passes. The text is in SSA form without dead or repeated code, so
     few passes are worth their time; unless variables are in memory, which then leave it first.
 
     If long blocks were split, instructions are not combined, because that would move them to the
-    block of their use, away from the loads they depend on.
+    block of their use, away from the loads they depend on. In a plain kernel there is nothing to
+    combine or to inline.
     """
     options = binding.create_pipeline_tuning_options(speed_level=2)
     builder = binding.create_pass_builder(_machine(2), options)
     manager = binding.create_new_module_pass_manager()
     if in_memory:
         manager.add_sroa_pass()
-    manager.add_always_inliner_pass()
-    manager.add_global_dead_code_eliminate_pass()
-    if not parted:
-        manager.add_instruction_combine_pass()
+    if not plain:
+        manager.add_always_inliner_pass()
+        manager.add_global_dead_code_eliminate_pass()
+        if not parted:
+            manager.add_instruction_combine_pass()
     manager.add_simplify_cfg_pass()
     return manager, builder
 
@@ -85,29 +88,47 @@ def _vectorizing_passes() -> tuple[Any, Any]:
     return builder.getModulePassManager(), builder
 
 
-def _optimized(ir: str, parted: bool, in_memory: bool = False, vectorizes: bool = False) -> Any:
+def _optimized(
+    ir: str,
+    parted: bool,
+    in_memory: bool = False,
+    vectorizes: bool = False,
+    plain: bool = False,
+) -> Any:
     context = binding.create_context()
     try:
         module = binding.parse_assembly(ir, context)
     except RuntimeError as error:
         raise KernelError(f"LLVM rejects the translation: {error}") from None
-    manager, builder = _vectorizing_passes() if vectorizes else _passes(parted, in_memory)
+    if vectorizes:
+        manager, builder = _vectorizing_passes()
+    else:
+        manager, builder = _passes(parted, in_memory, plain)
     manager.run(module, builder)
     return module
 
 
-def object_code(ir: str, parted: bool, in_memory: bool = False, vectorizes: bool = False) -> bytes:
+def object_code(
+    ir: str,
+    parted: bool,
+    in_memory: bool = False,
+    vectorizes: bool = False,
+    plain: bool = False,
+) -> bytes:
     """Compiles the text of a module to an object file; `parted` says that long blocks were
-    split, `in_memory` that variables are in memory, `vectorizes` that there are loops over lanes.
+    split, `in_memory` that variables are in memory, `vectorizes` that there are loops over lanes,
+    `plain` that instructions need not be combined.
     """
     with lock:
-        return _machine_for(ir).emit_object(_optimized(ir, parted, in_memory, vectorizes))
+        module = _optimized(ir, parted, in_memory, vectorizes, plain)
+        return _machine_for(ir, plain).emit_object(module)
 
 
-def assembly(ir: str, parted: bool, in_memory: bool = False) -> str:
+def assembly(ir: str, parted: bool, in_memory: bool = False, plain: bool = False) -> str:
     """Returns the machine code of a module as assembly text."""
     with lock:
-        return _machine_for(ir).emit_assembly(_optimized(ir, parted, in_memory))
+        module = _optimized(ir, parted, in_memory, plain=plain)
+        return _machine_for(ir, plain).emit_assembly(module)
 
 
 @cache

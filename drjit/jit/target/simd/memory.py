@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from .arguments import statement
 from .conversion import from_memory, to_memory
-from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, Function, KernelError, Value
+from .ir import BITS, BYTES, MEMORY, SCALAR, Function, KernelError, Value
 from .loops import concatenated, each_lane, when
 from .translate import ACTIVE, Deferred, Translator
 
@@ -77,11 +77,12 @@ def literal(t: Translator, code: str, k: int) -> Value:
     if t.crowded and code != "mask":
         # More literals than registers: each is a memory operand of the instruction that uses it.
         return code, Deferred(k)
-    x, name = f.word(k), f"%l{k}.{code}"
-    if BITS[code] < 64:
-        x = f.once(f"{name}.i", f"trunc i64 {x} to i{BITS[code]}")
-    if code in FLOATS:
-        x = f.once(f"{name}.f", f"bitcast i{BITS[code]} {x} to {SCALAR[code]}")
+    name, kind = f"%l{k}.{code}", SCALAR[code]
+    if code == "mask":
+        x = f.once(f"{name}.m", f"trunc i64 {f.word(k)} to i1")
+    else:  # the first bytes of the word
+        load = f"load {kind}, ptr {f.word_address(k)}, align 8, !invariant.load !0"
+        x = f.once(f"{name}.m", load)
     return code, f.splat_once(name, code, x)
 
 

@@ -1,0 +1,85 @@
+"""Kernels in which LLVM finds nothing to combine: fewer passes give the same."""
+
+import random
+
+import numpy as np
+import pytest
+from test_simd import call, made
+
+from drjit.jit.target import library, simd
+from drjit.jit.target.simd import kernel
+
+LITERALS = 30  # more than stay in registers
+OUTPUT = 3 + LITERALS
+
+
+def operations(choose: random.Random, values: list[str], count: int) -> list[str]:
+    """Lines of products, sums, differences and fused multiply-adds."""
+    lines = []
+    for k in range(count):
+        a, b, c = (choose.choice(values[-8:]) for _ in range(3))
+        d = f"c{choose.randrange(LITERALS)}" if choose.random() < 0.5 else c
+        forms = f"{a} * {d}", f"{d} + {a}", f"{a} - {b}", f"fma({a}, {b}, {d})", f"abs({a})"
+        lines.append(f"v{k} = {choose.choice(forms)}")
+        values = [*values, f"v{k}"]
+    return lines
+
+
+def text_of(seed: int, code: str, *, loop: bool) -> str:
+    """A kernel, or one that repeats the operations while a condition holds."""
+    choose = random.Random(seed)
+    lines = [f"c{k} = literal({code}, p[{3 + k}])" for k in range(LITERALS)]
+    lines += [f"x0 = load({code}, p[1], i)", f"x1 = load({code}, p[2], i)"]
+    if loop:
+        lines += ["v90 = active(i)", "v91 = x0", "v92 = x1", "v93 = v91 < c0", "v90 = v90 & v93"]
+        body = operations(choose, ["v91", "v92", "x0"], 50)
+        body += ["v91 = select(v90, v49, v91)", "v92 = select(v90, v48, v92)", "v94 = v91 < c1"]
+        lines += ["while any_lane(v90):", *["    " + s for s in [*body, "v90 = v90 & v94"]]]
+    else:
+        lines += [*operations(choose, ["x0", "x1"], 50), "v91 = v49 + v48"]
+    lines.append(f"store({code}, p[{OUTPUT}], i, v91)")
+    return "def kernel(i, p):\n" + "".join([f"    {line}\n" for line in lines])
+
+
+def results(text: str, code: str) -> bytes:
+    kind = np.float32 if code == "f32" else np.float64
+    rng = np.random.default_rng(0)
+    x, y, out = *rng.uniform(0.5, 2, (2, 100)).astype(kind), np.zeros(100, kind)
+    literals = rng.uniform(0.5, 1.5, LITERALS).astype(kind)
+    call(text, [0, x, y, *literals, out], 100, simd.packet_lanes(text), contract=True)
+    assert out.any()
+    return out.tobytes()
+
+
+@pytest.mark.parametrize("code", ["f32", "f64"])
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_fewer_passes_give_the_same(code, loop, seed, monkeypatch) -> None:
+    text = text_of(seed, code, loop=loop)
+    assert kernel.module_text(text, "k", 16, True, library).plain
+    quick = results(text, code)
+    monkeypatch.setattr(kernel, "_is_plain", lambda text: False)
+    made.cache_clear()
+    assert results(text, code) == quick
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "v1 = c0 * c1",  # computed with scalars
+        "v1 = select(v0, x0, x1)",
+        "v1 = sin(x0)",
+        "v1 = x0 * 2",
+        "v1 = f32(x0)",
+        "v1 = load(f16, p[1], i)",
+        "v1 = -x0",
+    ],
+)
+def test_other_statements_need_all_passes(line: str) -> None:
+    text = (
+        "def kernel(i, p):\n    c0 = literal(f32, p[3])\n    c1 = literal(f32, p[4])\n"
+        "    x0 = load(f32, p[1], i)\n    x1 = load(f32, p[2], i)\n    v0 = x0 < x1\n    {}\n"
+        "    store(f32, p[5], i, v1)\n"
+    )
+    assert kernel._is_plain(text.format("v1 = x0 * c0"))
+    assert not kernel._is_plain(text.format(line))
