@@ -47,6 +47,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="ptxas assembles each PTX text that a test makes; one that it refuses fails the test",
     )
+    parser.addoption(
+        "--arm",
+        action="store_true",
+        help="each kernel text that a test compiles is also assembled for processors by ARM and "
+        "Apple; one that LLVM refuses fails the test",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,6 +72,10 @@ def pytest_configure(config: pytest.Config) -> None:
             setattr(Cpu, name, _refuse)
     if config.getoption("--assemble"):
         from assembling import register
+
+        register(config)
+    if config.getoption("--arm"):
+        from lowering import register
 
         register(config)
 

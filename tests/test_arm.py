@@ -7,46 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import uniform
+from lowering import MACHINES, lowered
 
 import drjit as dr
-from drjit.jit import processor
+from drjit import nn
 from drjit.jit.run import cache
-from drjit.jit.target import library, simd
-from drjit.jit.target.simd import llvm
-from drjit.jit.target.simd.ir import Machine
-from drjit.jit.target.simd.kernel import module_text
-from drjit.llvm import Float, UInt
+from drjit.llvm import Float, UInt, ad
+from drjit.llvm.ad import TensorXf
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-MACHINES = {
-    "neon": ("aarch64-unknown-linux-gnu", "generic", "+neon"),
-    "apple": ("arm64-apple-macosx", "apple-m1", ""),
-}
 
 machines = pytest.mark.parametrize("machine", MACHINES)
-
-
-@pytest.fixture(autouse=True)
-def neon(monkeypatch):
-    llvm.binding.initialize_all_targets()
-    llvm.binding.initialize_all_asmprinters()
-    monkeypatch.setattr(processor, "register_bytes", lambda: 16)
-    monkeypatch.setattr(llvm, "host", lambda: Machine(16, has_gathers=False))
-
-
-def lowered(text, machine):
-    """Returns the machine code of a kernel's text as assembly text; it is also assembled."""
-    triple, cpu, features = MACHINES[machine]
-    target = llvm.binding.Target.from_triple(triple).create_target_machine(
-        cpu=cpu, features=features, opt=2, reloc="pic"
-    )
-    made = module_text(text, "kernel", simd.packet_lanes(text), True, library)
-    ir = f'target triple = "{triple}"\n{made.ir}'
-    module = llvm.binding.parse_assembly(ir, llvm.binding.create_context())
-    manager, builder = llvm._passes(made.parted, False)
-    manager.run(module, builder)
-    assert target.emit_object(module)
-    return target.emit_assembly(module)
 
 
 def kernel_of(assembly):
@@ -89,10 +61,29 @@ def matmul(rows):
     return f"def kernel(i, p):\n    matmul(f32, {rows}, 64, 256, {operands})\n"
 
 
+def total():
+    x, y = dr.arange(Float, 100), dr.arange(Float, 100) + 1
+    dr.eval(x, y)
+    return dr.sum(x * y)
+
+
+def layer():
+    """A layer with gradients: a product, its adjoint, and a sum of outer products."""
+    weights = TensorXf(uniform((32, 32))), TensorXf(uniform(32))
+    A, b = nn.pack(*weights, layout="training")
+    dr.enable_grad(A.buffer)
+    x = dr.arange(ad.Float, 100)
+    dr.enable_grad(x)
+    y = nn.matvec(A, nn.CoopVec([x] * 32), b)
+    dr.backward(dr.dot(y, y))
+    source = dr.kernel_source(A.buffer.grad, x.grad)
+    return next(text for text in re.split(r"\n(?=def kernel)", source) if "outer(" in text)
+
+
 @machines
 @pytest.mark.parametrize(
     ("program", "instructions", "most"),
-    [(axpy, 40, 0), (mandelbrot, 160, 0), (exponentials, 640, 60)],
+    [(axpy, 40, 0), (mandelbrot, 160, 0), (exponentials, 640, 60), (total, 100, 8)],
 )
 def test_loops_stay_in_registers(program, instructions, most, machine):
     code = kernel_of(lowered(dr.kernel_source(program()), machine))
@@ -101,13 +92,51 @@ def test_loops_stay_in_registers(program, instructions, most, machine):
     assert any(re.search(r"\tf\w+\.4s\t|\tf\w+\tv\d+\.4s", x) for x in code)
 
 
+def inner_loops(assembly):
+    """Returns the instructions of blocks that jump to their own beginning."""
+    found = []
+    for block in re.split(r"\n(?=[.L_]\w*BB\w+:)", assembly):
+        label = re.match(r"[.L_]\w*BB\w+(?=:)", block)
+        code = [line for line in block.split("\n") if re.match(r"\t[a-z]", line)]
+        if label and any(re.search(rf"\tc?b\S*\t.*{re.escape(label[0])}$", x) for x in code):
+            found.append(code)
+    return found
+
+
+def products(instructions):
+    return sum(x.startswith("\tfmla") for x in instructions)
+
+
 @machines
-@pytest.mark.parametrize(("rows", "products"), [(8, 24), (4, 16), (1, 8)])
-def test_the_tile_of_a_product_stays_in_registers(rows, products, machine):
-    code = lowered(matmul(rows), machine).split("\n")
-    blocks = re.split(r"\n(?=[.L_]\w*BB)", "\n".join(code))
-    inner = [b for b in blocks if len(re.findall(r"\tfmla", b)) == products]
-    assert inner and not any(spills(b.split("\n")) for b in inner)
+@pytest.mark.parametrize(("rows", "count"), [(8, 24), (4, 16), (1, 8)])
+def test_the_tile_of_a_product_stays_in_registers(rows, count, machine):
+    inner = [code for code in inner_loops(lowered(matmul(rows), machine)) if products(code)]
+    assert inner
+    for code in inner:
+        assert products(code) == count and not spills(code)
+        assert len(code) <= count + rows + 10  # loads, of which a pair is one, and the loop
+
+
+@machines
+def test_products_in_each_lane_stay_in_registers(machine):
+    inner = [code for code in inner_loops(lowered(layer(), machine)) if products(code) > 8]
+    assert len(inner) >= 3
+    for code in inner:
+        assert not spills(code)
+        assert len(code) <= 1.75 * products(code)
+
+
+def test_a_register_that_apple_reserves_is_not_used():
+    for program in (axpy, mandelbrot, exponentials):
+        assert not re.search(r"\b[wx]18\b", lowered(dr.kernel_source(program()), "apple"))
+
+
+@machines
+def test_symbols_are_those_of_the_system(machine):
+    prefix = "_" if machine == "apple" else ""
+    code = lowered(dr.kernel_source(total()), machine)
+    names = re.findall(r"\.globl\s+(\w+)", code)
+    assert names == [f"{prefix}kernel", f"{prefix}kernel_finish"]
 
 
 @pytest.mark.sweep

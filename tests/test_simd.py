@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers import differing, padded
 
+from drjit.jit import processor
 from drjit.jit.ir import dtype
 from drjit.jit.target import library, simd
 from drjit.jit.target import numpy as numpy_target
@@ -1173,6 +1174,7 @@ def test_position_independent_code_runs_at_two_addresses():
     same(x, np.full(64, 2.25, np.float32))
 
 
+@pytest.mark.skipif(processor.register_bytes() == 16, reason="the stack of ARM is aligned to 16")
 def test_spilled_registers_do_not_cross_cache_lines():
     calls = ["exp(x)", "log(x)", "tanh(x)", "atan2(x, a0)", "pow(x, a1)"]
     lines = ["def kernel(i, p):", "    x = load(f32, p[0], i)"]

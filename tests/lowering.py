@@ -1,0 +1,113 @@
+"""Machine code for processors other than this one, which is made and looked at but cannot run; and
+what `--arm` does: each text that a test compiles is also assembled for ARM."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from drjit.jit import processor
+from drjit.jit.target import foreign, simd
+from drjit.jit.target import library as standard
+from drjit.jit.target.simd import llvm
+from drjit.jit.target.simd.ir import Machine
+from drjit.jit.target.simd.kernel import module_text
+
+# Triples, processors and features in LLVM's spelling.
+MACHINES = {
+    "neon": ("aarch64-unknown-linux-gnu", "generic", "+neon"),
+    "neoverse": ("aarch64-unknown-linux-gnu", "neoverse-n1", ""),
+    "apple": ("arm64-apple-macosx", "apple-m1", ""),
+}
+
+
+def lowered(
+    text: str,
+    machine: str,
+    lanes: int | None = None,
+    contract: bool = True,
+    library: Any = standard,
+) -> str:
+    """Returns the machine code of a kernel's text as assembly text; it is also assembled."""
+    llvm.binding.initialize_all_targets()
+    llvm.binding.initialize_all_asmprinters()
+    triple, cpu, features = MACHINES[machine]
+    target = llvm.binding.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=features, opt=2, reloc="pic"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processor, "register_bytes", lambda: 16)
+        patch.setattr(llvm, "host", lambda: Machine(16, has_gathers=False))
+        made = module_text(text, "kernel", lanes or simd.packet_lanes(text), contract, library)
+    ir = f'target triple = "{triple}"\n{made.ir}'
+    with llvm.lock:
+        module = llvm.binding.parse_assembly(ir, llvm.binding.create_context())
+        manager, builder = llvm._passes(made.parted, False)
+        manager.run(module, builder)
+        assert target.emit_object(module)
+        return target.emit_assembly(module)
+
+
+class Lowering:
+    """The plugin. `totals` are what the summary says, of all processes that share the run."""
+
+    def __init__(self) -> None:
+        self.totals = {"texts": 0, "refused": 0}
+        self.known: set[str] = set()
+        self.refused: list[str] = []
+
+    def install(self) -> None:
+        """From now on, texts are lowered for ARM where they are compiled."""
+        compiled = simd.compile
+
+        def compile(text: str, name: str, *given: Any, **options: Any) -> Any:
+            made = compiled(text, name, *given, **options)
+            # The code of other compilers is for this machine.
+            calls = any(f"{name}(" in text for name in foreign.functions)
+            if text not in self.known and not calls and not options.get("library"):
+                self.known.add(text)
+                self.lower(text)
+            return made
+
+        simd.compile = compile
+
+    def lower(self, text: str) -> None:
+        for machine in MACHINES:
+            self.totals["texts"] += 1
+            try:
+                lowered(text, machine)
+            except Exception as error:
+                self.totals["refused"] += 1
+                self.refused.append(f"{machine}: {error}\n{text}")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        try:
+            result = yield
+        finally:
+            refused = "\n".join(self.refused)
+            self.refused.clear()
+        if refused:
+            raise AssertionError(refused)
+        return result
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["lowered"] = self.totals
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        for name, number in getattr(node, "workeroutput", {}).get("lowered", {}).items():
+            self.totals[name] += number
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        terminalreporter.write_line(
+            f"{', '.join(MACHINES)}: " + "{texts} texts, {refused} refused".format(**self.totals)
+        )
+
+
+def register(config: pytest.Config) -> None:
+    """Registers the plugin."""
+    plugin = Lowering()
+    plugin.install()
+    config.pluginmanager.register(plugin)
