@@ -67,10 +67,12 @@ def shared(parts: list[Any]) -> set[str]:
 
 
 class Names(NamedTuple):
-    """Which values wait in `arrays`, which are `vectors`, of which those of `uniform` vectors have
-    one entry a feature. `repeat` makes a function of a loop with rare cases and calls it."""
+    """Which values wait in `arrays`, which of them are `masks`, which are `vectors`, of which those
+    of `uniform` vectors have one entry a feature. `repeat` makes a function of a loop with rare
+    cases and calls it."""
 
     arrays: set[str]
+    masks: set[str]
     vectors: dict[str, Any]
     uniform: set[str]
     repeat: Callable[[list[str]], list[str]]
@@ -93,7 +95,7 @@ def render(parts: list[Any], names: Names, indent: str) -> list[str]:
 
 
 def _loop(group: Group, known: Names, indent: str) -> list[str]:
-    names, vectors, uniform, _ = known
+    names, masks, vectors, uniform, _ = known
     lines, inner = [], indent + "    "
     if group.count:
         lines.append(f"{indent}for f in range({group.count}):")
@@ -108,7 +110,7 @@ def _loop(group: Group, known: Names, indent: str) -> list[str]:
         return f"{name}_[f, k]" if name in vectors else f"{name}_[k]"
 
     own = [n for n in group.reads if n in names and (group.count or n not in vectors)]
-    lines += [f"{inner}{n} = {place(n)}" for n in own]
+    lines += [f"{inner}{n} = {place(n)}{' != 0' if n in masks else ''}" for n in own]
     lines += [inner + line for line in group.lines]
     kept = [n for n in group.writes if n in names and (group.count or n not in vectors)]
     lines += [f"{inner}{place(n)} = {n}" for n in kept]

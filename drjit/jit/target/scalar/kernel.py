@@ -68,7 +68,7 @@ class Writer(LaneWriter):
             start = "0.0" if self.sums(r) else start_of(r)
             lines.append(f"    total{r.word} = {start}")
             if self.sums(r):
-                lines.append(f"    sum{r.word} = np.empty(TILE, {computed(r.code)})")
+                lines.append(f"    sum{r.word} = {self.module.use('tile')}({computed(r.code)})")
         if tiled:
             lines += self.tiles(names)
         else:
@@ -85,17 +85,19 @@ class Writer(LaneWriter):
     def tiles(self, names: set[str]) -> list[str]:
         """Returns the loop over the tiles of a chunk."""
         lines = []
+        masks = {n for n in names if self.scope.codes.get(n) == "mask"}
         for n in sorted(names - self.uniform_vectors):
             if n in self.vectors:
                 code, count = self.vectors[n]
                 lines.append(f"    {n}_ = np.zeros(({count}, TILE), {computed(code)})")
             else:
-                lines.append(f"    {n}_ = np.empty(TILE, {computed(self.scope.codes[n])})")
+                number = "u8" if n in masks else computed(self.scope.codes[n])
+                lines.append(f"    {n}_ = {self.module.use('tile')}({number})")
         lines += [
             "    for base in range(begin, end, u64(TILE)):",
             "        m = i64(min(u64(TILE), end - base))",
         ]
-        known = Names(names, self.vectors, self.uniform_vectors, self.repeat)
+        known = Names(names, masks, self.vectors, self.uniform_vectors, self.repeat)
         lines += render(self.parts, known, "        ")
         for r in self.reductions:
             if self.sums(r):
