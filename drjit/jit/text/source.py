@@ -186,10 +186,10 @@ class _Writer:
             if kind != "feature" or self.is_uniform(i.args[0]):
                 names[number] = args[0]
                 return
-        if kind == "buffer":
-            names[number] = f"x{i.param - 1}"
-        elif kind == "literal":
+        if kind == "literal":
             names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
+        elif kind == "buffer":
+            names[number] = f"x{i.param - 1}"
         elif o.returns_old or not o.effect:
             names[number] = self.fresh()
         if kind in ("buffer", "literal") and number not in self.read:

@@ -258,7 +258,8 @@ def settle(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelAr
     joint: dict[tuple[int, int], int] = {}
     pairs = zip(_equal.get(structure, now), now, strict=True)
     shared = _equal[structure] = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
-    number(nodes, shared)
+    if shared != tuple(range(len(now))):  # some share a parameter
+        number(nodes, shared)
     literals = dict(zip(reversed(shared), reversed(now), strict=True))
     inputs = {n: k for k, n in enumerate(graph.inputs)}
     checks = {n: k for k, n in enumerate(graph.checks)}

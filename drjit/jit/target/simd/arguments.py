@@ -24,9 +24,12 @@ def statement(kinds: str, calls: dict[str, Callable] = CALLS) -> Callable[[Calla
     *names, last = kinds.split()
     more = last.removeprefix("*") if last.startswith("*") else None
     names += [last] if more is None else []
+    alone = more is None and not {"operand", "reduction", "lane_range"} & {*names}
 
     def register(function: Callable) -> Callable:
         def translated(t: "Translator", *nodes: ast.expr) -> Any:
+            if alone and len(nodes) == len(names):  # no argument depends on another
+                return function(t, *[getattr(t, kind)(e) for kind, e in zip(names, nodes)])  # noqa: B905
             return function(t, *t.arguments(names, more, nodes))
 
         calls[function.__name__] = translated

@@ -117,6 +117,7 @@ class Function:
         self.types = types(lanes)
         self.lanes = lanes
         self.vector = self.types.vector
+        self.zeros = f"<{lanes} x i32> zeroinitializer"  # the places of a broadcast
         self.head: dict[str, str] = {}
         self.prologue: list[str] = []  # instructions of the entry block after that
         self.lines: list[str] = []
@@ -171,15 +172,26 @@ class Function:
         """Broadcasts a scalar of the current block to all lanes."""
         vector, element = self.vector[code], SCALAR[code]
         one = self.op(f"insertelement {vector} poison, {element} {scalar}, i32 0")
-        zeros = f"<{self.lanes} x i32> zeroinitializer"
-        return self.op(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+        return self.op(f"shufflevector {vector} {one}, {vector} poison, {self.zeros}")
+
+    def literal_here(self, code: str, index: object) -> str:
+        """Broadcasts the number in a word of the parameter block, loaded at its use. (A program has
+        hundreds, so the lines are written at once.)"""
+        vector, element, n = self.vector[code], SCALAR[code], self.number
+        self.number = n + 4
+        self.lines += (
+            f"%{n} = getelementptr i64, ptr %p, i64 {index}",
+            f"%{n + 1} = load {element}, ptr %{n}, align 8",
+            f"%{n + 2} = insertelement {vector} poison, {element} %{n + 1}, i32 0",
+            f"%{n + 3} = shufflevector {vector} %{n + 2}, {vector} poison, {self.zeros}",
+        )
+        return f"%{n + 3}"
 
     def splat_once(self, name: str, code: str, scalar: str) -> str:
         """Broadcasts a scalar of the entry block to all lanes, in the entry block."""
         vector, element = self.vector[code], SCALAR[code]
         one = self.once(f"{name}.0", f"insertelement {vector} poison, {element} {scalar}, i32 0")
-        zeros = f"<{self.lanes} x i32> zeroinitializer"
-        return self.once(name, f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+        return self.once(name, f"shufflevector {vector} {one}, {vector} poison, {self.zeros}")
 
     def select(self, code: str, mask: str, x: str, y: str = "zeroinitializer") -> str:
         """Returns `x` in the lanes of a mask, and `y` in the others."""

@@ -37,13 +37,13 @@ class _Atoms(dict[str, ast.expr]):
         node: ast.expr
         if text.isidentifier() and not iskeyword(text):
             node = ast.Name(text, _LOAD)
-        elif text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
-            node = ast.Constant(int(text))
-        elif text.startswith("p[") and text.endswith("]"):
+        elif text[:2] == "p[" and text[-1] == "]":
             index = self[text[2:-1]]
             if type(index) is not ast.Constant:
                 raise _Unusual
             node = ast.Subscript(self["p"], index, _LOAD)
+        elif text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
+            node = ast.Constant(int(text))
         else:
             raise _Unusual
         self[text] = node
@@ -52,11 +52,10 @@ class _Atoms(dict[str, ast.expr]):
 
 def _expression(text: str, atoms: _Atoms) -> ast.expr:
     if text[-1] == ")":
-        name, _, rest = text.partition("(")
+        name, _, rest = text[:-1].partition("(")
         function = atoms[name]
         if type(function) is not ast.Name:
             raise _Unusual
-        rest = rest[:-1]
         arguments = [atoms[a] for a in rest.split(", ")] if rest else []
         return ast.Call(function, arguments, [])
     parts = text.split(" ")
@@ -78,12 +77,16 @@ def _expression(text: str, atoms: _Atoms) -> ast.expr:
 
 
 def _target(text: str, atoms: _Atoms) -> ast.expr:
-    names = text.split(", ")
-    nodes = [atoms[name] for name in names]
+    if "," not in text:
+        node = atoms[text]
+        if type(node) is ast.Name:
+            return node
+        raise _Unusual
+    nodes = [atoms[name] for name in text.split(", ")]
     for node in nodes:
         if type(node) is not ast.Name:
             raise _Unusual
-    return nodes[0] if len(nodes) == 1 else ast.Tuple(nodes, _LOAD)
+    return ast.Tuple(nodes, _LOAD)
 
 
 def _statement(text: str, atoms: _Atoms) -> ast.stmt:
@@ -137,12 +140,14 @@ def _by_lines(text: str) -> list[ast.stmt]:
                 raise SyntaxError
             del bodies[depth + 1 :]
             body, indent = bodies[depth], depth * _INDENT
-        left, equals, right = stripped.partition(" = ")
+        left, _, right = stripped.partition(" = ")
         try:
-            if equals and right:
-                statement = ast.Assign([_target(left, atoms)], _expression(right, atoms))
-            else:
-                statement = _statement(stripped, atoms)
+            if right:
+                made = ast.Assign([_target(left, atoms)], _expression(right, atoms))
+                made.lineno = number
+                body.append(made)
+                continue
+            statement = _statement(stripped, atoms)
         except _Unusual:
             found = _unusual(stripped)
             for s in found:

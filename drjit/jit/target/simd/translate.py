@@ -316,9 +316,7 @@ class Translator(Arguments):
             code, x = value
             if type(x) is not Deferred:
                 return value
-            return code, f.splat(
-                code, f.op(f"load {SCALAR[code]}, ptr {f.word_address_here(int(x))}, align 8")
-            )
+            return code, f.literal_here(code, x)
         if not self.is_kernel:
             try:
                 return NUMBER, self.module.library.constant(e.id)  # type: ignore[return-value]
@@ -336,7 +334,10 @@ class Translator(Arguments):
 
     def binary(self, e: ast.BinOp) -> Value:
         """`x + y` and its like."""
-        return self.apply(OPERATORS.get(type(e.op)), [self.expr(e.left), self.expr(e.right)])
+        left, right, rules, other = e.left, e.right, EXPRESSIONS, Translator.expr
+        x = rules.get(type(left), other)(self, left)
+        y = rules.get(type(right), other)(self, right)
+        return self.apply(OPERATORS.get(type(e.op)), [x, y])
 
     def compare(self, e: ast.Compare) -> Value:
         """`x < y` and its like."""
@@ -408,7 +409,7 @@ class Translator(Arguments):
             if name not in FOLDS:
                 raise KernelError(f"the operands of {name} have no type")
             return NUMBER, FOLDS[name](*operands)
-        row = self.row(name, code)
+        row = self.rows.get((name, code)) or self.row(name, code)
         return row.result, self.computed(row.emit, code, *operands)
 
     def library_call(self, name: str, values: list[Value]) -> Any:
