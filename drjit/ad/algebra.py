@@ -117,7 +117,7 @@ class Plain:
     @staticmethod
     def number(like: Node, value: float) -> Node:
         """Returns a constant of the element type of `like`."""
-        return node.constant(like.dtype, value)
+        return node.CONSTANTS[like.dtype, value]
 
 
 def _named(op_: Op) -> Callable[..., Value]:
@@ -206,6 +206,6 @@ class Guards:
             if g.op is LITERAL or g.dtype.is_vector:
                 self._found = () if g.op is LITERAL and g.data else guard(PLAIN, g)
             else:
-                zero = node.constant(g.dtype, 0)
+                zero = node.CONSTANTS[g.dtype, 0]
                 self._found = make(_EQ, g.dtype.mask_type, g.size, (g, zero)), zero
         return self._found

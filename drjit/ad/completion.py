@@ -31,14 +31,17 @@ class Observer(Protocol):
 observers: "weakref.WeakSet[Observer]" = weakref.WeakSet()
 
 
-def parts(variables: list[Var], keep: bool, whole: bool) -> Iterator[list[Var]]:
-    """Yields variables as `steps.parts` does for a reverse traversal, further divided where
+def parts(variables: list[Var], keep: bool, whole: bool) -> Iterable[list[Var]]:
+    """Iterates over variables as `steps.parts` does for a reverse traversal, further divided where
     gradients are complete. Traversals that are recorded, keep their graph, or are not the `whole`
     (others complete the gradients) are not observed."""
     found = steps.parts(variables, True, keep)
     if not (observers and whole) or keep or recording() or freeze.active() is not None:
-        yield from found
-        return
+        return found
+    return _observed(variables, found)
+
+
+def _observed(variables: list[Var], found: Iterable[list[Var]]) -> Iterator[list[Var]]:
     members = set(variables)
     watching = [(o, members.intersection(o.variables())) for o in list(observers)]
     watching = [(o, watched) for o, watched in watching if watched]

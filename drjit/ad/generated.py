@@ -45,7 +45,7 @@ class _Text:
 
     def number(self, like: _Term, value: float) -> _Term:
         name = self._name()
-        self.lines.append(f"{name} = constant(dtype, {value!r})")
+        self.lines.append(f"{name} = constants[dtype, {value!r}]")
         return _Term(name, None, value=value)
 
     def __call__(self, op_: Op, *terms: _Term) -> _Term:
@@ -54,7 +54,7 @@ class _Text:
         full = any(t.full for t in terms)
         roots = [*{t.root: None for t in terms if not t.full and t.root is not None}]
         tests = _simplifications(op_, terms)
-        call = f"{name} = call(op_{op_.name}, {', '.join([t.name for t in terms])})"
+        call = f"{name} = combine(op_{op_.name}, ({''.join([f'{t.name}, ' for t in terms])}))"
         if tests is None or (not full and len(roots) != 1):
             self.lines.append(call)
             return _Term(name, name)
@@ -132,7 +132,7 @@ class _Function:
         self.count = len(rule.partials)
         self.inputs = [f"x{k}" for k in range(self.count)] if rule.keeps_inputs else []
         self.names: dict[str, Any] = {
-            "Node": Node, "add": PLAIN.add, "call": PLAIN, "constant": node.constant,
+            "Node": Node, "add": PLAIN.add, "combine": node.combine, "constants": node.CONSTANTS,
             "guard": guard, "literal": LITERAL, "next_serial": next_serial, "op_add": op.add,
             "op_fma": op.fma, "op_select": op.select, "plain": PLAIN, "select": PLAIN.select,
             "splat": SPLAT,

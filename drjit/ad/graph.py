@@ -150,8 +150,11 @@ def _append(v: Var) -> None:
 def take_gradient(v: Var) -> Replacement:
     """Takes the gradient out of a variable, with an entry for each of the variable's entries, so
     that nothing else holds its node."""
-    held = [node.literal(v.dtype, 0, v.size) if v.grad is None else node.resize(v.grad, v.size)]
-    v.grad = None
+    g, v.grad = v.grad, None
+    held = [node.literal(v.dtype, 0, v.size) if g is None else g]
+    if held[0].size != v.size:
+        held[0] = node.resize(held[0], v.size)
+    del g
     return Replacement(held.pop())
 
 

@@ -4,7 +4,7 @@ discards what it recomputes to differentiate an iteration at its end.
 """
 
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
@@ -44,22 +44,23 @@ class Steps:
         ]
 
 
-def parts(variables: list[Var], backward: bool, keep: bool) -> Iterator[list[Var]]:
-    """Yields variables in the order of a traversal: by serial number, or if `backward` in parts,
-    last part first, each in the order of serial numbers. There is one part per iteration. When a
-    part is done, its gradients are evaluated; if the graph is to be kept (`keep`), they also end an
-    iteration.
+def parts(variables: list[Var], backward: bool, keep: bool) -> Iterable[list[Var]]:
+    """Iterates over variables in the order of a traversal: by serial number, or if `backward` in
+    parts, last part first, each in the order of serial numbers. There is one part per iteration.
+    When a part is done, its gradients are evaluated; if the graph is to be kept (`keep`), they also
+    end an iteration.
     """
     if not Steps.used or recording():
-        yield variables
-        return
-    steps = [v for v in variables if v.rule is STEP]
-    cuts = {serial for v in steps for serial in v.data}
-    if not cuts:
-        yield variables
-        return
+        return (variables,)
+    cuts = {serial for v in variables if v.rule is STEP for serial in v.data}
+    return _divided(variables, backward, keep, sorted(cuts)) if cuts else (variables,)
+
+
+def _divided(
+    variables: list[Var], backward: bool, keep: bool, cuts: list[int]
+) -> Iterator[list[Var]]:
     recorded = Steps() if keep else None
-    found = _cut(variables, sorted(cuts))
+    found = _cut(variables, cuts)
     if backward:
         while found:
             part = found.pop()

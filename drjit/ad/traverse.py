@@ -40,6 +40,7 @@ from .rules import Rule, same
 class ADMode(Named, enum.Enum):
     """The direction of a traversal."""
 
+    __hash__ = object.__hash__  # that of enumerations takes a call of a Python function
     Primal = 0
     Forward = 1
     Backward = 2
@@ -100,11 +101,6 @@ _thread = _Thread()
 _serial = attrgetter("serial")
 
 
-def _boundary() -> tuple[Scope | None, int]:
-    inner = scope()
-    return inner, 0 if inner is None else inner.isolate_from
-
-
 def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | None = None) -> None:
     """Adds the variables that a traversal from `seeds` visits: those that depend on them, with
     serial numbers from `since` on, or those that they depend on. `device` is where they are, and
@@ -112,7 +108,8 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     queue = _thread.queue
     queue.device = queue.device or device
     queue.modes.add(mode)
-    first = _boundary()[1]
+    inner = scope()
+    first = 0 if inner is None else inner.isolate_from
     if mode is ADMode.Forward:
         reached = set(seeds)
         queue.add(seeds)
@@ -282,7 +279,7 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: "Gradi
                     continue
                 made_by = g.op
                 if g.size != v.size or made_by is LITERAL or made_by is SPLAT:
-                    _visit(v, rule, sink)
+                    _partials(v, rule, sink)
                 else:
                     # Read, then called: a call of an attribute would be looked up as a method.
                     run = rule.masked if masked and v in masked else rule.direct
@@ -292,8 +289,13 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: "Gradi
                 elif clears:
                     _clear(v, rule, v in interior, flags, sink)
                 continue
-            if g is not None or rule.always:
-                _visit(v, rule, sink)
+            if not rule.elementwise:
+                if g is not None or rule.always:
+                    sink.var, sink.masking = v, rule.masks or v in masked
+                    rule.backward(v, None if g is None else as_value((g, v.grad_var)), sink)
+                    sink.masking = False
+            elif g is not None:
+                _partials(v, rule, sink)
             if selective:
                 if clears:
                     _clear(v, rule, v in interior, flags, sink)
@@ -320,19 +322,11 @@ def _clear(v: Var, rule: Any, interior: bool, flags: int, sink: "GradientSink") 
             v.grad = v.grad_var = None
 
 
-def _visit(v: Var, rule: Any, sink: "GradientSink") -> None:
-    """Passes the gradient of a variable on: the general case."""
-    sink.var = v
-    sink.masking = rule.masks or v in sink.masked
-    if rule.elementwise:
-        _partials(v, rule, rule.guarded or (sink.masking and rule.product), sink)
-    else:
-        rule.backward(v, None if v.grad is None else as_value((v.grad, v.grad_var)), sink)
-    sink.masking = False
-
-
-def _partials(v: Var, rule: Any, guarded: bool, sink: "GradientSink") -> None:
-    """Passes the gradient of an element-wise operation's result on to its operands."""
+def _partials(v: Var, rule: Any, sink: "GradientSink") -> None:
+    """Passes the gradient of an element-wise operation's result on to its operands: the general
+    case."""
+    sink.var, sink.masking = v, rule.masks or v in sink.masked
+    guarded = rule.guarded or (sink.masking and rule.product)
     g, y, inputs, o = v.grad, v.result, v.inputs, PLAIN
     if sink.keep:
         g, y, inputs, o = sink.operands(v, g, v.grad_var)
@@ -348,6 +342,7 @@ def _partials(v: Var, rule: Any, guarded: bool, sink: "GradientSink") -> None:
                 zeros = zeros or guard(o, g)
                 c = o.select(*zeros, c)
         sink.accumulate(d, c, v.size)
+    sink.masking = False
 
 
 def _cut(variables: list[Var], members: set[Var] | None) -> None:
@@ -419,9 +414,9 @@ class GradientSink:
 
     def __init__(self, keep: bool, members: set[Var] | None) -> None:
         self.keep, self.members = keep, members
-        self.inner, self.first = _boundary()
-        if self.first == 0:
-            self.inner = None
+        inner = scope()
+        self.first = 0 if inner is None else inner.isolate_from
+        self.inner = inner if self.first else None
         self.var: Any = None
         self.masked: set[Var] = set()
         self.masking = False
@@ -543,7 +538,10 @@ class GradientSink:
             for added in sums:
                 d.grad, d.grad_var = vector.add_lanes(_full_gradient(d), added)
             return
-        found = [(m, next(zip(*factors, strict=True)), some) for m, factors, some in sums]
+        found = []
+        for m, factors, some in sums:
+            nodes, _ = zip(*factors, strict=True)
+            found.append((m, nodes, some))
         d.grad = add_lanes(take_gradient(d), found, vector.GRADIENT)
 
 
@@ -564,7 +562,8 @@ def _full_gradient(d: Var) -> Value:
 
 def finish_isolation(inner: Scope) -> None:
     """Continues the traversals that stopped at the boundary of a scope that has been left."""
-    outer, first = _boundary()
+    outer = scope()
+    first = 0 if outer is None else outer.isolate_from
     full = []
     for v, members in inner.postponed.items():
         if v.serial < first:

@@ -6,6 +6,8 @@ Element-wise operations on vectors have the same rules as those on scalars.
 """
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from ..jit.ir import dtype as dt
@@ -39,8 +41,8 @@ class _Pack(LaneRule):
 
 def pack(parts: Sequence[Value], what: str = "vector") -> Value:
     """Makes a vector from scalars."""
-    n = vector.vector([p.node for p in parts], what)
-    return _value(PACK, n, (), tuple([p.var for p in parts]))
+    nodes, variables = zip(*parts, strict=True)
+    return _value(PACK, vector.vector(nodes, what), (), variables)
 
 
 def splat(count: int, a: Value) -> Value:
@@ -69,17 +71,24 @@ class _Unpack(Parts):
 
     def whole(self, v: Var, found: dict[int, Value], sink: Any) -> None:
         t = v.deps[0].dtype
-        zero = Value(node.literal(t.element, 0))
-        sink.masking = sink.masking or len(found) < t.count
-        sink.add(0, pack([found.get(k, zero) for k in range(t.count)]), v.size)
+        if len(found) < t.count:
+            sink.masking = True
+            zero = Value(node.literal(t.element, 0))
+            found = dict.fromkeys(range(t.count), zero) | found
+        sink.add(0, pack([*map(found.__getitem__, range(t.count))]), v.size)
 
 
 def unpack(a: Value, numbers: Sequence[int] | None = None) -> list[Value]:
     """Returns features of a vector as scalars: all, or those with the given numbers."""
     numbers = range(a.node.dtype.count) if numbers is None else numbers
-    nodes = [vector.feature(a.node, k) for k in numbers]
-    whole = _value(UNPACK, nodes[0], (), (a.var,), ({},)).var if nodes else None
-    return [_value(FEATURE, n, (), (whole,), k) for n, k in zip(nodes, numbers, strict=True)]
+    found: list[Value] = []
+    whole = None
+    for k in numbers:
+        n = vector.feature(a.node, k)
+        if not found and a.var is not None:
+            whole = _value(UNPACK, n, (), (a.var,), ({},)).var
+        found.append(_value(FEATURE, n, (), (whole,), k))
+    return found
 
 
 def feature(a: Value, k: int) -> Value:
@@ -156,7 +165,10 @@ class LaneSum(NamedTuple):
 
     matrix: Matrix
     factors: tuple[Value, ...]
-    some: Node | None = None
+    some: Node | None
+
+
+_lane_sum = partial(tuple.__new__, LaneSum)  # as `as_value`
 
 
 class _Matvec(LaneRule):
@@ -186,11 +198,16 @@ class _Matvec(LaneRule):
         return terms[0] if len(terms) == 1 else RECORDED.add(*terms)
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
-        a, x, *_ = operands(v)
+        if sink.keep:
+            a, x, *_ = operands(v)
+        else:
+            a, x, *_ = map(as_value, zip(v.inputs, repeat(None)))
+            if x.node.op in vector.SCALAR:
+                x = as_value((vector.dense(x.node), None))
+            if g.node.op in vector.SCALAR:
+                g = as_value((vector.dense(g.node), None))
         matrix, bias = v.data
         (of_a, of_x, *of_bias), sums = v.deps, []
-        if g.var is None:
-            g = as_value((vector.dense(g.node), None))  # once for all that use it
         if of_a is not None:
             if not matrix.reversible:
                 raise RuntimeError(
@@ -200,13 +217,14 @@ class _Matvec(LaneRule):
             factors = (x, g) if matrix.transposed else (g, x)
             # Where no gradient arrives, the other vector may have any value.
             some = _nonzero(g.node) if sink.masking else None
-            sums.append(LaneSum(matrix, factors, some))
+            sums.append(_lane_sum((matrix, factors, some)))
         if of_bias and of_bias[0] is not None:
             if sums and of_bias[0] is not of_a:
                 sink.add_lanes(0, sums)
                 sums = []
             # A single entry represents all lanes.
-            sums.append(LaneSum(bias, (g if g.node.size == v.size else full(g, v.size),)))
+            all_lanes = g if g.node.size == v.size else full(g, v.size)
+            sums.append(_lane_sum((bias, (all_lanes,), None)))
         if sums:
             sink.add_lanes(0 if sums[0].matrix is matrix else 2, sums)
         # Last, so that what the layer was given is not needed for longer than that.
@@ -216,8 +234,10 @@ class _Matvec(LaneRule):
 
 def _nonzero(g: Node) -> Node:
     """Returns where a vector has a nonzero feature."""
-    size = vector.total(node.combine(op.abs, (g,)))
-    return node.combine(op.ne, (size, node.constant(size.dtype, 0)))
+    if g.op in vector.SCALAR:
+        g = vector.dense(g)
+    size = vector.total(node.make(op.abs, g.dtype, g.size, (g,)))
+    return node.make(op.ne, dt.mask, g.size, (size, node.CONSTANTS[size.dtype, 0]))
 
 
 def matvec(
@@ -284,6 +304,7 @@ def add_lanes(target: Value, added: LaneSum) -> Value:
     before, (matrix, factors, some) = target.node, added
     copied = node.make(op.copy, before.dtype, before.size, (before,))
     nodes, variables = zip(*factors, strict=True)
+    nodes = tuple(map(vector.dense, nodes))
     taken = Replacement(before if before.op is LITERAL else copied)
     n = vector.add_lanes(taken, [(matrix, nodes, some)], GRADIENT)
     rule = OUTER if len(factors) == 2 else ACCUMULATE

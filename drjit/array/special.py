@@ -42,7 +42,9 @@ def by_formula(name: str, value: Any) -> Any:
     """Returns the named function of a complex number or quaternion, or None if the value is neither
     or has no such function.
     """
-    formula = formulas.get((kind_of(value), name))
+    if not isinstance(value, ArrayBase):
+        return None
+    formula = formulas.get((value.__meta__.kind, name))
     return None if formula is None else type(value)(*formula(tuple(value._components)))
 
 

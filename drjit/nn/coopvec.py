@@ -5,6 +5,7 @@ unpacked into arrays again, all in one kernel.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from ..ad import lanes
@@ -106,10 +107,11 @@ class CoopVec(KernelValue, Generic[T]):
         self._type = cls = _feature_type(parts)
         what = "drjit.nn.CoopVec()"
         try:
-            found = [leaf.value(p if type(p) is cls else convert(cls, p)) for p in parts]
+            if {*map(type, parts)} != {cls}:
+                parts = [p if type(p) is cls else convert(cls, p) for p in parts]
         except Incompatible as problem:
             raise IncompatibleError(f"{what}: {problem}") from None
-        self._node, self._var = derivatives.pack(found, what)
+        self._node, self._var = derivatives.pack(leaf.values(parts), what)
         if not cls._diff:
             self._var = None
 
@@ -129,7 +131,7 @@ class CoopVec(KernelValue, Generic[T]):
     def __iter__(self) -> Iterator[T]:
         cls = self._type
         found = derivatives.unpack(as_value((self._node, self._var)))
-        return iter([leaf.from_value(cls, f) for f in found])
+        return map(leaf.from_value, repeat(cls), found)
 
     def __getitem__(self, key: Any) -> NoReturn:
         raise TypeError(_INDEX)

@@ -308,21 +308,31 @@ def _check_operands(views: dict[str, Any], x: Any, what: str) -> None:
         )
 
 
-def _operand(v: MatrixView, cls: Any, name: str, what: str) -> tuple[Matrix, Any]:
-    """Returns where the entries of a view are, and the class of the product of the matrix with
+def _operands(views: dict[str, Any], cls: Any, what: str) -> tuple[list[Matrix], Any]:
+    """Returns where the entries of views are, and the class of the product of the matrix with
     features of class `cls`. What was found is kept with what it was found for, because views are
     used in every step of a training and rarely change.
 
     Raises:
-        RuntimeError: the view exceeds its buffer, element types differ, or the arrays are of
+        RuntimeError: a view exceeds its buffer, element types differ, or the arrays are of
             different backends.
     """
-    buffer = v.buffer
-    size = buffer._node.size if isinstance(buffer, ArrayBase) and buffer._kind == "leaf" else 0
-    key = (type(buffer), size, cls, v.shape, v.stride, v.offset, v.transpose, v._layout)
-    if v._known[0] == key:
-        return v._known[1]
+    places = []
+    for name, v in views.items():
+        buffer = v.buffer
+        size = buffer._node.size if isinstance(buffer, ArrayBase) and buffer._kind == "leaf" else 0
+        key = (type(buffer), size, cls, v.shape, v.stride, v.offset, v.transpose, v._layout)
+        if v._known[0] != key:
+            v._known = key, _operand(v, cls, name, what)
+        place, cls = v._known[1]
+        places.append(place)
+    return places, cls
+
+
+def _operand(v: MatrixView, cls: Any, name: str, what: str) -> tuple[Matrix, Any]:
+    """Returns where the entries of a view are, and the class of products with it."""
     check(v, what)
+    buffer: Any = v.buffer
     if buffer._dtype is not cls._dtype:
         raise IncompatibleError(
             f"{what}: '{name}' has entries of type {buffer._dtype.name}, but 'x' has features of "
@@ -337,9 +347,7 @@ def _operand(v: MatrixView, cls: Any, name: str, what: str) -> tuple[Matrix, Any
     reversible = v._layout != "inference"
     place = matrix(int(v.offset), rows, columns, int(v.stride), bool(v.transpose), reversible)
     # Differentiable if the matrix is.
-    found = place, type(buffer) if buffer._diff and not cls._diff else cls
-    v._known = key, found
-    return found
+    return place, type(buffer) if buffer._diff and not cls._diff else cls
 
 
 def matvec(
@@ -371,7 +379,8 @@ def matvec(
         or (type(x) is not CoopVec)
     ):
         _check_operands({"A": A} if b is None else {"A": A, "b": b}, x, what)
-    place, cls = _operand(A, x._type, "A", what)
+    views = {"A": A} if b is None else {"A": A, "b": b}
+    (place, *bias), cls = _operands(views, x._type, what)
     if transpose:
         place = place.turned
     _, rows, columns, _, transposed, *_ = place
@@ -391,10 +400,9 @@ def matvec(
             f"{what}: 'b' must be a vector of {count} entries (shape ({count}, 1), stride 1), "
             f"but it has shape {b.shape} and stride {b.stride}"
         )
-    bias, cls = _operand(b, cls, "b", what)
     if b.buffer is not array:
         array = b.buffer
         added = as_value((array._node, array._var))
     else:
         added = source
-    return wrap(cls, derivatives.matvec(source, place, vector, added, bias, what))
+    return wrap(cls, derivatives.matvec(source, place, vector, added, bias[0], what))

@@ -121,7 +121,7 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
         for v in seeds:
             v.grad = v.grad_var = None
         for v in seeds:  # a variable may occur several times
-            one = ir.constant(v.dtype, 1)
+            one = ir.CONSTANTS[v.dtype, 1]
             v.grad = one if v.grad is None else ir.apply(op.add, v.grad, one)
     traversal.enqueue(mode, seeds, device=arrays[0]._device)
     traversal.traverse(mode, int(flags))

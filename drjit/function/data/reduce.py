@@ -99,6 +99,9 @@ def _reduced_axis(axis: int, ndim: int, what: str | Call) -> int:
 def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
     """Reduces any kind of value."""
     rule = RULES[key]
+    is_simple = axis is Ellipsis and mode is None and getattr(value, "_kind", "") == "leaf"
+    if is_simple and rule.op.accepts(value._dtype):
+        return leaf_access.reduce_all(key, value)
     what = Call(name, value)
     check_mode(mode, what)
     if isinstance(value, KernelValue):

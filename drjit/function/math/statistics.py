@@ -5,10 +5,12 @@ from math import prod
 from typing import Any
 
 from ...array import leaf, signatures
+from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
 from ...array.show import common_width, inner
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
+from ...jit.ir.node import LITERAL
 from .. import conversion
 from ..conversion import is_array, label
 from ..data.reduce import axes_of, reduce_axes, sum
@@ -37,7 +39,7 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     ([3], 1.5)
     """
     name = "dr.mean"
-    if not is_array(value):
+    if not isinstance(value, ArrayBase):
         if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
             value = list(value)
         total = reduce_axes("add", value, axis, mode, keepdims, name)
@@ -72,18 +74,16 @@ def _scaled(total: Any, n: int) -> Any:
     """Divides a sum by the number of its terms."""
 
     def quotient(v: Any, cls: Any) -> Any:
-        if not is_array(v):
+        if not isinstance(v, ArrayBase):
             return v / n if n else float("nan")
-        if v._node.is_literal or n == 0:
+        if v._node.op is LITERAL or n == 0:
             return leaf.apply(op.div, v, leaf.literal(cls, n))
         number = cls._dtype.scalar
         return v * float(number(1) / number(n))
 
-    return (
-        conversion.converted(total, type(total), quotient)
-        if is_array(total)
-        else quotient(total, None)
-    )
+    if not isinstance(total, ArrayBase) or total._kind == "leaf":
+        return quotient(total, type(total))
+    return conversion.converted(total, type(total), quotient)
 
 
 @signatures.deviation
@@ -101,7 +101,7 @@ def var(
     >>> var(Float(1, 3)), var([1, 3], ddof=1)
     ([1], 2.0)
     """
-    if not is_array(value):
+    if not isinstance(value, ArrayBase):
         if isinstance(value, Iterable):
             value = list(value)
             if any(is_array(v) for v in value):

@@ -83,7 +83,22 @@ VECTOR_BLOCK = 64
 """Number of lanes per block in the memory layout of vectors. A block has one row per feature, and
 its width is a multiple of the packet width."""
 
-_vectors: dict[tuple[DType, int], DType] = {}
+
+class _Vectors(dict[tuple[DType, int], DType]):
+    """The types of vectors, created on first use."""
+
+    def __missing__(self, key: tuple[DType, int]) -> DType:
+        element, count = key
+        found = DType(element.var_type)
+        found.name, found.code = f"{element.name}x{count}", f"{element.code}x{count}"
+        found.element, found.count, found.is_vector = element, count, True
+        found.mask_type = found if element is mask else vector(mask, count)
+        # Two threads that get here at the same time end up with the same object.
+        return self.setdefault(key, found)
+
+
+VECTORS = _Vectors()
+"""Types of vectors by element type and number of features: `vector` without a call."""
 
 
 def vector(element: DType, count: int) -> DType:
@@ -92,15 +107,7 @@ def vector(element: DType, count: int) -> DType:
     >>> vector(f16, 64).name, vector(f16, 64) is vector(f16, 64)
     ('float16x64', True)
     """
-    found = _vectors.get((element, count))
-    if found is None:
-        found = DType(element.var_type)
-        found.name, found.code = f"{element.name}x{count}", f"{element.code}x{count}"
-        found.element, found.count, found.is_vector = element, count, True
-        found.mask_type = found if element is mask else vector(mask, count)
-        # Two threads that get here at the same time end up with the same object.
-        found = _vectors.setdefault((element, count), found)
-    return found
+    return VECTORS[element, count]
 
 
 def by_name(name: str) -> DType:

@@ -180,22 +180,19 @@ class _Rounded(dict[float, float]):
 ROUNDED = {t: _Rounded(_NORMALIZE[t]) for t in dt.ALL if t.is_float}
 
 
-_SHARED: dict[tuple[DType, float], Node] = {
-    (t, v): make(LITERAL, t, 1, (), normal(v)) for t, normal in _NORMALIZE.items() for v in (0, 1)
-}
-"""The constants that derivatives use most."""
-shared = frozenset(_SHARED.values())
+class _Constants(dict[tuple[DType, float], Node]):
+    def __missing__(self, key: tuple[DType, float]) -> Node:
+        found = self[key] = literal(*key)
+        return found
 
 
-def constant(dtype: DType, value: float) -> Node:
-    """Returns a literal of size 1 with a value chosen by the package, so the node may be shared.
-    Numbers in user programs must not share nodes: kernels would then depend on which of them happen
-    to be equal.
-    """
-    found = _SHARED.get((dtype, value))
-    if found is None:
-        found = _SHARED[dtype, value] = literal(dtype, value)
-    return found
+CONSTANTS = _Constants(
+    {(t, v): make(LITERAL, t, 1, (), f(v)) for t, f in _NORMALIZE.items() for v in (0, 1)}
+)
+"""Literals of size 1 by type and value, where the package chose the value, so that nodes may be
+shared. Numbers in user programs must not share nodes: kernels would then depend on which of them
+happen to be equal. At first, it has the constants that derivatives use most."""
+shared = frozenset(CONSTANTS.values())
 
 
 def too_large(size: int) -> RuntimeError:
@@ -310,7 +307,7 @@ def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
 
 def splat(count: int, a: Node) -> Node:
     """Creates a vector whose features all equal the same scalar."""
-    dtype = dt.vector(a.dtype, count)
+    dtype = dt.VECTORS[a.dtype, count]
     if a.op is LITERAL:
         return literal(dtype, a.data, a.size)
     return make(SPLAT, dtype, a.size, (a,))
@@ -462,20 +459,16 @@ def _same_size(size: int, a: Node) -> Node | None:
     return a if a.size == size else None
 
 
-def _parts(a: Node, b: Node) -> tuple[Any, Node]:
-    """Splits two operands into the number that one of them is, and the other operand."""
-    return (b.data, a) if b.op is LITERAL else (a.data, b)
-
-
 def _is_negative_zero(value: Any) -> bool:
     return not value and math.copysign(1.0, value) < 0
 
 
 def _add(size: int, a: Node, b: Node) -> Node | None:
-    value, x = _parts(a, b)
-    if value or (x.dtype.is_float and not _is_negative_zero(value)):
+    if b.op is not LITERAL:
+        a, b = b, a
+    if b.data or (a.dtype.is_float and not _is_negative_zero(b.data)):
         return None
-    return _same_size(size, x)
+    return _same_size(size, a)
 
 
 def _sub(size: int, a: Node, b: Node) -> Node | None:
@@ -485,11 +478,12 @@ def _sub(size: int, a: Node, b: Node) -> Node | None:
 
 
 def _mul(size: int, a: Node, b: Node) -> Node | None:
-    value, x = _parts(a, b)
-    if value == 1:
-        return _same_size(size, x)
-    if not value and x.dtype.is_int:
-        return literal(x.dtype, 0, size)
+    if b.op is not LITERAL:
+        a, b = b, a
+    if b.data == 1:
+        return _same_size(size, a)
+    if not b.data and a.dtype.is_int:
+        return literal(a.dtype, 0, size)
     return None
 
 
@@ -505,22 +499,25 @@ _ONES = {t: normalize(t, -1) for t in dt.ALL if not t.is_float}  # all bits set
 
 
 def _and(size: int, a: Node, b: Node) -> Node | None:
-    value, x = _parts(a, b)
-    if not value:
-        return literal(x.dtype, 0, size)
-    return _same_size(size, x) if value == _ONES[x.dtype.element] else None
+    if b.op is not LITERAL:
+        a, b = b, a
+    if not b.data:
+        return literal(a.dtype, 0, size)
+    return _same_size(size, a) if b.data == _ONES[a.dtype.element] else None
 
 
 def _or(size: int, a: Node, b: Node) -> Node | None:
-    value, x = _parts(a, b)
-    if not value:
-        return _same_size(size, x)
-    return literal(x.dtype, value, size) if value == _ONES[x.dtype.element] else None
+    if b.op is not LITERAL:
+        a, b = b, a
+    if not b.data:
+        return _same_size(size, a)
+    return literal(a.dtype, b.data, size) if b.data == _ONES[a.dtype.element] else None
 
 
 def _xor(size: int, a: Node, b: Node) -> Node | None:
-    value, x = _parts(a, b)
-    return None if value else _same_size(size, x)
+    if b.op is not LITERAL:
+        a, b = b, a
+    return None if b.data else _same_size(size, a)
 
 
 def _constant_operand(op_: Op) -> Callable[[int, Node, Node], Node | None]:

@@ -10,7 +10,7 @@ produces a key, so a known program, or a whole known evaluation, is found by one
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -80,24 +80,26 @@ class Effect:
         return (self.dtype, self.reduce, self.mode)
 
 
-def add_effect(
-    effect_op: op.Op, deps: tuple[Node, ...], size: int, effect: Effect, before: Node
+def add_effects(
+    found: Iterable[tuple[op.Op, tuple[Node, ...], int, Effect]], order: tuple[Node, ...]
 ) -> Node:
-    """Queues a side effect; returns the node that stands for its target from now on.
+    """Queues side effects on one target, in this order; returns the node that stands for the target
+    from now on. Each has its operation, its operands and the number of lanes.
 
-    `before` is the node that stood for the target: its effects, if pending, come first.
+    `order` is the pending side effect on the target that must come first, if there is one.
     """
     with lock:
-        node = make(effect_op, effect.dtype, size, deps, effect)
-        if before.op is AFTER:
-            effect.order = (before.deps[0],)
-        after = make(AFTER, effect.dtype, effect.size, (node,), effect.buffer)
+        scope, nodes = innermost(), []
+        for kind, deps, lanes, effect in found:
+            effect.order = order
+            order = (make(kind, effect.dtype, lanes, deps, effect),)
+            nodes += order
+        after = make(AFTER, effect.dtype, effect.size, order, effect.buffer)
         effect.afters.append(weakref.ref(after))
-        scope = innermost()
-        if scope is None:
-            pending.append(node)
-        else:
-            scope.effects.append(node)
+        queue = pending if scope is None else scope.effects
+        for node in nodes:
+            queue.append(node)
+        if scope is not None:
             scope.afters += effect.afters
         return after
 

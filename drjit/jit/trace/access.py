@@ -7,6 +7,7 @@ scatter writes in place if nobody else holds the target, else into a copy.
 
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 from .. import flags
 from ..device import Device, current
@@ -18,13 +19,13 @@ from ..ir.location import user_location
 from ..ir.node import (
     AFTER,
     BUFFER,
+    CONSTANTS,
     LITERAL,
     Node,
     apply,
     bitcast,
     broadcast_size,
     cast,
-    constant,
     literal,
     make,
     resize,
@@ -46,7 +47,7 @@ releases: list[Callable[[], None]] = []
 it is still held."""
 
 
-ALWAYS = constant(dt.mask, True)
+ALWAYS = CONSTANTS[dt.mask, True]
 """The mask of an access by all lanes."""
 
 
@@ -255,7 +256,18 @@ class Replacement:
         return self._device or current()
 
     def own(self) -> Node:
-        """Returns a node with a buffer that nothing else holds: the given node or a copy."""
+        """Returns a node with a buffer that nothing else holds: that of the given node or a
+        copy."""
+        buffer, order = self.claim()
+        if not order:
+            return make(BUFFER, self.dtype, self.size, (), buffer)
+        own = make(AFTER, self.dtype, self.size, order, buffer)
+        effects.wait(own, order[0])
+        return own
+
+    def claim(self) -> tuple[Any, tuple[Node, ...]]:
+        """Returns a buffer that nothing else holds, that of the given node or a copy, and the
+        pending side effect that writes it, if there is one."""
         node = self._node
         self._node = None
         if node is None:
@@ -266,7 +278,7 @@ class Replacement:
             node = schedule.materialize(node, self._device)
         buffer = node.data
         if not buffer.shared:
-            op_, deps, dtype, size = node.op, node.deps, node.dtype, node.size
+            order = node.deps if node.op is AFTER else ()
             witness = weakref.ref(node)
             del node
             if witness() is not None:
@@ -274,14 +286,11 @@ class Replacement:
                     release()
             held = witness()
             if held is None:
-                own = make(op_, dtype, size, deps, buffer)
-                if op_ is AFTER:
-                    effects.wait(own, deps[0])
-                return own
+                return buffer, order
             node = held
         copy = make(op.copy, self.dtype, self.size, (node,))
         schedule.evaluate([copy], self._device)
-        return copy
+        return copy.data, ()
 
 
 def writing(operands: tuple[Node, ...], what: str) -> int:
@@ -324,9 +333,9 @@ def scatter(
     elif kind is None:
         kind = op.scatter_reduce if at.reduce else op.scatter
     with schedule.lock:  # between the two, another thread must not evaluate the target
-        before = target.own()
-        effect = schedule.Effect(before.data, target.dtype, target.size, at.reduce, mode)
-        return schedule.add_effect(kind, (*values, index, mask), lanes, effect, before)
+        buffer, order = target.claim()
+        effect = schedule.Effect(buffer, target.dtype, target.size, at.reduce, mode)
+        return schedule.add_effects([(kind, (*values, index, mask), lanes, effect)], order)
 
 
 def _scatter_entries(target: Replacement, values: list[Node], at: Access) -> Node | None:

@@ -9,6 +9,7 @@ kernel per iteration, which passes them from one kernel to the next.
 
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from ..ir import dtype as dt
@@ -33,7 +34,8 @@ from . import access
 from .access import Replacement
 
 VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
-_SCALAR = frozenset((LITERAL, SPLAT))  # vectors whose features all equal one scalar
+SCALAR = frozenset((LITERAL, SPLAT))
+"""The operations of vectors whose features all equal one scalar."""
 
 
 class Matrix(NamedTuple):
@@ -75,7 +77,7 @@ def vector(parts: Sequence[Node], what: str = "vector") -> Node:
     if len({*parts}) == 1:
         return splat(count, first)
     if first.op is LITERAL and all(p.op is LITERAL and _same(p.data, first.data) for p in parts):
-        return literal(dt.vector(first.dtype, count), first.data, size)
+        return literal(dt.VECTORS[first.dtype, count], first.data, size)
     deps = first.deps  # read before the op: another thread may be evaluating the node
     if first.op is FEATURE and deps:
         whole = deps[0]
@@ -84,7 +86,7 @@ def vector(parts: Sequence[Node], what: str = "vector") -> Node:
             features = [(p.op, p.deps, p.data) for p in parts]
             if features == [(FEATURE, (whole,), k) for k in range(count)]:
                 return whole
-    dtype, distinct = dt.vector(first.dtype, count), dict.fromkeys(parts)
+    dtype, distinct = dt.VECTORS[first.dtype, count], dict.fromkeys(parts)
     if len(distinct) > count // 2:
         return make(VECTOR, dtype, size, tuple(parts))
     # Whatever follows operands meets each of them once; the data says where it belongs.
@@ -114,7 +116,7 @@ def feature(v: Node, k: int) -> Node:
 def dense(v: Node) -> Node:
     """Returns the vector in the form that kernel text needs outside of element-wise operations,
     whose literal and splat operands are scalars."""
-    if v.op not in _SCALAR:
+    if v.op not in SCALAR:
         return v
     return make(VECTOR, v.dtype, v.size, (feature(v, 0),))
 
@@ -207,30 +209,30 @@ def matvec(
     """Multiplies a matrix in the buffer `a` with a vector and adds a bias in the buffer `b`."""
     t = x.dtype.element
     source = _source(a, t, what)
-    operands = [source, matrix.at, dense(x) if x.op in _SCALAR else x]
+    operands = [source, matrix.at, dense(x) if x.op in SCALAR else x]
     if b is not None and bias is not None:
         operands += [source if b is a else _source(b, t, what), bias.at]
     count = matrix.columns if matrix.transposed else matrix.rows
-    return make(op.matvec, dt.vector(t, count), x.size, tuple(operands), matrix[1:5])
+    return make(op.matvec, dt.VECTORS[t, count], x.size, tuple(operands), matrix[1:5])
 
 
 def add_lanes(
     target: Replacement, sums: Sequence[tuple[Matrix, Sequence[Node], Node | None]], what: str
 ) -> Node:
-    """Adds vectors, or outer products of two, summed over lanes, to matrices in a buffer. Each sum
-    has the matrix, the one or two factors, and the mask of the lanes that count or None for all.
-    Returns the node that stands for the buffer from then on."""
-    added = []
-    for place, factors, some in sums:
-        values = [dense(v) if v.op in _SCALAR else v for v in factors]
-        mask = active() if some is None else combine(op.and_, (some, active()))
-        operands = (*values, mask)
-        kind, shape = (op.accumulate, 2) if len(values) == 1 else (op.outer, 4)
-        added.append((kind, place[1:shape], place.at, operands, broadcast_size(operands, what)))
+    """Adds vectors, or outer products of two, summed over the same lanes, to matrices in a buffer.
+    Each sum has the matrix, the one or two factors, which are `dense`, and the mask of the lanes
+    that count or None for all. Returns the node that stands for the buffer from then on."""
+    operands, here = [], active()
+    for _, factors, some in sums:
+        operands.append((*factors, here if some is None else combine(op.and_, (some, here))))
+    lanes = broadcast_size(tuple(chain.from_iterable(operands)), what)
     with schedule.lock:  # in between, another thread must not evaluate the target
-        node = target.own()
-        for kind, shape, at, operands, lanes in added:
-            effect = schedule.Effect(node.data, target.dtype, target.size, "add", "expand")
-            effect.shape = shape
-            node = schedule.add_effect(kind, (at, *operands), lanes, effect, node)
-        return node
+        buffer, order = target.claim()
+        found = []
+        for (place, factors, _), deps in zip(sums, operands, strict=True):
+            is_outer = len(factors) == 2
+            effect = schedule.Effect(buffer, target.dtype, target.size, "add", "expand")
+            effect.shape = place[1:4] if is_outer else place[1:2]
+            kind = op.outer if is_outer else op.accumulate
+            found.append((kind, (place.at, *deps), lanes, effect))
+        return schedule.add_effects(found, order)
