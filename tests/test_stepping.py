@@ -144,14 +144,16 @@ def test_prefixes_of_runs(inclusive, length, lanes):
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("by_table", [False, True])
 @pytest.mark.parametrize("lanes", [8, 16, 32])
-def test_masks_are_compressed(lanes):
+def test_masks_are_compressed(lanes, by_table):
     chosen, code = uniform(75, 1) > 0.1, Stepping()
     to = code.pointer("u32", np.full(75, 99, np.uint32))
-    position = 0
+    table = code.pointer("u8", np.array(scan.positions(), np.uint8).ravel()) if by_table else None
+    position, end = 0, int(chosen.sum())
     for number, mask in enumerate(lanes_of(chosen, lanes, False)):
         x = code.lane_numbers(lanes) + np.uint32(number * lanes)
-        position = scan.compress_packet(code, to, position, x, np.asarray(mask))
+        position = scan.compress_packet(code, to, position, end, x, np.asarray(mask), table)
     assert position == chosen.sum()
     np.testing.assert_array_equal(to.array[:position], np.flatnonzero(chosen))
     assert (to.array[position:] == 99).all()

@@ -12,7 +12,7 @@ from ..ir import dtype as dt
 from ..ir.op import identity
 from ..run import launch
 from . import kernel, runtime
-from .memory import allocate_for
+from .memory import PADDING, allocate_for
 
 _TOTALS = """def kernel(i, p):
     x0 = load({t}, p[1], i)
@@ -163,7 +163,7 @@ def compress(n: int, mask: Buffer) -> tuple[Buffer, int]:
     source = (mask, dt.mask, n)
     block = _blocks(n)
     count = -(-n // block)
-    starts = (allocate_for(dt.u64, count), dt.u32, count)
+    starts = (allocate_for(dt.u64, count + 1), dt.u32, count + 1)
     partials = (allocate_for(dt.u64, count), dt.u32, count)
     total = (allocate_for(dt.u32, 1), dt.u32, 1)
     first, second = kernel.for_text(_COUNTS, 5, 4), kernel.for_text(_COMPRESS, 4, 6)
@@ -172,5 +172,6 @@ def compress(n: int, mask: Buffer) -> tuple[Buffer, int]:
     size = int(launch.to_numpy(dt.u32, 1, total[0])[0])
     result = allocate_for(dt.u32, size)
     if size:
+        starts[0].array(dt.u32.numpy, count + 1)[count] = size + PADDING // 4
         kernel.run_text(second, n, [source, starts, (result, dt.u32, size)], block, on_numpy)
     return result, size

@@ -48,6 +48,8 @@ FEWEST_OF_PACKETS = 8
 # speed. Beyond the second limit, the values of an iteration leave no registers for a second vector.
 LOOP_LINES = 120
 LONG_LOOP_LINES = 1000
+# A kernel with a reduction that is not longer than this gets two vectors per packet.
+REDUCTION_LINES = 16
 # A kernel with one library call per this many lines, or more, spends its time in these.
 LINES_PER_CALL = 10
 # Statements that compute with whole vectors.
@@ -96,7 +98,7 @@ def packet_lanes(text: str) -> int:
     """Returns the number of lanes per packet for a kernel: four registers of 32-bit values for a
     small kernel with a loop (two before AVX-512, where masks take registers, too), for one that
     spends its time in library functions, and for one that computes everything it stores with
-    integers.
+    integers. A short kernel with a reduction has two, whose sums need not wait for each other.
 
     Several independent vectors in flight hide the latency of dependent operations, such as those of
     a loop or a polynomial. In other large kernels, or with 64-bit types, they would not fit into
@@ -127,6 +129,12 @@ def _lanes_with_vectors(text: str) -> int:
 
 def _lanes(text: str) -> int:
     lines = text.count("\n")
+    if "    reduce(" in text and lines <= REDUCTION_LINES and "    while " not in text:
+        return max(_lanes_of(2), _lanes_of_values(text, lines))
+    return _lanes_of_values(text, lines)
+
+
+def _lanes_of_values(text: str, lines: int) -> int:
     if "    while " in text:
         if lines > LONG_LOOP_LINES:
             return default_lanes()

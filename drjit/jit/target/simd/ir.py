@@ -97,6 +97,13 @@ class Machine(NamedTuple):
         """The number of registers for the sums of a product; the others are for its operands."""
         return self.registers * 3 // 4
 
+    @property
+    def literals(self) -> int:
+        """The number of registers for literals, besides those of eight values in flight. With more
+        of them, LLVM would order instructions such that one waits for the other, in order to have
+        fewer values at a time."""
+        return (self.registers - 8) * 3 // 4
+
 
 @cache
 def types(lanes: int) -> Types:
@@ -192,6 +199,26 @@ class Function:
         vector, element = self.vector[code], SCALAR[code]
         one = self.once(f"{name}.0", f"insertelement {vector} poison, {element} {scalar}, i32 0")
         return self.once(name, f"shufflevector {vector} {one}, {vector} poison, {self.zeros}")
+
+    def stored_once(self, name: str, code: str, index: int) -> str:
+        """Reads a vector in stack memory, which the entry block fills with the number in a word of
+        the parameter block."""
+        lanes, element = (
+            min(self.lanes, 8 * self.machine.register_bytes // BITS[code]),
+            SCALAR[code],
+        )
+        vector, slot = f"<{lanes} x {element}>", f"{name}.slot"
+        if slot not in self.head:
+            self.once(slot, f"alloca {vector}, align {self.machine.register_bytes}")
+            self.prologue += [
+                f"{name}.m = load {element}, ptr {self.word_address(index)}, align 8",
+                f"{name}.0 = insertelement {vector} poison, {element} {name}.m, i32 0",
+                f"{name} = shufflevector {vector} {name}.0, {vector} poison, "
+                f"<{lanes} x i32> zeroinitializer",
+                f"store {vector} {name}, ptr {slot}",
+            ]
+        x, times = self.op(f"load {vector}, ptr {slot}"), self.lanes // lanes
+        return x if times == 1 else self.shuffle(vector, x, x, [*range(lanes)] * times)
 
     def select(self, code: str, mask: str, x: str, y: str = "zeroinitializer") -> str:
         """Returns `x` in the lanes of a mask, and `y` in the others."""

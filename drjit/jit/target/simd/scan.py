@@ -1,5 +1,6 @@
 """Prefix reductions, and compression of masks."""
 
+from functools import partial
 from typing import Any
 
 from .arguments import statement
@@ -14,6 +15,11 @@ from .values import Code, Mask, Pointer, Vector, Word
 # Number of 32-bit lanes in the widest register: LLVM 22 compresses wider vectors through the stack,
 # and the code crashes.
 REGISTER = 16
+
+# Number of lanes that are compressed at a time without an instruction for it, and a constant of the
+# module with the positions of the bits of every number with so many bits.
+TABLE_LANES = 8
+_POSITIONS = "@positions"
 
 
 @statement("type reduction parameter lane_range operand flag")
@@ -62,17 +68,34 @@ def scan_blocks(t: Translator, code: str, op: str, x: str, k: int, inclusive: bo
 
 @statement("parameter pointer lane_range mask")
 def compress(t: Translator, k: int, base: str, mask: str) -> None:
-    """`compress(p[a], p[k], i, m)`: the indices of a packet are moved together and stored by one
-    masked store.
-    """
+    """`compress(p[a], p[k], i, m)`: the indices of a packet are moved together and stored at once,
+    beyond them unless another block begins there."""
     f = t.f
     place = f.once(f"%compress{k}.p", f"getelementptr i32, ptr {f.pointer(k)}, i64 %block")
     start = f.once(f"%compress{k}.i", f"load i32, ptr {place}, align 4")
+    after = f.once(f"%compress{k}.q", f"getelementptr i32, ptr {place}, i64 1")
+    after = f.once(f"%compress{k}.j", f"load i32, ptr {after}, align 4")
+    end = f.once(f"%compress{k}.e", f"zext i32 {after} to i64")
     position = t.carry("i64", f.once(f"%compress{k}", f"zext i32 {start} to i64"))
     chosen = Mask(f, f.lanes, mask) & Mask(f, f.lanes, t.active())
-    x = _lanes(f, "u32", lane_numbers(f))
-    to = Pointer(f, "u32", base)
-    position.end = compress_packet(Code(f), to, Word(f, position.name), x, chosen).name
+    c, x, to = Code(f), _lanes(f, "u32", lane_numbers(f)), Pointer(f, "u32", base)
+    table = None
+    if not f.machine.has_gathers:
+        table = Pointer(f, "u8", _POSITIONS)
+        numbers = ", ".join([f"i8 {n}" for row in positions() for n in row])
+        kind = f"[{TABLE_LANES << TABLE_LANES} x i8]"
+        t.module.globals[_POSITIONS] = f"{_POSITIONS} = private constant {kind} [{numbers}]"
+    from_here, end_of_block = Word(f, position.name), Word(f, end)
+    position.end = compress_packet(c, to, from_here, end_of_block, x, chosen, table).name
+
+
+def positions() -> list[list[int]]:
+    """Returns the positions of the bits of each number of 8 bits, followed by zeros."""
+    rows = []
+    for number in range(1 << TABLE_LANES):
+        row = [k for k in range(TABLE_LANES) if number >> k & 1]
+        rows.append(row + [0] * (TABLE_LANES - len(row)))
+    return rows
 
 
 def _lanes(f: Function, code: str, name: str) -> Any:
@@ -126,11 +149,18 @@ def scan_runs(
     return result, end
 
 
-def compress_packet(c: Code, to: Pointer, position: Word, x: Vector, mask: Mask) -> Word:
-    """Stores the lanes that a mask selects from a position on; returns the position after them."""
-    lanes = min(len(x), REGISTER)
+def compress_packet(
+    c: Code, to: Pointer, position: Word, end: Word, x: Vector, mask: Mask, table: Pointer | None
+) -> Word:
+    """Stores the lanes that a mask selects from a position on; returns the position after them.
+    Memory between that and `end` may be overwritten. With a table of the positions of bits, `x`
+    counts up."""
+    lanes = min(len(x), REGISTER if table is None else TABLE_LANES)
     for first in range(0, len(x), lanes):
-        found, count = c.chosen(c.part(x, first, lanes), c.part(mask, first, lanes))
-        (to + position).store(found, c.below(count, lanes))
+        some, which = c.part(x, first, lanes), c.part(mask, first, lanes)
+        found, count = c.chosen(some, which) if table is None else c.counted(some, which, table)
+        place, fits = to + position, end >= position + lanes
+        few = partial(place.store, found, c.below(count, lanes))
+        c.choose(fits, partial(place.store, found), few)
         position = position + count
     return position

@@ -182,6 +182,10 @@ class Stepping:
         count = int(mask.sum())
         return np.resize(x[mask], len(x)).view(Vector) if count else x, count
 
+    def counted(self, x: Vector, mask: np.ndarray, table: Pointer) -> tuple[Vector, int]:
+        bits = int(np.packbits(mask, bitorder="little")[0])
+        return (table + bits * len(x)).load(len(x)) + x[0], int(mask.sum())
+
     def below(self, count: int, lanes: int) -> np.ndarray:
         return np.arange(lanes) < count
 

@@ -39,9 +39,6 @@ FOLDS: dict[str | None, Callable] = {
 }  # fmt: skip
 CALLABLE = frozenset([name for name in elementwise.TABLE if TABLE[name].kind == "call"])
 
-# A kernel with more literals than this leaves them in memory.
-LITERALS_IN_REGISTERS = 24
-
 # A kernel whose text refers to more parameter words than this also reads the others at their use:
 # held in registers from the entry block on, they would be spilled and make compilation quadratic.
 WORDS_IN_REGISTERS = 256
@@ -84,7 +81,8 @@ class Translator(Arguments):
         self.module, self.f = module, f
         self.is_kernel, self.returns = is_kernel, not is_kernel
         self.contract = module.contract and is_kernel
-        self.crowded = source.count("literal(") > LITERALS_IN_REGISTERS
+        # More literals than registers for them: each is a memory operand where it is used.
+        self.crowded = source.count("literal(") > f.machine.literals
         self.has_many_words = source.count("p[") > WORDS_IN_REGISTERS
         self.has_runs = any(source.count(f"{name}(") >= FEWEST for name in RUNS)
         self.rows: dict[tuple[str | None, str], elementwise.Row] = {}
@@ -316,13 +314,21 @@ class Translator(Arguments):
             code, x = value
             if type(x) is not Deferred:
                 return value
-            return code, f.literal_here(code, x)
+            return code, self.literal_here(code, int(x))
         if not self.is_kernel:
             try:
                 return NUMBER, self.module.library.constant(e.id)  # type: ignore[return-value]
             except KeyError:
                 pass
         raise KernelError(f"the name {e.id} is unknown")
+
+    def literal_here(self, code: str, k: int) -> str:
+        """Reads a literal for all lanes. Instructions of AVX-512 broadcast a number in memory
+        themselves; those of AVX2 read vectors, which the entry block prepares."""
+        f = self.f
+        if f.machine.register_bytes != 32 or self.depth or self.has_many_words or f.lanes == 1:
+            return f.literal_here(code, k)
+        return f.stored_once(f"%l{k}.{code}", code, k)
 
     def number(self, e: ast.Constant) -> Value:
         """A number, `True` or `False`."""

@@ -322,9 +322,20 @@ class Code:
         f, n = self.f, x.lanes
         operands = f"{x.kind} {x}, {mask.kind} {mask}, {x.kind} poison"
         name = f.op(f"call {x.kind} @llvm.experimental.vector.compress.v{n}i32({operands})")
+        return x.like(name), self._number_of_bits(f.op(f"bitcast {mask.kind} {mask} to i{n}"), n)
+
+    def counted(self, x: Vector, mask: Mask, table: Pointer) -> tuple[Vector, Word]:
+        """The same for lanes that count up, by a table with a row of positions for every mask."""
+        f, n = self.f, x.lanes
         bits = f.op(f"bitcast {mask.kind} {mask} to i{n}")
-        count = f.op(f"zext i{n} {f.op(f'call i{n} @llvm.ctpop.i{n}(i{n} {bits})')} to i64")
-        return x.like(name), Word(f, count)
+        row = f.op(f"mul i64 {f.op(f'zext i{n} {bits} to i64')}, {n}")
+        places = f.op(f"zext <{n} x i8> {(table + row).load(n)} to {x.kind}")
+        base = loops.splat(f, "i32", n, f.op(f"extractelement {x.kind} {x}, i32 0"))
+        return x.like(f.op(f"add {x.kind} {places}, {base}")), self._number_of_bits(bits, n)
+
+    def _number_of_bits(self, bits: str, n: int) -> Word:
+        f = self.f
+        return Word(f, f.op(f"zext i{n} {f.op(f'call i{n} @llvm.ctpop.i{n}(i{n} {bits})')} to i64"))
 
     def below(self, count: Word, lanes: int) -> Mask:
         """Returns the lanes whose number is below a count, which may be negative or large."""
