@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit import log
+from drjit.jit import log, processor
 from drjit.jit.cpu import background, kernel
 from drjit.jit.run import cache, schedule
 from drjit.jit.target import simd
@@ -202,6 +202,7 @@ def test_log_levels(capfd):
             log.set_log_level(wrong)
 
 
+@pytest.mark.skipif(processor.register_bytes() == 16, reason="no packets are wider with NEON")
 def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     """Compiled once more, but not while the program waits, with the same results; the next process
     finds the better form at once.

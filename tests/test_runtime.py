@@ -369,8 +369,9 @@ def test_an_interrupt_ends_the_wait_and_the_job_goes_on():
         import numpy as np
         from native_kernels import address
         from drjit.jit.cpu import runtime
-        flag = np.zeros(1, "q")
-        a = np.zeros(4, "q")
+        # What the first words of parameter blocks point to has the word that stops loops.
+        flag = np.zeros(8, "q")
+        a = np.zeros(8, "q")
         params = (ctypes.c_int64 * 1)(flag.ctypes.data)
         runtime.launch(address("gate"), 0, params, 1, 1)
         params = (ctypes.c_int64 * 3)(a.ctypes.data, a.ctypes.data, 5)
@@ -383,7 +384,7 @@ def test_an_interrupt_ends_the_wait_and_the_job_goes_on():
             print("interrupted", runtime.completed())
         flag[0] = 1
         runtime.sync()
-        print(a.tolist(), runtime.completed())
+        print(a[:4].tolist(), runtime.completed())
     """)
     out, err = process.communicate(timeout=SYNC_LIMIT)
     assert (out.split("\n")[:2], err) == (["interrupted 0", "[5, 5, 5, 5] 2"], "")

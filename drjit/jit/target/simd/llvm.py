@@ -1,6 +1,7 @@
 """The compiler and the loader: llvmlite behind four functions."""
 
 import itertools
+import sys
 import threading
 from functools import cache
 from typing import Any
@@ -133,7 +134,10 @@ def assembly(ir: str, parted: bool, in_memory: bool = False, plain: bool = False
 
 @cache
 def _linker() -> Any:
-    return binding.create_lljit_compiler(_new_machine(jit=True), use_jit_link=True)
+    # Of Windows' format, the newer linker cannot make calls that reach beyond 2 GB, as those of the
+    # function that extends the stack do.
+    newer = sys.platform != "win32"
+    return binding.create_lljit_compiler(_new_machine(jit=True), use_jit_link=newer)
 
 
 def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
