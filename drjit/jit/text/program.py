@@ -28,11 +28,6 @@ class Instr(NamedTuple):
     label: str = ""
     rounds: int = 1  # estimated number of executions
 
-    @property
-    def cost(self) -> int:
-        """Estimated number of elementary instructions per lane."""
-        return self.op.cost * elements(self) * self.rounds
-
 
 class Loop(NamedTuple):
     """A loop, in terms of instruction numbers. `states` are its variables, set to `starts` before
@@ -125,8 +120,8 @@ class Program(NamedTuple):
     def work(self) -> Work:
         """What a launch does."""
         instrs = self.instrs
-        costs = [i.cost for i in instrs]
         calls = [i.op.cost * i.rounds for i in instrs]
+        costs = [cost * elements(i) for cost, i in zip(calls, instrs, strict=True)]
         fused = [k for k, i in enumerate(instrs) if i.op.fused]
         return Work(
             len(instrs),
@@ -289,9 +284,8 @@ class _Builder:
         branch = self.instrs[self.numbers[block.id]].data
         return branch.results[branch.used.index(n.data)]
 
-    def _inside(self, body: Region, wanted: list[Node]) -> tuple[int, ...]:
-        """Returns the instructions of a body that some values need, in order."""
-        needed = self.nesting.reached(body, wanted)
+    def _inside(self, body: Region, needed: set[Node]) -> tuple[int, ...]:
+        """Returns the instructions of a body among the needed nodes, in order."""
         found = [n for n in body.nodes if n in needed and n.op not in SYMBOLS]
         return tuple(dict.fromkeys(self._of(found)))
 
@@ -300,11 +294,14 @@ class _Builder:
         nesting = self.nesting
         parts, (body,) = nesting.parts[n], nesting.bodies[n]
         (inside,), (results,), (effects,) = parts.inside, parts.results, parts.effects
-        wanted = [parts.test, *effects]
+        tested = nesting.reached(body, [parts.test])
         states = [k for k in self.used.get(n, ()) if inside[k] not in nesting.same]
         while True:
-            needed = nesting.reached(body, wanted + [results[k] for k in states])
-            more = [k for k, s in enumerate(inside) if s in needed and k not in states]
+            needed = nesting.reached(body, [*effects, *[results[k] for k in states]])
+            known = {*states}
+            more = [
+                k for k, s in enumerate(inside) if k not in known and (s in needed or s in tested)
+            ]
             if not more:
                 break
             states += more
@@ -316,9 +313,9 @@ class _Builder:
             self._of(after),
             self.numbers[parts.live.id],
             self.numbers[parts.outer.id],
-            self._inside(body, [parts.test]),
+            self._inside(body, tested),
             self.numbers[parts.test.id],
-            self._inside(body, [*effects, *after]),
+            self._inside(body, needed),
         )
 
     def _branch(self, n: Node) -> Branch:
@@ -328,7 +325,7 @@ class _Builder:
         cases = []
         for k, body in enumerate(self.nesting.bodies[n]):
             results = [parts.results[k][j] for j in used]
-            inside = self._inside(body, [*parts.effects[k], *results])
+            inside = self._inside(body, self.nesting.reached(body, [*parts.effects[k], *results]))
             cases.append(Case(self.numbers[parts.masks[k].id], inside, self._of(results)))
         return Branch(tuple(cases), tuple(used), self._results(parts, used))
 
@@ -348,7 +345,8 @@ class _Builder:
             wanted = {k for m in nesting.calls[n] for k in used.get(m, ()) if k in computed}
             returned = [parts.results[0][k] for k in sorted(wanted)]
             function = Function(self._of([inside[k] for k in parameters]), self._of(returned))
-            found = Case(0, self._inside(body, returned), (), function)
+            needed = nesting.reached(body, returned)
+            found = Case(0, self._inside(body, needed), (), function)
             self.functions[body] = found
         own = used.get(n, ())
         case = found._replace(

@@ -179,6 +179,12 @@ class _Writer:
         """Writes an instruction that is not element-wise, if it needs a statement."""
         names, i = self.names, self.instrs[number]
         o, kind, args = i.op, i.op.kind, [names[a] for a in i.args]
+        comment = f"  # {i.label}" if i.label else ""
+        if kind == "literal":
+            names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
+            if number in self.read:  # not just a position
+                self.lines.append(f"{indent}{names[number]} = {RENDER[kind](i, args)}{comment}")
+            return
         if kind in ("copy", "reduce", "splat", "component", "feature"):
             if kind == "component" and self.instrs[i.args[0]].op.several:
                 names[number] = f"{args[0]}_{i.data}"
@@ -186,14 +192,12 @@ class _Writer:
             if kind != "feature" or self.is_uniform(i.args[0]):
                 names[number] = args[0]
                 return
-        if kind == "literal":
-            names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
-        elif kind == "buffer":
+        if kind == "buffer":
             names[number] = f"x{i.param - 1}"
         elif o.returns_old or not o.effect:
             names[number] = self.fresh()
-        if kind in ("buffer", "literal") and number not in self.read:
-            return  # only gathered from, or a position
+        if kind == "buffer" and number not in self.read:
+            return  # only gathered from
         for k in o.words:
             if k < len(args):
                 args[k] = f"p[{self.instrs[i.args[k]].param}]"
@@ -211,7 +215,7 @@ class _Writer:
             text = ", ".join(f"{names[number]}_{j}" for j in range(count)) + f" = {text}"
         elif o.returns_old or not o.effect:
             text = f"{names[number]} = {text}"
-        self.lines.append(f"{indent}{text}" + (f"  # {i.label}" if i.label else ""))
+        self.lines.append(f"{indent}{text}{comment}")
 
     def is_uniform(self, number: int) -> bool:
         """Returns whether a value is a vector represented by the one scalar that all its features
