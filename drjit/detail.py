@@ -7,8 +7,6 @@ import threading
 from types import GeneratorType
 from typing import Any
 
-import numpy as np
-
 from .array import foreign, leaf, pytree, table
 from .array.base import ArrayBase, type_label
 from .array.meta import VarState
@@ -34,6 +32,7 @@ from .jit.backend import JitBackend
 from .jit.device import devices, find
 from .jit.ir import dtype as dt
 from .jit.ir.op import REDUCTIONS, ReduceOp, identity
+from .jit.lazy import np
 
 _HOST = 1  # according to DLPack
 _leak_warnings = False
@@ -281,7 +280,7 @@ def import_tensor(tensor: Any, ad: bool = False) -> Any:
         source = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
     except AttributeError:
         raise TypeError(f"{what}: {type_label(tensor)} offers no array (__dlpack__)") from None
-    element = dt.BY_NUMPY.get(source.dtype)
+    element = dt.by_numpy().get(source.dtype)
     if element is None:
         raise TypeError(f"{what}: unsupported element type {source.dtype}")
     return table.find(f"llvm{suffix}", "tensor", element)(source)

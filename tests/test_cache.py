@@ -299,6 +299,7 @@ def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch
 
 
 NOT_IN_THE_WAY = """
+import numpy
 import atexit, os, threading
 import drjit as dr, llvmlite
 from drjit.jit.cpu import background, kernel

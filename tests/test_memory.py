@@ -38,7 +38,7 @@ def test_a_buffer_is_aligned_large_enough_and_not_much_larger(nbytes):
     assert nbytes <= buffer.nbytes <= max(256 + nbytes, nbytes * 5 // 4 + 1)
     assert device.size_class(nbytes) == buffer.nbytes
     # A packet of 32 lanes of 8 bytes at the last element is inside the block.
-    view = buffer._block.base
+    view = np.frombuffer(buffer._block.base, np.uint8)
     end = view.ctypes.data + view.nbytes
     assert buffer.address + buffer.nbytes + 256 <= end
 
@@ -207,7 +207,7 @@ def test_exhausted_memory_is_an_error_that_names_the_sizes(monkeypatch):
         pooled.append(memory.statistics()["pooled"])
         raise MemoryError
 
-    monkeypatch.setattr(np, "empty", empty)
+    monkeypatch.setattr(memory, "_from_system", empty)
     with pytest.raises(MemoryError, match=r"Cannot allocate 5,242,880 bytes: .* in use, 0 are in"):
         memory.allocate(5 << 20)
     assert pooled == [8192, 0]  # the pool was emptied in between

@@ -90,7 +90,38 @@ def in_fresh_process(code: str) -> str:
 def test_import_leaves_heavy_packages_alone():
     loaded = in_fresh_process("import drjit, sys; print(*sys.modules)").split()
     assert "drjit" in loaded
-    assert not {"numba", "llvmlite", "scipy", "torch", "jax", "matplotlib"} & set(loaded)
+    heavy = {"numba", "llvmlite", "numpy", "scipy", "torch", "jax", "matplotlib"}
+    assert not heavy & set(loaded)
+
+
+WITHOUT_NUMPY = """
+import sys
+import drjit as dr
+from drjit.llvm.ad import Array3f, Float, Float16, Float64, Int, UInt, UInt8
+dr.set_flag(dr.JitFlag.LaunchBlocking, True)
+x = Float([1, 2.5, -3])
+dr.enable_grad(x)
+y = dr.select(x > 0, dr.sqrt(abs(x)), dr.fma(x, 2, 1))
+dr.backward(dr.sum(y))
+print(y, x.grad, dr.mean(y), y[2], list(y))
+print(Float16([1, 65504, 0.1]), Float64(1, 2) / 3, UInt8([1, 255]) + 1, Int(-7, 7) >> 1)
+total = dr.zeros(UInt, 3)
+dr.scatter_add(total, UInt(1, 2), UInt([0, 2]))
+print(total, dr.gather(Array3f, Float(range(6)), UInt(0, 1)), dr.any(x > 2), dr.cumsum(x))
+i = Int(0)
+while i[0] < 3:
+    i += 1
+print(i, isinstance(x, (int, float)), dr.floor(Float(-0.5)), ~UInt(1), dr.lzcnt(UInt(1)))
+print("numpy" in sys.modules)
+import numpy as np
+print(x.numpy(), Float(np.float32([1, 2])) + np.float32(1), np.array([1, 2]) + Int(1, 2))
+"""
+
+
+def test_a_program_without_numpy_prints_what_it_prints_with_it(monkeypatch):
+    monkeypatch.setenv("DRJIT_TIER", "compiled")
+    before, after = in_fresh_process(WITHOUT_NUMPY).split("False\n")
+    assert before + "True\n" + after == in_fresh_process("import numpy" + WITHOUT_NUMPY)
 
 
 def test_version_is_that_of_the_distribution():

@@ -15,8 +15,8 @@ import nursery
 import pytest
 
 import drjit as dr
-from drjit.jit.cpu import kernel
 from drjit.jit.run import cache
+from drjit.jit.target import numpy as numpy_target
 from drjit.llvm import Float, UInt
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and fork")
@@ -186,7 +186,7 @@ def test_updates_of_a_kernel_on_numpy_happen_once(monkeypatch):
     monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
     first, second = dr.zeros(UInt, 2), dr.zeros(UInt, 2)
     dr.eval(first, second)
-    real = kernel.numpy_target.run
+    real = numpy_target.run
 
     def run_and_interrupt(*args):
         real(*args)
@@ -194,10 +194,10 @@ def test_updates_of_a_kernel_on_numpy_happen_once(monkeypatch):
 
     dr.scatter_add(first, dr.opaque(UInt, 1), UInt(0, 1, 1))
     dr.scatter_add(second, dr.opaque(UInt, 1), UInt(0, 1, 1))
-    monkeypatch.setattr(kernel.numpy_target, "run", run_and_interrupt)
+    monkeypatch.setattr(numpy_target, "run", run_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
         dr.eval(first, second)
-    monkeypatch.setattr(kernel.numpy_target, "run", real)
+    monkeypatch.setattr(numpy_target, "run", real)
     assert (first.numpy().tolist(), second.numpy().tolist()) == ([1, 2], [1, 2])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

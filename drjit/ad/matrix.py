@@ -5,11 +5,10 @@ As in `lanes`, each function creates the primal node and, if an operand has a va
 
 from typing import Any
 
-import numpy as np
-
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 from ..jit.ir.node import Node
+from ..jit.lazy import np
 from ..jit.primitives import collective
 from ..jit.primitives import matmul as product
 from ..jit.run import launch

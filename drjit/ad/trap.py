@@ -1,11 +1,10 @@
 """Debug traps for derivatives: reverse and forward passes stop at the first one that is not
 finite."""
 
-import numpy as np
-
 from ..jit import flags
 from ..jit.flags import JitFlag
 from ..jit.ir.node import LITERAL, Node
+from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace import feature_vectors as vector
 from .graph import Var, title, where

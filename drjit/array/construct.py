@@ -10,12 +10,11 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..ad.graph import visible
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
 from ..jit.ir.dtype import DType
+from ..jit.lazy import np
 from ..jit.trace.access import Access
 from . import interop, leaf, leaf_access, nested, pytree, table, tensor
 from .base import ArrayBase, KernelValue, type_label
@@ -239,18 +238,16 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
     if not values:
         return leaf.literal(cls, 0, 0)
     kinds = set(map(type, values))
-    # The common case in one step: conversions that NumPy performs exactly, entry by entry.
+    # The common case in one step: conversions that are the same for all entries.
     if kinds == {float} or kinds == {bool}:
         exact = dtype.is_float or (dtype.is_mask and kinds == {bool})
     else:
         exact = kinds == {int} and dtype.is_int
     if exact and len(values) > 1:
         try:
-            entries = np.array(values, np.float64 if dtype.is_float else dtype.numpy)
+            return leaf.from_numbers(cls, values)
         except OverflowError:
-            exact = False
-        else:
-            return leaf.from_numpy(cls, entries, copy=True)
+            pass
     entries = []
     for i, value in enumerate(values):
         if not _is_number(value):
@@ -261,7 +258,7 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
         entries.append(number(cls, dtype, value, strict=True))
     if len(entries) == 1:
         return leaf.literal(cls, entries[0])
-    return leaf.from_numpy(cls, np.array(entries, dtype.numpy), copy=True)
+    return leaf.from_numbers(cls, entries)
 
 
 # Nested
@@ -313,7 +310,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
         if arg._kind == "nested" and len(arg.__meta__.dims) == len(cls.__meta__.dims):
             return _from_nested(cls, arg)
         if arg._kind == "leaf" and cls._namespace == "scalar":
-            return _components(cls, leaf.host(arg).tolist())
+            return _components(cls, [*leaf.entries(arg)])
         if arg._kind == "nested" and not nested.goes_into_each(cls, arg):
             return _components(cls, list(arg._components))
     elif isinstance(arg, (list, tuple, KernelValue)):

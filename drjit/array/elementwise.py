@@ -4,12 +4,11 @@ the operation is mapped over components and tensors.
 
 from typing import Any
 
-import numpy as np
-
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.op import Op
+from ..jit.lazy import np
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
 from .inline import RECORDED

@@ -10,11 +10,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..jit.ir import dtype as dt
 from ..jit.ir import op
 from ..jit.ir.node import BUFFER, LITERAL, normalize
+from ..jit.lazy import np
 from ..jit.run import freeze_size, launch, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
@@ -48,7 +47,7 @@ def getitem(self: Any, key: Any) -> Any:
                 schedule.evaluate([n], self._device)
                 if n.op is LITERAL:
                     return n.data
-            return launch.to_numpy(n.dtype, n.size, n.data).item(i)
+            return launch.entry(n.dtype, i, n.data)
     if isinstance(key, slice) and key.start is key.stop is None and key.step in (None, 1):
         return self
     if kind == "tensor":

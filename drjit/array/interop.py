@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
+from ..jit.lazy import np
 from ..jit.run import launch, schedule
-from ..jit.target import numpy as numpy_target
 from . import foreign, leaf
 from .base import ArrayBase
 from .base import type_label as _name
@@ -26,7 +24,7 @@ _PROTOCOLS = (
 )  # fmt: skip
 _ON_CUDA = 2  # according to DLPack
 _BUFFERS = (memoryview, bytes, bytearray)
-_COMPLEX = {dt.f32: np.dtype(np.complex64), dt.f64: np.dtype(np.complex128)}
+_COMPLEX = {dt.f32: "complex64", dt.f64: "complex128"}
 
 
 def is_foreign_array(obj: object) -> bool:
@@ -176,6 +174,8 @@ def _converted(dtype: DType, data: np.ndarray) -> np.ndarray:
     if data.dtype == dtype.numpy:
         return data
     if dtype.is_int and data.dtype.kind == "f":
+        from ..jit.target import numpy as numpy_target
+
         cast = numpy_target.namespace[dtype.code]
         return np.asarray(cast(data.astype(data.dtype.newbyteorder("="), copy=False)))
     with np.errstate(over="ignore"):

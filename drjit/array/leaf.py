@@ -2,11 +2,9 @@
 through the generated operators), which is why derivatives are recorded here as well.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
-
-import numpy as np
 
 from ..ad import algebra, lanes
 from ..ad.graph import Value, as_value
@@ -15,6 +13,7 @@ from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import BUFFER, LITERAL, Node
 from ..jit.ir.op import Op
+from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.run.freeze import uninitialized
 
@@ -159,6 +158,36 @@ def host_node(n: Node, device: Device | None = None) -> np.ndarray:
     if n.op is not BUFFER:
         schedule.evaluate([n], device)
     return launch.to_numpy(n.dtype, n.size, n.data)
+
+
+def entries(a: Any) -> Any:
+    """Returns the entries as a sequence of Python numbers, to be read while `a` is alive; evaluates
+    and waits."""
+    n = a._node
+    if n.op is LITERAL:
+        return [n.data] * n.size
+    if n.op is not BUFFER:
+        schedule.evaluate([n], a._device)
+    return launch.entries(n.dtype, n.size, n.data)
+
+
+def any_set(n: Node, device: Device | None = None) -> bool:
+    """Returns whether any entry of a mask is set; evaluates and waits."""
+    if n.op is not LITERAL and n.op is not BUFFER:
+        schedule.evaluate([n], device)
+    if n.op is LITERAL:
+        return bool(n.data) and n.size > 0
+    return True in bytes(launch.entries(n.dtype, n.size, n.data))
+
+
+def from_numbers(cls: Any, values: Sequence) -> Any:
+    """Returns an array of numbers of its type, or of floats, which are rounded to it.
+
+    Raises:
+        OverflowError: the type does not have one of them.
+    """
+    data = (cls._device or current()).upload_numbers(cls._dtype, values)
+    return wrap(cls, node.buffer(cls._dtype, len(values), data))
 
 
 def from_numpy(cls: Any, values: np.ndarray, copy: bool = False) -> Any:

@@ -91,7 +91,7 @@ def item(self: Any) -> Any:
     if _is_single(flat):
         if flat._kind == "nested":
             return flat._components[0]
-        return flat._node.data if flat._node.op is LITERAL else leaf.host(flat).item()
+        return flat._node.data if flat._node.op is LITERAL else leaf.entries(flat)[0]
     raise RuntimeError(
         f"{type_label(self)}.item(): can only convert arrays of length 1 to Python scalars, the "
         f"shape is {self.shape}"
@@ -117,7 +117,7 @@ def iterate(self: Any) -> Iterator[Any]:
     """Yields the entries as Python numbers, the components, or the slices of a tensor."""
     kind = self._kind
     if kind == "leaf":
-        yield from leaf.host(self).tolist()
+        yield from [*leaf.entries(self)]
     elif kind == "nested":
         yield from list(self._components)
     else:
@@ -144,7 +144,7 @@ def contains(self: Any, value: Any) -> bool:
 
 def _entries(a: Any) -> list:
     if a._kind == "leaf":
-        return leaf.host(a).tolist()
+        return [*leaf.entries(a)]
     return [v for c in components(a) for v in (_entries(c) if isinstance(c, ArrayBase) else [c])]
 
 

@@ -9,10 +9,9 @@ the common cases.
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..jit.ir import op as ops
 from ..jit.ir.op import Op
+from ..jit.lazy import np
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .elementwise import UnsupportedError, elementwise, promoted

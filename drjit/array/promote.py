@@ -8,10 +8,9 @@ become traced; combined with differentiable types, those become differentiable.
 
 from typing import Any
 
-import numpy as np
-
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
+from ..jit.lazy import np
 from . import leaf, table
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .meta import BACKENDS, DYNAMIC, SPECIAL
@@ -21,8 +20,7 @@ _expr: dict[tuple, Any] = {}
 _plain: dict[tuple, Any] = {}  # the same for arguments that need no conversion to operands
 _NUMBERS = (bool, int, float)
 
-# NumPy element types without array types
-_NUMPY = {np.dtype(np.int16): dt.i32, np.dtype(np.uint16): dt.u32}
+_WIDER = {dt.i16: dt.i32, dt.u16: dt.u32}  # for element types without array types
 
 
 class Incompatible(RuntimeError):
@@ -198,7 +196,8 @@ def _numpy_type(arg: np.ndarray, arrays: list) -> type:
     """
     if arg.dtype.kind not in "biuf":
         raise Incompatible(f"unsupported operand: a NumPy array of type {arg.dtype}")
-    dtype = _NUMPY.get(arg.dtype) or dt.BY_NUMPY.get(arg.dtype.newbyteorder("="), dt.f64)
+    dtype = dt.by_numpy().get(arg.dtype.newbyteorder("="), dt.f64)
+    dtype = _WIDER.get(dtype, dtype)
     namespace = max((a._namespace for a in arrays), key=lambda n: _RANK[n], default="scalar")
     if namespace == "scalar" and arrays:
         try:

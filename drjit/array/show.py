@@ -111,10 +111,10 @@ def reader(n: Node) -> Callable[[int], Any]:
     is broadcast."""
     if n.is_literal:
         return lambda _: n.data
-    data = launch.to_numpy(n.dtype, n.size, n.data)
+    data = launch.entries(n.dtype, n.size, n.data)
     if n.size == 1:
-        return lambda _: data.item(0)
-    return lambda i: data.item(i)
+        return lambda _: data[0]
+    return data.__getitem__
 
 
 def evaluated(leaves: Sequence[Any]) -> list[Node]:

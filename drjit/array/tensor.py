@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..jit.ir import dtype as dt
 from ..jit.ir import op as ops
 from ..jit.ir.op import ReduceMode
+from ..jit.lazy import np
 from ..jit.trace.access import Access
 from . import leaf, leaf_access, table
 from .base import ArrayBase

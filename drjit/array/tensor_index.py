@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..jit.ir import dtype as dt
 from ..jit.ir import op
+from ..jit.lazy import np
 from ..jit.run import freeze_size
 from ..jit.trace.access import Access
 from . import elementwise, leaf, leaf_access, table, tensor

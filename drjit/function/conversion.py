@@ -7,8 +7,6 @@ from functools import cache
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..array import leaf, leaf_access, show, table
 from ..array.base import ArrayBase, type_label
 from ..array.interop import host_array, is_foreign_array
@@ -20,6 +18,7 @@ from ..array.tensor import wrap
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.op import ReduceMode
+from ..jit.lazy import np
 from ..jit.trace.access import ALWAYS, Access
 from .arguments import integers
 

@@ -9,8 +9,6 @@ from functools import reduce
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
@@ -25,6 +23,7 @@ from ..jit import log
 from ..jit.cpu.runtime import thread_count
 from ..jit.ir import dtype as dt
 from ..jit.ir.op import ReduceMode
+from ..jit.lazy import np
 from ..jit.trace.access import Access
 from ..random import Generator
 from ..random import rng as make_rng

@@ -13,11 +13,9 @@ import re
 import sys
 from typing import Any
 
-import numpy as np
-
 from . import flags
 from .flags import JitFlag
-from .target import numpy as numpy_target
+from .lazy import np
 
 loop_limit = int(os.environ.get("DRJIT_LOOP_LIMIT", "100000"))
 """Number of iterations after which a loop is an error in debug mode; 0 means no limit."""
@@ -36,6 +34,8 @@ def run(text: str, name: str, p: list, size: int) -> None:
     if flags.current & JitFlag.Breakpoint:
         text = text.replace("\n", "\n    breakpoint()\n", 1)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    from .target import numpy as numpy_target
+
     names: dict[str, Any] = dict(numpy_target.namespace)
     names["any_lane"] = _counting(text.splitlines())
     traps = flags.current & (JitFlag.TrapNaN | JitFlag.TrapInf)

@@ -6,17 +6,17 @@ effects, and lane indices refer to their device. One without any of them consist
 runs where whoever evaluates it wants it, by default on the `current` device of the thread.
 """
 
+import ctypes
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
 from . import log
 from .backend import JitBackend
 from .ir.dtype import VECTOR_BLOCK, DType
+from .lazy import np
 
 
 class Buffer:
@@ -45,7 +45,7 @@ class Buffer:
 class ErrorWords(NamedTuple):
     """The six words of an error record, of type `int64`, their address, and what keeps them."""
 
-    words: np.ndarray
+    words: Any
     address: int
     owner: object = None
 
@@ -160,6 +160,14 @@ class Device(ABC):
     def upload(self, values: np.ndarray) -> Buffer:
         """Returns a buffer with a copy of a one-dimensional array."""
 
+    def upload_numbers(self, dtype: DType, values: Sequence) -> Buffer:
+        """Returns a buffer with numbers of the type, or floats, which are rounded to it.
+
+        Raises:
+            OverflowError: the type does not have one of them.
+        """
+        return self.upload(np.array(values, dtype.numpy))
+
     def filled(self, dtype: DType, size: int, value: Any) -> Buffer:
         """Returns a buffer of equal entries, or vectors."""
         return self.upload(np.full(elements(dtype, size), value, dtype.numpy))
@@ -176,6 +184,14 @@ class Device(ABC):
     def download(self, buffer: Buffer, dtype: DType, size: int) -> np.ndarray:
         """Returns the entries, for reading while the buffer is alive. Queued work must have ended
         (`drain`)."""
+
+    def entries(self, buffer: Buffer, dtype: DType, size: int) -> Any:
+        """Returns the entries as a sequence of Python numbers; see `download`."""
+        return self.download(buffer, dtype, size).tolist()
+
+    def entry(self, buffer: Buffer, dtype: DType, i: int) -> Any:
+        """Returns an entry as a Python number; see `download`."""
+        return self.download(buffer, dtype, i + 1).item(i)
 
     @abstractmethod
     def put(self, buffer: Buffer, dtype: DType, at: int, value: float) -> None:
@@ -213,8 +229,8 @@ class Device(ABC):
 
     def error_words(self) -> ErrorWords:
         """Returns the words of an error record that kernels can write to: zeros."""
-        words = np.zeros(6, np.int64)
-        return ErrorWords(words, words.ctypes.data)
+        words = memoryview(bytearray(48)).cast("q")
+        return ErrorWords(words, ctypes.addressof(ctypes.c_char.from_buffer(words)))
 
     def flush_memory(self) -> None:  # noqa: B027
         """Returns unused memory to the system; waits for queued work."""

@@ -7,8 +7,6 @@ from math import pi
 from numbers import Real
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from ..ad.graph import Value, visible
 from ..ad.vector import pack, unpack
 from ..array.base import type_label
@@ -18,6 +16,7 @@ from ..function.math.arithmetic import abs, fma, round
 from ..function.math.transcendental import sin
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node, literal
+from ..jit.lazy import np
 from ..jit.trace.feature_vectors import vector
 from ..random import Generator
 from .coopvec import CoopVec, cast, wrap

@@ -9,8 +9,6 @@ from numbers import Number
 from operator import is_not
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from ..array.base import ArrayBase, type_label
 from ..array.pytree import CONTAINERS, opened, role
 from ..array.tree import set_contents
@@ -19,6 +17,7 @@ from ..function.conversion import related
 from ..function.data.create import full
 from ..function.data.memory import gather
 from ..function.inspect.traits import is_float_v, is_tensor_v, shape
+from ..jit.lazy import np
 from ..random import Generator
 from ..random import rng as make_rng
 from .matrix import MatrixView, entries

@@ -8,8 +8,6 @@ from math import prod
 from numbers import Real
 from typing import Any, ClassVar, Generic
 
-import numpy as np
-
 from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..array.pytree import leaf_arrays, map_tree, walk
 from ..function import evaluation
@@ -19,6 +17,7 @@ from ..function.conversion import related
 from ..function.inspect import traits
 from ..function.math import arithmetic
 from ..jit.ir import dtype as dt
+from ..jit.lazy import np
 from . import parameter
 from .parameter import Extra, Job, LearningRate, RateCache, State
 
@@ -376,7 +375,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     def _unchanged(self, key: str, job: Job[Extra], active: Any) -> Any:
         """Returns a mask of the entries that stay unchanged, or None if all of them change."""
         mask = None
-        if active is not None and active is not True and active is not np.True_:
+        if active is not None and not (isinstance(active, (bool, np.bool_)) and active):
             mask = self._mask(active, job.value, key)
         if self.mask_updates:
             untouched = job.grad == 0

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any, Generic, NamedTuple
 
-import numpy as np
-
 from ..ad.graph import new_input
 from ..array import leaf
 from ..array.annotations import ArrayOrFloat as LearningRate
@@ -20,6 +18,7 @@ from ..function.ad import scopes
 from ..function.conversion import converted, map_leaves, related
 from ..function.data import create
 from ..function.inspect import traits
+from ..jit.lazy import np
 
 State = tuple[Any, bool, LearningRate | None, Extra]
 """A differentiable parameter (in single precision if promoted from half precision), whether it is

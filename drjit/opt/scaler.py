@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..array.base import ArrayBase, type_label
 from ..array.pytree import leaf_arrays
 from ..function import evaluation
@@ -14,6 +12,7 @@ from ..function.data import create
 from ..function.data.reduce import all as all_of
 from ..function.math.arithmetic import isfinite, select
 from ..jit.ir import dtype as dt
+from ..jit.lazy import np
 from .optimizer import Optimizer
 
 

@@ -280,7 +280,7 @@ class Philox4x32Generator(Generator):
             # reading it would wait for all running kernels.
             known, value = self._remembered
             if counter._node is not known:
-                value = int(leaf.host(counter)[0])
+                value = leaf.entries(counter)[0]
             value = (value + calls) & 0xFFFFFFFF
             self._counter = data(w.UInt, value)
             self._remembered = self._counter._node, value

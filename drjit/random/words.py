@@ -5,8 +5,6 @@ arrays and, in `drjit.scalar`, for Python integers.
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from ..array import leaf, table
 from ..array.base import ArrayBase
 from ..function.evaluation import copy, make_opaque
@@ -16,7 +14,8 @@ from ..function.math.constants import sqrt_two, two_pi
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
-from ..jit.ir.node import BUFFER
+from ..jit.ir.node import BUFFER, normalize
+from ..jit.lazy import np
 
 _BITS = {32: 0xFFFFFFFF, 64: 0xFFFFFFFFFFFFFFFF}
 
@@ -125,7 +124,7 @@ class Words:
         """Converts a floating point value to another type."""
         if self.traced:
             return leaf.cast(table.find(self.namespace, "leaf", dtype), x)
-        return float(dtype.numpy.type(x))
+        return normalize(dtype, x)
 
     def unit32(self, word: Any) -> Any:
         """Returns a float32 in [0, 1) from the upper 23 bits of a 32-bit word."""
@@ -164,7 +163,7 @@ def words(namespace: str) -> Words:
 
 def data(cls: Any, value: int) -> Any:
     """Returns a number as data that is not part of programs."""
-    return leaf.from_numpy(cls, np.array([value], cls._dtype.numpy), copy=True)
+    return leaf.from_numbers(cls, [value])
 
 
 def into(w: Words, dtype: DType, value: Any, opaque: bool) -> Any:

@@ -11,13 +11,12 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..array import leaf
 from ..array.base import ArrayBase
 from ..function.conversion import flat_class, lanes, pick
 from ..function.math.arithmetic import floor
 from ..jit.ir import dtype as dt
+from ..jit.lazy import np
 from .modes import WrapMode
 from .wrap import wrapped
 

@@ -4,13 +4,12 @@
 
 from typing import Any
 
-import numpy as np
-
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase
 from ..function.conversion import mask_leaf
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
+from ..jit.lazy import np
 from ..jit.trace.access import Access
 from .filters import Channels, convert, weighted_sum
 from .texels import Texels

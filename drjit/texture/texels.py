@@ -4,8 +4,6 @@ import operator
 from math import prod
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..array import leaf, table
 from ..array.base import ArrayBase
 from ..function.conversion import flat_class
@@ -15,6 +13,7 @@ from ..function.math.arithmetic import floor, minimum, select
 from ..function.math.color import linear_to_srgb, srgb_to_linear
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
+from ..jit.lazy import np
 from .modes import FilterMode, MipBasis, MipFilter, WrapMode, mode_of
 from .pyramid import averaged, decomposed, shapes, summed
 

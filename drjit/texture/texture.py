@@ -10,8 +10,6 @@ from itertools import product
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
@@ -22,6 +20,7 @@ from ..function.math.arithmetic import floor, maximum, minimum, select
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
+from ..jit.lazy import np
 from ..jit.trace.template import Template, repeatable
 from .filters import Channels, Taps, cells, combinations, derivatives, lerp_weights, spline_weights
 from .footprint import footprint

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...jit.ir.dtype import BY_CODE, DType
 from ...jit.ir.location import describe
 from ...jit.ir.op import identity
+from ...jit.lazy import np
 from ...jit.run.freeze import Launch, Literal, Recording, ValueNumber
 from ...jit.target.scalar import Module
 from ...jit.target.scalar.expressions import CannotExport, constant

@@ -11,7 +11,7 @@ import os
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
+from ...jit.lazy import np
 
 POOL = ThreadPoolExecutor(os.cpu_count())
 

@@ -14,12 +14,11 @@ from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import numpy as np
-
 from ...array import pytree, tree
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.pytree import CONTAINERS, field_names
 from ...jit.ir.node import LITERAL, Node
+from ...jit.lazy import np
 from ..call.instance import InstanceArray
 
 

@@ -11,14 +11,13 @@ import enum
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...ad import graph
 from ...ad.graph import Var
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...array.tree import differs, rebuilt, set_contents
 from ...jit.ir.node import LITERAL, Node, literal
+from ...jit.lazy import np
 from ...jit.run.freeze import Literal, Recorder, ValueNumber
 from ...jit.run.freeze_size import Ratio, Shape, Size, plain
 from .layout import InputLayout, kind_of, opened

@@ -133,10 +133,7 @@ def _has_put(after: Node, before: Node) -> bool:
 
 
 def _any(mask: Any) -> bool:
-    n = mask._node
-    if n.op is LITERAL:
-        return bool(n.data) and n.size > 0
-    return bool(leaf.host(mask).any())
+    return leaf.any_set(mask._node, mask._device)
 
 
 class _Lanes:

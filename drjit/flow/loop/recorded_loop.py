@@ -174,7 +174,7 @@ class RecordedLoop(RecordedOp):
             going = ir.apply(op.and_, going, test([self.going])[0])
             schedule.evaluate(nodes)
             # A mask that stands for all lanes of a kernel cannot be evaluated.
-            if going is not ACTIVE and not leaf.host_node(going).any():
+            if going is not ACTIVE and not leaf.any_set(going):
                 return contents
             again = body.recomputed(contents, self.places, going, around)
             mask = Value(ir.literal(dt.mask, True) if going is ACTIVE else going)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...ad import graph
 from ...ad.graph import Var
 from ...ad.traverse import ADFlag, ADMode
@@ -13,6 +11,7 @@ from ...array.base import ArrayBase
 from ...jit import flags as jit_flags
 from ...jit import progress
 from ...jit.flags import JitFlag
+from ...jit.lazy import np
 from ...jit.run import schedule
 from .grad import accum_grad, clear_grad, detach, enable_grad, grad, leaves, map_arrays
 from .propagate import enqueue, traverse

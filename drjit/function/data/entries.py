@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ...array import leaf
+from ...jit.lazy import np
 from ..conversion import lanes, pick
 
 # Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`

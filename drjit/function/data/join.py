@@ -4,9 +4,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...array.promote import promote
+from ...jit.lazy import np
 from ..arguments import integer, unexpected
 from ..conversion import as_tensor, is_array, normalized_axis
 from .reorder import expand_dims, reshaped, tensor_argument

@@ -2,12 +2,12 @@
 reinterpretation of bits; also binary search."""
 
 import builtins
+import itertools
+import operator
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
 from typing import Any, TypeVar
-
-import numpy as np
 
 from ...array import leaf, leaf_access, signatures, table
 from ...array.base import KernelValue
@@ -19,6 +19,7 @@ from ...array.tensor import joined
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
+from ...jit.lazy import np
 from ...jit.trace.access import Access
 from .. import conversion
 from ..arguments import unexpected
@@ -79,7 +80,13 @@ def _check_order(order: str, what: str) -> None:
 @cache
 def _column_major(dims: tuple[int, ...]) -> tuple[int, ...]:
     """Returns the row-major positions of components in column-major order."""
-    return tuple(np.arange(prod(dims)).reshape(dims).ravel(order="F").tolist())
+    strides = [prod(dims[k + 1 :]) for k in range(len(dims))]
+    return tuple(
+        [
+            sum(map(operator.mul, reversed(place), strides))
+            for place in itertools.product(*map(range, reversed(dims)))
+        ]
+    )
 
 
 @signatures.flattened

@@ -13,8 +13,6 @@ from functools import reduce as fold
 from math import prod as product
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...array import leaf, leaf_access, signatures
 from ...array.base import IncompatibleError, KernelValue
 from ...array.elementwise import elementwise
@@ -22,6 +20,7 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op as ops
 from ...jit.ir.op import ReduceOp
+from ...jit.lazy import np
 from .. import conversion
 from ..conversion import Call, is_array, label, nested, spread, tensor
 from . import entries

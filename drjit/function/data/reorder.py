@@ -2,8 +2,6 @@
 
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ...array import leaf, table, tensor_index
 from ...array.base import OperandError
 from ...array.elementwise import elementwise
@@ -12,6 +10,7 @@ from ...array.special import kind_of
 from ...array.tensor import transposed
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
+from ...jit.lazy import np
 from .. import conversion
 from ..arguments import integers, unexpected
 from ..conversion import is_array, is_array_class, is_flat, normalized_axis, tensor

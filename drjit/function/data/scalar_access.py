@@ -3,11 +3,10 @@
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ...array.show import inner
 from ...jit.ir.node import normalize
 from ...jit.ir.op import REDUCTIONS
+from ...jit.lazy import np
 from .. import conversion
 from ..conversion import assemble, flat_class, is_array, label, nested
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ...array import leaf, leaf_access
 from ...array.pytree import is_container, map_tree
 from ...array.tensor import joined
 from ...jit.ir import dtype as dt
 from ...jit.ir.op import ReduceMode
+from ...jit.lazy import np
 from ...jit.trace.access import Access
 from .. import conversion
 from ..arguments import integers, unexpected

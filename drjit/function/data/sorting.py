@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ...array import leaf_access, signatures
 from ...array.elementwise import elementwise
 from ...array.tensor import permuted, permuted_back
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
+from ...jit.lazy import np
 from ...jit.run import freeze_size
 from .. import conversion
 from ..arguments import integer, unexpected

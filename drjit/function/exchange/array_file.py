@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import numpy as np
+from ...jit.lazy import np
 
 Arrays = dict[str, np.ndarray]
 Facts = dict[str, Any]

@@ -10,8 +10,6 @@ from itertools import chain, compress, repeat
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from ...ad import graph, lanes
 from ...ad.graph import Scope
 from ...ad.traverse import ADFlag, ADMode
@@ -22,6 +20,7 @@ from ...array.show import is_array
 from ...jit.backend import JitBackend
 from ...jit.device import Device, find, missing
 from ...jit.ir import dtype as dt
+from ...jit.lazy import np
 from ..ad.custom import CustomOp, custom
 from ..ad.grad import accum_grad, clear_grad, enable_grad, grad, grad_enabled, leaves, variables
 from ..ad.propagate import enqueue, traverse
@@ -151,7 +150,7 @@ def tensor(namespace: str, data: Data, framework: str) -> Any:
     if not isinstance(data, np.ndarray):
         return _on_gpu(data, framework)
     try:
-        cls = table.find(namespace, "tensor", dt.BY_NUMPY[data.dtype])
+        cls = table.find(namespace, "tensor", dt.by_numpy()[data.dtype])
     except (KeyError, RuntimeError):  # no such element type, or no tensors of it
         hint = " Split it into real and imaginary part." if data.dtype.kind == "c" else ""
         raise TypeError(

@@ -6,11 +6,10 @@ from functools import cached_property, update_wrapper
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
 from ...array.show import is_array
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
+from ...jit.lazy import np
 from .bridge import label
 from .numba_function import module
 from .numba_native import Native

@@ -5,10 +5,9 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...array import pytree
 from ...array.base import ArrayBase, type_label
+from ...jit.lazy import np
 from ..ad.grad import detach, enable_grad, grad_enabled
 from ..inspect.traits import shape
 from . import array_file

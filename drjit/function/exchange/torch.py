@@ -9,9 +9,8 @@ from functools import wraps
 from itertools import compress
 from typing import Any
 
-import numpy as np
-
 from ...jit.device import Device
+from ...jit.lazy import np
 from .bridge import Call, Data, Evaluation, Framework, Join, check_results, placed, split
 
 _CUDA = 2  # according to DLPack

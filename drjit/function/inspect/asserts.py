@@ -10,8 +10,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...array import leaf, leaf_access, pytree, show, table
 from ...array.base import IncompatibleError, type_label
 from ...array.elementwise import elementwise
@@ -24,6 +22,7 @@ from ...jit.ir import op
 from ...jit.ir.dtype import DType
 from ...jit.ir.location import Location, describe
 from ...jit.ir.node import LITERAL
+from ...jit.lazy import np
 from ...jit.trace import record
 from ..conversion import is_array, nested
 from ..data.reduce import all as all_entries

@@ -11,14 +11,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-import numpy as np
-
 from ...array import leaf, pytree, show, table
 from ...array.base import type_label
 from ...jit import log
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
 from ...jit.ir.location import user_location
+from ...jit.lazy import np
 from ...jit.trace import lane_values as sampling
 from ...jit.trace import record
 from ..conversion import is_array, map_leaves

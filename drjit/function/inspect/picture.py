@@ -6,10 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...array.base import type_label
 from ...array.interop import host_array
+from ...jit.lazy import np
 from ..conversion import is_array
 
 _KINDS = {1: 0, 3: 2, 4: 6}  # PNG's numbers of grey, colour, colour with opacity

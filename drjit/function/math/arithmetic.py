@@ -8,8 +8,6 @@ are promoted as by operators. For Python numbers alone, the result is a Python n
 import math
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ...array import signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.elementwise import elementwise
@@ -20,6 +18,7 @@ from ...array.special import by_formula, formulas, kind_of
 from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
+from ...jit.lazy import np
 from . import complex
 from . import transcendental as functions
 from .complex import negative

@@ -3,11 +3,10 @@
 import math
 from typing import Any
 
-import numpy as np
-
 from ...array.base import ArrayBase
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
+from ...jit.lazy import np
 from ..arguments import unexpected
 
 e = math.e

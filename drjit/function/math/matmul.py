@@ -5,13 +5,12 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ...array import leaf_access, operators, signatures
 from ...array.base import IncompatibleError, KernelValue
 from ...array.promote import convert, number_type, promote
 from ...array.tensor import broadcast_shape
 from ...jit.ir import dtype as dt
+from ...jit.lazy import np
 from ...jit.primitives.matmul import REMEMBERED, ProductLayout, layout
 from .. import conversion
 from ..conversion import Call, is_array, is_flat, label, tensor

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...array import signatures
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.elementwise import elementwise, numbers
@@ -21,6 +19,7 @@ from ...array.inline import RECORDERS
 from ...array.special import by_formula
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
+from ...jit.lazy import np
 from . import complex, quaternion  # noqa: F401 - they register their formulas
 
 if TYPE_CHECKING:

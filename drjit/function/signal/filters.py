@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
+from ...jit.lazy import np
 
 
 class Filter(NamedTuple):

@@ -7,11 +7,10 @@ from functools import lru_cache
 from math import prod
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ...array.meta import DYNAMIC
 from ...array.table import find
 from ...jit.ir import dtype as dt
+from ...jit.lazy import np
 from .. import conversion
 from ..arguments import integers, unexpected
 from ..conversion import is_array, is_flat, tensor

@@ -10,12 +10,11 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-import numpy as np
-
 from ...array import leaf, leaf_access
 from ...array.base import ArrayBase
 from ...array.interop import components
 from ...jit.ir import dtype as dt
+from ...jit.lazy import np
 from ...jit.run import freeze
 from ...jit.trace.access import Access
 from ..arguments import unexpected

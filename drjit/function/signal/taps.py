@@ -4,10 +4,9 @@ the weighted sums.
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...array import leaf, leaf_access
 from ...jit.ir import dtype as dt
+from ...jit.lazy import np
 from ...jit.trace.access import Access
 from .. import conversion
 from ..conversion import flat_class

@@ -81,7 +81,7 @@ def prefix(reduce: str, t: dt.DType, n: int, source: Buffer, exclusive: bool, ru
     scan = kernel.for_text(_SCAN.format(**names), 4, 8)
     on_numpy = scan.prefers_numpy(n)
     if count == 1:
-        totals[0].array(accumulator.numpy, 1)[0] = identity(reduce, accumulator)
+        totals[0].fill(accumulator, 1, identity(reduce, accumulator))
     else:
         first = kernel.for_text(_TOTALS.format(**names), 3, 3)
         kernel.run_text(first, n, [values, totals], block, on_numpy)
@@ -137,7 +137,7 @@ def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> 
     tasks *= chunks
     table = [matrices, rows, columns, chunk, chunks, strip, strips]
     words = allocate_for(dt.i64, len(table), host=True)
-    words.array(dt.i64.numpy, len(table))[:] = table
+    words.write(dt.i64, table)
     partial = matrices * chunks * columns if chunks > 1 else 0
     return _Rows(words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial)
 
@@ -169,7 +169,7 @@ def compress(n: int, mask: Buffer) -> tuple[Buffer, int]:
     first, second = kernel.for_text(_COUNTS, 5, 4), kernel.for_text(_COMPRESS, 4, 6)
     on_numpy = first.prefers_numpy(n)
     kernel.run_text(first, n, [source, starts, partials, total], block, on_numpy)
-    size = int(launch.to_numpy(dt.u32, 1, total[0])[0])
+    size = launch.entries(dt.u32, 1, total[0])[0]
     result = allocate_for(dt.u32, size)
     if size:
         starts[0].array(dt.u32.numpy, count + 1)[count] = size + PADDING // 4

@@ -3,13 +3,15 @@
 # Functions of modules are its methods.
 # pyright: reportAssignmentType=false
 
+import ctypes
+import struct
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from ..backend import JitBackend
 from ..device import Buffer, Device, elements
-from ..ir.dtype import DType
+from ..ir.dtype import FORMATS, DType
+from ..lazy import np
 from . import collective, kernel, matmul, memory, runtime, sequence, sorting
 
 
@@ -50,19 +52,36 @@ class Cpu(Device):
         made.array(values.dtype, values.size)[:] = values
         return made
 
+    def upload_numbers(self, dtype: DType, values: Sequence) -> Buffer:
+        made = memory.allocate(dtype.itemsize * len(values), host=True)
+        try:
+            made.write(dtype, values)
+        except (OverflowError, struct.error):  # beyond the range: infinite, or an error of NumPy's
+            return super().upload_numbers(dtype, values)
+        return made
+
     def filled(self, dtype: DType, size: int, value: Any) -> Buffer:
         made = memory.allocate_for(dtype, size, host=True)
-        made.array(dtype.numpy, elements(dtype, size)).fill(value)
+        made.fill(dtype, elements(dtype, size), value)
         return made
 
     def copy(self, buffer: memory.Buffer, nbytes: int) -> Buffer:
-        return self.upload(buffer.array(np.dtype(np.uint8), nbytes))
+        made = memory.allocate(nbytes, host=True)
+        ctypes.memmove(made.address, buffer.address, nbytes)
+        return made
 
     def download(self, buffer: memory.Buffer, dtype: DType, size: int) -> np.ndarray:
         return buffer.array(dtype.numpy, size)
 
+    def entries(self, buffer: memory.Buffer, dtype: DType, size: int) -> Any:
+        return buffer.entries(dtype, size)
+
+    def entry(self, buffer: memory.Buffer, dtype: DType, i: int) -> Any:
+        return buffer.entry(dtype, i)
+
     def put(self, buffer: memory.Buffer, dtype: DType, at: int, value: float) -> None:
-        buffer.array(dtype.numpy, at + 1)[at] = value
+        entry = struct.pack(FORMATS[dtype], value)
+        ctypes.memmove(buffer.address + at * dtype.itemsize, entry, dtype.itemsize)
 
     def view(self, buffer: memory.Buffer, dtype: DType, size: int) -> np.ndarray:
         return buffer.view(dtype.numpy, size)

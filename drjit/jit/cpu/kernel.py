@@ -1,8 +1,9 @@
 """Kernels: the text, how often and where it ran, and the choice of the tier for the next launch.
 
-A new, small kernel first runs on NumPy. Once the time spent there would have paid for compiling, or
-if there is much work, the text is compiled (or loaded from the disk cache) and runs on all threads
-from then on. A kernel that recurs is compiled earlier, in the background.
+A new, small kernel first runs on NumPy, if that has been imported. Once the time spent there would
+have paid for compiling, or if there is much work, the text is compiled (or loaded from the disk
+cache) and runs on all threads from then on. A kernel that recurs is compiled earlier, in the
+background.
 """
 
 import ctypes
@@ -14,17 +15,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import flags, log, processor, progress
 from ..device import Kernel, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
+from ..ir import op
 from ..ir.dtype import DType
+from ..lazy import np
 from ..run import cache, history
 from ..run.launch import as_python, layout_of, refer
-from ..target import numpy as numpy_target
-from ..target.numpy.reduction import passed_over
 from ..text.program import Output, Program, Work
 from . import background, memory, runtime
 from .memory import Buffer
@@ -49,6 +48,10 @@ FIRST_USE = 60e-3
 BACKGROUND = 1 / 16
 FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits, by this one
 
+# As long as NumPy has not been imported, small kernels are compiled as well, up to so many seconds:
+# a later process, which finds them in the cache, then needs no NumPy.
+INSTEAD_OF_NUMPY = 1.0
+
 # A kernel with a loop is first compiled with narrow packets, which takes half the time. Once its
 # launches have taken this many seconds, it is compiled in the background with the widest packets
 # that are of benefit.
@@ -72,6 +75,7 @@ _FAST, _NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
 
 _Entries = Entry * 2  # the second one is the end
 _kernels: dict[Any, "CpuKernel"] = {}
+_instead = 0.0  # seconds that kernels have taken to compile or to load
 
 
 class CpuKernel(Kernel):
@@ -229,6 +233,8 @@ class CpuKernel(Kernel):
             return True
         if self.address or self.loops:  # the duration of a loop is unknown
             return False
+        if "numpy" not in sys.modules and self._spares_numpy():
+            return False
         once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
         # The estimate, or the measured time of launches.
         self.spent = max(self.spent + once, self.time)
@@ -248,6 +254,11 @@ class CpuKernel(Kernel):
             self.coming = self._in_background(_options())
         return True
 
+    def _spares_numpy(self) -> bool:
+        """Returns whether to load the kernel, or to compile it for this and all later processes,
+        because importing NumPy for it would take longer than most programs compile."""
+        return self.is_stored() or (_instead < INSTEAD_OF_NUMPY and cache.is_writable())
+
     def is_stored(self) -> bool:
         """Whether the disk cache had the compiled form on the first query."""
         if self.stored is None:
@@ -263,13 +274,16 @@ class CpuKernel(Kernel):
         """
         from ..target import simd
 
+        global _instead
         options = _options()
         coming = self.coming
         if not self.address:
             best = simd.packet_lanes(self.text)
             first = min(best, simd.default_lanes()) if self.loops else best
             widths = sorted({best, first}, reverse=True)
+            start = time.thread_time()
             made = self._made(widths, options) if coming is None else coming.result()
+            _instead += time.thread_time() - start
             self.made_at = self.launches
         elif coming is None:
             if self.clock.total * 1e-9 > HOT:
@@ -399,6 +413,8 @@ def _run_numpy(
 
 def _interpret(kernel: CpuKernel, p: list, size: int) -> None:
     """Runs a kernel text on NumPy."""
+    from ..target import numpy as numpy_target
+
     busy = runtime.completed() < runtime.submitted
     waiting = time.perf_counter()
     runtime.drain()
@@ -538,6 +554,5 @@ def _accumulators(effect: Any, copies: int) -> Buffer:
     dtype = effect.dtype.accumulator
     size = (copies - (dtype is effect.dtype)) * effect.size
     room = memory.allocate_for(dtype, size, host=True)
-    kind = np.dtype(dtype.numpy)
-    room.array(kind, size)[:] = passed_over(effect.reduce, kind)
+    room.fill(dtype, size, op.passed_over(effect.reduce, dtype))
     return room

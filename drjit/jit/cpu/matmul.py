@@ -2,10 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..device import Buffer
 from ..ir import dtype as dt
+from ..lazy import np
 from . import kernel, runtime
 from .memory import allocate, allocate_for
 

@@ -5,25 +5,48 @@ However, the host must not write to it before these jobs are complete, and it is
 system only after a synchronization.
 """
 
+import contextlib
 import ctypes
+import mmap
+import struct
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-
-import numpy as np
+from typing import Any
 
 from drjit.jit import collector, device
 from drjit.jit.cpu import runtime
 from drjit.jit.device import elements
-from drjit.jit.ir.dtype import DType
+from drjit.jit.ir.dtype import (
+    FORMATS,
+    DType,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    mask,
+    u8,
+    u16,
+    u32,
+    u64,
+)  # fmt: skip
+from drjit.jit.lazy import np
 
 ALIGNMENT = 64
 PADDING = 256  # one packet: 64 lanes of 4 bytes, or 32 of 8
 _PAGE = 4096
-# Above this size, the cost of random accesses is dominated by page table look-ups. NumPy requests
-# large pages from 4 MiB on; the start of a buffer must coincide with the start of one.
+_PIECE = 1 << 14  # elements that are filled at a time
+# Above this size, the cost of random accesses is dominated by page table look-ups. Large pages are
+# requested from `_MOST_SMALL_PAGES` on; the start of a buffer must coincide with the start of one.
 LARGE_PAGE = 1 << 21
+_MOST_SMALL_PAGES = 1 << 22
+_MAPPED = 1 << 17  # bytes from which on memory is mapped: below, zeros cost less than pages
+# A forked process has its own copy.
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 # The host may run far ahead of the jobs. When it needs memory to write to, it allows this many
 # bytes of one size class to be in use by jobs; beyond that, it waits for one of them instead of
 # allocating more.
@@ -35,14 +58,26 @@ _pool: defaultdict[int, list["Block"]] = defaultdict(list)
 # A worker stuck in a kernel while the interpreter shuts down may still write to memory in the pool:
 # the pool is never freed.
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_pool))
-_new = object.__new__
+_READ = 0x100  # PyBUF_READ
+_bytes_at: Callable[[int, int, int], memoryview] = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int
+)(("PyMemoryView_FromMemory", ctypes.pythonapi))
+
+# How to read a single element; `memoryview` and `ctypes` do not know `f16`.
+_READERS: dict[DType, Any] = {
+    t: getattr(ctypes, f"c_{name}").from_address
+    for t, name in {
+        mask: "bool", i8: "int8", u8: "uint8", i16: "int16", u16: "uint16", i32: "int32",
+        u32: "uint32", i64: "int64", u64: "uint64", f32: "float", f64: "double",
+    }.items()
+}  # fmt: skip
 
 _stats = SimpleNamespace(in_use=0, peak=0, misses=0)
 
 
 class Block:
-    """Memory of `capacity` bytes within the NumPy array `base`, from the byte `offset` on; `views`
-    as in `device.Buffer`.
+    """Memory of `capacity` bytes from the byte `offset` on of `base`, a NumPy array or memory of
+    the system; `views` as in `device.Buffer`.
 
     A block outlives the buffers that use it one after the other, so that making one costs little:
     `free` puts it back into the pool, where `ticket` is the number of jobs queued at that time.
@@ -55,7 +90,7 @@ class Block:
         self,
         address: int,
         capacity: int,
-        base: np.ndarray,
+        base: Any,
         offset: int,
         free: Callable[["Block"], None] | None = None,
         owner: object = None,
@@ -95,6 +130,37 @@ class Buffer(device.Buffer):
     def shared(self) -> bool:
         block = self._block
         return block.views != 0 or block.owner is not None
+
+    def entries(self, dtype: DType, size: int) -> memoryview | tuple:
+        """Returns the first `size` elements as a sequence of Python numbers, for reading while this
+        buffer is alive; does not wait for jobs."""
+        data = _bytes_at(self.address, dtype.itemsize * size, _READ)
+        if dtype.element is f16:
+            return struct.unpack(f"{size}e", data)
+        return data.cast(FORMATS[dtype.element])  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    def entry(self, dtype: DType, i: int) -> Any:
+        """Returns an element as a Python number; does not wait for jobs."""
+        read = _READERS.get(dtype)
+        if read is None:
+            return self.entries(dtype, i + 1)[i]
+        return read(self.address + dtype.itemsize * i).value
+
+    def fill(self, dtype: DType, size: int, value: Any) -> None:
+        """Sets the first `size` elements; does not wait for jobs."""
+        one = struct.pack(FORMATS[dtype.element], value)
+        nbytes = dtype.itemsize * size
+        if not any(one):
+            ctypes.memset(self.address, 0, nbytes)
+            return
+        piece = one * min(size, _PIECE)
+        for at in range(0, nbytes, len(piece) or 1):
+            ctypes.memmove(self.address + at, piece, min(len(piece), nbytes - at))
+
+    def write(self, dtype: DType, values: Sequence) -> None:
+        """Sets the first elements; does not wait for jobs."""
+        data = struct.pack(f"{len(values)}{FORMATS[dtype]}", *values)
+        ctypes.memmove(self.address, data, len(data))
 
     def array(self, dtype: np.dtype, size: int) -> np.ndarray:
         """Returns the first `size` elements, for use while this buffer is alive; does not wait for
@@ -137,12 +203,16 @@ class _Export:
             "version": 3,
             "typestr": dtype.str,
             "shape": shape,
-            "data": (buffer.address, not (writable and buffer._block.base.flags.writeable)),
+            "data": (buffer.address, not (writable and _is_writable(buffer._block))),
         }
         buffer.views += 1
 
     def __del__(self) -> None:
         self._buffer.views -= 1
+
+
+def _is_writable(block: Block) -> bool:
+    return block.owner is None or block.base.flags.writeable
 
 
 def allocate(nbytes: int, host: bool = False) -> Buffer:
@@ -278,17 +348,28 @@ def _fresh(capacity: int, free: list[Block]) -> Block:
     alignment = ALIGNMENT if capacity < LARGE_PAGE else LARGE_PAGE
     size = capacity + alignment + PADDING
     try:
-        base = np.empty(size, np.uint8)
-    except MemoryError:
+        base, address = _from_system(size)
+    except (MemoryError, OSError, OverflowError):
         try:
             flush_malloc_cache()
-            base = np.empty(size, np.uint8)
-        except MemoryError:
+            base, address = _from_system(size)
+        except (MemoryError, OSError, OverflowError):
             raise MemoryError(
                 f"Cannot allocate {capacity:,} bytes: {_stats.in_use:,} bytes are in use, "
                 f"{_pooled():,} are in the pool."
             ) from None
     _stats.misses += 1
-    address = base.ctypes.data
     offset = -address % alignment
     return Block(address + offset, capacity, base, offset, free.append)
+
+
+def _from_system(size: int) -> tuple[Any, int]:
+    """Returns memory of so many bytes, and its address."""
+    if size < _MAPPED:
+        base: Any = bytearray(size)
+    else:  # pages that are not touched before they are used
+        base = mmap.mmap(-1, size, **_PRIVATE)
+        if size >= _MOST_SMALL_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):
+                base.madvise(mmap.MADV_HUGEPAGE)
+    return base, ctypes.addressof(ctypes.c_char.from_buffer(base))

@@ -1,10 +1,9 @@
 """Small launches that follow each other in a frozen function, as one call of native code."""
 
+import ctypes
 import struct
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
-
-import numpy as np
 
 from .. import flags, log
 from ..device import size_class
@@ -126,8 +125,8 @@ class LaunchSequence:
         own = memory.allocate(self._bytes)
         for word, offset in self._offsets:
             self._words[word] = own.address + offset
-        block = np.frombuffer(bytearray(layout.pack(*self._words)), np.int64)
-        start = block.ctypes.data
+        block = ctypes.create_string_buffer(layout.pack(*self._words), layout.size)
+        start = ctypes.addressof(block)
         argument = {k: 8 + 8 * place for place, k in enumerate((*self._read, *self._made))}
         table: list[int] = []
         for word, k in self._addresses:
@@ -137,7 +136,8 @@ class LaunchSequence:
             table += (k.entry.kernel, k.entry.finish, k.entry.times, start, size)
             start += 8 * k.program.words
         table += (0,) * 5
-        words = np.array(table, np.int64)  # `native.Patch` and `native.Entry` records
+        # `native.Patch` and `native.Entry` records
+        words = (ctypes.c_int64 * len(table))(*table)
         self._owned = own, block, words
-        self._address = words.ctypes.data
+        self._address = ctypes.addressof(words)
         return True

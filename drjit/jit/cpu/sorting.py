@@ -54,5 +54,5 @@ def sort(
 
 def _zeros(count: int) -> Buffer:
     made = allocate_for(dt.u32, count, host=True)
-    made.array(dt.u32.numpy, count)[:] = 0
+    made.fill(dt.u32, count, 0)
     return made

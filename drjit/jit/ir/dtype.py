@@ -3,10 +3,11 @@ property of a type is an attribute of that object.
 """
 
 import enum
-
-import numpy as np
+from functools import cache
+from typing import Any
 
 from ..enumeration import Named
+from ..lazy import np
 
 
 class VarType(Named, enum.Enum):
@@ -40,6 +41,8 @@ class DType:
     accumulator: "DType"
     element: "DType"
     mask_type: "DType"
+    numpy: Any
+    scalar: Any
 
     def __init__(self, var_type: VarType):
         self.name, self.var_type = var_type.name.lower(), var_type
@@ -47,10 +50,8 @@ class DType:
         self.code = code = "mask" if kind == "bool" else kind[0] + self.name.removeprefix(kind)
         self.element, self.count, self.is_vector = self, 1, False
         self.accumulator = self
-        self.numpy = np.dtype(self.name)
-        self.scalar = self.numpy.type
-        self.itemsize = self.numpy.itemsize
-        self.bits = 1 if code == "mask" else 8 * self.itemsize
+        self.bits = int(code[1:] if code != "mask" else 1)
+        self.itemsize = -(-self.bits // 8)
         self.is_mask = code == "mask"
         self.is_float = code[0] == "f"
         self.kind = "b" if self.is_mask else "f" if self.is_float else "i"
@@ -60,6 +61,15 @@ class DType:
         self.low = -(1 << self.bits - 1) if self.is_signed else 0
         self.high = self.low + (1 << self.bits) - 1
         self.order = var_type.value
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "numpy":
+            self.numpy = found = np.dtype(self.var_type.name.lower())
+        elif name == "scalar":  # the type of NumPy's numbers
+            self.scalar = found = self.numpy.type
+        else:
+            raise AttributeError(f"an element type has no attribute {name!r}")
+        return found
 
     def __repr__(self) -> str:
         return self.name
@@ -72,12 +82,14 @@ ALL = tuple([DType(v) for v in VarType if v not in (VarType.Void, VarType.Pointe
 BY_NAME = {t.name: t for t in ALL}
 BY_CODE = {t.code: t for t in ALL}
 BY_VAR_TYPE = {t.var_type: t for t in ALL}
-BY_NUMPY = {t.numpy: t for t in ALL}
 
 mask, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64 = ALL
 for _type in ALL:
     _type.mask_type = mask
 f16.accumulator = f32
+
+FORMATS = dict(zip(ALL, "?bBhHiIqQefd", strict=True))
+"""How `struct` spells the types."""
 
 VECTOR_BLOCK = 64
 """Number of lanes per block in the memory layout of vectors. A block has one row per feature, and
@@ -108,6 +120,12 @@ def vector(element: DType, count: int) -> DType:
     ('float16x64', True)
     """
     return VECTORS[element, count]
+
+
+@cache
+def by_numpy() -> dict[Any, DType]:
+    """Returns the type of each NumPy type in native byte order."""
+    return {t.numpy: t for t in ALL}
 
 
 def by_name(name: str) -> DType:

@@ -10,14 +10,12 @@ import math
 import operator
 import struct
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
-import numpy as np
-
 from ..device import Device, current
-from ..target import numpy as numpy_target
+from ..lazy import np
 from . import dtype as dt
 from . import op
 from .dtype import DType
@@ -345,7 +343,7 @@ def cast(dtype: DType, a: Node) -> Node:
             same = to.is_int or abs(value) <= 1 << 24
         if not same:
             with np.errstate(all="ignore"):
-                value = numpy_target.namespace[to.code](a.dtype.scalar(value)).item()
+                value = _numpy()[to.code](a.dtype.scalar(value)).item()
         return literal(dtype, value, a.size)
     if a.op is SPLAT:
         return splat(dtype.count, cast(dtype.element, a.deps[0]))
@@ -363,8 +361,9 @@ def bitcast(dtype: DType, a: Node) -> Node:
     if a.dtype.itemsize != dtype.itemsize or a.dtype.is_mask or dtype.is_mask:
         raise TypeError(f"cannot reinterpret {a.dtype.name} as {dtype.name}: sizes differ")
     if a.op is LITERAL:
-        bits = np.array(a.data, a.dtype.numpy).view(dtype.numpy)
-        return literal(dtype, bits.item(), a.size)
+        before, after = dt.FORMATS[a.dtype.element], dt.FORMATS[dtype.element]
+        (bits,) = struct.unpack(after, struct.pack(before, a.data))
+        return literal(dtype, bits, a.size)
     deps = a.deps  # read before the op: another thread may be evaluating the node
     if a.op is op.bitcast:
         return bitcast(dtype, deps[0])
@@ -380,6 +379,13 @@ def resize(a: Node, size: int) -> Node:
     return make(op.select, a.dtype, size, (literal(dt.mask, True, size), a, a))
 
 
+def _numpy() -> dict[str, Any]:
+    """Returns the operations of kernels on NumPy, which this imports."""
+    from ..target import numpy as numpy_target
+
+    return numpy_target.namespace
+
+
 def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
     """Evaluates an operation on literals with its NumPy definition."""
     fold = folder(op_, dtype.element)
@@ -389,7 +395,7 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
             return value
     values = [d.dtype.scalar(d.data) for d in deps]
     own = op_.kind in ("prefix", "infix")
-    function = op_.python if own else numpy_target.namespace[op_.text]
+    function = op_.python if own else _numpy()[op_.text]
     with np.errstate(all="ignore"):
         return function(*values).item()
 
@@ -401,6 +407,10 @@ def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
     if op_ is op.fma and dtype is dt.f32:
         return _fma_f32
     plain = _PLAIN.get(op_)
+    if op_ in _OF_BITS:
+        plain = partial(_OF_BITS[op_], dtype.bits)
+    elif op_ is op.not_ and dtype.is_mask:
+        return operator.not_
     normalized = ROUNDED[dtype].__getitem__ if dtype.is_float else _NORMALIZE[dtype]
     if plain is None or op_.result == "mask":
         return plain
@@ -442,12 +452,37 @@ def _fma_f32(a: float, b: float, c: float) -> float | None:
 # well. (A quotient or root of 24-bit numbers is never so close to the midpoint of two of them that
 # rounding to 53 bits first changes the result.) Calling NumPy would dominate the time to trace
 # programs with many constants; it is left for the cases in which a folder returns None.
+def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
+    """Returns a function that rounds floats to integers and keeps signs of zeros."""
+
+    def rounded(a: float) -> float:
+        return math.copysign(function(a), a) if math.isfinite(a) else a
+
+    return rounded
+
+
 _PLAIN: dict[Op, Callable[..., Any]] = {
     **{o: o.python for o in (*op.ARITHMETIC, *op.COMPARISONS) if o.kind == "infix"},
     op.neg: operator.neg,
     op.div: lambda a, b: a / b if b else None,
     op.select: lambda m, a, b: a if m else b,
     op.sqrt: lambda a: math.sqrt(a) if a >= 0 else None,
+    op.not_: operator.invert,
+    op.abs: abs,
+    op.minimum: lambda a, b: a if a < b else b,
+    op.maximum: lambda a, b: a if a > b else b,
+    op.floor: _whole(math.floor),
+    op.ceil: _whole(math.ceil),
+    op.trunc: _whole(math.trunc),
+    op.round: _whole(round),
+}
+# Functions of the number of bits and of operands.
+_OF_BITS: dict[Op, Callable[..., int | None]] = {
+    op.shl: lambda bits, a, b: a << b if 0 <= b < bits else None,
+    op.shr: lambda bits, a, b: a >> b if 0 <= b < bits else None,
+    op.popcnt: lambda bits, a: (a % (1 << bits)).bit_count(),
+    op.lzcnt: lambda bits, a: bits - (a % (1 << bits)).bit_length(),
+    op.tzcnt: lambda bits, a: (a & -a).bit_length() - 1 if a else bits,
 }
 
 

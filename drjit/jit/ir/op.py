@@ -8,7 +8,7 @@ import builtins
 import enum
 import operator
 from collections.abc import Callable
-from math import inf
+from math import inf, nan
 from typing import Any
 
 from ..enumeration import Named
@@ -259,6 +259,12 @@ def neutral(reduction: str, dtype: DType) -> float:
     """Returns a value that leaves any number unchanged when reduced with it: of the two zeros,
     -0.0."""
     return -0.0 if reduction == "add" and dtype.is_float else identity(reduction, dtype)
+
+
+def passed_over(reduction: str, dtype: DType) -> float:
+    """Returns a value that leaves an element unchanged when combined into memory, which may contain
+    a NaN."""
+    return nan if reduction in ("min", "max") and dtype.is_float else neutral(reduction, dtype)
 
 
 def __getattr__(name: str) -> Op:

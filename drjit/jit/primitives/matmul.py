@@ -4,10 +4,9 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..device import common
 from ..ir.node import Node, buffer, literal
+from ..lazy import np
 from ..run import schedule
 from ..run.freeze import operation
 from ..run.history import one_operation

@@ -85,6 +85,12 @@ def has(key: str) -> bool:
     return where is not None and os.path.exists(_path(where, key))
 
 
+def is_writable() -> bool:
+    """Returns whether entries of this process will be there for later ones."""
+    where = folder()
+    return where is not None and not _complained and os.access(where, os.W_OK)
+
+
 def get(key: str) -> Entry | None:
     """Returns the entry with that key, or None."""
     where = folder()

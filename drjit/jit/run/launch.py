@@ -6,14 +6,13 @@ import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import device, flags
 from ..device import Buffer, Device, Kernel, elements
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..ir.location import describe
+from ..lazy import np
 from ..target.foreign import ForeignFunction
 from ..text.program import effect_words
 
@@ -169,7 +168,7 @@ def as_python(
     for some elements, with these.
     """
     inputs, literals, checks, targets, record = operands
-    p: list[Any] = [record.words if record else None]
+    p: list[Any] = [np.asarray(record.words) if record else None]
     p += [given(n.dtype, elements(n.dtype, n.size), n.data) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]
     p += [c.data[0] for c in checks]
@@ -210,6 +209,18 @@ def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
     """The finished data of a buffer, for use while the buffer is alive (see `view` for users)."""
     await_data(buffer)
     return buffer.device.download(buffer, dtype, size)
+
+
+def entries(dtype: DType, size: int, buffer: Buffer) -> Any:
+    """The finished data of a buffer as a sequence of Python numbers; see `to_numpy`."""
+    await_data(buffer)
+    return buffer.device.entries(buffer, dtype, size)
+
+
+def entry(dtype: DType, i: int, buffer: Buffer) -> Any:
+    """An entry of the finished data of a buffer as a Python number; see `to_numpy`."""
+    await_data(buffer)
+    return buffer.device.entry(buffer, dtype, i)
 
 
 def view(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:

@@ -6,12 +6,11 @@ values there.
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ..device import current
 from ..ir import dtype as dt
 from ..ir import op
 from ..ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
+from ..lazy import np
 from ..run import launch, schedule
 from . import access
 from .access import Access, Replacement

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dtype import BY_NUMPY
+from ...ir.dtype import by_numpy
 from ...ir.op import neutral
 
 # `min` and `max` prefer the operand that is not NaN.
@@ -20,7 +20,7 @@ OPERATIONS = {
 
 def identity(op: str, dtype: np.dtype) -> Any:
     """Returns the neutral element of a reduction."""
-    return dtype.type(neutral(op, BY_NUMPY[dtype]))
+    return dtype.type(neutral(op, by_numpy()[dtype]))
 
 
 def passed_over(op: str, dtype: np.dtype) -> Any:
