@@ -462,6 +462,27 @@ def test_accesses_at_one_index_are_one_to_memory_where_elements_lie_side_by_side
 
 
 @all_widths
+def test_conversions_of_64_bit_integers_round_once(lanes):
+    """Numbers next to the middle between two floats, and floats up to the ends of the ranges."""
+    rng = np.random.default_rng(2)
+    shift = rng.integers(1, 40, 1000).astype(np.uint64)
+    odd = rng.integers(-1, 2, 1000).astype(np.uint64)
+    middle = np.uint64(1) << (shift - np.uint64(1))
+    words = (rng.integers(1 << 23, 1 << 24, 1000).astype(np.uint64) << shift) + middle + odd
+    large = (rng.random(1000) - 0.5) * 2.0 ** rng.integers(0, 65, 1000)
+    halves = (rng.integers(1024, 2048, 1000) + 0.5) / 2.0 ** rng.integers(-5, 14, 1000)
+    halves *= 1 + rng.integers(-1, 2, 1000) * 2.0**-52
+    floats = {f"{t.code}(x)": (t, words.astype(t.numpy)) for t in (dtype.f32, dtype.f64)}
+    check_rows([("x", dtype.u64, words)], floats, lanes)
+    for t, x in ((dtype.i64, large), (dtype.u64, 2 * np.abs(large))):
+        for source in (dtype.f32, dtype.f64):
+            x = x.astype(source.numpy)
+            check_rows([("x", source, x)], {f"{t.code}(x)": (t, x.astype(t.numpy))}, lanes)
+    nearest = {"f16(x)": (dtype.f16, halves.astype(np.float16))}
+    check_rows([("x", dtype.f64, halves)], nearest, lanes)
+
+
+@all_widths
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 16])
 def test_packets(count, lanes):
     rng = np.random.default_rng(count)

@@ -35,6 +35,10 @@ def convert(f: Function, to: str, code: str, x: str) -> str:
         return f.op(f"{op} {source} {x} to {target}")
     if to in FLOATS:
         op = "sitofp" if code in SIGNED else "uitofp"
+        if to == "f32" and code == "u64" and _lacks_64_bit_conversions(f):
+            # To f64 without rounding, so that the second step rounds once.
+            x = f.op(f"uitofp {source} {_wide_to_odd(f, x)} to {f.vector['f64']}")
+            return f.op(f"fptrunc {f.vector['f64']} {x} to {target}")
         if to == "f16":
             # Integers in the range of f16 are exact in f32, so this rounds once.
             x = f.op(f"{op} {source} {x} to {f.vector['f32']}")
@@ -62,8 +66,11 @@ def _to_integer(f: Function, to: str, code: str, x: str) -> str:
     if exact:
         below = f.op(f"fcmp olt {source} {y}, {f.constant(code, high)}")
         y = f.op(f"select {mask} {below}, {source} {y}, {source} {f.constant(code, high)}")
-    op = "fptosi" if wide in SIGNED else "fptoui"
-    result = f.op(f"{op} {source} {y} to {f.vector[wide]}")
+    if bits == 64 and _lacks_64_bit_conversions(f):
+        result = _by_halves(f, code, y)
+    else:
+        op = "fptosi" if wide in SIGNED else "fptoui"
+        result = f.op(f"{op} {source} {y} to {f.vector[wide]}")
     if not exact:
         beyond = f.op(f"fcmp oge {source} {x}, {f.constant(code, high + 1)}")
         most, vector = f.constant(to, high), f.vector[to]
@@ -76,22 +83,59 @@ def _to_integer(f: Function, to: str, code: str, x: str) -> str:
     return result
 
 
+def _lacks_64_bit_conversions(f: Function) -> bool:
+    """Returns whether LLVM would convert between floats and 64-bit integers lane by lane: AVX2 has
+    no instructions for that."""
+    return f.machine.register_bytes == 32 and f.lanes > 1
+
+
+def _by_halves(f: Function, code: str, x: str) -> str:
+    """Converts floats in the range of 64-bit integers: floats of 2**52 and above have integers as
+    their lowest bits, which are those of the upper and of the lower half of the result."""
+    double, word, suffix = f.vector["f64"], f.vector["u64"], f.types.suffix["f64"]
+    if code == "f32":
+        x = f.op(f"fpext {f.vector['f32']} {x} to {double}")
+    unit, half = f.constant("f64", 1.5 * 2**52), f.constant("u64", 32)
+    x = f.op(f"call {double} @llvm.trunc.{suffix}({double} {x})")
+    upper = f.op(f"fmul {double} {x}, {f.constant('f64', 2.0**-32)}")
+    upper = f.op(f"call {double} @llvm.floor.{suffix}({double} {upper})")
+    scale = f.constant("f64", -(2.0**32))
+    operands = f"{double} {upper}, {double} {scale}, {double} {x}"
+    lower = f.op(f"call {double} @llvm.fma.{suffix}({operands})")
+    parts = []
+    for part in (upper, lower):
+        shifted = f.op(f"fadd {double} {part}, {unit}")
+        parts.append(f.op(f"bitcast {double} {shifted} to {word}"))
+    upper = f.op(f"shl {word} {parts[0]}, {half}")
+    lower = f.op(f"and {word} {parts[1]}, {f.constant('u64', 0xFFFFFFFF)}")
+    return f.op(f"or {word} {upper}, {lower}")
+
+
+def _wide_to_odd(f: Function, x: str) -> str:
+    """Rounds 64-bit integers of more than 53 bits to odd multiples of 2**11 unless they are
+    multiples of it, which f64 represents."""
+    word = f.vector["u64"]
+    large = f.op(f"icmp ugt {word} {x}, {f.constant('u64', (1 << 53) - 1)}")
+    return f.select("u64", large, _sticky(f, x, 11), x)
+
+
+def _sticky(f: Function, x: str, bits: int) -> str:
+    """Clears the lowest bits of 64-bit words; the one above becomes 1 if any of them was."""
+    word, mask = f.vector["u64"], (1 << bits) - 1
+    low = f.op(f"and {word} {x}, {f.constant('u64', mask)}")
+    carry = f.op(f"add {word} {low}, {f.constant('u64', mask)}")
+    either = f.op(f"or {word} {x}, {carry}")
+    return f.op(f"and {word} {either}, {f.constant('u64', ~mask & (1 << 64) - 1)}")
+
+
 def _to_odd(f: Function, x: str) -> str:
     """`f64` to `f32`, rounded to odd, so that rounding once more to `f16` gives the correctly
-    rounded result.
+    rounded result. Where `f32` has fewer than its 24 bits, `f16` is zero or infinite.
     """
-    double, single, word, mask = (f.vector[t] for t in ("f64", "f32", "u32", "mask"))
-    near = f.op(f"fptrunc {double} {x} to {single}")
-    back = f.op(f"fpext {single} {near} to {double}")
-    inexact = f.op(f"fcmp one {double} {back}, {x}")
-    suffix = f.types.suffix["f64"]
-    size, back_size = (f.op(f"call {double} @llvm.fabs.{suffix}({double} {v})") for v in (x, back))
-    away = f.op(f"fcmp ogt {double} {back_size}, {size}")
-    bits = f.op(f"bitcast {single} {near} to {word}")
-    step = f.op(f"sext {mask} {away} to {word}")
-    odd = f.op(f"or {word} {f.op(f'add {word} {bits}, {step}')}, splat (i32 1)")
-    odd = f.op(f"select {mask} {inexact}, {word} {odd}, {word} {bits}")
-    return f.op(f"bitcast {word} {odd} to {single}")
+    double, word = f.vector["f64"], f.vector["u64"]
+    bits = _sticky(f, f.op(f"bitcast {double} {x} to {word}"), 29)
+    odd = f.op(f"bitcast {word} {bits} to {double}")
+    return f.op(f"fptrunc {double} {odd} to {f.vector['f32']}")
 
 
 def reinterpret(f: Function, to: str, code: str, x: str) -> str:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Sequence
 
 from .arguments import statement
-from .conversion import from_memory, to_memory
+from .conversion import from_memory, reinterpret, to_memory
 from .ir import BITS, BYTES, MEMORY, SCALAR, Function, KernelError, Value
 from .loops import concatenated, each_lane, when
 from .translate import ACTIVE, Deferred, Translator
@@ -154,20 +154,23 @@ def gather(t: Translator, code: str, base: str, index: Value, mask: str) -> Valu
     return code, gather_masked(t.f, code, base, index, mask)
 
 
-def gather_masked(f: Function, code: str, base: str, index: Value, mask: str) -> str:
+def gather_masked(
+    f: Function, code: str, base: str, index: Value, mask: str, align: int = 0
+) -> str:
     """Gathers elements at an index, 0 where the mask is false."""
     if BITS[code] >= 32 and f.machine.has_gathers:
-        return gather_wide(f, code, base, index, mask)
-    x = gather_lanes(f, code, base, safe_index(f, index, mask))
+        return gather_wide(f, code, base, index, mask, align=align)
+    x = gather_lanes(f, code, base, safe_index(f, index, mask), align)
     return f.select(code, mask, x)
 
 
 def gather_wide(
-    f: Function, code: str, base: str, index: Value, mask: str, other: str = "zeroinitializer"
-) -> str:
+    f: Function, code: str, base: str, index: Value, mask: str, other: str = "zeroinitializer",
+    align: int = 0,
+) -> str:  # fmt: skip
     """The same for elements of 32 or 64 bits, with another value where the mask is false."""
     vector = f.vector[code]
-    operands = f"{_places(f, code, base, index, mask)}, {vector} {other}"
+    operands = f"{_places(f, code, base, index, mask, align)}, {vector} {other}"
     return f.op(f"call {vector} @llvm.masked.gather.{_suffix(f, code)}({operands})")
 
 
@@ -175,20 +178,20 @@ def _suffix(f: Function, code: str) -> str:
     return f"{f.types.suffix[code]}.v{f.lanes}p0"
 
 
-def _places(f: Function, code: str, base: str, index: Value, mask: str) -> str:
+def _places(f: Function, code: str, base: str, index: Value, mask: str, align: int = 0) -> str:
     """Returns the addresses of elements and a mask, as operands of intrinsics. A 32-bit index is
     interpreted as signed: checked indices are below 2**31.
     """
     places = f.op(f"getelementptr {MEMORY[code]}, ptr {base}, {f.vector[index[0]]} {index[1]}")
-    return f"<{f.lanes} x ptr> align {BYTES[code]} {places}, {f.vector['mask']} {mask}"
+    return f"<{f.lanes} x ptr> align {align or BYTES[code]} {places}, {f.vector['mask']} {mask}"
 
 
-def gather_lanes(f: Function, code: str, base: str, index: Value) -> str:
+def gather_lanes(f: Function, code: str, base: str, index: Value, align: int = 0) -> str:
     """Gathers elements at an index that is valid in every lane, with one scalar load per lane."""
     memory, element = f.types.memory[code], MEMORY[code]
     result = "poison"
     for k, address in enumerate(lane_addresses(f, element, base, index)):
-        x = f.op(f"load {element}, ptr {address}, align {BYTES[code]}")
+        x = f.op(f"load {element}, ptr {address}, align {align or BYTES[code]}")
         result = f.op(f"insertelement {memory} {result}, {element} {x}, i32 {k}")
     return from_memory(f, code, result)
 
@@ -228,13 +231,17 @@ def gather_packet(
 
 
 def records(f: Function, code: str, base: str, index: Value, mask: str, count: int) -> list[str]:
-    """Loads the components of every lane's record; rows of 4 words are loaded whole and
-    transposed."""
-    if in_rows(code, count):
+    """Loads the components of every lane's record: as one word if it has the size of one, by rows
+    of 4 words, which are transposed, or one component after the other."""
+    bits = BITS[code] * count
+    if bits in (32, 64) and code != "mask":
+        return _words(f, code, base, index, mask, count)
+    if BITS[code] == 32:
         addresses = row_addresses(f, base, safe_index(f, index, mask), count)
         values = []
         for part in range(0, count, 4):
-            values += _load_rows(f, code, addresses, part)
+            # The last row may end beyond the record, for which every buffer has room.
+            values += _load_rows(f, code, addresses, part)[: count - part]
         return cleared(f, code, values, mask)
     vector, (kind, x) = f.vector["u64"], index
     if kind == "u32":
@@ -244,6 +251,19 @@ def records(f: Function, code: str, base: str, index: Value, mask: str, count: i
     for j in range(count):
         place = f.op(f"add {vector} {x}, {f.constant('u64', j)}") if j else x
         values.append(gather_masked(f, code, base, ("u64", place), mask))
+    return values
+
+
+def _words(f: Function, code: str, base: str, index: Value, mask: str, count: int) -> list[str]:
+    """Loads records as words of 32 or 64 bits, and takes these apart."""
+    word, part = f"u{BITS[code] * count}", f"u{BITS[code]}"
+    x = gather_masked(f, word, base, index, mask, BYTES[code])
+    values = []
+    for k in range(count):
+        shift = f.constant(word, k * BITS[code])
+        one = f.op(f"lshr {f.vector[word]} {x}, {shift}") if k else x
+        one = f.op(f"trunc {f.vector[word]} {one} to {f.vector[part]}")
+        values.append(reinterpret(f, code, part, one))
     return values
 
 
@@ -262,11 +282,12 @@ def in_rows(code: str, count: int) -> bool:
 def row_addresses(f: Function, base: str, index: Value, count: int) -> list[str]:
     """Returns the address of every lane's record of `count` 32-bit components, for a checked
     index."""
-    # In units of 8 bytes, which addressing modes can scale: multiples of an index below 2**31 then
-    # fit 32 bits, and no lane needs to be widened.
+    # In units of 8 bytes if possible, which addressing modes can scale: multiples of an index below
+    # 2**31 then fit 32 bits, and no lane needs to be widened.
+    unit, units = ("i32", count) if count % 2 else ("i64", count // 2)
     code, x = index
-    scaled = f.op(f"mul {f.vector[code]} {x}, {f.constant(code, count // 2)}")
-    return lane_addresses(f, "i64", base, (code, scaled))
+    scaled = f.op(f"mul {f.vector[code]} {x}, {f.constant(code, units)}")
+    return lane_addresses(f, unit, base, (code, scaled))
 
 
 def _load_rows(f: Function, code: str, addresses: list[str], part: int) -> list[str]:
