@@ -4,6 +4,7 @@ roundings, and bit operations.
 
 import enum
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -533,3 +534,24 @@ def test_operations_of_subclasses_and_mixtures_go_the_general_way():
         dr.fma(Float(1, 2), Float(1, 2, 3), 1)
     with pytest.raises(RuntimeError, match=r"dr\.select\(\): operands have incompatible sizes"):
         dr.select(Bool(True, False), Float(1, 2, 3), 1)
+
+
+# ---- Numbers beside arrays
+
+
+NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.1, 1 + 1e-12, 1e-60, -1e-60, 1e300, inf, nan, 0, 1, 3]
+
+
+@pytest.mark.parametrize("cls", [Float16, Float, Float64, dr.llvm.ad.Float])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
+def test_a_number_is_rounded_to_the_type_before_an_operation_simplifies(cls, name: str):
+    values = np.array([-0.0, 0.0, 2.5, -inf, nan], cls(0).numpy().dtype)
+    x = cls(values)
+    dr.make_opaque(x)
+    apply = getattr(operator, name)
+    with np.errstate(all="ignore"):
+        for _ in range(2):  # a number is known the second time
+            for number in NUMBERS:
+                rounded = values.dtype.type(number)
+                same(apply(x, number), cls, apply(values, rounded))
+                same(apply(number, x), cls, apply(rounded, values))

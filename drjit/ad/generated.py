@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..jit.ir import node, op
-from ..jit.ir.node import LITERAL, SIMPLIFY, SPLAT, WITH_LITERAL, Node, next_serial
+from ..jit.ir.node import LITERAL, SIMPLIFY, SPLAT, WITH_LITERAL, Node, serials
 from ..jit.ir.op import Op
 from ..jit.run import bytecode
 from .algebra import PLAIN, guard
@@ -115,7 +115,7 @@ def _creation(name: str, op_: str, dtype: str, size: str, deps: Sequence[str]) -
         f"{name}.size = {size}",
         f"{name}.deps = ({', '.join(deps)},)",
         f"{name}.data = {name}.mark = None",
-        f"{name}.serial = next_serial()",
+        f"{name}.serial = next(serials)",
     ]
 
 
@@ -133,8 +133,9 @@ class _Function:
         self.inputs = [f"x{k}" for k in range(self.count)] if rule.keeps_inputs else []
         self.names: dict[str, Any] = {
             "Node": Node, "add": PLAIN.add, "combine": node.combine, "constants": node.CONSTANTS,
-            "guard": guard, "literal": LITERAL, "next_serial": next_serial, "op_add": op.add,
+            "guard": guard, "literal": LITERAL, "op_add": op.add,
             "op_fma": op.fma, "op_select": op.select, "plain": PLAIN, "select": PLAIN.select,
+            "serials": serials,
             "splat": SPLAT,
         }  # fmt: skip
         self.names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}

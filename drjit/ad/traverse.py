@@ -34,7 +34,7 @@ from . import (
 )
 from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
 from .graph import Scope, Value, Var, as_value, living, scope, take_gradient, title, where
-from .rules import Rule, same
+from .rules import same
 
 
 class ADMode(Named, enum.Enum):
@@ -127,15 +127,15 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     start = len(queue.variables)
     queue.add(seeds)
     found, mark = queue.variables[start:], queue.mark
-    add = found.append
+    isolated = first > 0
     for v in found:  # the list grows during iteration
         for d in v.deps:
             if d is not None and d.mark is not mark:
-                if first and d.serial < first:
+                if isolated and d.serial < first:
                     queue.outside[d] = None
                 else:
                     d.mark = mark
-                    add(d)
+                    found.append(d)
     queue.variables[start:] = found
 
 
@@ -274,22 +274,18 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: "Gradi
             if rule is None:
                 continue
             g = v.grad
-            if plain and type(rule) is Rule:
-                if g is None:
-                    continue
+            if g is not None and plain and (run := rule.direct) is not None:
                 made_by = g.op
-                if g.size != v.size or made_by is LITERAL or made_by is SPLAT:
+                if made_by is LITERAL or made_by is SPLAT or g.size != v.size:
                     _partials(v, rule, sink)
                 else:
-                    # Read, then called: a call of an attribute would be looked up as a method.
-                    run = rule.masked if masked and v in masked else rule.direct
+                    if masked and v in masked:
+                        run = rule.masked
                     run(v, g, sink, guards)
                 if not selective:
                     v.grad = v.grad_var = None
-                elif clears:
-                    _clear(v, rule, v in interior, flags, sink)
-                continue
-            if not rule.elementwise:
+                    continue
+            elif not rule.elementwise:
                 if g is not None or rule.always:
                     sink.var, sink.masking = v, rule.masks or v in masked
                     rule.backward(v, None if g is None else as_value((g, v.grad_var)), sink)

@@ -17,7 +17,8 @@ from ..ad.algebra import element_recorder
 from ..ad.graph import Var, scopes, taped
 from ..jit.ir import node
 from ..jit.ir import op as ops
-from ..jit.ir.node import LITERAL, Node, next_serial
+from ..jit.ir.dtype import DType
+from ..jit.ir.node import LITERAL, Node, serials
 from ..jit.ir.op import Op
 from ..jit.run import bytecode
 from .leaf import beside, combined, new
@@ -53,6 +54,28 @@ def own_code(f: Any, name: str, cls: type) -> Callable:
     return method
 
 
+class _Ordinary(dict[float, float | None]):
+    """See `ordinary_numbers`. Programs use the same few constants over and over."""
+
+    def __init__(self, rounded: dict[float, float], special: tuple) -> None:
+        super().__init__()
+        self._rounded, self._special = rounded, special
+
+    def __missing__(self, value: float) -> float | None:
+        if len(self) >= 4096:
+            self.clear()
+        found = self._rounded[value] if value else value
+        self[value] = found = None if not found or found in self._special else found
+        return found
+
+
+@cache
+def ordinary_numbers(dtype: DType, special: tuple) -> dict[float, float | None]:
+    """Returns a table of numbers rounded to a floating point type; None for zeros, of which two
+    compare equal, and for the `special` numbers, which may simplify an operation."""
+    return _Ordinary(node.ROUNDED[dtype], special)
+
+
 # The source of the function that records an operation; there is one function per operation and
 # class. It defines how each operand is turned into a node `x0`, `x1`, ... and a variable: an array
 # of the class, an array or a number, a number, or a mask.
@@ -65,15 +88,16 @@ _OPERANDS = {
         if type({a}) is cls:
             {x} = {a}._node
             {v} = {a}._var
-        elif type({a}) is number_type and {a}:
+        elif type({a}) is number_type and (value := ordinary[{a}]) is not None:
             {x} = x = Node()
             x.op = LITERAL
             x.dtype = dtype
             x.size = 1
             x.deps = ()
-            x.data = rounded[{a}]
+            x.data = value
             x.mark = None
-            x.serial = next_serial()
+            x.serial = next(serials)
+            is_ordinary = True
         elif ({x} := number({a})) is None:
             return general({parameters})""",
     "number": """
@@ -96,7 +120,7 @@ _UNARY = """
 _FORWARD = """
         if x1.op is LITERAL:
             if x0.op is not LITERAL:
-                plain = x1.size == 1 and x1.data not in special
+                plain = is_ordinary or (x1.size == 1 and x1.data not in special)
                 if in_code and plain:
                     deps, data = (x0,), x1.data
             else:
@@ -105,8 +129,8 @@ _FORWARD = """
                 plain = data is not None
         elif x0.op is LITERAL:
             plain, size = size == 1 and x0.data not in special, x1.size
-        else:
-            plain = size == x1.size"""
+        elif size != x1.size:
+            plain = False"""
 _BACKWARD = """
         size = x1.size
         if x1.op is LITERAL:
@@ -144,14 +168,16 @@ _TEXT = """
 def make(op_, cls, result, general):
     dtype, out = cls._dtype, result._dtype
     fold, number = node.folder(op_, out), node.literals(dtype)
-    number_type, rounded = (float, node.ROUNDED[dtype]) if dtype.is_float else (None, None)
     rule, record = element_recorder(op_, out)
     keeps_inputs, keeps_result = rule and rule.keeps_inputs, rule and rule.keeps_result
     special = (False, True) if dtype.is_mask else op_.simple
+    number_type = ordinary = None
+    if dtype.is_float:
+        number_type, ordinary = float, ordinary_numbers(dtype, special)
     in_code, inverse, mask = op_.in_code, op_ if op_ in node.SIMPLIFY else None, cls.Mask
 
     def recorded({parameters}):
-        o, data = op_, None{operands}
+        o, data = op_, None{start}{operands}
         deps = nodes = ({nodes})
         size = x0.size{check}
         if plain:
@@ -163,7 +189,7 @@ def make(op_, cls, result, general):
             n.deps = deps
             n.data = data
             n.mark = None
-            n.serial = next_serial(){track}
+            n.serial = next(serials){track}
             return r
         try:
             return combined(result, op_, nodes, ({variables}))
@@ -196,6 +222,7 @@ def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool)
     untracked = " and ".join([f"{v} is None" for v in variables if v != "None"])
     text = _TEXT.format(
         parameters=parameters,
+        start="\n        plain, is_ordinary = True, False" if check is _FORWARD else "",
         operands=read,
         nodes="".join([f"x{k}, " for k in range(len(operands))]),
         check=check,
@@ -204,8 +231,8 @@ def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool)
     )
     names: dict[str, Any] = {
         "LITERAL": LITERAL, "Node": Node, "__name__": __name__, "combined": combined, "new": new,
-        "element_recorder": element_recorder, "next_serial": next_serial, "node": node,
-        "scopes": scopes, "taped": taped, "Var": Var,
+        "element_recorder": element_recorder, "node": node, "ordinary_numbers": ordinary_numbers,
+        "scopes": scopes, "serials": serials, "taped": taped, "Var": Var,
     }  # fmt: skip
     exec(bytecode.compiled(text), names)
     return names["make"]

@@ -21,7 +21,9 @@ from . import op
 from .dtype import DType
 from .op import Op
 
-next_serial = count(1).__next__
+serials = count(1)
+next_serial = serials.__next__
+"""Returns the serial number of a new node. Generated code asks `serials`, which is quicker."""
 
 
 class Node:
