@@ -245,18 +245,19 @@ def small_loop(n: int, sync: bool) -> float:
 
 
 def small_launch() -> float:
-    small_loop(100, sync=False)
+    small_loop(200_000, sync=False)  # long enough for everything to be compiled
     return min(small_loop(1000, sync=False) for _ in range(9))
 
 
 def small_wide() -> float:
     """Microseconds of a kernel with 16 inputs and 16 outputs of 64 entries each."""
+    small_loop(200_000, sync=False)  # long enough for everything to be compiled
     xs = [opaque(dr.linspace(Float, k, k + 1, 64)) for k in range(16)]
     return min(best(lambda: [x * 2 + 1 for x in xs]) for _ in range(3)) * 1e3
 
 
 def small_round_trip() -> float:
-    small_loop(100, sync=True)
+    small_loop(200_000, sync=True)  # long enough for everything to be compiled
     return min(small_loop(1000, sync=True) for _ in range(9))
 
 
@@ -286,7 +287,7 @@ def small_frozen() -> float:
 def memory_growth() -> float:
     """KiB of resident memory that 10,000 evaluations leave behind."""
     page = Path("/proc/self/statm")
-    small_loop(20_000, sync=True)  # long enough for the kernel to be compiled
+    small_loop(200_000, sync=True)  # long enough for everything to be compiled
     before = int(page.read_text().split()[1])
     small_loop(10_000, sync=True)
     return (int(page.read_text().split()[1]) - before) * 4.0

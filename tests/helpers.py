@@ -26,6 +26,7 @@ ALLOCATOR = memory if DEVICE.on_host else DEVICE.pool
 
 def allocate_by(patch: Any, allocate: Callable) -> None:
     """Lets a function allocate the memory of kernels and arrays."""
+    patch.setattr(schedule, "again", None)  # which allocates by itself
     patch.setattr(ALLOCATOR, "allocate", allocate)
     if hasattr(ALLOCATOR, "allocate_all"):
         patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
@@ -129,4 +130,5 @@ def watch_launches(monkeypatch: Any, entry: Callable[[kernel.CpuKernel, int], An
         return run(found, size, *others)
 
     monkeypatch.setattr(launch, "run", watched)
+    monkeypatch.setattr(schedule, "again", None)  # which launches by itself
     return seen

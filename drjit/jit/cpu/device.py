@@ -87,4 +87,12 @@ class Cpu(Device):
         return buffer.view(dtype.numpy, size)
 
 
+def _learn(*program: Any) -> None:
+    from . import programs  # only for programs that repeat themselves
+
+    kernel.learn = programs.learn
+    kernel.learn(*program)
+
+
+kernel.learn = _learn
 CPU = memory.Buffer.device = Cpu()

@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import flags, log, processor, progress
@@ -76,15 +76,17 @@ _FAST, _NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
 _Entries = Entry * 2  # the second one is the end
 _kernels: dict[Any, "CpuKernel"] = {}
 _instead = 0.0  # seconds that kernels have taken to compile or to load
+learn: Callable[..., None] = None  # type: ignore[assignment]
+"""Takes note of the program of a small kernel; set by the device to that of `programs`."""
 
 
 class CpuKernel(Kernel):
     """A kernel with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "clock", "coming", "cost", "entry", "entry_address", "few", "function", "loaded",
+        "clock", "coming", "cost", "counted", "entry", "entry_address", "few", "function", "loaded",
         "measured", "narrow", "numpy_calls", "numpy_cost", "outputs", "own", "pack", "passed",
-        "room", "size", "spent", "stored", "time",
+        "records", "room", "size", "spent", "stored", "time",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +98,8 @@ class CpuKernel(Kernel):
         work: Work | None = None,
     ) -> None:
         name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
+        self.counted: int = 0  # launches that native code has not counted in `records`
+        self.records: list[Any] = []  # see `programs`
         super().__init__(memory.Buffer.device, text, name, program, work)
         self.cost = cost
         outputs = program.outputs if program is not None else ()
@@ -137,6 +141,14 @@ class CpuKernel(Kernel):
     @property
     def tier(self) -> str:
         return "compiled" if self.address else "numpy"
+
+    @property
+    def launches(self) -> int:  # type: ignore[override]
+        return self.counted + sum([r.launches for r in self.records])
+
+    @launches.setter
+    def launches(self, count: int) -> None:
+        self.counted += count - self.launches
 
     @property
     def mean_time(self) -> float:
@@ -217,8 +229,12 @@ class CpuKernel(Kernel):
             words.append(b.address)
         if not runtime.start(self.entry_address, self.pack(*words), size):
             return None
-        self.launches += 1
+        self.counted += 1
         return outputs if self.passed is None else [outputs[k] for k in self.passed]
+
+    def learn(self, size: int, roots: list, graph: Any, passed: Any) -> None:
+        if size <= self.few and self.passed is None:
+            learn(self, roots, graph, passed)
 
     def room_for(self, size: int) -> list[int]:
         """Returns the bytes of each buffer of a launch in one block."""

@@ -12,7 +12,6 @@ import struct
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from drjit.jit import collector, device
@@ -72,7 +71,17 @@ _READERS: dict[DType, Any] = {
     }.items()
 }  # fmt: skip
 
-_stats = SimpleNamespace(in_use=0, peak=0, misses=0)
+
+class Usage(ctypes.Structure):
+    """The bytes in use, and the largest number so far. Native code counts as well."""
+
+    _fields_ = (("in_use", ctypes.c_int64), ("peak", ctypes.c_int64))
+
+
+usage = Usage()
+_IN_USE, _PEAK = 0, 1
+_use = memoryview(usage).cast("B").cast("q")  # faster than attributes
+_misses = 0
 
 
 class Block:
@@ -178,11 +187,11 @@ class Buffer(device.Buffer):
         return np.asarray(_Export(self, np.dtype(dtype), shape, writable))
 
     # At interpreter exit, globals may be gone before the last buffer: hence the defaults.
-    def __del__(self, _stats=_stats, _runtime=runtime, _finalizing=sys.is_finalizing) -> None:
+    def __del__(self, _use=_use, _runtime=runtime, _finalizing=sys.is_finalizing) -> None:
         block = self._block
         free = block.free
         if free is not None:
-            _stats.in_use -= block.capacity
+            _use[0] -= block.capacity
             block.ticket = _runtime.submitted
             free(block)
         elif not _finalizing():
@@ -233,11 +242,20 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
         block = _pop_complete(free, capacity) if host else free.pop()
     except IndexError:
         block = _fresh(capacity, free)
-    stats = _stats
-    stats.in_use = in_use = stats.in_use + capacity
-    if in_use > stats.peak:
-        stats.peak = in_use
+    _count(capacity)
     return _buffer(block)
+
+
+def _count(nbytes: int) -> None:
+    """Counts memory that is in use from now on."""
+    _use[_IN_USE] = in_use = _use[_IN_USE] + nbytes
+    if in_use > _use[_PEAK]:
+        _use[_PEAK] = in_use
+
+
+def pool(capacity: int) -> list[Block]:
+    """Returns the list of free blocks of a size class."""
+    return _pool[capacity]
 
 
 def allocate_all(sizes: list[int]) -> list[Buffer]:
@@ -259,10 +277,7 @@ def allocate_all(sizes: list[int]) -> list[Buffer]:
         b.address = block.address
         b.source = None
         made.append(b)
-    stats = _stats
-    stats.in_use = in_use = stats.in_use + total
-    if in_use > stats.peak:
-        stats.peak = in_use
+    _count(total)
     return made
 
 
@@ -307,19 +322,20 @@ def flush_malloc_cache() -> None:
 
 def malloc_watermark() -> int:
     """Returns the peak number of bytes in use since the start, or since `clear_statistics`."""
-    return _stats.peak
+    return usage.peak
 
 
 def clear_statistics() -> None:
     """Resets the watermark to the current use, and the count of misses to 0."""
-    _stats.peak = _stats.in_use
-    _stats.misses = 0
+    global _misses
+    usage.peak, _misses = usage.in_use, 0
 
 
 def statistics() -> dict[str, int]:
     """Returns the bytes in use, in the pool, and at peak (`peak`), and the number of allocations
     that the pool could not serve (`misses`)."""
-    return {**vars(_stats), "pooled": _pooled()}
+    in_use, peak = _use
+    return {"in_use": in_use, "peak": peak, "misses": _misses, "pooled": _pooled()}
 
 
 def _pooled() -> int:
@@ -344,6 +360,7 @@ def _pop_complete(free: list[Block], capacity: int) -> Block:
 def _fresh(capacity: int, free: list[Block]) -> Block:
     """Allocates memory from the system, after collecting reference cycles that may hold memory of
     the pool."""
+    global _misses
     collector.resume()
     alignment = ALIGNMENT if capacity < LARGE_PAGE else LARGE_PAGE
     size = capacity + alignment + PADDING
@@ -355,10 +372,10 @@ def _fresh(capacity: int, free: list[Block]) -> Block:
             base, address = _from_system(size)
         except (MemoryError, OSError, OverflowError):
             raise MemoryError(
-                f"Cannot allocate {capacity:,} bytes: {_stats.in_use:,} bytes are in use, "
+                f"Cannot allocate {capacity:,} bytes: {usage.in_use:,} bytes are in use, "
                 f"{_pooled():,} are in the pool."
             ) from None
-    _stats.misses += 1
+    _misses += 1
     offset = -address % alignment
     return Block(address + offset, capacity, base, offset, free.append)
 

@@ -8,8 +8,9 @@ object code, compiled from LLVM IR, contains none and can be kept on disk.
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import SimpleNamespace
+from typing import Any
 
 from drjit.jit.cpu import native_code
 from drjit.jit.run import cache
@@ -53,7 +54,7 @@ class Patch(ctypes.Structure):
     _fields_ = [(name, _word) for name in ("place", "argument")]
 
 
-class _Slot(ctypes.Structure):
+class Slot(ctypes.Structure):
     """A word in memory."""
 
     _fields_ = [("value", _word)]
@@ -102,9 +103,10 @@ class Control(ctypes.Structure):
 
 _EXPORTED = frozenset({"post", "run", "start", "repeat", "now", "halt", "work", "wait_for"})
 _CONTENTS = bytes.__basicsize__ - 1  # where the data of bytes begins
-STRUCTURES: dict[str, type[ctypes.Structure]] = {
+Structures = dict[str, type[ctypes.Structure]]
+STRUCTURES: Structures = {
     "c": Control, "job": Job, "seat": Seat, "times": Times, "entry": Entry, "patch": Patch,
-    "slot": _Slot,
+    "slot": Slot,
 }  # fmt: skip
 CONSTANTS = {
     "JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN, "LOW": (1 << 32) - 1,
@@ -112,7 +114,6 @@ CONSTANTS = {
     "ENTRY": ctypes.sizeof(Entry), "PATCH": ctypes.sizeof(Patch),
 }  # fmt: skip
 _METH_FASTCALL = 0x80
-_library = None
 _functions = None
 
 
@@ -131,36 +132,50 @@ def source() -> str:
     return clock + native_code.CODE
 
 
-def _ir(source: str) -> str:
-    """Returns the LLVM IR of the driver."""
-    from . import native_ir  # not needed if its object code is in the cache
-
-    return native_ir.module_text(source, STRUCTURES, CONSTANTS, _EXPORTED)
-
-
-def _compile(source: str) -> bytes:
-    """Returns the driver's machine code."""
+def _compile(
+    source: str, structures: Structures, constants: dict[str, int], exported: Collection[str]
+) -> bytes:
+    """Returns the machine code of a source in the language of `native_ir`."""
     from drjit.jit.target.simd import image, llvm
 
-    return image.linked(llvm.object_code(_ir(source), False, vectorizes=True), sorted(_EXPORTED))
+    from . import native_ir  # not needed if the object code is in the cache
+
+    text = native_ir.module_text(source, structures, constants, frozenset(exported))
+    return image.linked(llvm.object_code(text, False, in_memory=True), sorted(exported))
+
+
+def addresses(
+    source: str,
+    structures: Structures,
+    constants: dict[str, int],
+    exported: Collection[str],
+    compiles: bool = True,
+) -> dict[str, int]:
+    """Returns the addresses of functions of a source, from the disk cache or compiled; nothing if
+    they are not in the cache and it `compiles` nothing."""
+    from drjit.jit.target import simd
+
+    fields = [
+        (name, f, getattr(kind, f).offset)
+        for name, kind in structures.items()
+        for f, *_ in kind._fields_
+    ]
+    key = cache.digest(source, "driver", repr(fields), repr(constants))
+    entry = cache.get(key)
+    if entry is None and not compiles:
+        return {}
+    code = entry.code if entry else _compile(source, structures, constants, exported)
+    names = sorted(exported)
+    library, found = simd.link(code, names)
+    if entry is None:
+        cache.put(key, source, code, False)
+    # Threads may still be inside while the interpreter shuts down: code is never unloaded.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    return dict(zip(names, found, strict=True))
 
 
 def _load() -> SimpleNamespace:
-    global _library
-    from drjit.jit.target import simd
-
-    text = source()
-    key = cache.digest(text, "driver", _CONTENTS)
-    entry = cache.get(key)
-    code = entry.code if entry else _compile(text)
-    names = sorted(_EXPORTED)
-    library, addresses = simd.link(code, names)
-    if entry is None:
-        cache.put(key, text, code, False)
-    # Workers may still be inside while the interpreter shuts down: this code is never unloaded.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
-    _library = library
-    places = dict(zip(names, addresses, strict=True))
+    places = addresses(source(), STRUCTURES, CONSTANTS, _EXPORTED)
     pointer = ctypes.c_void_p
     job = (pointer, _word, _word, pointer, _word, _word, _word, _word)
 
@@ -179,16 +194,21 @@ def _load() -> SimpleNamespace:
     )
 
 
-def bound(name: str, control: Control) -> Callable[..., bool]:
-    """Returns the function `start` or `repeat` for a control block. A call costs a fraction of one
-    by ctypes, which converts each argument."""
-    method = _Method(name.encode(), getattr(functions(), name), _METH_FASTCALL, None)
-    owner = ctypes.addressof(control).to_bytes(8, sys.byteorder)
+def bound(name: str, function: int, *owner: int) -> Callable[..., bool]:
+    """Returns native code as a function of Python; its first argument are bytes with the addresses
+    `owner`. A call costs a fraction of one by ctypes, which converts each argument."""
+    method = _Method(name.encode(), function, _METH_FASTCALL, None)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))  # the function refers to it
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
     create.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    return create(ctypes.addressof(method), owner, None)
+    words = b"".join([place.to_bytes(8, sys.byteorder) for place in owner])
+    return create(ctypes.addressof(method), words, None)
+
+
+def address_of(function: Any) -> int:
+    """Returns the address of a C function."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def new_control(workers: int, first: int, spin_ns: int, linger_ns: int) -> Control:
@@ -207,24 +227,21 @@ def new_control(workers: int, first: int, spin_ns: int, linger_ns: int) -> Contr
         raise MemoryError("No memory for the launcher's control block.")
     control = Control.from_address((memory + 63) // 64 * 64)
 
-    def address(function) -> int:
-        return ctypes.cast(function, ctypes.c_void_p).value or 0
-
-    control.integer = address(api.PyLong_AsLongLong)
-    control.truth = address(api.PyBool_FromLong)
-    control.acquire = address(api.PyThread_acquire_lock_timed)
-    control.release = address(api.PyThread_release_lock)
+    control.integer = address_of(api.PyLong_AsLongLong)
+    control.truth = address_of(api.PyBool_FromLong)
+    control.acquire = address_of(api.PyThread_acquire_lock_timed)
+    control.release = address_of(api.PyThread_release_lock)
     if sys.platform == "win32":
         kernel32 = ctypes.WinDLL("kernel32")
-        control.relax = address(kernel32.SwitchToThread)
-        control.clock = address(kernel32.QueryPerformanceCounter)
+        control.relax = address_of(kernel32.SwitchToThread)
+        control.clock = address_of(kernel32.QueryPerformanceCounter)
         frequency = _word()
         kernel32.QueryPerformanceFrequency(ctypes.byref(frequency))
         control.tick = 1_000_000_000 // frequency.value
     else:
         libc = ctypes.CDLL(None)
-        control.relax = address(libc.sched_yield)
-        control.clock = address(libc.clock_gettime)
+        control.relax = address_of(libc.sched_yield)
+        control.clock = address_of(libc.clock_gettime)
     control.spin, control.linger = spin_ns, linger_ns
     control.workers = workers
     control.submitted = control.completed = first

@@ -13,7 +13,7 @@ from typing import Any
 
 _BINARY: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "udiv", ast.BitAnd: "and",
-    ast.BitOr: "or", ast.LShift: "shl", ast.RShift: "lshr",
+    ast.BitOr: "or", ast.LShift: "shl", ast.RShift: "lshr", ast.Mult: "mul",
 }  # fmt: skip
 _COMPARISONS: dict[type, str] = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge",
@@ -196,6 +196,10 @@ class _Function:
             return self.op(f"ptrtoint ptr {place} to i64")
         if name == "word":  # the contents of an address
             return self.op(f"load i64, ptr {self.op(f'inttoptr i64 {self.value(args[0])} to ptr')}")
+        if name == "rounded":  # the bits of a double as those of a float
+            double = self.op(f"bitcast i64 {self.value(args[0])} to double")
+            single = self.op(f"fptrunc double {double} to float")
+            return self.op(f"zext i32 {self.op(f'bitcast float {single} to i32')} to i64")
         if name == "call":  # a C function, by its address
             return self.foreign(ast.literal_eval(args[0]), *[self.value(a) for a in args[1:]])
         values = ", ".join([f"i64 {self.value(a)}" for a in args])

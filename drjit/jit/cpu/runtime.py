@@ -170,6 +170,11 @@ def launch(
     return ticket
 
 
+def control() -> native.Control | None:
+    """Returns the control block of the launcher, if it has run something."""
+    return _control
+
+
 def completed() -> int:
     """Returns the ticket of the newest job that is complete."""
     return submitted if _control is None else _control.completed
@@ -268,7 +273,8 @@ def _prepare() -> native.Control:
     _post, _run, _wait = functions.post, functions.run, functions.await_
     _address = ctypes.addressof(control)
     _control = control
-    start, repeat = native.bound("start", control), native.bound("repeat", control)
+    start = native.bound("start", functions.start, _address)
+    repeat = native.bound("repeat", functions.repeat, _address)
     return control
 
 

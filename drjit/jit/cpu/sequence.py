@@ -87,7 +87,7 @@ class LaunchSequence:
         if not runtime.repeat(self._address, *words):
             return False
         for k, _ in self._steps:
-            k.launches += 1
+            k.counted += 1
         for (number, (t, lanes, _)), b in zip(self._made.items(), buffers):  # noqa: B905
             values[number] = buffer(t, lanes, b)
         return True
@@ -107,7 +107,7 @@ class LaunchSequence:
         words = [f"b{v}.address" for v in (*self._read, *self._made)]
         call = ", ".join([known(self._address), *words])
         lines.append(f"if not {r}.repeat({call}): {refused}")
-        lines += [f"{known(k)}.launches += 1" for k, _ in self._steps]
+        lines += [f"{known(k)}.counted += 1" for k, _ in self._steps]
         for v, (t, lanes, _) in self._made.items():  # as by `make`, without a call for each
             parts = ("op", known(BUFFER)), ("dtype", known(t)), ("size", lanes), ("data", f"b{v}")
             more = ("deps", "()"), ("mark", None), ("serial", f"{known(next_serial)}()")

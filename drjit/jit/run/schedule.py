@@ -30,6 +30,12 @@ pending: list[Node] = []
 observers: list[tuple[Any, Callable[[], None]]] = []
 """Samples of future kernels (see `lane_values`), and callbacks for when they have been launched."""
 
+again: Callable[[list[Node]], bool] | None = None
+"""Evaluates nodes in a shorter way than this module, and returns whether it has; set by a device.
+Without pending effects it may be called first."""
+forget_again: Callable[[], None] | None = None
+"""Makes it forget what it knows."""
+
 _serial, _id = attrgetter("serial"), attrgetter("id")
 # Kernels by the structure of programs, with what they take of these, and by that of programs in
 # which inputs come in the order of their use.
@@ -53,6 +59,7 @@ _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
 _labels: dict = label.labels.data  # type: ignore[attr-defined]
 # These have no single value to keep. An observer needs to know of every launch.
 _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
+_APART = _WATCHED | int(flags.JitFlag.LaunchBlocking)
 
 
 class Effect:
@@ -149,6 +156,9 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     `device`, or the current one.
     """
     with lock:
+        apart = pending or observers or _labels or flags.current & _APART
+        if again is not None and not apart and again(roots):
+            return True
         todo = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
         if pending:
             _drop_unseen()
@@ -199,6 +209,8 @@ def forget_kernels() -> None:
     _kernels.clear()
     _settled.clear()
     _plans.clear()
+    if forget_again is not None:
+        forget_again()
 
 
 def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
@@ -351,6 +363,7 @@ def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
     if known is None:
         return False
     made, (some, others, _) = known
+    made.learn(size, roots, graph, known[1])
     if some is not None:
         inputs = [inputs[k] for k in some]
     if others is not None:

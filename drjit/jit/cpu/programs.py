@@ -1,0 +1,272 @@
+"""Known programs of plain arithmetic on few lanes, which native code evaluates: it finds out from
+the nodes which program they are, fills the parameter block, and launches the kernel.
+
+A program becomes known when it has been launched twice, in a process that launches many. The code
+(`program_code.py`) reads and writes objects of Python's where this interpreter has their fields,
+which is found out here from objects with known contents; if it has them elsewhere, no programs
+become known.
+"""
+
+import ctypes
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from .. import log
+from ..device import size_class
+from ..ir import dtype as dt
+from ..ir import op
+from ..ir.node import BUFFER, LITERAL, Node
+from ..run import schedule
+from . import background, kernel, memory, native, program_code, runtime
+
+VISITS, WORDS, INPUTS, LITERALS, OUTPUTS = 512, 1024, 128, 128, 64
+# Launches of small kernels after which the native code is loaded, if the disk cache has it, and
+# after which it is compiled, which takes as long as 20,000 launches save.
+OFTEN, MANY = 256, 2048
+MOST = 2048  # programs known, and programs met once
+
+_word = ctypes.c_int64
+
+
+def _structure(name: str, *fields: str, **arrays: tuple[Any, int]) -> type[ctypes.Structure]:
+    rows = [*[(f, _word) for f in fields], *[(k, t * n) for k, (t, n) in arrays.items()]]
+    return type(name, (ctypes.Structure,), {"_fields_": rows})
+
+
+Cell = _structure("Cell", "object", "number", "stamp", "_pad")
+Literal = _structure("Literal", "dtype", "bits", "number", "_pad")
+Pick = _structure("Pick", "index", "rounds")
+Room = _structure("Room", "pool", "capacity", "needed", "_pad")
+Record = _structure(
+    "Record", "next", "hash", "length", "key", "entry", "launches", "inputs", "literals",
+    "input_order", "literal_order", "rooms",
+)  # fmt: skip
+_FUNCTIONS = {
+    "integer": "PyLong_AsLongLong", "unsigned": "PyLong_AsUnsignedLongLongMask",
+    "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef", "decref": "Py_DecRef",
+}  # fmt: skip
+_OBJECTS = {
+    "none": None, "float_type": float, "int_type": int, "bool_type": bool, "empty": (),
+    "buffer_type": memory.Buffer, "literal": LITERAL, "buffer": BUFFER,
+}  # fmt: skip
+Scan = _structure(
+    "Scan", *_FUNCTIONS, *_OBJECTS, "usage", "stamp", "size", "outputs", "hash", "length",
+    "inputs_met", "literals_met", "spares_left",
+    cells=(Cell, 1024), plain=(Cell, 256), order=(native.Slot, VISITS), key=(native.Slot, WORDS),
+    inputs=(native.Slot, INPUTS), literals=(Literal, LITERALS), spares=(native.Slot, 2 * OUTPUTS),
+    block=(native.Slot, 512), heads=(native.Slot, 1024),
+)  # fmt: skip
+
+
+class _Unknown(Exception):
+    """The interpreter's objects are laid out in another way."""
+
+
+def _layout(made: Any, *names: str) -> type[ctypes.Structure]:
+    """Returns the structure of an object with the attributes, which are slots."""
+    count = type(made).__basicsize__ // 8
+    words = (_word * count).from_address(id(made))
+    fields: list[Any] = [(f"_{k}", _word) for k in range(count)]
+    for name in names:
+        mark = object()
+        setattr(made, name, mark)
+        found = [k for k in range(count) if words[k] == id(mark)]
+        if len(found) != 1:
+            raise _Unknown
+        fields[found[0]] = name, _word
+        delattr(made, name)
+    return type(type(made).__name__, (ctypes.Structure,), {"_fields_": fields})
+
+
+def _at(address: int) -> int:
+    return _word.from_address(address).value
+
+
+def _structures() -> tuple[dict[str, Any], dict[str, int]]:
+    """Returns the structures and numbers that the code refers to."""
+    blank = object.__new__(memory.Block)
+    made = object.__new__(memory.Buffer)
+    made._block = nothing = object.__new__(memory.Block)
+    nothing.free, nothing.owner = None, None
+    names = "op", "dtype", "size", "deps", "data"
+    structures = {
+        **native.STRUCTURES,
+        **{"s": Scan, "cell": Cell, "literal": Literal, "pick": Pick, "room": Room},
+        **{"record": Record, "usage": memory.Usage, "node": _layout(Node(), *names)},
+        "block": _layout(blank, "address"),
+        "buffer": _layout(made, "address", "source", "_block"),
+    }
+    made._block = nothing
+    head = object.__basicsize__
+    constants = {
+        "TYPE": head - 8, "SIZE": head, "LIST": head + 8, "ITEMS": tuple.__basicsize__,
+        "NUMBER": float.__basicsize__ - 8, "VISITS": VISITS, "WORDS": WORDS, "INPUTS": INPUTS,
+        "LITERALS": LITERALS, "OUTPUTS": OUTPUTS, "FACTOR": 0x1E3779B97F4A7C15,
+        "ROOM": ctypes.sizeof(Room), "PICK": ctypes.sizeof(Pick),
+    }  # fmt: skip
+    pair, pairs, number = (made, blank), [made, blank], 1.25
+    seen = (
+        _at(id(made) + head - 8) == id(memory.Buffer)
+        and _at(id(pair) + head) == _at(id(pairs) + head) == 2
+        and _at(id(pair) + constants["ITEMS"] + 8) == id(blank)
+        and _at(_at(id(pairs) + head + 8) + 8) == id(blank)
+        and _at(id(number) + constants["NUMBER"]) == struct.unpack("<q", struct.pack("<d", 1.25))[0]
+    )
+    if not seen:
+        raise _Unknown
+    return structures, native.CONSTANTS | constants
+
+
+def loaded(compiles: bool = True) -> dict[str, int]:
+    """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
+    or is not in the disk cache and this `compiles` nothing."""
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return {}
+    try:
+        structures, constants = _structures()
+    except _Unknown:
+        return {}
+    source = native.source() + program_code.CODE
+    return native.addresses(source, structures, constants, ("again", "examine"), compiles)
+
+
+class KnownPrograms:
+    """The programs that native code knows, and its scratch memory."""
+
+    def __init__(self, places: dict[str, int]) -> None:
+        self._places = places
+        self._memory = bytearray(ctypes.sizeof(Scan) + 64)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self.scan: Any = Scan.from_address(address + -address % 64)
+        s = self.scan
+        for name, function in _FUNCTIONS.items():
+            setattr(s, name, native.address_of(getattr(ctypes.pythonapi, function)))
+        for name, thing in _OBJECTS.items():
+            setattr(s, name, id(thing))
+        s.usage = ctypes.addressof(memory.usage)
+        for o in op.TABLE.values():
+            if o.plain:
+                k = id(o) >> 4
+                while s.plain[k % 256].object:
+                    k += 1
+                s.plain[k % 256].object = id(o)
+        self._control: Any = None
+        self._again: Any = _nothing
+        self._examine: Any = _nothing
+        self._records: list[Any] = []  # kernels, records, and what these refer to
+        self._met: set[bytes] = set()
+
+    def forget(self) -> None:
+        """Forgets all programs."""
+        for made, record, *_ in self._records:
+            made.records.remove(record)
+            made.counted += record.launches
+        self._records.clear()
+        self._met.clear()
+        ctypes.memset(ctypes.addressof(self.scan.heads), 0, ctypes.sizeof(self.scan.heads))
+
+    def _bind(self) -> None:
+        """Binds the functions to the launcher's control block, which may be a new one."""
+        self._control = control = runtime.control()
+        self._again = self._examine = _nothing
+        if control is not None:
+            owner = ctypes.addressof(control), ctypes.addressof(self.scan)
+            self._again = native.bound("again", self._places["again"], *owner)
+            self._examine = native.bound("examine", self._places["examine"], *owner)
+
+    def again(self, roots: list[Node]) -> bool:
+        """Evaluates nodes if their program is known and nothing is queued; returns whether it has
+        done so."""
+        if not self._records or runtime.unfinished or log.level >= 3 or kernel.tier == "numpy":
+            return False
+        if runtime.control() is not self._control:
+            self._bind()
+        return self._again(roots)
+
+    def learn(self, made: kernel.CpuKernel, roots: list[Node], graph: Any, passed: Any) -> None:
+        """Notes a program that a kernel is about to evaluate; the second time, it becomes known."""
+        s, inputs, literals = self.scan, graph.inputs, graph.literals
+        if runtime.control() is not self._control:
+            self._bind()
+        s.length = 0
+        if self._examine(roots) or not s.length:
+            return
+        key = bytes((_word * s.length).from_address(ctypes.addressof(s.key)))
+        if key not in self._met:
+            if len(self._met) >= MOST:
+                self._met.clear()
+            self._met.add(key)
+            return
+        if s.inputs_met != len(inputs) or s.literals_met != len(literals):
+            return
+        if any(s.inputs[k].value != n.data.address for k, n in enumerate(inputs)):
+            return
+        taken, given, _ = passed
+        taken = range(len(inputs)) if taken is None else taken
+        given = range(len(literals)) if given is None else given
+        if 1 + len(taken) + len(given) + s.outputs > len(s.block):
+            return
+        picks: list[int] = []
+        for k in given:
+            t, value = literals[k].dtype.element, literals[k].data
+            if t is dt.f16 or (type(value) is float) is not t.is_float:
+                return
+            picks += (k, t is dt.f32)
+        if len(self._records) >= MOST:
+            self.forget()
+        self._add(made, key, taken, picks, graph.plain_key())
+
+    def _add(
+        self, made: Any, key: bytes, taken: Sequence[int], picks: list[int], named: tuple
+    ) -> None:
+        """Adds a record. The words of the key name objects, which are also in `named`."""
+        s = self.scan
+        rooms: list[int] = []
+        capacities = [size_class(nbytes) for nbytes in made.room_for(s.size)]
+        for capacity in capacities:
+            rooms += (id(memory.pool(capacity)), capacity, capacities.count(capacity), 0)
+        tables = [array("q", [*v, 0]) for v in (taken, picks, rooms)]
+        words = array("q", key)
+        order, choice, places = [t.buffer_info()[0] for t in tables]
+        head = s.heads[(s.hash & (1 << 64) - 1) >> 40 & len(s.heads) - 1]
+        record = Record(
+            head.value, s.hash, s.length, words.buffer_info()[0], made.entry_address, 0, len(taken),
+            len(picks) // 2, order, choice, places,
+        )  # fmt: skip
+        made.records.append(record)
+        self._records.append((made, record, tables, words, named))
+        head.value = ctypes.addressof(record)
+
+
+def _nothing(roots: list[Node]) -> bool:
+    return False
+
+
+_known: KnownPrograms | None = None
+_coming: Any = None
+_seen = 0
+
+
+def learn(made: kernel.CpuKernel, roots: list[Node], graph: Any, passed: Any) -> None:
+    """Takes note of a program; see `Kernel.learn`. Where the native code has to be compiled, this
+    happens in the background."""
+    global _known, _coming, _seen
+    if _known is not None:
+        _known.learn(made, roots, graph, passed)
+        return
+    _seen += 1
+    if _seen % OFTEN:
+        return
+    places: dict[str, int] = {}
+    if _seen == OFTEN:
+        places = loaded(compiles=False)
+    elif _coming is None:
+        _coming = background.submit(loaded) if _seen >= MANY else None
+    elif _coming.done():
+        places = _coming.result()
+    if places:
+        _known = KnownPrograms(places)
+        schedule.again, schedule.forget_again = _known.again, _known.forget
