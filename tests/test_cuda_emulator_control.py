@@ -10,7 +10,7 @@ from drjit.jit.cuda.emulator.errors import (
     DivergentCollective,
     InvalidTarget,
     OutOfBounds,
-    Trap,
+    TrapExecuted,
     UnknownInstruction,
 )
 
@@ -316,7 +316,7 @@ def test_assertions():
     st.param.b64 [d], %rd1; st.param.b64 [e], 1;
     call.uni __assertfail, (a, b, c, d, e); }
 $Fine:"""
-    with pytest.raises(Trap, match=r"assertion failed: x > 0 \(a.c:12\)") as caught:
+    with pytest.raises(TrapExecuted, match=r"assertion failed: x > 0 \(a.c:12\)") as caught:
         run(body, before=before)
     assert caught.value.lane == 5
 

@@ -10,11 +10,11 @@ from ptx_cases import HEAD, kernel, pack, run
 from drjit.jit.cuda.emulator import EmulatorError, Memory, Module
 from drjit.jit.cuda.emulator.errors import (
     LaunchError,
+    MemoryLimitExceeded,
     Misaligned,
     OutOfBounds,
-    OutOfMemory,
     PTXSyntaxError,
-    Trap,
+    TrapExecuted,
     UnknownInstruction,
     UseAfterRelease,
 )
@@ -450,7 +450,7 @@ FAULTS = [
     ("mov.u64 %rd5, 0x7fffffffffffffff; ld.global.u8 %r1, [%rd5];", OutOfBounds, "far from", 0),
     ("setp.eq.u32 %p1, %t, 9; selp.b64 %rd6, -8, %rd0, %p1; ld.global.u32 %r1, [%rd6];",
      OutOfBounds, "at 0xfffffffffffffff8: far from any allocation", 9),
-    ("setp.eq.u32 %p1, %t, 3; @%p1 trap;", Trap, "the kernel executed trap", 3),
+    ("setp.eq.u32 %p1, %t, 3; @%p1 trap;", TrapExecuted, "the kernel executed trap", 3),
     ("shl.b32 %r1, %t, 3; mov.u32 %r2, s; st.shared.u32 [%r1], %t;", OutOfBounds,
      "offset 0x80 of shared memory: 4 bytes beyond the end of the 128 bytes of a block", 16),
     ("or.b32 %r1, %t, 64; mov.u32 %r2, s; ld.shared.u16 %r2, [%r1];", Misaligned,
@@ -473,7 +473,7 @@ def test_faults_say_what_and_where(body, kind, message, lane):
     instruction = error.instruction.split(" ", 2)
     assert instruction[0] in body or instruction[1] in body
     assert f"thread ({lane}, 0, 0), warp 0, lane {lane}" in text
-    if kind is not Trap:
+    if kind is not TrapExecuted:
         assert error.registers and all(name in text for name in error.registers)
         if "%rd0" in error.registers and "+" in body:
             assert error.registers["%rd0"].startswith("0x")
@@ -533,7 +533,9 @@ def test_memory_has_a_limit_and_counts():
     memory = Memory(limit=100)
     a = memory.allocate(60, "x")
     assert a % 256 == 0 and memory.used == 60
-    with pytest.raises(OutOfMemory, match="out of memory: 50 bytes asked for, 60 of 100 in use"):
+    with pytest.raises(
+        MemoryLimitExceeded, match="out of memory: 50 bytes asked for, 60 of 100 in use"
+    ):
         memory.allocate(50)
     memory.release(a)
     assert memory.used == 0

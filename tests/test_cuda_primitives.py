@@ -22,8 +22,8 @@ from drjit.jit.ir.op import neutral
 from drjit.jit.primitives import matmul
 from drjit.jit.run import history, launch
 from drjit.jit.target.cuda.primitives import compress, dots, products, radix, rows, runs, scan
-from drjit.jit.target.cuda.primitives.entry import Entry
-from drjit.jit.target.cuda.primitives.tiles import Shape
+from drjit.jit.target.cuda.primitives.entry import EntryFunction
+from drjit.jit.target.cuda.primitives.tiles import TileShape
 from drjit.jit.target.numpy.reduction import OPERATIONS
 
 pytest.importorskip("llvmlite")
@@ -234,7 +234,7 @@ def test_prefix_sums_are_nearly_exact(gpu, t):
 
 def test_tiles_look_back_over_more_than_a_warp(gpu):
     """Each of 40 tiles has a total of its own."""
-    n = 40 * Shape.of("u32").size - 5
+    n = 40 * TileShape.of("u32").size - 5
     x = np.random.default_rng(1).integers(0, 1 << 31, n, np.uint32)
     found = gpu.prefix("add", dt.u32, n, put(gpu, x), False, n)
     np.testing.assert_array_equal(got(gpu, found, dt.u32, n), np.cumsum(x, dtype=np.uint32))
@@ -464,8 +464,8 @@ def test_reads_of_shared_memory_do_not_conflict():
     ):
         for transposed in TRANSPOSED[1:3]:
             width = 16 // dt.BY_CODE[code].itemsize
-            made = spec(products.Layout(code, code, *transposed, width, width, False, True))
-            entry = Entry()
+            made = spec(products.ProductForm(code, code, *transposed, width, width, False, True))
+            entry = EntryFunction()
             made.emit(entry)
             form = entry.compiled("k", (9, 0))
             size = 128 * 64 * dt.BY_CODE[code].itemsize
@@ -498,7 +498,7 @@ def test_the_assembler_accepts_every_kernel(capability):
         pytest.skip("ptxas is not installed")
     target = f"sm_{max(capability[0] * 10 + capability[1], 75)}"
     for spec in KERNELS:
-        entry = Entry()
+        entry = EntryFunction()
         spec.emit(entry)
         (found,) = tool.resources(entry.compiled("k", capability).code, target).values()
         assert found.spill_stores <= 16, (spec, found)
@@ -510,7 +510,7 @@ def test_two_blocks_that_sort_fit_on_a_multiprocessor():
     if tool is None:
         pytest.skip("ptxas is not installed")
     for code in ("u32", "u64"):
-        entry = Entry()
+        entry = EntryFunction()
         radix.SortDigit(code, True).emit(entry)
         (found,) = tool.resources(entry.compiled("k", (9, 0)).code, "sm_90").values()
         assert found.registers <= 128 and not found.spill_stores, found
@@ -521,8 +521,8 @@ def test_products_of_halves_keep_their_sums_in_registers(transposed):
     tool = assembler.ptxas()
     if tool is None:
         pytest.skip("ptxas is not installed")
-    layout = products.Layout("f16", "f16", *transposed, 8, 8, False, True)
-    entry = Entry()
+    layout = products.ProductForm("f16", "f16", *transposed, 8, 8, False, True)
+    entry = EntryFunction()
     products.TensorCores(layout, 128, 128, 2).emit(entry)
     form = entry.compiled("k", (9, 0))
     (found,) = tool.resources(form.code, "sm_90").values()

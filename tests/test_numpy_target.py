@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drjit.jit.ir import dtype
-from drjit.jit.target.numpy import Lanes, namespace, run
+from drjit.jit.target.numpy import LaneRange, namespace, run
 
 INTEGERS = [t for t in dtype.ALL if t.is_int]
 FLOATS = [t for t in dtype.ALL if t.is_float]
@@ -364,7 +364,7 @@ def test_scatter_reduce(t, op):
 
 def test_scatter_reduce_of_uniform_values_counts_lanes():
     buffer = np.zeros(1, np.int32)
-    m = namespace["active"](Lanes(0, 5))
+    m = namespace["active"](LaneRange(0, 5))
     zero = np.uint32(0)
     namespace["scatter_reduce"](namespace["i32"], "add", "direct", buffer, np.int32(2), zero, m)
     assert buffer[0] == 10
@@ -372,7 +372,7 @@ def test_scatter_reduce_of_uniform_values_counts_lanes():
 
 def reduced(code, op, x, size):
     buffer = np.zeros(1, namespace[code].dtype)
-    namespace["reduce"](namespace[code], op, None, buffer, Lanes(0, size), x)
+    namespace["reduce"](namespace[code], op, None, buffer, LaneRange(0, size), x)
     return buffer[0]
 
 
@@ -394,7 +394,7 @@ def test_reductions():
 @pytest.mark.parametrize("inclusive", [True, False])
 @pytest.mark.parametrize("op", ["add", "max"])
 def test_prefix_reductions(inclusive, op):
-    x, i = np.array([3, 1, 4, 1, 5, 9, 2], np.int32), Lanes(0, 7)
+    x, i = np.array([3, 1, 4, 1, 5, 9, 2], np.int32), LaneRange(0, 7)
     t, totals = namespace["i32"], np.zeros(1, np.int32)
     namespace["scan_totals"](t, op, totals, i, x)
     neutral = 0 if op == "add" else -(2**31)
@@ -418,7 +418,7 @@ def test_block_reduction():
 
 def test_compress():
     positions, buffer = np.array([1], np.uint32), np.zeros(4, np.uint32)
-    namespace["compress"](positions, buffer, Lanes(0, 5), np.array([0, 1, 0, 1, 1], bool))
+    namespace["compress"](positions, buffer, LaneRange(0, 5), np.array([0, 1, 0, 1, 1], bool))
     assert buffer.tolist() == [0, 1, 3, 4]
 
 

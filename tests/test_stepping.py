@@ -56,7 +56,7 @@ def test_a_matrix_times_a_vector_in_every_lane(rows, columns, transposed, regist
     a, x, bias = uniform((rows, columns), 1), uniform((columns, 16), 2), uniform(rows, 3)
     code = Stepping(register_bytes)
     strides = (1, rows) if transposed else (columns, 1)
-    shape = matvec.Shape("f64", rows, columns, *strides, True)
+    shape = matvec.MatvecShape("f64", rows, columns, *strides, True)
     stored = np.ascontiguousarray(a.T if transposed else a).ravel()
     pointers = [code.pointer("f64", values) for values in (stored, x.ravel(), bias)]
     found = [row for _, part in matvec.product(code, shape, 16, *pointers) for row in part]

@@ -14,7 +14,7 @@ from ..jit.run import schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import graph, traverse
-from .graph import Scope, Var
+from .graph import GradScope, Var
 from .scatter_target import ScatterTarget
 from .traverse import ADFlag, ADMode
 
@@ -100,7 +100,7 @@ class OuterGradients:
             if g is not None:
                 v.grad = g if v.grad is None else node.apply(op.add, v.grad, g)
                 waiting.append(v)
-        inner = graph.scope() or Scope()
+        inner = graph.scope() or GradScope()
         inner.postponed.update(dict.fromkeys([v for v in waiting if v.serial < inner.isolate_from]))
         waiting = [v for v in waiting if v.serial >= inner.isolate_from and v.rule is not None]
         if waiting:
@@ -118,7 +118,7 @@ class body:
         self.outer_gradients = outer_gradients
         self.tape: list[Var] = []
 
-    def __enter__(self) -> Scope:
+    def __enter__(self) -> GradScope:
         inner = (graph.scope() or _OUTSIDE).isolated()
         inner.outer_gradients, inner.tape = self.outer_gradients, self.tape
         self.outer_gradients.first = inner.isolate_from
@@ -130,4 +130,4 @@ class body:
         self.tape.clear()  # there may be references to the scope
 
 
-_OUTSIDE = Scope()
+_OUTSIDE = GradScope()

@@ -5,7 +5,7 @@ Variables refer to those that they were computed from, so the graph is freed by 
 starting at the results. Forward traversals find dependents in a list of weak references in order of
 creation, which is kept from the first such traversal on: programs that need none save the time. The
 first one finds variables among the objects of Python's garbage collector. Variables of a body that
-is being recorded are in a separate list (`Scope.tape`).
+is being recorded are in a separate list (`GradScope.tape`).
 """
 
 import gc
@@ -298,7 +298,7 @@ def where(v: Var) -> str:
 # Scopes determine which operations are recorded, and where traversals stop.
 
 
-class Scope:
+class GradScope:
     """The scope of `suspend_grad`, `resume_grad` and `isolate_grad`.
 
     With `all`, derivatives are disabled except for those of `variables`, to which new ones are
@@ -334,7 +334,7 @@ class Scope:
         if self.all and self.variables:
             self.variables.add(v.serial)
 
-    def switched(self, on: bool, variables: frozenset[int] | None) -> "Scope":
+    def switched(self, on: bool, variables: frozenset[int] | None) -> "GradScope":
         """Returns the nested scope in which variables (None: all) are resumed (`on`) or
         suspended."""
         if variables is None:
@@ -342,19 +342,19 @@ class Scope:
         else:
             all_, found = self.all, self.variables
             variables = frozenset(found | variables if all_ is on else found - variables)
-        return Scope(all_, variables, self.isolate_from, self.postponed, self.outer_gradients)
+        return GradScope(all_, variables, self.isolate_from, self.postponed, self.outer_gradients)
 
-    def isolated(self) -> "Scope":
+    def isolated(self) -> "GradScope":
         """Returns the nested scope that traversals do not leave."""
-        return Scope(self.all, self.variables, next_serial(), None, self.outer_gradients)
+        return GradScope(self.all, self.variables, next_serial(), None, self.outer_gradients)
 
 
-scopes: dict[int, list[Scope]] = {}
+scopes: dict[int, list[GradScope]] = {}
 """The scopes of each thread, innermost last. Threads without scopes have no entry, so testing
 whether any thread is in a scope is fast."""
 
 
-def scope() -> Scope | None:
+def scope() -> GradScope | None:
     """Returns the innermost scope of this thread."""
     found = scopes.get(get_ident()) if scopes else None
     return found[-1] if found else None
@@ -366,7 +366,7 @@ def outer_gradients() -> Any:
     return None if inner is None else inner.outer_gradients
 
 
-def push(inner: Scope) -> None:
+def push(inner: GradScope) -> None:
     """Enters a scope. Unless it belongs to a body, it shares the variables of the enclosing
     scope."""
     stack = scopes.setdefault(get_ident(), [])
@@ -375,7 +375,7 @@ def push(inner: Scope) -> None:
     stack.append(inner)
 
 
-def pop() -> Scope:
+def pop() -> GradScope:
     """Leaves the innermost scope."""
     ident = get_ident()
     stack = scopes[ident]
@@ -386,7 +386,7 @@ def pop() -> Scope:
 
 
 @contextmanager
-def within(inner: Scope) -> Iterator[None]:
+def within(inner: GradScope) -> Iterator[None]:
     """Enters a scope for the statements of a `with`."""
     push(inner)
     try:

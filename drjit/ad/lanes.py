@@ -59,7 +59,7 @@ class LaneRule:
         """Discards data that a failed traversal has left in the operation."""
 
 
-class Linear(LaneRule):
+class LinearOp(LaneRule):
     """A linear operation with one operand: `apply` applies it to a tangent, `transpose` applies its
     transpose to a gradient; both take the variable first."""
 
@@ -566,8 +566,8 @@ def _neighbour(a: Value, offset: int, run: int) -> Value:
     return gather(a, Access(index, valid))
 
 
-CAST = Linear("cast", lambda v, t: cast(v.dtype, t), lambda v, g: cast(v.deps[0].dtype, g))
-BROADCAST, COPY = [Linear(name, lambda v, t: t, lambda v, g: g) for name in ("broadcast", "copy")]
+CAST = LinearOp("cast", lambda v, t: cast(v.dtype, t), lambda v, g: cast(v.deps[0].dtype, g))
+BROADCAST, COPY = [LinearOp(name, lambda v, t: t, lambda v, g: g) for name in ("broadcast", "copy")]
 GATHER, PACKET, COMPONENT = _Gather(), _Packet(), Part("component", masks=True)
 SCATTER, PREFIX = _Scatter(), _Prefix()
 REDUCE, EXTREMUM = _Reduce(masks=False), _Reduce(masks=True)

@@ -15,7 +15,7 @@ from ..jit.run import launch
 from ..jit.trace.access import Access
 from .algebra import operands
 from .graph import Value, Var
-from .lanes import LaneRule, Linear, _value, add, full, gather
+from .lanes import LaneRule, LinearOp, _value, add, full, gather
 
 
 class _Product(LaneRule):
@@ -109,7 +109,7 @@ def sum_rows(a: Value, rows: int, columns: int) -> Value:
 
 
 PRODUCT = _Product()
-SUM_ROWS = Linear(
+SUM_ROWS = LinearOp(
     "reduce_rows", lambda v, t: sum_rows(full(t, v.data[2]), *v.data[:2]), _repeat_rows
 )
 """Its data are the number of rows and columns of each matrix, and the size of the operand."""

@@ -24,7 +24,7 @@ LINEAR = {"", "add"}
 """The reductions that are differentiable within bodies: none, and the sum."""
 
 
-class Memory:
+class GradMemory:
     """The storage of a target's gradient or tangents: `held` contains the node, or is empty if
     there is none. `kinds` are the reductions with which bodies write to the target."""
 
@@ -42,7 +42,7 @@ class ScatterTarget:
     __slots__ = ("array", "memory", "scatters", "var")
 
     def __init__(self, array: Any) -> None:
-        self.array, self.memory = array, Memory()
+        self.array, self.memory = array, GradMemory()
         self.var = graph.new_slot(array._node)
         self.scatters: list[Var] = []
 
@@ -86,7 +86,7 @@ def owned(n: Node, size: int) -> Node:
     return copy
 
 
-class _Scatter(LaneRule):
+class _MaskedScatter(LaneRule):
     """Operands: the target, and the value. `data` is how it is written, and the memory of the
     target's derivatives."""
 
@@ -140,7 +140,7 @@ def _name(kind: str) -> str:
     return f"dr.{kind}" if kind.startswith("scatter") else f"dr.scatter_reduce ('{kind}')"
 
 
-def _write(memory: Memory, value: Node, at: Access, kind: op.Op | None = None) -> Node:
+def _write(memory: GradMemory, value: Node, at: Access, kind: op.Op | None = None) -> Node:
     """Writes to the memory; gives the old values if the operation does."""
     if access.is_idle([value], at, memory.held[0].size):
         return node.literal(value.dtype, 0, broadcast_size((value, at.index, at.mask), at.what))
@@ -151,4 +151,4 @@ def _write(memory: Memory, value: Node, at: Access, kind: op.Op | None = None) -
     return value if kind is None else schedule.effect_value(after, value.dtype)
 
 
-SCATTER = _Scatter()
+SCATTER = _MaskedScatter()

@@ -33,7 +33,7 @@ from . import (
     vector,
 )
 from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
-from .graph import Scope, Value, Var, as_value, living, scope, take_gradient, title, where
+from .graph import GradScope, Value, Var, as_value, living, scope, take_gradient, title, where
 from .rules import same
 
 
@@ -247,7 +247,7 @@ def _check_outside(outside: dict[Var, None]) -> None:
             )
 
 
-def _postpone(inner: Scope, outside: dict[Var, None], members: set[Var] | None) -> None:
+def _postpone(inner: GradScope, outside: dict[Var, None], members: set[Var] | None) -> None:
     """Records the variables from which a traversal must be continued outside a scope."""
     for v in outside:
         if v.grad is not None:
@@ -556,7 +556,7 @@ def _full_gradient(d: Var) -> Value:
     return Value(zero) if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
 
 
-def finish_isolation(inner: Scope) -> None:
+def finish_isolation(inner: GradScope) -> None:
     """Continues the traversals that stopped at the boundary of a scope that has been left."""
     outer = scope()
     first = 0 if outer is None else outer.isolate_from

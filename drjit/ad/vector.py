@@ -19,7 +19,7 @@ from ..jit.trace.access import Access, Replacement
 from ..jit.trace.feature_vectors import Matrix
 from .algebra import RECORDED, operands
 from .graph import Value, Var, as_value
-from .lanes import LaneRule, Linear, Part, Parts, _value, full, gather, reduce
+from .lanes import LaneRule, LinearOp, Part, Parts, _value, full, gather, reduce
 
 # Vectors from scalars, and scalars from vectors
 
@@ -55,8 +55,8 @@ def total(a: Value) -> Value:
     return _value(TOTAL, vector.total(a.node), (), (a.var,))
 
 
-SPLAT = Linear("coopvec_splat", lambda v, t: splat(v.dtype.count, t), lambda v, g: total(g))
-TOTAL = Linear("coopvec_sum", lambda v, t: total(t), lambda v, g: splat(v.deps[0].dtype.count, g))
+SPLAT = LinearOp("coopvec_splat", lambda v, t: splat(v.dtype.count, t), lambda v, g: total(g))
+TOTAL = LinearOp("coopvec_sum", lambda v, t: total(t), lambda v, g: splat(v.deps[0].dtype.count, g))
 
 
 class _Unpack(Parts):

@@ -192,9 +192,9 @@ class green_context:
     def __init__(self, sm_count: int) -> None:
         what = "drjit.cuda.green_context()"
         self._gpu = _gpu(what)
-        from ..jit.cuda.green import Part
+        from ..jit.cuda.green import Partition
 
-        self._part = Part(self._gpu, sm_count, what)
+        self._part = Partition(self._gpu, sm_count, what)
         self._requested = sm_count
         self._before: list[int] = []
 

@@ -104,7 +104,7 @@ def _gradients(parameters: list) -> list:
     return found
 
 
-class Step:
+class GradientStep:
     """The gradients of a step: buckets in an order that is the same in all processes, of which the
     first `started` ones are under way. `early` is whether some process has sent gradients before
     it called `step`."""
@@ -146,19 +146,19 @@ class Averages:
     def __init__(self, parameters: Callable[[], list], bucket_bytes: int, overlap: bool) -> None:
         self._parameters, self._bytes = parameters, bucket_bytes
         self._sender = Sender(collective.current().apart())
-        self._step: Step | None = None
+        self._step: GradientStep | None = None
         self._order: list[int] | None = None  # in which gradients became complete in process 0
         if overlap:
             completion.observers.add(self)
 
-    def _current(self) -> Step:
+    def _current(self) -> GradientStep:
         parameters = self._parameters()
         if self._step is None or not self._step.is_of(parameters):
             if self._order is not None and len(self._order) != len(parameters):
                 self._order = None
             # The last ones are commonly complete first.
             order = self._order or range(len(parameters) - 1, -1, -1)
-            self._step = Step(parameters, order, self._bytes)
+            self._step = GradientStep(parameters, order, self._bytes)
         return self._step
 
     # ---- As an observer of reverse passes
@@ -182,7 +182,7 @@ class Averages:
             ready.append(bucket)
         self._start(step, ready)
 
-    def _start(self, step: Step, buckets: list[Bucket], here: bool = False) -> None:
+    def _start(self, step: GradientStep, buckets: list[Bucket], here: bool = False) -> None:
         """Sends the gradients of the next buckets, which are evaluated together."""
         _gradients([a for bucket in buckets for a in bucket.parameters])
         if buckets and step.early is None:
@@ -229,7 +229,7 @@ class Averages:
             self._step = None
             self._sender.recover()
 
-    def _send_again(self, step: Step) -> None:
+    def _send_again(self, step: GradientStep) -> None:
         """Sends gradients that some process has accumulated or changed after they were sent."""
         engine = self._sender.engine
         own = np.array([not b.is_current for b in step.buckets], np.uint8)
@@ -242,7 +242,7 @@ class Averages:
             if is_old:
                 bucket.future = self._send(bucket, here=True)
 
-    def _share_order(self, step: Step) -> None:
+    def _share_order(self, step: GradientStep) -> None:
         """Finds out, once, in which order gradients are complete."""
         if self._order is not None:
             return

@@ -59,7 +59,7 @@ def as_tensor(value: Any) -> Any:
     return value if value._kind == "tensor" else tensor_class(type(value))(value)
 
 
-class Call:
+class UserCall:
     """A call by the user, with its arguments, for messages; formatted only when needed."""
 
     __slots__ = ("_arguments", "_name")
@@ -267,7 +267,7 @@ def access_to(
     return Access(index._node, mask, what, packet, False, mode, reduce)
 
 
-def normalized_axis(axis: int, ndim: int, what: str | Call) -> int:
+def normalized_axis(axis: int, ndim: int, what: str | UserCall) -> int:
     """Returns an axis counted from the front.
 
     Raises:

@@ -16,7 +16,7 @@ from ..function.math.matmul import matmul
 from ..function.math.transcendental import sqrt as root
 from .adam import decayed
 from .optimizer import Optimizer
-from .parameter import Job, RateCache, blank, check_fraction, check_not_negative, option
+from .parameter import RateCache, StepInputs, blank, check_fraction, check_not_negative, option
 
 # Coefficients of the polynomial a·x + b·x³ + c·x⁵ that a Newton-Schulz iteration applies to
 # singular values.
@@ -98,7 +98,7 @@ class Muon(Optimizer[tuple[Any, tuple[int, ...]]]):
             )
         self.state[key] = value, promoted, None, (blank(value), shape)
 
-    def _steps(self, cache: RateCache, jobs: Sequence[Job]) -> Iterable[tuple[Any, Any]]:
+    def _steps(self, cache: RateCache, jobs: Sequence[StepInputs]) -> Iterable[tuple[Any, Any]]:
         velocities, directions = [], []
         for _, g, _, (v, _) in jobs:
             v = fma(v, self.momentum, g)

@@ -19,7 +19,7 @@ from ..function.math import arithmetic
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
 from . import parameter
-from .parameter import Extra, Job, LearningRate, RateCache, State
+from .parameter import Extra, LearningRate, RateCache, State, StepInputs
 
 
 class Optimizer(MutableMapping[str, Any], Generic[Extra]):
@@ -124,7 +124,9 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             "and the new state of a parameter."
         )
 
-    def _steps(self, cache: RateCache, jobs: Sequence[Job[Extra]]) -> Iterable[tuple[Any, Extra]]:
+    def _steps(
+        self, cache: RateCache, jobs: Sequence[StepInputs[Extra]]
+    ) -> Iterable[tuple[Any, Extra]]:
         """Performs a step of all parameters."""
         return [self._step(cache, *job) for job in jobs]  # type: ignore[arg-type]
 
@@ -351,7 +353,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         if eval:
             evaluation.eval(state)
 
-    def _job(self, key: str, grad_scale: Any) -> Job[Extra]:
+    def _job(self, key: str, grad_scale: Any) -> StepInputs[Extra]:
         value, _, lr, extra = self.state[key]
         x, grad = parameter.entries(value), parameter.entries(derivatives.grad(value))
         if grad_scale is not None:
@@ -359,7 +361,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         rate = self.lr if lr is None else lr
         if isinstance(rate, ArrayBase):
             self._check_size(rate, x, key, "the learning rate")
-        return Job(x, grad, rate, extra)
+        return StepInputs(x, grad, rate, extra)
 
     def _scaled(self, gradient: Any, scale: Any, name: str) -> Any:
         scale = self._factor(scale, "step", "'grad_scale'")
@@ -372,7 +374,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             return cls(single(gradient) * related(type(scale), dtype=dt.f32)(scale))
         return gradient * related(type(scale), dtype=cls._dtype)(scale)
 
-    def _unchanged(self, key: str, job: Job[Extra], active: Any) -> Any:
+    def _unchanged(self, key: str, job: StepInputs[Extra], active: Any) -> Any:
         """Returns a mask of the entries that stay unchanged, or None if all of them change."""
         mask = None
         if active is not None and not (isinstance(active, (bool, np.bool_)) and active):

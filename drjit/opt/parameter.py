@@ -25,7 +25,7 @@ State = tuple[Any, bool, LearningRate | None, Extra]
 promoted, its individual learning rate, and the optimizer's state."""
 
 
-class Job(NamedTuple, Generic[Extra]):
+class StepInputs(NamedTuple, Generic[Extra]):
     """The inputs of a parameter's step: entries and gradients, detached and in the form of
     `entries`, the learning rate, and the optimizer's state."""
 

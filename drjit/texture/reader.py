@@ -15,7 +15,7 @@ from .filters import Channels, convert, weighted_sum
 from .texels import Texels
 
 
-class Reader:
+class TexelReader:
     """Reads texels as floating point numbers where a mask is true, and 0 elsewhere.
 
     Raises:

@@ -25,7 +25,7 @@ from ..jit.trace.template import Template, repeatable
 from .filters import Channels, Taps, cells, combinations, derivatives, lerp_weights, spline_weights
 from .footprint import footprint
 from .modes import FilterMode, MipFilter, WrapMode
-from .reader import Reader
+from .reader import TexelReader
 from .texels import Texels
 from .wrap import wrapped
 
@@ -127,7 +127,7 @@ class Texture(Texels):
     def _filtered(self, taps: list[Taps], dtype: DType, active: Any, method: str) -> Channels:
         """Returns the weighted sum of the texels that a filter reads."""
         numbers, weights = combinations(taps, self._sizes())
-        return Reader(self, dtype, active, method).mixed(numbers, weights)
+        return TexelReader(self, dtype, active, method).mixed(numbers, weights)
 
     def _repeated(self, pos: Any) -> Any:
         """Performs `eval` by repeating the nodes of the first call, for a position that is an
@@ -175,7 +175,7 @@ class Texture(Texels):
             TypeError: see `eval`.
         """
         where, dtype = self._components(pos, self._name("eval_fetch"))
-        texel = Reader(self, dtype, active, "eval_fetch").texel
+        texel = TexelReader(self, dtype, active, "eval_fetch").texel
         found = cells(self._taps(where, 2), self._sizes())
         return tuple([self._vector(dtype, texel(number)) for number, _ in found])
 
@@ -217,7 +217,7 @@ class Texture(Texels):
     def _differentiated(self, pos: Any, active: Any, order: int, method: str) -> tuple:
         where, dtype = self._components(pos, self._name(method))
         sizes, n = self._sizes(), self._dims
-        texel = Reader(self, dtype, active, method).texel
+        texel = TexelReader(self, dtype, active, method).texel
         found = derivatives(texel, self._taps(where, 4, order), sizes, order)
         unit = np.eye(n, dtype=int)
 
@@ -311,7 +311,7 @@ class Texture(Texels):
             others, coarse = self._within(where, following)
             numbers = [*numbers, *others]
             weights = [w * (1.0 - part) for w in fine] + [w * part for w in coarse]
-        return Reader(self, dtype, active, method).mixed(numbers, weights)
+        return TexelReader(self, dtype, active, method).mixed(numbers, weights)
 
     def _within(self, where: list[Any], level: Any) -> tuple[list[Any], list[Any]]:
         """Returns the numbers of the texels that a look-up in a level reads, and their weights."""

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from ...ad import capture
-from ...ad.graph import Scope, Value
+from ...ad.graph import GradScope, Value
 from ...array import leaf, signatures
 from ...array.base import type_label
 from ...function.ad.scopes import isolate_grad
@@ -24,7 +24,7 @@ from ..region.closure import CapturedArrays
 from ..region.condition import check_mode, chosen_mode, mask_of
 from ..region.failure import call
 from ..region.masked import masked, merged
-from ..region.outcome import Outcome, Version, parted
+from ..region.outcome import BranchOutcome, Version, parted
 from ..region.state import State, WeakValue, names
 from ..region.vectors import joined, spread, spreading
 from .gradient import RecordedCall
@@ -105,7 +105,7 @@ class _Branch:
     def select(self) -> Any:
         """Runs both functions for all lanes and merges their results, including derivatives."""
         args, before = self.args, self.before
-        outcomes: list[Outcome] = []
+        outcomes: list[BranchOutcome] = []
         try:
             with isolate_grad():  # propagated gradients continue after both have run
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
@@ -123,7 +123,9 @@ class _Branch:
         pairs = zip(outcomes[0].contents, outcomes[1].contents, strict=True)
         return self.place(outcomes, [a and b and merged(self.mask, a, b) for a, b in pairs])
 
-    def parted_versions(self, outcomes: Sequence[Outcome]) -> dict[int, tuple[Version, Version]]:
+    def parted_versions(
+        self, outcomes: Sequence[BranchOutcome]
+    ) -> dict[int, tuple[Version, Version]]:
         """Returns the versions of parted arguments by number. Arguments that cannot be merged are
         omitted and do not change."""
         found: dict[int, tuple[Version, Version]] = {}
@@ -142,10 +144,10 @@ class _Branch:
     def outcome(
         self,
         result: Any,
-        others: Sequence[Outcome],
+        others: Sequence[BranchOutcome],
         given: Sequence[Value | None],
         written: set[int] | None = None,
-    ) -> Outcome:
+    ) -> BranchOutcome:
         """Returns the outcome of the function that ran last; `others` are the previous outcomes,
         and `given` is what its arguments held.
 
@@ -179,7 +181,7 @@ class _Branch:
         for k, v in enumerate(held(args.leaves)):
             if v is None:
                 self.before[k] = None
-        outcome = Outcome(found)
+        outcome = BranchOutcome(found)
         changed = args.changed([v and g for v, g in zip(self.before, given, strict=True)])
         places = outcome.places(args, changed)
         for k in changed:
@@ -222,7 +224,7 @@ class _Branch:
             )
         return result
 
-    def check(self, outcomes: Sequence[Outcome]) -> None:
+    def check(self, outcomes: Sequence[BranchOutcome]) -> None:
         """Raises a RuntimeError if the sizes of results are incompatible, or if one function
         returns an array that was written to, and the other one a different array."""
         first, second = outcomes
@@ -249,7 +251,7 @@ class _Branch:
                     f"the size of state variable '{path}' must be 1 or {size}"
                 )
 
-    def place(self, outcomes: Sequence[Outcome], contents: Sequence[Value | None]) -> Any:
+    def place(self, outcomes: Sequence[BranchOutcome], contents: Sequence[Value | None]) -> Any:
         """Returns the result, with these contents in its arrays; None leaves an array that
         functions have written to unchanged."""
         first, second = outcomes
@@ -283,7 +285,7 @@ class _Symbolic:
             if n not in (1, wide):
                 self._leave_outside(k)
         self.captured = CapturedArrays(branch.bodies, branch.args.leaves)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[BranchOutcome] = []
         self.inside: list[list[Value]] = []
 
     def _leave_outside(self, k: int) -> None:
@@ -361,7 +363,7 @@ class _Symbolic:
         return branch.place(self.outcomes, [known.get(k, v) for k, v in enumerate(made)])
 
     def _body(
-        self, function: Any, recorded: RecordedCall, nodes: list[Node], inner: Scope
+        self, function: Any, recorded: RecordedCall, nodes: list[Node], inner: GradScope
     ) -> list[Node]:
         branch, args = self.branch, self.branch.args
         body, values = recorded.begin(nodes, inner)

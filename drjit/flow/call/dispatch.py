@@ -9,7 +9,7 @@ from ...function.protocols import CallableSelfPT
 from ...jit.ir import dtype as dt
 from ..region.result import traced
 from .instance import InstanceArray
-from .switch import Function, check_mode, run, split_mask, title
+from .switch import Callee, check_mode, run, split_mask, title
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def dispatch(
             "type of the result is not known"
         )
     functions = [
-        Function(f"{title(target)} of {type(o).__name__} object {k}", k, partial(target, o))
+        Callee(f"{title(target)} of {type(o).__name__} object {k}", k, partial(target, o))
         for k, o in objects.items()
     ]
     active, args, kwargs = split_mask(what, inst.index, args, kwargs)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ...ad import capture, graph, vector
 from ...ad.algebra import RECORDED
-from ...ad.graph import Scope, Value, Var, as_value, visible
+from ...ad.graph import GradScope, Value, Var, as_value, visible
 from ...function.ad.custom import attached
 from ...jit.ir import node, op
 from ...jit.ir.dtype import DType
@@ -41,7 +41,7 @@ class RecordedCall(RecordedOp):
         self.what, self.masks = what, masks
         if innermost() is not None:
             self.masks = [node.apply(op.and_, m, active()) for m in masks]
-        self.scope = graph.scope() or Scope()
+        self.scope = graph.scope() or GradScope()
         self.given = [*arguments]
         if graph.hiding():
             self.given = [Value(n, visible(v)) for n, v in arguments]
@@ -68,7 +68,7 @@ class RecordedCall(RecordedOp):
         """The nodes of the arguments that are symbolic in the functions."""
         return [self.given[k].node for k in self.passed]
 
-    def begin(self, names: list[Node], inner: Scope) -> tuple[RecordedRegion, list[Value]]:
+    def begin(self, names: list[Node], inner: GradScope) -> tuple[RecordedRegion, list[Value]]:
         """Starts the trace of a function, and returns its arguments on other nodes, with variables
         of their own where those of the call have one."""
         found = [*self.given]
@@ -242,7 +242,7 @@ class RecordedCall(RecordedOp):
             return trace
 
         then, now = self.scope, graph.outer_gradients()
-        with graph.within(Scope(then.all, then.variables, outer_gradients=now)):
+        with graph.within(GradScope(then.all, then.variables, outer_gradients=now)):
             bodies = [block(b) for b in self.bodies]
             return record.branches(masks, bodies, nodes + passed, self.what)
 

@@ -36,7 +36,7 @@ from .gradient import RecordedCall
 T = TypeVar("T")
 
 
-class Function(NamedTuple):
+class Callee(NamedTuple):
     """One of the functions of a call: its name in messages, and the number by which lanes select
     it."""
 
@@ -45,18 +45,18 @@ class Function(NamedTuple):
     run: Callable[..., Any]
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A call after validation: the functions, the number that selects one for each lane, the active
     lanes, the tree of positional and named arguments, and the number of lanes."""
 
     what: str
-    functions: list[Function]
+    functions: list[Callee]
     chosen: Node
     active: Node
     arguments: Tree
     size: int
 
-    def mask(self, function: Function) -> Node:
+    def mask(self, function: Callee) -> Node:
         """Returns the mask of the lanes that call a function."""
         number = node.literal(self.chosen.dtype, function.number)
         chosen = node.combine(op.eq, (self.chosen, number))
@@ -105,7 +105,7 @@ def switch(
         )
     if not targets:
         raise RuntimeError(f"{what}: 'targets' is empty")
-    functions = [Function(f"targets[{k}] ({title(f)})", k, f) for k, f in enumerate(targets)]
+    functions = [Callee(f"targets[{k}] ({title(f)})", k, f) for k, f in enumerate(targets)]
     active, args, kwargs = split_mask(what, index, args, kwargs)
     chosen, inside = leaf_access.bounded(index, active, len(targets), what)
     return run(what, symbolic, functions, chosen, inside, args, kwargs)
@@ -157,11 +157,11 @@ def _plain(
             f"number of functions, {len(targets)} (out-of-bounds callable ID)"
         ) from error
     return _guarded(
-        what, Function(f"targets[{index}] ({title(target)})", index, target), args, kwargs
+        what, Callee(f"targets[{index}] ({title(target)})", index, target), args, kwargs
     )
 
 
-def _guarded(what: str, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+def _guarded(what: str, function: Callee, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Returns the result of a function; an exception that it raises becomes the cause of a
     `RuntimeError` that names it."""
     try:
@@ -199,7 +199,7 @@ def _is_mask(value: Any) -> bool:
 def run(
     what: str,
     symbolic: bool,
-    functions: list[Function],
+    functions: list[Callee],
     chosen: Any,
     active: Any,
     args: tuple,
@@ -218,7 +218,7 @@ def run(
             f"sizes {' and '.join(map(str, sizes))}"
         )
     size = node.broadcast_size(tuple(nodes), what)
-    call = Call(what, functions, chosen._node, active._node, arguments, size)
+    call = FunctionCall(what, functions, chosen._node, active._node, arguments, size)
     with using(chosen._device):
         if symbolic:
             return _symbolic(call)
@@ -226,7 +226,9 @@ def run(
             return _evaluated(call, type(chosen))
 
 
-def _result(call: Call, function: Function, args: tuple, kwargs: dict, count: int | None) -> Tree:
+def _result(
+    call: FunctionCall, function: Callee, args: tuple, kwargs: dict, count: int | None
+) -> Tree:
     """Returns the result of a function that is called for `count` lanes, or any number."""
     result = _guarded(call.what, function, args, kwargs)
     tree = Tree((result,))
@@ -238,7 +240,7 @@ def _result(call: Call, function: Function, args: tuple, kwargs: dict, count: in
     return tree
 
 
-def _symbolic(call: Call) -> Any:
+def _symbolic(call: FunctionCall) -> Any:
     """Records every function; see the module docstring."""
     masks = [call.mask(f) for f in call.functions]
     # Constants stay constants, so that functions are simplified for them.
@@ -250,7 +252,7 @@ def _symbolic(call: Call) -> Any:
     outer_gradients = capture.OuterGradients(atomic=True)
     size = None if call.size == 1 else call.size
 
-    def trace(function: Function, names: list[Node]) -> list[Node]:
+    def trace(function: Callee, names: list[Node]) -> list[Node]:
         with capture.body(outer_gradients) as inner:
             body, arguments = recorded.begin(names, inner)
             args, kwargs = given(arguments)
@@ -269,7 +271,7 @@ def _symbolic(call: Call) -> Any:
     return joined(results[0].filled(recorded.attached(nodes))[0], results[0])
 
 
-def _evaluated(call: Call, index_class: Any) -> Any:
+def _evaluated(call: FunctionCall, index_class: Any) -> Any:
     """Calls every function that some lane needs on the lanes that need it."""
     mask_class = index_class.Mask
     first: Tree | None = None  # the first result, with which others are compared
@@ -302,7 +304,7 @@ def _evaluated(call: Call, index_class: Any) -> Any:
     return joined(first.put_together(merged)[0], first)
 
 
-def _grouped(call: Call, lanes: Any) -> list[Any]:
+def _grouped(call: FunctionCall, lanes: Any) -> list[Any]:
     """Returns the arguments with the entries of the given lanes; arrays of one entry are
     broadcast."""
     arrays = call.arguments.leaves
@@ -312,7 +314,7 @@ def _grouped(call: Call, lanes: Any) -> list[Any]:
     return [copied(a) if a._node.size == 1 else leaf_access.gather(a, at) for a in arrays]
 
 
-def _misfit(call: Call, function: Function, size: int, count: int) -> RuntimeError:
+def _misfit(call: FunctionCall, function: Callee, size: int, count: int) -> RuntimeError:
     """Returns the error for a result of a function that was called for `count` lanes."""
     if size == 0:
         return RuntimeError(

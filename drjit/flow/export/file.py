@@ -12,13 +12,13 @@ from ...jit.ir.dtype import BY_CODE, DType
 from ...jit.ir.location import describe
 from ...jit.ir.op import identity
 from ...jit.lazy import np
-from ...jit.run.freeze import Launch, Literal, Recording, ValueNumber
-from ...jit.target.scalar import Module
+from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
+from ...jit.target.scalar import ExportedModule
 from ...jit.target.scalar.expressions import CannotExport, constant
-from ...jit.target.scalar.kernel import Function, kernel
+from ...jit.target.scalar.kernel import KernelFunction, kernel
 from ..freeze.sizes import General, _Number
 from .sizes import text as size_text
-from .trace import Code, Constant, Leaf, Part
+from .trace import Leaf, OtherValue, TracedKernel, TreePart
 
 FEW = 8  # entries of a constant that are written as numbers
 
@@ -63,8 +63,8 @@ class File:
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self.module = Module()
-        self.kernels: dict[Any, Function] = {}
+        self.module = ExportedModule()
+        self.kernels: dict[Any, KernelFunction] = {}
         self.constants: dict[tuple, str] = {}
         self.constant_texts: list[str] = []
         self.used: dict[str, None] = {}
@@ -79,7 +79,7 @@ class File:
             self.used[name] = None
         return name
 
-    def kernel(self, code: Code) -> Function:
+    def kernel(self, code: TracedKernel) -> KernelFunction:
         """Returns the function of a kernel, which is added on first use."""
         found = self.kernels.get(code)
         if found is None:
@@ -145,7 +145,7 @@ f16, f32, f64, mask = np.float16, np.float32, np.float64, np.bool_
 TILE = 64"""
 
 
-class FunctionWriter:
+class PublicFunctionWriter:
     """Writes the public function of a recording."""
 
     def __init__(self, file: File, traced: Traced) -> None:
@@ -177,7 +177,7 @@ class FunctionWriter:
             self.names[number] = self.file.constant(np.array(values))
             self.dtypes[number] = n.dtype
         for step in recording.steps:
-            if isinstance(step, Launch):
+            if isinstance(step, RecordedLaunch):
                 self.launch(step)
             else:
                 self.operation(step)
@@ -203,7 +203,7 @@ class FunctionWriter:
     def argument(self, part: Any, value: str, name: str) -> None:
         """Reads an argument, and checks its type and size."""
         use = self.file.use
-        if isinstance(part, Constant):
+        if isinstance(part, OtherValue):
             self.add(f"{use('same')}({value}, {part.text}, {name!r})")
         elif isinstance(part, Leaf):
             made = self.value(part, name)
@@ -283,7 +283,7 @@ class FunctionWriter:
         name = self.names[number]
         return f"{name}.view(u16)" if self.dtypes[number].element.code == "f16" else name
 
-    def launch(self, step: Launch) -> None:
+    def launch(self, step: RecordedLaunch) -> None:
         """Writes the launch of a kernel."""
         code: Any = step.kernel
         size = self.size(step.size)
@@ -319,7 +319,7 @@ class FunctionWriter:
         if function.checks:
             self.add(f"{self.file.use('check')}(error, SITES_{len(self.file.sites) - 1})")
 
-    def bounds(self, step: Launch) -> str:
+    def bounds(self, step: RecordedLaunch) -> str:
         """Writes the table of the places that check bounds; returns their sizes."""
         rows, sizes = [], []
         for (count, what, where, signed, _, packet), dtype in step.checks:
@@ -388,7 +388,7 @@ class FunctionWriter:
 
     def result(self, part: Any) -> str:
         """Returns a result as an expression."""
-        if isinstance(part, Constant):
+        if isinstance(part, OtherValue):
             return part.text
         if isinstance(part, Leaf):
             if type(part.value) is ValueNumber:
@@ -426,7 +426,7 @@ def _components(part: Any) -> tuple[list[int], list[Leaf]]:
     return [len(part.parts), *found[0][0]], [leaf for _, leaves in found for leaf in leaves]
 
 
-def _docstring(traced: Traced, arguments: Part, result: Any) -> list[str]:
+def _docstring(traced: Traced, arguments: TreePart, result: Any) -> list[str]:
     lines = [f'    """{traced.title}', ""]
     for name, part in zip(traced.parameters, arguments.parts, strict=True):
         lines.append(f"    {name}: {_shown(part)}")
@@ -435,7 +435,7 @@ def _docstring(traced: Traced, arguments: Part, result: Any) -> list[str]:
 
 def _shown(part: Any) -> str:
     """Describes an argument or result."""
-    if isinstance(part, Constant):
+    if isinstance(part, OtherValue):
         return part.text
     if isinstance(part, Leaf):
         return f"array of {part.dtype.name}"
@@ -457,5 +457,5 @@ def write(traced: Sequence[Traced], what: str, head: str) -> str:
     """Returns the text of a file with some functions."""
     file = File(what)
     for t in traced:
-        FunctionWriter(file, t).write()
+        PublicFunctionWriter(file, t).write()
     return file.text(head)

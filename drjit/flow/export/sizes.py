@@ -6,7 +6,7 @@ from typing import Any
 
 from ...jit import log
 from ...jit.ir.location import describe
-from ...jit.run.freeze import Launch, Recording
+from ...jit.run.freeze import RecordedLaunch, Recording
 from ..freeze.sizes import Different, General, _Number, _Proportion, merged
 from .trace import dimensions, recording, stand_in
 
@@ -64,7 +64,7 @@ def _difference(a: Recording, b: Recording) -> str:
         if n != m:
             return f"it decides about the trace at {short(place)}"
     for s, other in zip(a.steps, b.steps, strict=False):
-        if isinstance(s, Launch) and isinstance(other, Launch):
+        if isinstance(s, RecordedLaunch) and isinstance(other, RecordedLaunch):
             lines, others = (step.kernel.text.split("\n") for step in (s, other))
             comments = [line.partition("  # ")[2] for line in lines]
             for k, (x, y) in enumerate(zip(lines, others, strict=False)):

@@ -17,14 +17,14 @@ from ...jit.ir.dtype import DType
 from ...jit.ir.location import describe, user_location
 from ...jit.ir.node import BUFFER, LITERAL, Node, buffer
 from ...jit.run import freeze, schedule
-from ...jit.run.freeze import Literal, Operation, Recorder, Recording
+from ...jit.run.freeze import Literal, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
 from ..freeze.layout import FreeVariables, InputLayout, kind_of, opened
 from ..freeze.result import Snapshot
 from ..region.failure import call
 
 
-class Code(NamedTuple):
+class TracedKernel(NamedTuple):
     """A kernel as a recording has it: the text, the place of bounds checks among its words, and
     the words of targets and outputs."""
 
@@ -43,7 +43,7 @@ class Leaf(NamedTuple):
     size: Any
 
 
-class Part(NamedTuple):
+class TreePart(NamedTuple):
     """A container: its kind, its keys or shape, and its parts."""
 
     kind: str
@@ -51,13 +51,13 @@ class Part(NamedTuple):
     parts: tuple
 
 
-class Constant(NamedTuple):
+class OtherValue(NamedTuple):
     """Anything else."""
 
     text: str
 
 
-def _code(kernel: Any) -> Code:
+def _code(kernel: Any) -> TracedKernel:
     program = kernel.program
     first = 1 + len(program.inputs) + len(program.literals)
     word = first + program.checks
@@ -68,7 +68,7 @@ def _code(kernel: Any) -> Code:
     outputs = [None if o.kind == "effect" else (o.kind, o.param) for o in program.outputs]
     # Whether results bypass the caches depends on sizes.
     text = kernel.text.replace("    stream(", "    store(")
-    return Code(text, first, program.checks, tuple(targets), tuple(outputs))
+    return TracedKernel(text, first, program.checks, tuple(targets), tuple(outputs))
 
 
 class Tracer(Recorder):
@@ -99,8 +99,9 @@ class Tracer(Recorder):
             outputs.append((self._result(b), o.dtype, o.kind == "reduce"))
         constants = tuple([(n.dtype, n.data) for n in literals])
         bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
+        kernel: Any = _code(launched)
         self.steps.append(
-            freeze.Launch(_code(launched), size, read, constants, bounds, effects, tuple(outputs))  # type: ignore[arg-type]
+            freeze.RecordedLaunch(kernel, size, read, constants, bounds, effects, tuple(outputs))
         )
         return made
 
@@ -129,7 +130,7 @@ class Tracer(Recorder):
             ) or arguments[-1]  # fmt: skip
             found.append(buffer(t, size, device.allocate_for(t, size)))
         numbers = tuple([self._result(n.data) for n in found])
-        self.steps.append(Operation(_NAMED[name], given, numbers, None))
+        self.steps.append(RecordedOperation(_NAMED[name], given, numbers, None))
         return tuple(found) if name == "_sorted" else found[0]
 
     def bound(self, n: Node) -> int:
@@ -194,9 +195,9 @@ def described(value: Any, number: Callable[[Node], Any], what: str) -> Any:
         if kind == "sequence":
             kind = "tuple" if isinstance(value, tuple) else "list"
         keys = tuple(keys) if keys is not None else None
-        return Part(kind, keys, tuple([described(v, number, what) for v in parts]))
+        return TreePart(kind, keys, tuple([described(v, number, what) for v in parts]))
     if value is None or isinstance(value, bool | int | float | complex | str):
-        return Constant(repr(value))
+        return OtherValue(repr(value))
     raise TypeError(
         f"{what}: an object of type {type_label(type(value))} among arguments or results. They can "
         "be arrays, tensors, Python numbers, and lists, tuples, dictionaries and data classes of "

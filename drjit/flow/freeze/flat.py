@@ -13,7 +13,7 @@ from ...array.tree import rebuilt, set_contents
 from ...jit.ir.node import literal
 from ...jit.run import schedule
 from ...jit.run.freeze import Recording, Replay, ValueNumber
-from .result import Array, Outcome, Value, Variable
+from .result import Array, CallOutcome, GradVariable, Value
 
 
 def follows(replay: Replay, objects: Sequence[Any]) -> Callable | None:
@@ -47,7 +47,7 @@ class _Outcome:
     """Writes the statements that reproduce an outcome; see `reproduce`."""
 
     def __init__(
-        self, outcome: Outcome, objects: Sequence[Any], known: Callable[[object], str]
+        self, outcome: CallOutcome, objects: Sequence[Any], known: Callable[[object], str]
     ) -> None:
         self._known = known
         self.lines = [f"o{k}._node = {self._value(of)}" for k, of, _ in outcome.arrays]
@@ -80,7 +80,7 @@ class _Outcome:
             self.lines.append(f"{name}._node = {self._value(row.value)}")
             if row.cls._diff:
                 self.lines.append(f"{name}._var = {self._variable(row.variable)}")
-        elif isinstance(row, Variable):
+        elif isinstance(row, GradVariable):
             self.lines.append(f"{name} = {self._known(graph.new_input)}({self._value(row.value)})")
             if row.gradient is not None:
                 self.lines.append(f"{name}.grad = {self._value(row.gradient)}")

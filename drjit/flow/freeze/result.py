@@ -19,7 +19,7 @@ from ...array.tree import differs, rebuilt, set_contents
 from ...jit.ir.node import LITERAL, Node, literal
 from ...jit.lazy import np
 from ...jit.run.freeze import Literal, Recorder, ValueNumber
-from ...jit.run.freeze_size import Ratio, Shape, Size, plain
+from ...jit.run.freeze_size import Ratio, RecordedShape, Size, plain
 from .layout import InputLayout, kind_of, opened
 from .shortcut import Match
 
@@ -42,7 +42,7 @@ class Array(NamedTuple):
     variable: ValueNumber | None
 
 
-class Variable(NamedTuple):
+class GradVariable(NamedTuple):
     """A derivative variable of an array with the given value."""
 
     value: Value
@@ -58,7 +58,7 @@ class Container(NamedTuple):
     parts: tuple
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """Everything that a call leaves behind.
 
     `made` are new objects. The others are changes of numbered objects: `arrays` by value and
@@ -67,7 +67,7 @@ class Outcome(NamedTuple):
     """
 
     result: Any
-    made: tuple[Array | Variable | Container, ...]
+    made: tuple[Array | GradVariable | Container, ...]
     arrays: tuple[tuple[ValueNumber, Value, ValueNumber | None], ...]
     gradients: tuple[tuple[ValueNumber, Value | None], ...]
     contents: tuple[tuple[ValueNumber, Any, tuple], ...]
@@ -79,7 +79,7 @@ class Outcome(NamedTuple):
         for row in self.made:
             if isinstance(row, Array):
                 found.append(row.value)
-            elif isinstance(row, Variable):
+            elif isinstance(row, GradVariable):
                 found += row
         return {v for v in found if type(v) is ValueNumber}
 
@@ -119,7 +119,7 @@ class Snapshot:
         gradients = [v.grad for _, v in self._variables if v.grad is not None]
         return [a._node for _, a, _ in self._leaves] + gradients
 
-    def outcome(self, recorder: Recorder, result: Any, waiting: list[Any]) -> Outcome:
+    def outcome(self, recorder: Recorder, result: Any, waiting: list[Any]) -> CallOutcome:
         """Returns the outcome of the call, which has been evaluated.
 
         Raises:
@@ -143,7 +143,7 @@ class Snapshot:
                 gradients.append((ValueNumber(k), None if v.grad is None else self._value(v.grad)))
         known = [self._numbers.get(id(v)) for v in waiting]
         late = tuple([k for k in known if k is not None])
-        return Outcome(
+        return CallOutcome(
             described, tuple(self._made), tuple(arrays), tuple(gradients), tuple(contents), late
         )
 
@@ -172,7 +172,7 @@ class Snapshot:
         known = self._numbers.get(id(value))
         if known is not None:
             return known
-        if isinstance(value, (Size, Ratio, Shape)):
+        if isinstance(value, (Size, Ratio, RecordedShape)):
             value = plain(value)
         cls = type(value)
         kind = kind_of(cls)
@@ -221,7 +221,9 @@ class Snapshot:
             return None
         number = self._numbers.get(id(v))
         if number is None:
-            row = Variable(self._value(a._node), None if v.grad is None else self._value(v.grad))
+            row = GradVariable(
+                self._value(a._node), None if v.grad is None else self._value(v.grad)
+            )
             number = self._add(v, row)
             if v.rule is not None:
                 # Derivatives are not propagated through the function, whether replayed or not.
@@ -234,7 +236,7 @@ class Snapshot:
 _MISSING = object()
 
 
-def reproduce(outcome: Outcome, layout: InputLayout | Match, values: list[Any]) -> Any:
+def reproduce(outcome: CallOutcome, layout: InputLayout | Match, values: list[Any]) -> Any:
     """Changes inputs as a recorded call did, and returns its result, given the values of a
     replay."""
 
@@ -251,7 +253,7 @@ def reproduce(outcome: Outcome, layout: InputLayout | Match, values: list[Any]) 
             made._node = value(of)
             if cls._diff:
                 made._var = None if variable is None else objects[variable]
-        elif isinstance(row, Variable):
+        elif isinstance(row, GradVariable):
             made = graph.new_input(value(row.value))
             if row.gradient is not None:
                 made.grad = value(row.gradient)

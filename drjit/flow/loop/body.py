@@ -27,7 +27,7 @@ def returned(result: Any, count: int, what: str) -> tuple:
     return result
 
 
-class Loop:
+class ArrayLoop:
     """The components of a loop whose condition is an array, with the initial value `test`."""
 
     def __init__(

@@ -17,10 +17,10 @@ from ...jit.trace.access import Access
 from ..region.masked import masked, merged
 from ..region.private_state import PrivateState
 from ..region.state import State, WeakValue, assign
-from .body import Loop
+from .body import ArrayLoop
 
 
-def run(loop: Loop, before: list[Any], compress: bool) -> tuple:
+def run(loop: ArrayLoop, before: list[Any], compress: bool) -> tuple:
     """Returns the final values of the variables, which initially hold `before`. Gradients
     propagated in iterations continue outside the loop when it has ended."""
     tables = _tables(before, loop.test._node.size)
@@ -31,7 +31,7 @@ def run(loop: Loop, before: list[Any], compress: bool) -> tuple:
 
 
 def _run(
-    loop: Loop, before: list[Value | None], tables: dict[int, WeakValue], compress: bool
+    loop: ArrayLoop, before: list[Value | None], tables: dict[int, WeakValue], compress: bool
 ) -> tuple:
     private = PrivateState(loop.start, tables.keys())
     state, active = private.state, loop.test
@@ -77,7 +77,7 @@ def _tables(before: list[Value], size: int) -> dict[int, WeakValue]:
 
 
 def _iteration(
-    loop: Loop,
+    loop: ArrayLoop,
     state: State,
     active: Any,
     memory: dict[int, int],

@@ -19,7 +19,7 @@ from ..region.private_state import PrivateState
 from ..region.recorded import NOTHING, RecordedRegion
 from ..region.state import WeakValue
 from ..region.targets import Targets
-from .body import Loop
+from .body import ArrayLoop
 from .gradient import Tape
 from .recorded_loop import loop_of
 
@@ -46,7 +46,7 @@ class Symbolic:
     is known only after the body has been traced; then the recording is undone and starts again.
     """
 
-    def __init__(self, loop: Loop, before: list[Value], limit: int | None) -> None:
+    def __init__(self, loop: ArrayLoop, before: list[Value], limit: int | None) -> None:
         self.loop, self.limit = loop, limit
         self.before: list[Value | None] = [*before]
         self.state = loop.start

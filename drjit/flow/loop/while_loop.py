@@ -15,7 +15,7 @@ from ..region.failure import call
 from ..region.state import State, names
 from ..region.vectors import holds_vectors, joined, reading, spread, spreading
 from . import evaluated as loop_evaluated
-from .body import Loop, returned
+from .body import ArrayLoop, returned
 from .symbolic import Symbolic
 
 LARGEST_COUNT = (1 << 32) - 1
@@ -82,7 +82,9 @@ def while_loop(
         raise
     if type(test) is bool and mode is None:
         return _scalar(state, cond, body, test, what)
-    loop = Loop(start, cond, body, label or "", strict, mask_of(test, what, "the loop condition"))
+    loop = ArrayLoop(
+        start, cond, body, label or "", strict, mask_of(test, what, "the loop condition")
+    )
     mode = chosen_mode(mode, JitFlag.SymbolicLoops, what)
     if mode == "evaluated" and record.recording():
         raise RuntimeError(

@@ -35,7 +35,7 @@ class Version(NamedTuple):
         return Version(self.state, tree, [held[id(a)] for a in tree.leaves])
 
 
-class Outcome:
+class BranchOutcome:
     """The versions that a function has left of the result and of parted arguments. Also, by number
     (see `State.objects`), the versions of the arguments that it has changed in place and returned,
     or their contents if they are one-dimensional arrays. `left` is what the arrays of the arguments
@@ -83,7 +83,7 @@ class Outcome:
         return found
 
 
-def parted(outcomes: Sequence[Outcome], args: State) -> list[int]:
+def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
     """Returns the numbers of the arguments that one function changes in place and returns, and that
     are at other places in the other function's result."""
     first, second = outcomes

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from ...ad import capture, graph, lanes, traverse
-from ...ad.graph import Scope, Value, Var, visible
+from ...ad.graph import GradScope, Value, Var, visible
 from ...ad.scatter_target import ScatterTarget
 from ...ad.traverse import ADMode
 from ...function.ad.custom import HUB, ValueOp
@@ -42,7 +42,7 @@ class RecordedRegion:
     repeated.
     """
 
-    def __init__(self, nodes: Sequence[Node], inner: Scope) -> None:
+    def __init__(self, nodes: Sequence[Node], inner: GradScope) -> None:
         """Starts within a recording and the scope `inner`."""
         recording = innermost()
         assert recording is not None
@@ -156,7 +156,7 @@ class RecordedRegion:
         arrays from outside have their gradients in `outer_gradients`, and nested calls have their
         operands in `copies`."""
         outer_gradients.first, outer_gradients.copies = self.begin, copies
-        inner = (graph.scope() or Scope()).isolated()
+        inner = (graph.scope() or GradScope()).isolated()
         inner.isolate_from, inner.outer_gradients, inner.tape = self.begin, outer_gradients, []
         try:
             with graph.within(inner):

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ad import graph
 from ...ad.graph import Var, visible
-from ...ad.scatter_target import Memory, ScatterTarget, owned, take, written
+from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
 from ...jit.ir import node as ir
 from ...jit.ir.node import LITERAL, Node
 
@@ -22,7 +22,7 @@ class Target:
         self.array, self.dtype, self.size = array, array._node.dtype, array._node.size
         self.kinds: set[str] = set()
         self.before: Var | None = None
-        self.memory: Memory | None = None
+        self.memory: GradMemory | None = None
 
 
 class Targets:

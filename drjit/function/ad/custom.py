@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ...ad import graph, lanes, traverse
 from ...ad.algebra import keep_graph
-from ...ad.graph import Scope, Value, Var, visible
+from ...ad.graph import GradScope, Value, Var, visible
 from ...ad.lanes import LaneRule
 from ...ad.traverse import ADFlag, ADMode
 from ...array import leaf
@@ -207,7 +207,7 @@ class _State:
 
     def __init__(self, op: CustomOp) -> None:
         self.op = op
-        self.scope = Scope()
+        self.scope = GradScope()
         self.outer_gradients: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
@@ -222,7 +222,7 @@ class _State:
         """Stores the enclosing scope, which by now contains the variables of the results."""
         around = graph.scope()
         if around is not None:
-            self.scope = Scope(around.all, around.variables)
+            self.scope = GradScope(around.all, around.variables)
 
     def run(self, name: str, setter: str, inputs: list[Var]) -> None:
         """Propagates gradients between inputs and results with the callback of the given name."""
@@ -233,7 +233,7 @@ class _State:
         op._assigned = False
         outer = graph.scope()
         outer_gradients = None if outer is None else outer.outer_gradients
-        scope = Scope(self.scope.all, self.scope.variables, outer_gradients=outer_gradients)
+        scope = GradScope(self.scope.all, self.scope.variables, outer_gradients=outer_gradients)
         with graph.within(scope):
             getattr(op, name)()
         if not op._assigned and not op._more_inputs and not op._more_outputs:
@@ -243,7 +243,7 @@ class _State:
 
     def _differentiate(self, mode: ADMode, inputs: list[Var]) -> None:
         """Propagates gradients with operations that are themselves differentiable."""
-        inner = (graph.scope() or Scope()).isolated()
+        inner = (graph.scope() or GradScope()).isolated()
         with graph.within(inner):
             found = zip(self.outer_gradients, self.op.recomputed(), strict=True)
             pairs: list[tuple[Var, Var]] = []

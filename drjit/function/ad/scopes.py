@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Any
 
 from ...ad import graph, traverse
-from ...ad.graph import Scope
+from ...ad.graph import GradScope
 from ...jit.enumeration import Named
 from ..signature import described
 from .grad import leaves
@@ -57,7 +57,7 @@ class ADContextManager:
         self._kind, self._variables = scope, frozenset(indices) if indices else None
 
     def __enter__(self) -> None:
-        outer = graph.scope() or Scope()
+        outer = graph.scope() or GradScope()
         if self._kind is ADScope.Isolate:
             inner = outer.isolated()
         else:

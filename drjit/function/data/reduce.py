@@ -22,7 +22,7 @@ from ...jit.ir import op as ops
 from ...jit.ir.op import ReduceOp
 from ...jit.lazy import np
 from .. import conversion
-from ..conversion import Call, is_array, label, nested, spread, tensor
+from ..conversion import UserCall, is_array, label, nested, spread, tensor
 from . import entries
 from .memory import REDUCTIONS
 
@@ -41,7 +41,7 @@ def _extreme(op: ops.Op) -> Callable[[Any, Any], Any]:
     return chosen
 
 
-class Rule(NamedTuple):
+class ReductionRule(NamedTuple):
     """A reduction: the operation on traced arrays, on two values, and its result for no entries."""
 
     key: str
@@ -50,25 +50,29 @@ class Rule(NamedTuple):
     identity: Any
 
 
-def _rule(key: str, o: ops.Op) -> Rule:
+def _rule(key: str, o: ops.Op) -> ReductionRule:
     combine = _extreme(o) if key in ("min", "max") else o.python
-    return Rule(key, combine, o, ops.identity(key, dt.f64 if o.accepts(dt.f64) else dt.mask))
+    return ReductionRule(
+        key, combine, o, ops.identity(key, dt.f64 if o.accepts(dt.f64) else dt.mask)
+    )
 
 
 RULES = {key: _rule(key, o) for key, o in ops.REDUCTIONS.items()}
 
 
-def identity(rule: Rule, dtype: dt.DType) -> Any:
+def identity(rule: ReductionRule, dtype: dt.DType) -> Any:
     """Returns the reduction of no entries."""
     return ops.identity(rule.key, dtype)
 
 
-def check_mode(mode: Any, what: str | Call) -> None:
+def check_mode(mode: Any, what: str | UserCall) -> None:
     if mode not in (None, "symbolic", "evaluated"):
         raise RuntimeError(f"{what}: 'mode' must be 'symbolic', 'evaluated' or None, not {mode!r}")
 
 
-def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str | Call) -> tuple[int, ...]:
+def axes_of(
+    axis: Any, ndim: int, default: tuple[int, ...], what: str | UserCall
+) -> tuple[int, ...]:
     """Returns the axes to reduce, counted from the front, without duplicates and in increasing
     order."""
     if axis is Ellipsis:
@@ -86,7 +90,7 @@ def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str | Call) ->
     return tuple(sorted({_reduced_axis(int(a), ndim, what) for a in axis}))
 
 
-def _reduced_axis(axis: int, ndim: int, what: str | Call) -> int:
+def _reduced_axis(axis: int, ndim: int, what: str | UserCall) -> int:
     if not -ndim <= axis < ndim:
         raise RuntimeError(f"{what}: out-of-bounds axis {axis} of an array of {ndim} dimensions")
     return axis % ndim
@@ -101,7 +105,7 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
     is_simple = axis is Ellipsis and mode is None and getattr(value, "_kind", "") == "leaf"
     if is_simple and rule.op.accepts(value._dtype):
         return leaf_access.reduce_all(key, value)
-    what = Call(name, value)
+    what = UserCall(name, value)
     check_mode(mode, what)
     if isinstance(value, KernelValue):
         if axis in (0, (0,), Ellipsis):
@@ -129,7 +133,7 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
     return _reduce_nested(rule, value, axes)
 
 
-def _reduce_nested(rule: Rule, value: Any, axes: Sequence[int]) -> Any:
+def _reduce_nested(rule: ReductionRule, value: Any, axes: Sequence[int]) -> Any:
     """Reduces an array along axes counted from its first component axis."""
     if not axes:
         return value
@@ -147,12 +151,12 @@ def _reduce_nested(rule: Rule, value: Any, axes: Sequence[int]) -> Any:
     return _reduce_nested(rule, total, below) if is_array(total) else total
 
 
-def combine(rule: Rule, a: Any, b: Any) -> Any:
+def combine(rule: ReductionRule, a: Any, b: Any) -> Any:
     """Performs one step of a reduction of components."""
     return elementwise(rule.op, a, b) if is_array(a) or is_array(b) else rule.combine(a, b)
 
 
-def _total(rule: Rule, values: Sequence[Any]) -> Any:
+def _total(rule: ReductionRule, values: Sequence[Any]) -> Any:
     """Reduces components or Python values. `min` and `max` ignore NaN."""
     first, *rest = values
     if rule.key in ("min", "max"):
@@ -172,7 +176,9 @@ def _rebuilt(cls: type, components: Sequence[Any]) -> type:
     return conversion.related(cls, kind="vector", dims=(dims[0], *inner_dims))
 
 
-def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
+def _reduce_python(
+    rule: ReductionRule, value: Any, axis: Any, mode: Any, keepdims: bool, name: str
+) -> Any:
     """Reduces a Python number or iterable."""
     what = f"{name}(<{label(value)}>)"
     if keepdims:
@@ -207,7 +213,7 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
 # Tensors
 
 
-def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _reduce_tensor(rule: ReductionRule, value: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Reduces a tensor: each run of adjacent axes in turn, the last run first. No data is moved."""
     cls, shape, array = type(value), value._shape, value._array
     if not axes:
@@ -257,7 +263,7 @@ def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any
     return array if type(array) is cls else cls(array)
 
 
-def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
+def _reduce_entries(rule: ReductionRule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
     """Reduces the storage of a `drjit.scalar` tensor."""
     start, dtype = identity(rule, array._dtype), array._dtype
     if not array._components:

@@ -19,7 +19,7 @@ from ...jit.trace.access import Access
 from .. import conversion
 from ..arguments import integer
 from ..conversion import is_array, is_flat, label, map_leaves, nested, spread, tensor
-from .reduce import RULES, Rule, axes_of, check_mode, combine, fold, identity, reduction
+from .reduce import RULES, ReductionRule, axes_of, check_mode, combine, fold, identity, reduction
 
 T = TypeVar("T", bound=Any)
 
@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Any)
 class Scan(NamedTuple):
     """A scan: whether it excludes the entry itself, and whether it runs from the end."""
 
-    rule: Rule
+    rule: ReductionRule
     exclusive: bool
     reverse: bool
 
@@ -110,7 +110,7 @@ def _prefix(scan: Scan, value: Any, axis: Any, name: str) -> Any:
     return value
 
 
-def _check_supported(rule: Rule, value: Any, what: str) -> None:
+def _check_supported(rule: ReductionRule, value: Any, what: str) -> None:
     if not rule.op.accepts(value._dtype):
         raise RuntimeError(f"{what}: the operation is not defined for {value._dtype.name}")
 
@@ -185,7 +185,7 @@ def _each_flat(f: Callable[[Any], Any], value: Any, what: str) -> Any:
     return map_leaves(spread(value) if value._kind == "nested" else value, f)
 
 
-def _check_block(rule: Rule, value: Any, size: int, what: str) -> None:
+def _check_block(rule: ReductionRule, value: Any, size: int, what: str) -> None:
     n = len(value)
     if size > n > 1 and value.__meta__.is_jit:  # a single entry is a block that ends early
         raise RuntimeError(f"{what}: 'block_size' is {size}, but the array has only {n} entries")

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from ...ad import graph, lanes
-from ...ad.graph import Scope
+from ...ad.graph import GradScope
 from ...ad.traverse import ADFlag, ADMode
 from ...array import foreign, interop, leaf, pytree, table
 from ...array.base import type_label
@@ -34,7 +34,7 @@ Data = Any
 """The entries of an array: a NumPy array, or an array in the memory of a GPU."""
 
 
-class Call:
+class CompletedCall:
     """A completed call of another framework's function: the data of its results, and `join`, which
     puts arrays in their places. `backward` and `forward` differentiate it.
     """
@@ -94,7 +94,9 @@ class Framework:
         both = concat([zeros(type(x.real), size) + part for part in (x.real, x.imag)])
         return table.like(type(x), kind="tensor")(both, shape=(2, size))
 
-    def call(self, function: Callable, join: Join, arrays: list, tracked: list[bool]) -> Call:
+    def call(
+        self, function: Callable, join: Join, arrays: list, tracked: list[bool]
+    ) -> CompletedCall:
         """Calls a function of the framework; `join` builds its arguments from arrays."""
         raise NotImplementedError
 
@@ -213,17 +215,17 @@ class Evaluation:
         self.inputs = [*compress(inputs, tracked)]
         # The caller's framework decides what is tracked, not an enclosing scope.
         outer = graph.scope()
-        with graph.within(Scope()):
+        with graph.within(GradScope()):
             enable_grad(self.inputs)
             serials = frozenset([v.serial for v in variables(self.inputs)])
-        with graph.within(outer.switched(True, serials) if outer else Scope()):
+        with graph.within(outer.switched(True, serials) if outer else GradScope()):
             args, kwargs = join(inputs)
             result = function(*args, **kwargs)
         check_results(function, result, is_array, "Dr.Jit arrays")
         self.outputs, self.join = split(result, is_array)
         if self.inputs:
             # An argument that is returned needs a gradient separate from the result's.
-            with graph.within(Scope()):
+            with graph.within(GradScope()):
                 self.outputs = copy(self.outputs)
                 for a in leaves(self.outputs):
                     a._var = lanes.copy(leaf.value(a)).var
@@ -255,7 +257,7 @@ class Evaluation:
     def _traverse(
         self, mode: ADMode, starts: list, gradients: Sequence[Any], ends: list
     ) -> list[Any]:
-        with graph.within(Scope()):
+        with graph.within(GradScope()):
             clear_grad((self.inputs, self.outputs))
             for x, g in zip(starts, gradients, strict=True):
                 if g is not None and grad_enabled(x):
@@ -274,7 +276,7 @@ class _Foreign(CustomOp):
     def name(self) -> str:
         return self.call.name
 
-    def eval(self, call: Call, arrays: list, results: list) -> list:
+    def eval(self, call: CompletedCall, arrays: list, results: list) -> list:
         self.call = call
         return results
 

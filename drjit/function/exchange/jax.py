@@ -13,7 +13,7 @@ from typing import Any
 
 from ...array import interop
 from ...jit.lazy import np
-from .bridge import Call, Evaluation, Framework, Join, check_results, label, placed, split
+from .bridge import CompletedCall, Evaluation, Framework, Join, check_results, label, placed, split
 
 
 class Jax(Framework):
@@ -41,7 +41,9 @@ class Jax(Framework):
             )
         return self.module.numpy.asarray(data)
 
-    def call(self, function: Callable, join: Join, arrays: list, tracked: list[bool]) -> Call:
+    def call(
+        self, function: Callable, join: Join, arrays: list, tracked: list[bool]
+    ) -> CompletedCall:
         return _JaxCall(self, function, join, arrays, tracked)
 
     def expose(self, function: Callable) -> Callable:
@@ -115,7 +117,7 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
     return trial.join(call(*arrays))
 
 
-class _JaxCall(Call):
+class _JaxCall(CompletedCall):
     """A call of a JAX function from Dr.Jit."""
 
     def __init__(

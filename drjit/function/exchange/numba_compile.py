@@ -33,7 +33,7 @@ Structure = Any
 number the class is `complex`."""
 
 
-class Compiled(NamedTuple):
+class CompiledFunction(NamedTuple):
     """A function of scalars and the structure of its result."""
 
     function: ForeignFunction
@@ -51,7 +51,7 @@ def flat(structure: Structure) -> list[str]:
     return [code for part in structure[1] for code in flat(part)]
 
 
-def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) -> Compiled:
+def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) -> CompiledFunction:
     """Compiles a function of Numba for arguments of some structure. Floating-point results are
     converted to the type `precision` unless that is ''.
 
@@ -83,7 +83,7 @@ def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) ->
         ) from None
     result = _converted(result, precision)
     made = _foreign(title, codes, flat(result), ir, entry)
-    return Compiled(made, result)
+    return CompiledFunction(made, result)
 
 
 def _converted(structure: Structure, precision: str) -> Structure:

@@ -26,7 +26,7 @@ class Rules(NamedTuple):
 UNKNOWN = Rules()
 
 
-class Call(NamedTuple):
+class KernelCall(NamedTuple):
     """A call of a kernel: its name, its arguments without their derivatives, the places of float
     arrays among them, the classes of these, and the variables of those that have one (by place);
     for each float result its class, its size, and whether lanes are summed up in it."""
@@ -43,7 +43,7 @@ class Derivatives(ValueOp):
     """A call in the graph of derivatives. The user's functions are called when derivatives are
     wanted, once for each traversal."""
 
-    def __init__(self, call: Call, rules: Rules) -> None:
+    def __init__(self, call: KernelCall, rules: Rules) -> None:
         self.call, self.rules = call, rules
 
     def name(self) -> str:

@@ -31,7 +31,7 @@ from ..ad.custom import attached
 from ..signature import importable_name
 from . import text_source
 from .text_arguments import as_integer, described
-from .text_derivative import UNKNOWN, Call, Derivatives, Rules
+from .text_derivative import UNKNOWN, Derivatives, KernelCall, Rules
 
 _NUMBERS = (bool, int, float)
 _NAMES = ("__doc__", "__module__", "__qualname__")
@@ -500,7 +500,7 @@ class TextKernel:
             return variables
         args = tuple([_detached(a) for a in given.values()])
         places = [j for j, _ in read]
-        call = Call(
+        call = KernelCall(
             self._title, args, places, [type(args[j]) for j in places], own,
             [(classes[k], found[k].size, words[at.outputs[k]].kind == "reduced") for k in rows],
         )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...jit.device import Device
 from ...jit.lazy import np
-from .bridge import Call, Data, Evaluation, Framework, Join, check_results, placed, split
+from .bridge import CompletedCall, Data, Evaluation, Framework, Join, check_results, placed, split
 
 _CUDA = 2  # according to DLPack
 
@@ -79,7 +79,9 @@ class Torch(Framework):
             return True
         return value.requires_grad and self.module.is_grad_enabled()
 
-    def call(self, function: Callable, join: Join, arrays: list, tracked: list[bool]) -> Call:
+    def call(
+        self, function: Callable, join: Join, arrays: list, tracked: list[bool]
+    ) -> CompletedCall:
         return _TorchCall(self, function, join, arrays, tracked)
 
     def expose(self, function: Callable) -> Callable:
@@ -187,7 +189,7 @@ def _autograd_function(framework: Torch) -> Any:
     return DrJitFunction
 
 
-class _TorchCall(Call):
+class _TorchCall(CompletedCall):
     """A call of a PyTorch function from Dr.Jit."""
 
     def __init__(

@@ -13,7 +13,7 @@ from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ...jit.primitives.matmul import REMEMBERED, ProductLayout, layout
 from .. import conversion
-from ..conversion import Call, is_array, is_flat, label, tensor
+from ..conversion import UserCall, is_array, is_flat, label, tensor
 from .dot import dot
 
 
@@ -37,7 +37,7 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     >>> matmul(TensorXf([[1, 2], [3, 4]]), TensorXf([1, 1]))
     [3, 7]
     """
-    what = Call("dr.matmul", A, B)
+    what = UserCall("dr.matmul", A, B)
     if type(A) is type(B) and is_array(A) and A._kind == "tensor":
         return _product(A, B, bool(At), bool(Bt), what)
     if _has_tensors(A, B, what):
@@ -49,7 +49,7 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     return factors[0] * factors[1] if scales else factors[0] @ factors[1]
 
 
-def _has_tensors(a: Any, b: Any, what: Call) -> bool:
+def _has_tensors(a: Any, b: Any, what: UserCall) -> bool:
     """Returns whether operands are multiplied as tensors: one is a tensor, and neither is a
     number."""
     if isinstance(a, KernelValue) or isinstance(b, KernelValue):
@@ -62,13 +62,13 @@ def _has_tensors(a: Any, b: Any, what: Call) -> bool:
     return any(is_array(x) and x._kind == "tensor" for x in (a, b))
 
 
-def _transposed(value: Any, what: Call) -> Any:
+def _transposed(value: Any, what: UserCall) -> Any:
     if not is_array(value) or value._kind == "leaf":
         raise ValueError(f"{what}: {label(value)} cannot be transposed")
     return value.mT
 
 
-def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
+def _operands(a: Any, b: Any, what: UserCall) -> tuple[Any, Any]:
     """Converts the operands to tensors of one type; their shapes do not change."""
     found = []
     for x in (a, b):
@@ -89,7 +89,7 @@ def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
     return a, b
 
 
-def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
+def _product(a: Any, b: Any, at: bool, bt: bool, what: UserCall) -> Any:
     if not a._dtype.is_float:
         raise IncompatibleError(
             f"{what}: unsupported element type '{a._dtype.name}'. Products of matrices exist for "

@@ -27,7 +27,7 @@ from ..run.launch import as_python, layout_of, refer
 from ..text.program import Output, Program, Work
 from . import background, memory, runtime
 from .memory import Buffer
-from .native import Entry, Times
+from .native import JobEntry, Times
 
 TIERS = ("auto", "numpy", "compiled")
 tier: str = os.environ.get("DRJIT_TIER", "auto")
@@ -73,7 +73,7 @@ SLOW = _WATCHED | _HISTORY
 """Flags under which launches take the general way."""
 _FAST, _NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
 
-_Entries = Entry * 2  # the second one is the end
+_Entries = JobEntry * 2  # the second one is the end
 _kernels: dict[Any, "CpuKernel"] = {}
 _instead = 0.0  # seconds that kernels have taken to compile or to load
 learn: Callable[..., None] = None  # type: ignore[assignment]

@@ -40,7 +40,7 @@ class Times(ctypes.Structure):
     _fields_ = [(name, _word) for name in ("start", "end", "last", "total", "launches")]
 
 
-class Entry(ctypes.Structure):
+class JobEntry(ctypes.Structure):
     """What `start` runs: the functions of a kernel, the address of its `Times`, where its parameter
     block begins, and the number of lanes, or 0 if that is given."""
 
@@ -105,13 +105,13 @@ _EXPORTED = frozenset({"post", "run", "start", "repeat", "now", "halt", "work", 
 _CONTENTS = bytes.__basicsize__ - 1  # where the data of bytes begins
 Structures = dict[str, type[ctypes.Structure]]
 STRUCTURES: Structures = {
-    "c": Control, "job": Job, "seat": Seat, "times": Times, "entry": Entry, "patch": Patch,
+    "c": Control, "job": Job, "seat": Seat, "times": Times, "entry": JobEntry, "patch": Patch,
     "slot": Slot,
 }  # fmt: skip
 CONSTANTS = {
     "JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN, "LOW": (1 << 32) - 1,
     "CLOCK": 8 if sys.platform == "darwin" else 1, "CONTENTS": _CONTENTS,
-    "ENTRY": ctypes.sizeof(Entry), "PATCH": ctypes.sizeof(Patch),
+    "ENTRY": ctypes.sizeof(JobEntry), "PATCH": ctypes.sizeof(Patch),
 }  # fmt: skip
 _METH_FASTCALL = 0x80
 _functions = None

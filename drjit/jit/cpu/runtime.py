@@ -57,13 +57,13 @@ def _not_yet(*_: Any) -> bool:
 
 
 start: Callable[[int, bytes, int], bool] = _not_yet
-"""Runs the `native.Entry` at an address in this thread, over `size` lanes as one block, and returns
-True; or returns False if something is queued, or there is no native code yet. It is the short way
-of `launch` for work of a few microseconds that nothing has to be kept alive for."""
+"""Runs the `native.JobEntry` at an address in this thread, over `size` lanes as one block, and
+returns True; or returns False if something is queued, or there is no native code yet. It is the
+short way of `launch` for work of a few microseconds that nothing has to be kept alive for."""
 
 repeat: Callable[..., bool] = _not_yet
 """The same for several kernels whose parameter blocks stay where they are: takes the address of
-`native.Patch` and `native.Entry` records, and the words to write to the blocks."""
+`native.Patch` and `native.JobEntry` records, and the words to write to the blocks."""
 
 
 def thread_count() -> int:

@@ -23,7 +23,7 @@ class _Resource(ctypes.Structure):
     )  # fmt: skip
 
 
-class Part:
+class Partition:
     """At least `wanted` multiprocessors of a device: `count` of them, a stream on these, and the
     context of the others, or None if there are no others.
 

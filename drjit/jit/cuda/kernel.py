@@ -66,7 +66,7 @@ class Duration:
         return round(self.start.elapsed_time(self.end) * 1e6)
 
 
-class Code:
+class MachineCode:
     """Machine code on a device: a kernel's entry and, if it has one, the entry that finishes."""
 
     __slots__ = ("entry", "finish", "form", "module", "queue", "threads")
@@ -113,7 +113,7 @@ class CudaKernel(Kernel):
         # Functions that Numba made for processors are in another dialect of LLVM IR than NVVM's.
         if program is not None and all(i.op is not op.foreign for i in program.instrs):
             self.depends |= _NUMBA
-        self.codes: dict[int, Code] = {}
+        self.codes: dict[int, MachineCode] = {}
         self.measured: list[Duration] = []
         self.extent = Extent(-1, None, 0, [])
 
@@ -231,8 +231,8 @@ class CudaKernel(Kernel):
         return min(blocks, form.each * device.multiprocessors) if form.strides else blocks
 
     def queue(
-        self, code: Code, block: bytes, size: int, grid: int, largest: int = 0, record: Any = None,
-        keep: Any = None,
+        self, code: MachineCode, block: bytes, size: int, grid: int, largest: int = 0,
+        record: Any = None, keep: Any = None,
     ) -> None:  # fmt: skip
         """Queues the launch of `grid` blocks with a parameter block, and that of the entry that
         finishes over the largest number of accumulators. `size` is for the log and the history."""
@@ -261,7 +261,7 @@ class CudaKernel(Kernel):
 
     # ---- Code
 
-    def compile(self) -> Code:
+    def compile(self) -> MachineCode:
         """Returns the machine code, from the disk cache or compiled from the text."""
         device: Any = self.device
         start = time.perf_counter()
@@ -275,7 +275,7 @@ class CudaKernel(Kernel):
         entry, code = cache.get(key), None
         if entry is not None:
             try:
-                code, self.state = Code(device, *_decoded(entry.code)), "disk"
+                code, self.state = MachineCode(device, *_decoded(entry.code)), "disk"
             except Exception as error:  # a damaged entry is compiled again
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
         if code is None:
@@ -283,7 +283,7 @@ class CudaKernel(Kernel):
                 form = self.lowered(contract, setting)
                 image = device.assemble(form.code, self.name)
             form = form._replace(code="")
-            code, self.state = Code(device, form, image), "memory"
+            code, self.state = MachineCode(device, form, image), "memory"
             cache.put(key, self.text, _encoded(form, image), bool(form.finish))
         self.codes[flags.current & self.depends] = code
         self.seconds = time.perf_counter() - start

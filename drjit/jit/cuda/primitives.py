@@ -18,11 +18,11 @@ from ..run import launch
 from ..target.cuda.form import EACH, THREADS
 from ..target.cuda.primitives import compress as _compress
 from ..target.cuda.primitives import dots, products, radix, scan
-from ..target.cuda.primitives.entry import Entry
+from ..target.cuda.primitives.entry import EntryFunction
 from ..target.cuda.primitives.lookback import FIRST
 from ..target.cuda.primitives.rows import Rows
 from ..target.cuda.primitives.runs import Runs
-from ..target.cuda.primitives.tiles import Shape
+from ..target.cuda.primitives.tiles import TileShape
 from .kernel import CudaKernel
 
 _BLOCKING, _REDUCED = int(JitFlag.LaunchBlocking), int(JitFlag.ReducedPrecision)
@@ -48,7 +48,7 @@ class PrimitiveKernel(CudaKernel):
 
     def lowered(self, contract: bool, setting: int = 0) -> Any:
         device: Any = self.device
-        entry = Entry()
+        entry = EntryFunction()
         self.spec.emit(entry)
         return entry.compiled(self.name, device.capability)
 
@@ -183,7 +183,7 @@ def prefix(
     device: Any, reduce: str, t: DType, n: int, source: Buffer, exclusive: bool, run: int
 ) -> Buffer:
     result = device.allocate_for(t, n)
-    size, what = Shape.of(t.code).size, (reduce, t.code, not exclusive)
+    size, what = TileShape.of(t.code).size, (reduce, t.code, not exclusive)
     if run <= size:
         span = size // run * run
         words = [source, result, n, run, span, _aligned(source, t, span)]
@@ -199,7 +199,7 @@ def _scan_long(
     length: int,
 ) -> None:  # fmt: skip
     """Queues the scan of runs that are longer than a tile."""
-    size, aligned = Shape.of(t.code).size, _aligned(source, t, length)
+    size, aligned = TileShape.of(t.code).size, _aligned(source, t, length)
     runs, tiles = -(-n // length), -(-length // size)
     last = n - (runs - 1) * length
     if not t.is_float and t.itemsize <= 4:
@@ -230,7 +230,7 @@ def _aligned(source: Buffer, t: DType, step: int) -> int:
 
 
 def compress(device: Any, n: int, mask: Buffer) -> tuple[Buffer, int]:
-    tiles = -(-n // Shape.of("mask").size)
+    tiles = -(-n // TileShape.of("mask").size)
     found = device.allocate_for(dt.u32, n)
     words = device.filled(dt.u64, FIRST + tiles, 0)
     aligned = _aligned(mask, dt.mask, 0)
@@ -278,7 +278,7 @@ def _sort_tiles(
     counts = plan + 8 * passes
     starts = counts + 4 * table
     words = starts + 4 * table
-    grid = min(EACH * device.multiprocessors, -(-n // Shape.of(t.code).size))
+    grid = min(EACH * device.multiprocessors, -(-n // TileShape.of(t.code).size))
     keys = columns[0][1]
     aligned = _aligned(keys, t, 0)
     _run(device, radix.CountDigits(t.code, passes), n, grid, keys, n, aligned, counts)
@@ -298,7 +298,7 @@ def _sort_tiles(
 class _Tiling(NamedTuple):
     """Tiles that blocks compute, and what part of the peak performance they reach."""
 
-    make: Callable[[products.Layout], Any]
+    make: Callable[[products.ProductForm], Any]
     speed: float
 
 
@@ -382,7 +382,7 @@ def _of_tiles(
     if modern and (t is dt.f16 or (t is dt.f32 and reduced)):
         tilings = _TENSOR_CORES
     widths = _width(bits[0], t, m if at else k), _width(bits[1], t, k if bt else n)
-    form = products.Layout(t.code, t.code, at, bt, *widths, bool(table), modern)
+    form = products.ProductForm(t.code, t.code, at, bt, *widths, bool(table), modern)
     best = None
     for tiling in tilings:
         spec = tiling.make(form)

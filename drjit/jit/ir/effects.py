@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ref
 
 from . import op
-from .nesting import Nesting, Parts
+from .nesting import Nesting, RegionOperands
 from .node import BUFFER, Node
 from .scope import stack
 
@@ -116,8 +116,8 @@ def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[
 def _escaped(effect: Node, nodes: list[Node]) -> bool:
     """Returns whether a value is used outside the body in which it is defined."""
     blocks = [n for n in nodes if n.op.block]
-    known = {s for n in blocks for states in Parts(n).inside for s in states}
-    known |= {Parts(n).live for n in blocks if n.op is op.loop}
+    known = {s for n in blocks for states in RegionOperands(n).inside for s in states}
+    known |= {RegionOperands(n).live for n in blocks if n.op is op.loop}
     if any(n.op is op.state and n not in known for n in nodes):
         return True
     if not blocks:

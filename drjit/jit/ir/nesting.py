@@ -15,7 +15,7 @@ from .node import Node
 ASSUMED_ITERATIONS = 16  # assumed number of iterations of a loop, for cost estimates
 
 
-class Parts:
+class RegionOperands:
     """The operands of a loop or branch by role. `inside`, `results` and `effects` hold one list per
     body."""
 
@@ -69,7 +69,7 @@ class Nesting:
 
     def __init__(self, nodes: list[Node]) -> None:
         self._present = {n: k for k, n in enumerate(nodes)}
-        self.parts: dict[Node, Parts] = {}
+        self.parts: dict[Node, RegionOperands] = {}
         self.bodies: dict[Node, list[Region]] = {}
         self.home: dict[Node, Region] = {}
         self.same: dict[Node, Node] = {}
@@ -88,7 +88,7 @@ class Nesting:
                     self.same[n] = first
             if n.op is not op.loop and n.op is not op.branch:
                 continue
-            parts = self.parts[n] = Parts(n)
+            parts = self.parts[n] = RegionOperands(n)
             if n in self.calls:
                 self._call(n)
                 continue
@@ -136,7 +136,7 @@ class Nesting:
             return
         (body,) = self.bodies[n] = [Region(n)]
         body.rounds *= 1 + len(others)
-        inputs = [Parts(m).inputs for m in self.calls[n]]
+        inputs = [RegionOperands(m).inputs for m in self.calls[n]]
         body.arguments = []
         for k, name in enumerate(self.parts[n].inside[0]):
             if name not in self._present:  # no call needs it

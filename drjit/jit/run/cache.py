@@ -36,7 +36,7 @@ _puts = 0
 _complained = False
 
 
-class Entry(NamedTuple):
+class CachedKernel(NamedTuple):
     """A cached kernel."""
 
     text: str
@@ -91,7 +91,7 @@ def is_writable() -> bool:
     return where is not None and not _complained and os.access(where, os.W_OK)
 
 
-def get(key: str) -> Entry | None:
+def get(key: str) -> CachedKernel | None:
     """Returns the entry with that key, or None."""
     where = folder()
     if where is None:
@@ -293,14 +293,14 @@ def _encode(key: str, text: str, code: bytes, has_finish: bool) -> bytes:
     return _MAGIC + _checksum(key, body) + body
 
 
-def _decode(key: str, data: bytes) -> Entry | None:
+def _decode(key: str, data: bytes) -> CachedKernel | None:
     """Returns the entry, or None if the data is damaged or belongs to another key."""
     start = len(_MAGIC) + _CHECKSUM
     body = data[start:]
     if data[:start] != _MAGIC + _checksum(key, body):
         return None
     code = 1 + _LENGTH + int.from_bytes(body[1 : 1 + _LENGTH], "little")
-    return Entry(body[1 + _LENGTH : code].decode(), body[code:], bool(body[0]))
+    return CachedKernel(body[1 + _LENGTH : code].decode(), body[code:], bool(body[0]))
 
 
 def _complain(what: str, error: object) -> None:

@@ -31,7 +31,7 @@ class ValueNumber(int):
     """The number of a value in a recording, as distinct from a size."""
 
 
-class Launch(NamedTuple):
+class RecordedLaunch(NamedTuple):
     """A kernel. `effects` are its targets: value, element type, size, operation and mode. `outputs`
     has the value and element type of every buffer that it creates, None for an effect."""
 
@@ -74,7 +74,7 @@ class Launch(NamedTuple):
         return [o[0] for o in self.outputs if o is not None]
 
 
-class Operation(NamedTuple):
+class RecordedOperation(NamedTuple):
     """A function of evaluated nodes that performs its own launches. `sizes` are those of its
     results where they depend on the contents of its operands, and `device` is where it computes
     with constants alone."""
@@ -104,7 +104,7 @@ class Operation(NamedTuple):
         return [a for a in self.arguments if type(a) is ValueNumber]
 
 
-Step = Launch | Operation
+Step = RecordedLaunch | RecordedOperation
 
 
 class Literal(NamedTuple):
@@ -150,7 +150,7 @@ def _joined(steps: Sequence[Step]) -> list[list[Any]]:
     groups: list[list[Any]] = []
     open_for: Device | None = None
     for step in steps:
-        device = step.kernel.device if isinstance(step, Launch) else None
+        device = step.kernel.device if isinstance(step, RecordedLaunch) else None
         if device is None or not device.can_join(step):
             open_for = None
         elif device is open_for:
@@ -183,7 +183,10 @@ class Replay:
         for steps in _joined(recording.steps):
             first = sum([len(g.steps) for g in self._groups])
             rows = [(step.bind(), unused[first + k]) for k, step in enumerate(steps)]
-            sequence, device = None, steps[0].kernel.device if type(steps[0]) is Launch else None
+            sequence, device = (
+                None,
+                steps[0].kernel.device if type(steps[0]) is RecordedLaunch else None,
+            )
             if device is not None and device.can_join(steps[0]):
                 end = first + len(steps)
                 later = {k for step in recording.steps[end:] for k in step.read}
@@ -345,7 +348,7 @@ class Recorder:
             nbytes = e.dtype.itemsize * e.size
             source = self._constant(buffer(e.dtype, e.size, e.buffer.device.copy(e.buffer, nbytes)))
             known = self._result(e.buffer)
-            self.steps.append(Operation(_duplicate, (source, nbytes), (known,), None))
+            self.steps.append(RecordedOperation(_duplicate, (source, nbytes), (known,), None))
         elif known < self._inputs:
             self.written.add(known)
         return (known, e.dtype, e.size, e.reduce, e.mode)
@@ -366,7 +369,9 @@ class Recorder:
             outputs.append(b and (self._result(b), o.dtype, o.kind == "reduce"))
         constants = tuple([(n.dtype, n.data) for n in literals])
         bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
-        self.steps.append(Launch(launched, size, read, constants, bounds, effects, tuple(outputs)))
+        self.steps.append(
+            RecordedLaunch(launched, size, read, constants, bounds, effects, tuple(outputs))
+        )
         return made
 
     def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
@@ -389,7 +394,7 @@ class Recorder:
         sizes = tuple([n.size for n in found]) if sized_by_data else None
         if sized_by_data:
             self._depends_on_data()
-        self.steps.append(Operation(function, given, tuple(numbers), sizes, current()))
+        self.steps.append(RecordedOperation(function, given, tuple(numbers), sizes, current()))
         return tuple(found) if isinstance(result, tuple) else found[0]
 
     def bound(self, n: Node) -> int:
@@ -401,7 +406,7 @@ class Recorder:
             found = _largest(n)
         finally:
             self._resume()
-        self.steps.append(Operation(_check_bound, (self.slot(n), found), (), ()))
+        self.steps.append(RecordedOperation(_check_bound, (self.slot(n), found), (), ()))
         return found
 
     def _depends_on_data(self) -> None:

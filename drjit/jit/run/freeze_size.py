@@ -42,7 +42,7 @@ def shape(found: tuple[int, ...]) -> tuple[int, ...]:
     """Returns trackable sizes, for recorded code."""
     if uses is None:
         return found
-    return Shape(map(Size, found)) if _is_outside(sys._getframe(2)) else found
+    return RecordedShape(map(Size, found)) if _is_outside(sys._getframe(2)) else found
 
 
 def tracked(value: int) -> int:
@@ -89,7 +89,7 @@ class Size(int):
     __slots__ = ()
 
 
-class Shape(tuple):
+class RecordedShape(tuple):
     """A tuple of sizes, which registers the use of each one that is taken out."""
 
     __slots__ = ()
@@ -97,7 +97,7 @@ class Shape(tuple):
     def __getitem__(self, at: Any) -> Any:
         found = tuple.__getitem__(self, at)
         if isinstance(found, tuple):
-            return Shape(found)
+            return RecordedShape(found)
         return _tracked(found, sys._getframe(1))
 
     def __iter__(self) -> Iterator[int]:
@@ -118,7 +118,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Ratio):
         return float.__pos__(value)
     cls = type(value)
-    if cls is Shape or cls is tuple:
+    if cls is RecordedShape or cls is tuple:
         items = [plain(v) for v in tuple.__iter__(value)]
         same = cls is tuple and all(a is b for a, b in zip(items, value, strict=True))
         return value if same else tuple(items)

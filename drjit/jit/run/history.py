@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from .. import flags
 
 
-class Whole(NamedTuple):
+class WholeOperation(NamedTuple):
     """An operation that may take several launches: its kind, and the number of entries."""
 
     kind: str
@@ -30,12 +30,12 @@ class Launch(NamedTuple):
     state: str
     first: bool
     mode: str
-    whole: Whole | None
+    whole: WholeOperation | None
 
 
 class _Now(threading.local):
     mode = "Inactive"
-    whole: Whole | None = None
+    whole: WholeOperation | None = None
 
 
 now = _Now()
@@ -71,7 +71,7 @@ def one_operation(kind: str, size: Callable[..., int]) -> Callable[[Callable], C
         def call(*arguments: Any) -> Any:
             if not flags.current & flags.JitFlag.KernelHistory or now.whole is not None:
                 return function(*arguments)
-            now.whole = Whole(kind, size(*arguments))
+            now.whole = WholeOperation(kind, size(*arguments))
             try:
                 return function(*arguments)
             finally:

@@ -43,7 +43,7 @@ _kernels: dict[tuple, tuple[Kernel, structure.KernelArguments]] = {}
 _settled: dict[tuple, Kernel] = {}
 # What evaluations launch in which something waits for something else, by all that is met; the plans
 # for other sizes that were used last come first.
-_plans: dict[tuple, list["Plan"]] = {}
+_plans: dict[tuple, list["EvaluationPlan"]] = {}
 MOST_PLANS = 8
 _entries = 0  # size of the keys of both
 STREAM_BYTES = 1 << 24  # results of a kernel from this size on bypass the caches
@@ -299,7 +299,7 @@ def _old_values(roots: list[Node]) -> list[Node]:
 Launch = tuple[Kernel, int, list[Node], list[Node], list[Node], Sequence[Node], list[Node]]
 
 
-class Plan(NamedTuple):
+class EvaluationPlan(NamedTuple):
     """The launches of an evaluation, with positions of nodes in traversal order; and the sizes of
     nodes on which the launches depend."""
 
@@ -376,12 +376,14 @@ def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
     return True
 
 
-def _plan(launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]) -> Plan:
+def _plan(
+    launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]
+) -> EvaluationPlan:
     """Returns the completed launches as a plan for other nodes in the same traversal order."""
     place = {n: k for k, n in enumerate(order)}
     sizes = watched + [(n, n.size) for _, _, roots, *_ in launches for n in roots]
     rows = [(*v[:2], *[[place[n] for n in part] for part in v[2:]]) for v in launches]
-    return Plan(rows, [(place[n], size) for n, size in sizes])
+    return EvaluationPlan(rows, [(place[n], size) for n, size in sizes])
 
 
 def _plan_key(graph: structure.ProgramGraph, device: Device | None) -> tuple | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..ir import op
 from ..ir.dtype import DType
-from ..ir.nesting import Nesting, Parts, Region, leaked
+from ..ir.nesting import Nesting, Region, RegionOperands, leaked
 from ..ir.node import BUFFER, LITERAL, Node
 
 
@@ -45,7 +45,7 @@ class Loop(NamedTuple):
     body: tuple[int, ...]
 
 
-class Function(NamedTuple):
+class SharedFunction(NamedTuple):
     """A body shared by several calls: the instructions that stand for its arguments, and what it
     needs from outside."""
 
@@ -60,7 +60,7 @@ class Case(NamedTuple):
     mask: int
     body: tuple[int, ...]
     results: tuple[int, ...]
-    function: Function | None = None
+    function: SharedFunction | None = None
     arguments: tuple[int, ...] = ()
 
 
@@ -329,7 +329,7 @@ class _Builder:
             cases.append(Case(self.numbers[parts.masks[k].id], inside, self._of(results)))
         return Branch(tuple(cases), tuple(used), self._results(parts, used))
 
-    def _results(self, parts: Parts, used: Sequence[int]) -> tuple[int, ...]:
+    def _results(self, parts: RegionOperands, used: Sequence[int]) -> tuple[int, ...]:
         first = len(self.instrs)
         self.instrs += [Instr(op.result, parts.results[0][k].dtype, ()) for k in used]
         return tuple(range(first, first + len(used)))
@@ -344,7 +344,7 @@ class _Builder:
             (inside,), computed = parts.inside, n.data.shared.results
             wanted = {k for m in nesting.calls[n] for k in used.get(m, ()) if k in computed}
             returned = [parts.results[0][k] for k in sorted(wanted)]
-            function = Function(self._of([inside[k] for k in parameters]), self._of(returned))
+            function = SharedFunction(self._of([inside[k] for k in parameters]), self._of(returned))
             needed = nesting.reached(body, returned)
             found = Case(0, self._inside(body, needed), (), function)
             self.functions[body] = found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..ir import op
 from . import bodies
-from .program import Branch, Case, Function, Instr, Loop, Program, effect_words
+from .program import Branch, Case, Instr, Loop, Program, SharedFunction, effect_words
 
 
 def _call(name: str, args: list[str]) -> str:
@@ -138,7 +138,7 @@ class _Writer:
         self.repeated = bodies.repeated(program)
         self.functions: dict[str, str] = {}  # keyed by the text after the name
         # Functions shared by calls: the name, the required values, and the returned ones.
-        self.written: dict[Function, tuple[str, bodies.Used, list[int]]] = {}
+        self.written: dict[SharedFunction, tuple[str, bodies.Used, list[int]]] = {}
         self.lanes = -1  # the mask of the lanes that execute the current code
         self.states = {s for i in program.instrs if type(i.data) is Loop for s in i.data.states}
         # The first bounds check of the current function, passed by its calls.

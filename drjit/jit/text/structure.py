@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..device import Device
 from ..ir import op
-from ..ir.nesting import Parts
+from ..ir.nesting import RegionOperands
 from ..ir.node import AFTER, BUFFER, LITERAL, Node
 from . import program
 
@@ -277,14 +277,14 @@ def _places(taken: list[int], among: list[Node]) -> tuple[int, ...] | None:
 def _needed(roots: list[Node]) -> set[Node]:
     """Returns the nodes that roots need; in loops and branches, the nodes of the results that are
     used."""
-    parts: dict[Node, Parts] = {}
+    parts: dict[Node, RegionOperands] = {}
     # The values of a node that stands for a variable of a loop or branch.
     behind: dict[Node, tuple[Node, ...]] = {}
 
-    def enter(block: Node) -> Parts:
+    def enter(block: Node) -> RegionOperands:
         found = parts.get(block)
         if found is None:
-            found = parts[block] = Parts(block)
+            found = parts[block] = RegionOperands(block)
             for inside, results in zip(found.inside, found.results, strict=True):
                 for k, n in enumerate(inside):
                     again = (results[k],) if block.op is op.loop else ()
@@ -328,7 +328,7 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     present = set(nodes)  # the needed nodes of a block
     for n in nodes:
         if n.op.block:
-            parts = Parts(n)
+            parts = RegionOperands(n)
             for inside in parts.inside:
                 for name, argument in zip(inside, parts.inputs, strict=True):
                     if name in present:
@@ -357,7 +357,7 @@ def _by_first_use(nodes: list[Node]) -> list[Node]:
     behind: dict[Node, Node] = {}
     for n in nodes:
         if n.op.block:
-            parts = Parts(n)
+            parts = RegionOperands(n)
             for inside in parts.inside:
                 for name, start in zip(inside, parts.inputs, strict=True):
                     behind.setdefault(name, start)

@@ -16,7 +16,7 @@ from .. import collector
 from ..ir import dtype as dt
 from ..ir import op
 from ..ir.effects import afters, effects_inside, undo
-from ..ir.nesting import Parts
+from ..ir.nesting import RegionOperands
 from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
 from ..ir.scope import WRITTEN, OpenRegion, Scope, active, stack
 from ..ir.scope import recording as recording
@@ -83,7 +83,7 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
     with schedule.lock:  # another thread may be evaluating the loop
         if stack() or not _waits(node):
             return None
-        parts, block = Parts(node), node.data
+        parts, block = RegionOperands(node), node.data
         count, effects = block.counts
         with _Recording(parts.live, block.depth + 1, []) as scope:
             scope.repeats = True

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from drjit.jit.cuda.emulator.atomics import update
-from drjit.jit.cuda.emulator.errors import Fault, Trap
+from drjit.jit.cuda.emulator.errors import Fault, TrapExecuted
 from drjit.jit.cuda.emulator.integer import pairs, unpaired
 from drjit.jit.cuda.emulator.memory import Memory, flat, flat_index
 from drjit.jit.cuda.emulator.threads import Shape, Threads, spread
@@ -177,7 +177,7 @@ class Accesses(Threads):
         return address
 
     def trap(self) -> None:
-        raise Fault(Trap, "the kernel executed trap", 0)
+        raise Fault(TrapExecuted, "the kernel executed trap", 0)
 
 
 class Among:

@@ -10,16 +10,16 @@ import numpy as np
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
 from drjit.jit.cuda.emulator.forms import width
 from drjit.jit.cuda.emulator.operands import Constants
-from drjit.jit.cuda.emulator.parse import Instruction, Program
+from drjit.jit.cuda.emulator.parse import Instruction, PtxProgram
 from drjit.jit.cuda.emulator.scope import SCOPE, python_name
-from drjit.jit.cuda.emulator.translate import Block, FunctionWriter, Layout
+from drjit.jit.cuda.emulator.translate import BasicBlock, FunctionWriter, MemoryLayout
 
 
-class Code:
+class PythonCode:
     """An entry point as Python: the functions it consists of, their blocks, and the source."""
 
-    def __init__(self, program: Program, name: str, single: bool = False):
-        self.name, self.layout = name, Layout()
+    def __init__(self, program: PtxProgram, name: str, single: bool = False):
+        self.name, self.layout = name, MemoryLayout()
         self.writers: dict[str, FunctionWriter] = {}
         self.order: list[str] = []
         self._visit(program, name, [])
@@ -38,7 +38,7 @@ class Code:
         self.entries = first
         self.special = {p: t for w in self.writers.values() for p, t in w.names.special.items()}
 
-    def _visit(self, program: Program, name: str, path: list[str]) -> None:
+    def _visit(self, program: PtxProgram, name: str, path: list[str]) -> None:
         """Analyses a function, after those that it calls."""
         if name in path:
             raise UnknownInstruction(f"{name} calls itself, which is not supported")
@@ -55,7 +55,7 @@ class Code:
         self.writers[name] = writer
         self.order.append(name)
 
-    def _finish_layout(self, program: Program) -> None:
+    def _finish_layout(self, program: PtxProgram) -> None:
         """Dynamic shared memory begins after all of the static one."""
         layout = self.layout
         dynamic = [-offset for offset in layout.shared.values() if offset < 0]
@@ -80,7 +80,7 @@ class Code:
         constants = Constants()
         lines = [f'"""{self.name}: see drjit.jit.cuda.emulator.translate."""', ""]
         self.origins: list[Instruction | None] = [None, None]
-        self.blocks: list[Block] = []
+        self.blocks: list[BasicBlock] = []
         for function in self.order:
             writer = self.writers[function]
             lines += writer.lines
@@ -120,7 +120,7 @@ class Code:
         return self.registers()
 
 
-def address_taken(program: Program) -> list[str]:
+def address_taken(program: PtxProgram) -> list[str]:
     """Functions whose addresses are used as values."""
     found: dict[str, None] = {}
     for v in program.variables.values():
@@ -136,17 +136,19 @@ def address_taken(program: Program) -> list[str]:
     return list(found)
 
 
-def translated(program: Program, name: str, single: bool = False) -> Code:
+def translated(program: PtxProgram, name: str, single: bool = False) -> PythonCode:
     cache = program.translations
     if (name, single) not in cache:
-        cache[name, single] = Code(_single_steps(program) if single else program, name, single)
+        cache[name, single] = PythonCode(
+            _single_steps(program) if single else program, name, single
+        )
     return cache[name, single]
 
 
-def _single_steps(program: Program) -> Program:
+def _single_steps(program: PtxProgram) -> PtxProgram:
     """The program with a label at every instruction, so that each one becomes a basic block."""
     functions = {}
     for name, f in program.functions.items():
         labels = {**f.labels, **{f"line {k}": k for k in range(len(f.code or []))}}
         functions[name] = replace(f, labels=labels)
-    return Program(functions, program.variables, program.lines)
+    return PtxProgram(functions, program.variables, program.lines)

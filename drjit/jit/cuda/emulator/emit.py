@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
 from drjit.jit.cuda.emulator.forms import Form, width
-from drjit.jit.cuda.emulator.operands import Operand, flatten
+from drjit.jit.cuda.emulator.operands import PtxOperand, flatten
 from drjit.jit.cuda.emulator.scope import python_name
 
 if TYPE_CHECKING:
-    from drjit.jit.cuda.emulator.translate import FunctionWriter, Statement
+    from drjit.jit.cuda.emulator.translate import DecodedInstruction, FunctionWriter
 
-Emitter = Callable[["FunctionWriter", "Statement"], None]
+Emitter = Callable[["FunctionWriter", "DecodedInstruction"], None]
 EMITTERS: dict[str, Emitter] = {}
 # Functions of the driver that kernels may call.
 EXTERNAL = {"vprintf", "__assertfail"}
@@ -65,14 +65,14 @@ def hidden(w: "FunctionWriter", f: Form, operands: list[str]) -> tuple[list[str]
     return [], []
 
 
-def _bytes_name(w: "FunctionWriter", base: Operand) -> str | None:
+def _bytes_name(w: "FunctionWriter", base: PtxOperand) -> str | None:
     """The register that holds a parameter of a call; None for memory."""
     if base.kind != "symbol" or base.name not in w.bytes:
         return None
     return w.results.get(base.name, python_name(base.name))
 
 
-def _spill(w: "FunctionWriter", operand: Operand) -> None:
+def _spill(w: "FunctionWriter", operand: PtxOperand) -> None:
     """A parameter of a device function whose address is taken is copied to local memory."""
     if w.is_entry or operand.kind != "symbol" or operand.name in w.spilled:
         return
@@ -99,7 +99,7 @@ def _hidden_call(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], l
     return uses, [*defines, "@caller"]
 
 
-def call_parts(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], Operand, list[str]]:
+def call_parts(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], PtxOperand, list[str]]:
     """Names of results, the function, and names of arguments of `call`."""
     rest = list(operands)
     results: list[str] = []
@@ -141,7 +141,7 @@ def enter(w: "FunctionWriter", reads: list[str]) -> list[str]:
 # ---- addresses
 
 
-def address(w: "FunctionWriter", operand: Operand) -> tuple[str, int]:
+def address(w: "FunctionWriter", operand: PtxOperand) -> tuple[str, int]:
     """The expression of the base of an address, and the offset."""
     base, offset = operand.parts[0], operand.value
     if base.kind == "reg":
@@ -153,7 +153,7 @@ def address(w: "FunctionWriter", operand: Operand) -> tuple[str, int]:
     return text, offset + more
 
 
-def symbol(w: "FunctionWriter", base: Operand) -> tuple[str, int]:
+def symbol(w: "FunctionWriter", base: PtxOperand) -> tuple[str, int]:
     """The address of a variable, function or parameter: an expression and an offset."""
     name = base.name
     for table in (w.layout.local, w.layout.shared):
@@ -173,7 +173,7 @@ def symbol(w: "FunctionWriter", base: Operand) -> tuple[str, int]:
 
 
 @emitter("mov")
-def _move(w: "FunctionWriter", s: "Statement") -> None:
+def _move(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     destination, source = s.destinations[0], s.sources[0]
     bits = width(s.form.results[0].replace("b", "u"))
     if destination.kind == "vector":
@@ -193,7 +193,7 @@ def _move(w: "FunctionWriter", s: "Statement") -> None:
     w.expression(s)
 
 
-def _unpack(w: "FunctionWriter", destination: Operand, source: Operand, bits: int) -> None:
+def _unpack(w: "FunctionWriter", destination: PtxOperand, source: PtxOperand, bits: int) -> None:
     small = bits // len(destination.parts)
     text = w.read(source, f"b{bits}", f"u{bits}")
     w.put(f"_0 = {text}")
@@ -202,14 +202,14 @@ def _unpack(w: "FunctionWriter", destination: Operand, source: Operand, bits: in
             w.assign(element, f"part(_0, u{small}, {k})", f"u{small}")
 
 
-def _pack(w: "FunctionWriter", destination: Operand, source: Operand, bits: int) -> None:
+def _pack(w: "FunctionWriter", destination: PtxOperand, source: PtxOperand, bits: int) -> None:
     small = bits // len(source.parts)
     parts = [w.read(part, f"b{small}", f"u{small}") for part in source.parts]
     w.assign(destination, f"join(u{bits}, {', '.join(parts)})", f"u{bits}")
 
 
 @emitter("cvta")
-def _convert_address(w: "FunctionWriter", s: "Statement") -> None:
+def _convert_address(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     kind = s.form.results[0]
     space = s.form.details["space"]
     source = s.sources[0]
@@ -225,7 +225,7 @@ def _convert_address(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("isspacep")
-def _is_space(w: "FunctionWriter", s: "Statement") -> None:
+def _is_space(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     space = s.form.details["space"]
     text = f'm.is_space(place, "{space}", {w.read(s.sources[0], "u64")})'
     w.assign(s.destinations[0], text, "pred")
@@ -244,7 +244,7 @@ def _access(w: "FunctionWriter", verb: str, space: str, base: str, offset: int) 
 
 
 @emitter("load")
-def _load(w: "FunctionWriter", s: "Statement") -> None:
+def _load(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     f = s.form
     elements = flatten(s.destinations[0])
     element = f.results[0]
@@ -290,7 +290,7 @@ def _load(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("store")
-def _store(w: "FunctionWriter", s: "Statement") -> None:
+def _store(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     f = s.form
     values = flatten(s.sources[1])
     bits = int(f.sources[1][1:])
@@ -320,7 +320,7 @@ def _store(w: "FunctionWriter", s: "Statement") -> None:
     w.put(text + ")")
 
 
-def _stored(w: "FunctionWriter", value: Operand, bits: int, as_it_is: bool = False) -> str:
+def _stored(w: "FunctionWriter", value: PtxOperand, bits: int, as_it_is: bool = False) -> str:
     """A value to be written: in its home, if it has the right size."""
     native = f"u{bits}"
     if as_it_is and value.kind == "reg" and w.names.widths[value.name] == bits:
@@ -331,7 +331,7 @@ def _stored(w: "FunctionWriter", value: Operand, bits: int, as_it_is: bool = Fal
 
 
 @emitter("atomic")
-def _atomic(w: "FunctionWriter", s: "Statement") -> None:
+def _atomic(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     f = s.form
     kind = f.details["type"]
     element = f.sources[1]
@@ -358,12 +358,12 @@ def _atomic(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("nothing")
-def _nothing(w: "FunctionWriter", s: "Statement") -> None:
+def _nothing(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     pass
 
 
 @emitter("async_copy")
-def _async_copy(w: "FunctionWriter", s: "Statement") -> None:
+def _async_copy(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     to, offset = address(w, s.sources[0])
     source, more = address(w, s.sources[1])
     size = s.sources[2].value
@@ -377,11 +377,11 @@ def _async_copy(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("async_commit")
-def _async_commit(w: "FunctionWriter", s: "Statement") -> None:
+def _async_commit(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     w.put("m.async_commit(place)")
 
 
 @emitter("async_wait")
-def _async_wait(w: "FunctionWriter", s: "Statement") -> None:
+def _async_wait(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     pending = str(s.sources[0].value) if s.sources else "-1"
     w.put(f"m.async_wait(place, {pending})")

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from drjit.jit.cuda.emulator.emit import EXTERNAL, address, call_parts, emitter
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
-from drjit.jit.cuda.emulator.operands import Operand, flatten
+from drjit.jit.cuda.emulator.operands import PtxOperand, flatten
 from drjit.jit.cuda.emulator.scope import python_name
 
 if TYPE_CHECKING:
-    from drjit.jit.cuda.emulator.translate import FunctionWriter, Statement
+    from drjit.jit.cuda.emulator.translate import DecodedInstruction, FunctionWriter
 
 
 @dataclass(slots=True)
@@ -36,17 +36,17 @@ def _target(w: "FunctionWriter", label: str) -> int:
     return w.skip(w.targets[label])
 
 
-def _next(w: "FunctionWriter", s: "Statement") -> int:
+def _next(w: "FunctionWriter", s: "DecodedInstruction") -> int:
     position = next(k for k, other in enumerate(w.statements) if other is s)
     return w.skip(w.following(position + 1))
 
 
 @emitter("branch")
-def _branch(w: "FunctionWriter", s: "Statement") -> None:
+def _branch(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     _go_to(w, s, _target(w, s.instruction.operands[0]))
 
 
-def _go_to(w: "FunctionWriter", s: "Statement", target: object) -> None:
+def _go_to(w: "FunctionWriter", s: "DecodedInstruction", target: object) -> None:
     """Continues at a position, in the threads of the guard if there is one."""
     if w.guard:
         w.finish(f"return {w.guard}, {target}, {_next(w, s)}")
@@ -55,7 +55,7 @@ def _go_to(w: "FunctionWriter", s: "Statement", target: object) -> None:
 
 
 @emitter("table")
-def _table(w: "FunctionWriter", s: "Statement") -> None:
+def _table(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     labels = w.function.tables.get(s.instruction.operands[1])
     if labels is None:
         raise UnknownInstruction("the list of targets does not exist")
@@ -66,7 +66,7 @@ def _table(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("return")
-def _return(w: "FunctionWriter", s: "Statement") -> None:
+def _return(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     if w.is_entry:
         _exit(w, s)
         return
@@ -77,17 +77,17 @@ def _return(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("exit")
-def _exit(w: "FunctionWriter", s: "Statement") -> None:
+def _exit(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     _go_to(w, s, w.end)
 
 
 @emitter("trap")
-def _trap(w: "FunctionWriter", s: "Statement") -> None:
+def _trap(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     w.put("m.trap()")
 
 
 @emitter("call")
-def _call(w: "FunctionWriter", s: "Statement") -> None:
+def _call(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     results, target, arguments = call_parts(w, s.instruction.operands)
     following = _next(w, s)
     names = [python_name(name) for name in arguments]
@@ -112,17 +112,17 @@ def _call(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("barrier")
-def _barrier(w: "FunctionWriter", s: "Statement") -> None:
+def _barrier(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     """The scheduler does what a barrier does; its block has no code."""
     w.finish(f"return {_next(w, s)}")
 
 
-def barrier(w: "FunctionWriter", s: "Statement") -> Barrier:
+def barrier(w: "FunctionWriter", s: "DecodedInstruction") -> Barrier:
     """A barrier for the scheduler."""
     details = s.form.details
     sources = list(s.sources)
 
-    def operand(o: Operand) -> int | str:
+    def operand(o: PtxOperand) -> int | str:
         return o.value if o.kind == "integer" else w.key(o.name)
 
     result = Barrier(operand(sources[0]), None, details["action"], details["aligned"])
@@ -138,12 +138,12 @@ def barrier(w: "FunctionWriter", s: "Statement") -> Barrier:
     return result
 
 
-def _members(w: "FunctionWriter", s: "Statement") -> str:
+def _members(w: "FunctionWriter", s: "DecodedInstruction") -> str:
     position = s.form.details["members"] - s.form.destinations
     return w.read(s.sources[position], "u32")
 
 
-def _two_results(w: "FunctionWriter", s: "Statement", text: str, native: str = "") -> None:
+def _two_results(w: "FunctionWriter", s: "DecodedInstruction", text: str, native: str = "") -> None:
     """A call that returns a value and a predicate, the second of which may not be wanted."""
     elements = flatten(s.destinations[0])
     w.put(f"_0, _1 = {text}")
@@ -152,7 +152,7 @@ def _two_results(w: "FunctionWriter", s: "Statement", text: str, native: str = "
 
 
 @emitter("shuffle")
-def _shuffle(w: "FunctionWriter", s: "Statement") -> None:
+def _shuffle(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     elements = list(flatten(s.destinations[0]))
     native = w.native(s.form, s, elements)
     a = w.read(s.sources[0], "b32", native)
@@ -163,26 +163,26 @@ def _shuffle(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("vote")
-def _vote(w: "FunctionWriter", s: "Statement") -> None:
+def _vote(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     p = w.read(s.sources[0], "pred")
     text = f'm.vote(place, "{s.form.details["mode"]}", {p}, {_members(w, s)})'
     w.assign(s.destinations[0], text, s.form.results[0])
 
 
 @emitter("match")
-def _match(w: "FunctionWriter", s: "Statement") -> None:
+def _match(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     a = w.read(s.sources[0], s.form.sources[0])
     text = f'm.match(place, "{s.form.details["mode"]}", {a}, {_members(w, s)})'
     _two_results(w, s, text)
 
 
 @emitter("activemask")
-def _active(w: "FunctionWriter", s: "Statement") -> None:
+def _active(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     w.assign(s.destinations[0], "m.active(place)", "u32")
 
 
 @emitter("redux")
-def _redux(w: "FunctionWriter", s: "Statement") -> None:
+def _redux(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     kind = s.form.results[0]
     a = w.read(s.sources[0], kind)
     if s.form.details["abs"]:
@@ -193,21 +193,21 @@ def _redux(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("elect")
-def _elect(w: "FunctionWriter", s: "Statement") -> None:
+def _elect(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     _two_results(w, s, f"m.elect(place, {_members(w, s)})")
 
 
 @emitter("warp_barrier")
-def _warp_barrier(w: "FunctionWriter", s: "Statement") -> None:
+def _warp_barrier(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     w.put(f"m.warp_barrier(place, {_members(w, s)})")
 
 
-def _vector(w: "FunctionWriter", operand: Operand, kind: str) -> str:
+def _vector(w: "FunctionWriter", operand: PtxOperand, kind: str) -> str:
     parts = ", ".join(w.read(part, kind) for part in flatten(operand))
     return f"({parts},)"
 
 
-def _several(w: "FunctionWriter", s: "Statement", text: str) -> None:
+def _several(w: "FunctionWriter", s: "DecodedInstruction", text: str) -> None:
     elements = flatten(s.destinations[0])
     w.put(", ".join(f"_{k}" for k in range(len(elements))) + f", = {text}")
     for k, element in enumerate(elements):
@@ -215,7 +215,7 @@ def _several(w: "FunctionWriter", s: "Statement", text: str) -> None:
 
 
 @emitter("mma")
-def _mma(w: "FunctionWriter", s: "Statement") -> None:
+def _mma(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     d = s.form.details
     a, b = (_vector(w, s.sources[k], "u32") for k in (0, 1))
     c = _vector(w, s.sources[2], s.form.sources[2])
@@ -223,7 +223,7 @@ def _mma(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("ldmatrix")
-def _load_matrix(w: "FunctionWriter", s: "Statement") -> None:
+def _load_matrix(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     base, offset = address(w, s.sources[0])
     count = len(flatten(s.destinations[0]))
     transposed = s.form.details["transposed"]
@@ -231,13 +231,13 @@ def _load_matrix(w: "FunctionWriter", s: "Statement") -> None:
 
 
 @emitter("stmatrix")
-def _store_matrix(w: "FunctionWriter", s: "Statement") -> None:
+def _store_matrix(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     base, offset = address(w, s.sources[0])
     values = _vector(w, s.sources[1], "u32")
     w.put(f"m.store_matrix(place, {base}, {offset}, {values}, {s.form.details['transposed']})")
 
 
 @emitter("movmatrix")
-def _move_matrix(w: "FunctionWriter", s: "Statement") -> None:
+def _move_matrix(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     text = f"m.transpose_matrix(place, {w.read(s.sources[0], 'u32')})"
     w.assign(s.destinations[0], text, "u32")

@@ -42,7 +42,7 @@ class LaunchError(EmulatorError):
     """Sizes of the grid, of a block, of shared memory or of the parameters are not possible."""
 
 
-class OutOfMemory(EmulatorError):
+class MemoryLimitExceeded(EmulatorError):
     """The memory has a limit, and the allocation would exceed it."""
 
 
@@ -78,7 +78,7 @@ class InvalidTarget(EmulatorError):
     """A jump or call to something that is not code."""
 
 
-class Trap(EmulatorError):
+class TrapExecuted(EmulatorError):
     """The kernel executed `trap`, or an assertion failed."""
 
 

@@ -5,13 +5,13 @@ import re
 import numpy as np
 
 from drjit.jit.cuda.emulator.access import get_bytes
-from drjit.jit.cuda.emulator.errors import Fault, Trap
-from drjit.jit.cuda.emulator.machine import Machine
+from drjit.jit.cuda.emulator.errors import Fault, TrapExecuted
+from drjit.jit.cuda.emulator.machine import ThreadChunk
 
 _SPECIFICATION = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?([diouxXeEfgGcspn%])")
 
 
-class DeviceMachine(Machine):
+class DeviceMachine(ThreadChunk):
     """A machine with these functions."""
 
     def external(self, name: str, place: np.ndarray, arguments: list[np.ndarray]) -> np.ndarray:
@@ -22,7 +22,7 @@ class DeviceMachine(Machine):
                 rows, (np.uint64, np.uint64, np.uint32), strict=False))  # fmt: skip
             text = self.string(int(message[0]))
             where = f"{self.string(int(file[0]))}:{int(line[0])}"
-            raise Fault(Trap, f"assertion failed: {text} ({where})", 0)
+            raise Fault(TrapExecuted, f"assertion failed: {text} ({where})", 0)
         formats, values = (get_bytes(r, 0, np.uint64) for r in rows[:2])
         for k in range(len(place)):
             print(self.formatted(self.string(int(formats[k])), int(values[k]), k), end="")

@@ -15,7 +15,7 @@ from drjit.jit.cuda.emulator.errors import Deadlock, EmulatorError, Fault, Launc
 from drjit.jit.cuda.emulator.external import DeviceMachine
 from drjit.jit.cuda.emulator.parse import Instruction
 from drjit.jit.cuda.emulator.threads import Shape
-from drjit.jit.cuda.emulator.translate import Block
+from drjit.jit.cuda.emulator.translate import BasicBlock
 
 if TYPE_CHECKING:
     from drjit.jit.cuda.emulator.module import Entry
@@ -67,7 +67,7 @@ def shape(size: Size, name: str) -> Shape:
     return x, y, z
 
 
-class Launch:
+class EmulatedLaunch:
     """One launch: chunks of blocks take turns until all are finished."""
 
     def __init__(
@@ -212,7 +212,7 @@ class Launch:
         finally:
             self.memory.release(self.parameters.ctypes.data)
 
-    def _step(self, machine: DeviceMachine, block: Block, mine: np.ndarray) -> Step:
+    def _step(self, machine: DeviceMachine, block: BasicBlock, mine: np.ndarray) -> Step:
         writer = self.code.writers[block.function]
         statement = writer.statements[block.first]
         registers: dict[str, np.ndarray] = {}

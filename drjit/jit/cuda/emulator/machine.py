@@ -20,7 +20,7 @@ import numpy as np
 from drjit.jit.cuda.emulator.emit_control import Barrier
 from drjit.jit.cuda.emulator.errors import Deadlock, DivergentCollective, Fault, InvalidTarget
 from drjit.jit.cuda.emulator.threads import spread
-from drjit.jit.cuda.emulator.translate import Block
+from drjit.jit.cuda.emulator.translate import BasicBlock
 from drjit.jit.cuda.emulator.warp import Warps
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
@@ -29,7 +29,7 @@ _SPINS = 16  # backward jumps between two looks at whether anything changes
 Registers = dict[str, np.ndarray]
 
 
-class Group:
+class ThreadGroup:
     """Threads (positions in increasing order) that are to execute the same block."""
 
     __slots__ = ("here", "since")
@@ -38,20 +38,20 @@ class Group:
         self.here, self.since = here, since
 
 
-class Machine(Warps):
+class ThreadChunk(Warps):
     """A chunk of threads that executes the blocks of a kernel."""
 
-    blocks: list[Block]
+    blocks: list[BasicBlock]
     functions: dict[int, int]
 
-    def start(self, blocks: list[Block], first: int, registers: Registers) -> None:
+    def start(self, blocks: list[BasicBlock], first: int, registers: Registers) -> None:
         """Gets ready to run: all threads are at the block `first`."""
         self.blocks, self.end = blocks, len(blocks)
         self.R = registers
         self.R["place"] = self.all_places
         self.size = len(self.all_places)
         self.pc: int | None = first  # None where threads are at several blocks
-        self.groups: dict[int, Group] = {}
+        self.groups: dict[int, ThreadGroup] = {}
         self.waiting: dict[int, np.ndarray] = {}
         self.barriers: dict[int, list[tuple[int, np.ndarray, Barrier]]] = {}
         self.arrived: dict[int, np.ndarray] = {}
@@ -74,7 +74,9 @@ class Machine(Warps):
         for _ in self.steps(turns, False):
             pass
 
-    def steps(self, turns: int, each: bool = True) -> Iterator[tuple[Block, np.ndarray | None]]:
+    def steps(
+        self, turns: int, each: bool = True
+    ) -> Iterator[tuple[BasicBlock, np.ndarray | None]]:
         """Executes blocks; yields (with `each`) every one after it has run, with the positions of
         the threads that have run it, None for all."""
         stop = self.turns + turns
@@ -138,11 +140,11 @@ class Machine(Warps):
         every = np.logical_and.reduceat(condition, starts)
         self.divergent += int(np.count_nonzero(some & ~every))
 
-    def _pass_together(self, block: Block) -> bool:
+    def _pass_together(self, block: BasicBlock) -> bool:
         """A barrier that all threads reach together; whether that was simple."""
         barrier: Barrier = block.sync[1]
         if barrier.count is not None or barrier.action != "sync":
-            self.groups = {block.number: Group(np.arange(self.size), self.turns)}
+            self.groups = {block.number: ThreadGroup(np.arange(self.size), self.turns)}
             self.pc = None
             return False
         self.pc = barrier.following
@@ -164,7 +166,7 @@ class Machine(Warps):
             return
         group = self.groups.get(pc)
         if group is None:
-            self.groups[pc] = Group(here, self.turns)
+            self.groups[pc] = ThreadGroup(here, self.turns)
         else:
             group.here = np.sort(np.concatenate((group.here, here)))
 
@@ -188,7 +190,7 @@ class Machine(Warps):
                 alive[here] = True
         return alive
 
-    def _turn(self) -> tuple[Block, np.ndarray] | None:
+    def _turn(self) -> tuple[BasicBlock, np.ndarray] | None:
         """Runs one block for one group."""
         if not self.groups:
             self._stuck()
@@ -252,7 +254,7 @@ class Machine(Warps):
             self.spinning.add(pc)
         self.states[pc] = state
 
-    def _execute(self, block: Block, here: np.ndarray) -> Any:
+    def _execute(self, block: BasicBlock, here: np.ndarray) -> Any:
         """Runs a block for some threads: their registers are taken out and put back."""
         self.here, self._whole = here, None
         R = self.R

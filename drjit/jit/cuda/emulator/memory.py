@@ -15,9 +15,9 @@ import numpy as np
 from drjit.jit.cuda.emulator.errors import (
     EmulatorError,
     Fault,
+    MemoryLimitExceeded,
     Misaligned,
     OutOfBounds,
-    OutOfMemory,
     UseAfterRelease,
 )
 
@@ -91,7 +91,7 @@ def flat_index(address: np.ndarray, width: int) -> np.ndarray:
     return ((address + _MINUS_BASE) >> _SHIFTS[width]).view(np.int64)
 
 
-class Region(NamedTuple):
+class AddressRange(NamedTuple):
     """A range of addresses that may be accessed, and what keeps its memory alive."""
 
     start: int
@@ -106,7 +106,7 @@ class Region(NamedTuple):
 
 
 class Memory:
-    """One address space. With a `limit` (bytes), allocations beyond it raise `OutOfMemory`.
+    """One address space. With a `limit` (bytes), allocations beyond it raise `MemoryLimitExceeded`.
 
     >>> memory = Memory()
     >>> a = memory.allocate(12, name="x")
@@ -123,8 +123,8 @@ class Memory:
         # only if memory changes.
         self.writes = 0
         self._starts: list[int] = []
-        self._regions: dict[int, Region] = {}
-        self._released: deque[Region] = deque()
+        self._regions: dict[int, AddressRange] = {}
+        self._released: deque[AddressRange] = deque()
         self._kept = 0
         self._last = (0, 0)
         self._table: tuple[np.ndarray, np.ndarray] | None = None
@@ -135,12 +135,12 @@ class Memory:
         if nbytes < 0:
             raise EmulatorError(f"an allocation of {nbytes} bytes is not possible")
         if self.limit is not None and self.used + nbytes > self.limit:
-            raise OutOfMemory(
+            raise MemoryLimitExceeded(
                 f"out of memory: {nbytes} bytes asked for, {self.used} of {self.limit} in use"
             )
         owner = np.full(nbytes + 2 * ALIGNMENT, _POISON, np.uint8)
         start = -(-owner.ctypes.data // ALIGNMENT) * ALIGNMENT
-        self._insert(Region(start, start + nbytes, name, owner, True))
+        self._insert(AddressRange(start, start + nbytes, name, owner, True))
         self.used += nbytes
         return start
 
@@ -154,7 +154,7 @@ class Memory:
             raise EmulatorError(
                 f"{nbytes} bytes at {address:#x} overlap {self._regions[self._starts[k]]}"
             )
-        self._insert(Region(address, address + nbytes, name, owner, False))
+        self._insert(AddressRange(address, address + nbytes, name, owner, False))
 
     def release(self, address: int) -> None:
         """Ends an allocation (or adoption), given its first address. Accesses are faults then."""
@@ -180,7 +180,7 @@ class Memory:
             raise fault.kind(fault.message)
         return _bytes.part(address - _BASE, address - _BASE + nbytes)
 
-    def find(self, first: int, end: int) -> Region | None:
+    def find(self, first: int, end: int) -> AddressRange | None:
         """The live region that contains all addresses from `first` up to, but without, `end`."""
         k = bisect.bisect_right(self._starts, first) - 1
         if k < 0:
@@ -256,10 +256,10 @@ class Memory:
     def add(self, owner: np.ndarray, name: str) -> int:
         """Makes an array accessible without counting it; its first address."""
         start = owner.ctypes.data
-        self._insert(Region(start, start + owner.nbytes, name, owner, False))
+        self._insert(AddressRange(start, start + owner.nbytes, name, owner, False))
         return start
 
-    def _insert(self, region: Region) -> None:
+    def _insert(self, region: AddressRange) -> None:
         bisect.insort(self._starts, region.start)
         self._regions[region.start] = region
         self._table = None

@@ -5,11 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.code import Code, translated
+from drjit.jit.cuda.emulator.code import PythonCode, translated
 from drjit.jit.cuda.emulator.errors import PTXSyntaxError
-from drjit.jit.cuda.emulator.launch import Launch, LaunchReport, Size, Step
+from drjit.jit.cuda.emulator.launch import EmulatedLaunch, LaunchReport, Size, Step
 from drjit.jit.cuda.emulator.memory import Memory
-from drjit.jit.cuda.emulator.parse import SIZES, Function, Variable, parse
+from drjit.jit.cuda.emulator.parse import SIZES, PtxFunction, PtxVariable, parse
 from drjit.jit.cuda.emulator.translate import offsets
 
 # Functions have no addresses; a pointer to one is this plus its number times 16.
@@ -23,7 +23,7 @@ class Entry:
     of the buffer that `launch` expects.
     """
 
-    def __init__(self, module: "Module", function: Function):
+    def __init__(self, module: "Module", function: PtxFunction):
         self._program, self._memory = module.program, module.memory
         self._addresses = module.addresses
         self._function = function
@@ -32,7 +32,7 @@ class Entry:
         self.parameters = [(at[v.name], v.nbytes, v.name, v.alignment) for v in function.parameters]
 
     @cached_property
-    def code(self) -> Code:
+    def code(self) -> PythonCode:
         """The translation; made when it is first needed. Raises errors of the text."""
         return translated(self._program, self.name)
 
@@ -68,7 +68,7 @@ class Entry:
         `conflicts`, the latter are not. Raises the exceptions of
         `drjit.jit.cuda.emulator.errors`.
         """
-        launch = Launch(self, grid, block, parameters, shared, checks, conflicts)
+        launch = EmulatedLaunch(self, grid, block, parameters, shared, checks, conflicts)
         with np.errstate(all="ignore"):
             launch.run()
         return launch.report
@@ -82,7 +82,7 @@ class Entry:
         >>> for step in entry.trace(1, 32, parameters):  # doctest: +SKIP
         ...     print(step)
         """
-        launch = Launch(self, grid, block, parameters, shared, True, single=True)
+        launch = EmulatedLaunch(self, grid, block, parameters, shared, True, single=True)
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         per_block = -(-threads // 32)
         for machine in launch.machines():
@@ -130,7 +130,7 @@ class Module:
                 data = np.frombuffer(self._initial(v), np.uint8)
                 self.memory.view(self.addresses[v.name], v.nbytes)[: len(data)] = data
 
-    def _initial(self, v: Variable) -> bytes:
+    def _initial(self, v: PtxVariable) -> bytes:
         size = SIZES[v.element]
         return b"".join(self._element(text, v.element, size) for text in v.initial)
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.errors import PTXSyntaxError
 from drjit.jit.cuda.emulator.forms import PAIRS, width
-from drjit.jit.cuda.emulator.parse import SIZES, Function, Program, split_operands
+from drjit.jit.cuda.emulator.parse import SIZES, PtxFunction, PtxProgram, split_operands
 from drjit.jit.cuda.emulator.scope import python_name
 
 
 @dataclass(slots=True)
-class Operand:
+class PtxOperand:
     """`kind` is one of reg, integer, float, symbol, address, vector, pair, not, sink, list.
 
     `name` of a register is its Python name; `value` is a number or the offset of an address;
@@ -27,10 +27,10 @@ class Operand:
     kind: str
     name: str = ""
     value: int = 0
-    parts: tuple["Operand", ...] = ()
+    parts: tuple["PtxOperand", ...] = ()
 
 
-SINK = Operand("sink")
+SINK = PtxOperand("sink")
 # Registers of the hardware, with their sizes; the machine provides their values.
 SPECIAL = {
     **{f"%{name}.{axis}": 32 for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
@@ -63,57 +63,57 @@ def integer(text: str) -> int:
     return int(text, 0)
 
 
-class Names:
+class Symbols:
     """What the names in a function mean: its registers, and symbols."""
 
-    def __init__(self, program: Program, function: Function):
+    def __init__(self, program: PtxProgram, function: PtxFunction):
         self.program, self.function = program, function
-        self.cache: dict[str, Operand] = {"_": SINK}
+        self.cache: dict[str, PtxOperand] = {"_": SINK}
         self.widths: dict[str, int] = {}  # of registers by Python name; 1 of predicates
         self.shown: dict[str, str] = {}  # names in the text by Python name
         self.votes: dict[str, dict[str, int]] = {}
         self.special: dict[str, str] = {}  # of special registers, by Python name
         self.home: dict[str, str] = {}
 
-    def operand(self, text: str) -> Operand:
+    def operand(self, text: str) -> PtxOperand:
         """An operand, from its text. Raises `PTXSyntaxError` for an unknown name."""
         found = self.cache.get(text)
         if found is None:
             found = self.cache[text] = self._operand(text)
         return found
 
-    def _operand(self, text: str) -> Operand:
+    def _operand(self, text: str) -> PtxOperand:
         first = text[0]
         if first == "[":
             return self._address(text[1:-1].strip())
         if first == "{":
             parts = split_operands(text[1:-1].strip())
-            return Operand("vector", parts=tuple(self.operand(p) for p in parts))
+            return PtxOperand("vector", parts=tuple(self.operand(p) for p in parts))
         if first == "(":
             parts = split_operands(text[1:-1].strip())
-            return Operand("list", parts=tuple(Operand("symbol", p) for p in parts))
+            return PtxOperand("list", parts=tuple(PtxOperand("symbol", p) for p in parts))
         if first == "!":
-            return Operand("not", parts=(self.operand(text[1:].strip()),))
+            return PtxOperand("not", parts=(self.operand(text[1:].strip()),))
         if "|" in text:
-            return Operand("pair", parts=tuple(self.operand(p.strip()) for p in text.split("|")))
+            return PtxOperand("pair", parts=tuple(self.operand(p.strip()) for p in text.split("|")))
         if first.isdigit() or first == "-":
             return _number(text)
         if found := self.register(text):
             return found
         if text == "WARP_SZ":
-            return Operand("integer", value=32)
+            return PtxOperand("integer", value=32)
         name, _, offset = text.partition("+")
-        return Operand("symbol", name.strip(), integer(offset.strip()) if offset else 0)
+        return PtxOperand("symbol", name.strip(), integer(offset.strip()) if offset else 0)
 
-    def _address(self, text: str) -> Operand:
+    def _address(self, text: str) -> PtxOperand:
         m = _ADDRESS.match(text)
         if m is None:
             raise PTXSyntaxError(f"the address [{text}] is not understood")
         offset = m[2] or m[3]
         value = integer(offset.replace(" ", "")) if offset else 0
-        return Operand("address", value=value, parts=(self.operand(m[1]),))
+        return PtxOperand("address", value=value, parts=(self.operand(m[1]),))
 
-    def register(self, text: str) -> Operand | None:
+    def register(self, text: str) -> PtxOperand | None:
         """A register that is declared, or special; None for another name."""
         kind = self.function.registers.get(text)
         if kind is None:
@@ -125,9 +125,9 @@ class Names:
                 self.special[name] = text
                 self.widths[name] = SPECIAL[text]
                 self.home[name] = f"u{SPECIAL[text]}"
-                return Operand("reg", name)
+                return PtxOperand("reg", name)
             if text in CLOCKS:
-                return Operand("clock", text)
+                return PtxOperand("clock", text)
             if text == "%CC":
                 return self._new("%CC", 1)
             if text.startswith("%"):
@@ -135,12 +135,12 @@ class Names:
             return None
         return self._new(text, 1 if kind == "pred" else SIZES[kind] * 8)
 
-    def _new(self, text: str, bits: int) -> Operand:
+    def _new(self, text: str, bits: int) -> PtxOperand:
         name = self._unused(text)
         self.widths[name] = bits
         self.shown[name] = text
         self.votes[name] = {}
-        return Operand("reg", name)
+        return PtxOperand("reg", name)
 
     def _unused(self, text: str) -> str:
         """A Python name for a register that no other one has."""
@@ -149,7 +149,7 @@ class Names:
             name += "_"
         return name
 
-    def vote(self, operand: Operand, kind: str, weight: int) -> None:
+    def vote(self, operand: PtxOperand, kind: str, weight: int) -> None:
         """Notes that an operand is used as a type; uses as words of a kind that is not simple
         count as unsigned ones."""
         size = _VOTES.get(kind)
@@ -170,28 +170,28 @@ class Names:
                 self.home[name] = max(votes, key=votes.__getitem__) if votes else f"u{bits}"
 
 
-def registers(operand: Operand) -> list[str]:
+def registers(operand: PtxOperand) -> list[str]:
     """Python names of the registers in an operand."""
     if operand.kind == "reg":
         return [operand.name]
     return [name for part in operand.parts for name in registers(part)]
 
 
-def flatten(operand: Operand) -> tuple[Operand, ...]:
+def flatten(operand: PtxOperand) -> tuple[PtxOperand, ...]:
     """The elements of a vector or of a pair, or the operand itself."""
     return operand.parts if operand.kind in ("vector", "pair") else (operand,)
 
 
-def _number(text: str) -> Operand:
+def _number(text: str) -> PtxOperand:
     prefix = text[:2]
     if prefix in ("0f", "0F") and len(text) == 10:
-        return Operand("float", "f32", int(text[2:], 16))
+        return PtxOperand("float", "f32", int(text[2:], 16))
     if prefix in ("0d", "0D") and len(text) == 18:
-        return Operand("float", "f64", int(text[2:], 16))
+        return PtxOperand("float", "f64", int(text[2:], 16))
     if "." in text or ("e" in text and "x" not in text):
-        return Operand("float", "f64", int(np.array(float(text)).view(np.uint64)))
+        return PtxOperand("float", "f64", int(np.array(float(text)).view(np.uint64)))
     try:
-        return Operand("integer", value=integer(text))
+        return PtxOperand("integer", value=integer(text))
     except ValueError:
         raise PTXSyntaxError(f"{text} is not a number") from None
 
@@ -217,7 +217,7 @@ class Constants:
         return name
 
 
-def convert_float(operand: Operand, kind: str) -> int:
+def convert_float(operand: PtxOperand, kind: str) -> int:
     """The bits of a floating-point constant, in the type that an instruction reads."""
     if width(kind) == 32 and operand.name == "f64":
         number = np.array([operand.value], np.uint64).view(np.float64)

@@ -22,7 +22,7 @@ SIZES = {
 
 
 @dataclass(slots=True)
-class Variable:
+class PtxVariable:
     """A variable of a state space: `.shared .align 4 .b8 name[16] = {...}`."""
 
     space: str
@@ -47,13 +47,13 @@ class Instruction:
 
 
 @dataclass(slots=True)
-class Function:
+class PtxFunction:
     """An entry point or a device function; `code` is None where only its head is known."""
 
     name: str
     is_entry: bool
-    parameters: list[Variable]
-    results: list[Variable]
+    parameters: list[PtxVariable]
+    results: list[PtxVariable]
     line: int
     most_threads: int | None = None  # .maxntid
     threads: tuple[int, int, int] | None = None  # .reqntid
@@ -62,16 +62,16 @@ class Function:
     # Types of registers by name, and by prefix for `%r<10>`.
     registers: dict[str, str] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
-    variables: dict[str, Variable] = field(default_factory=dict)
+    variables: dict[str, PtxVariable] = field(default_factory=dict)
     tables: dict[str, list[str]] = field(default_factory=dict)  # .branchtargets
 
 
 @dataclass(slots=True)
-class Program:
+class PtxProgram:
     """A PTX text. `lines` are for messages."""
 
-    functions: dict[str, Function]
-    variables: dict[str, Variable]
+    functions: dict[str, PtxFunction]
+    variables: dict[str, PtxVariable]
     lines: list[str]
     # What entry points have been translated to: kept with the text.
     translations: dict[tuple[str, bool], Any] = field(default_factory=dict)
@@ -123,7 +123,7 @@ def split_operands(text: str) -> list[str]:
     return [operand.strip() for operand in text.split(",")] if text else []
 
 
-def variable(text: str) -> Variable | None:
+def variable(text: str) -> PtxVariable | None:
     """A declaration, without its semicolon; None for other text."""
     m = _VARIABLE.match(text.strip())
     if m is None or m["type"] not in SIZES:
@@ -138,7 +138,7 @@ def variable(text: str) -> Variable | None:
     if initial and not nbytes:
         nbytes = width * len(initial)
     external = "extern" in m["linkage"]
-    return Variable(m["space"], m["name"], m["type"], nbytes, alignment, initial, external)
+    return PtxVariable(m["space"], m["name"], m["type"], nbytes, alignment, initial, external)
 
 
 class _Lines:
@@ -152,12 +152,12 @@ class _Lines:
 
 
 @lru_cache(maxsize=64)
-def parse(text: str) -> Program:
+def parse(text: str) -> PtxProgram:
     """Reads a PTX text. Raises `PTXSyntaxError` with the line that is not understood."""
     original = text.split("\n")
     text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text).rstrip().rstrip("\0")
     line = _Lines(text)
-    program = Program({}, {}, original)
+    program = PtxProgram({}, {}, original)
     position = 0
     while position < len(text):
         m = _TOP.match(text, position)
@@ -187,12 +187,12 @@ def _error(text: str, position: int, line: _Lines) -> PTXSyntaxError:
     return PTXSyntaxError(f"line {number} is not understood: {shown}", line=number)
 
 
-def _head(m: re.Match[str], line: int) -> Function:
-    def variables(text: str | None) -> list[Variable]:
+def _head(m: re.Match[str], line: int) -> PtxFunction:
+    def variables(text: str | None) -> list[PtxVariable]:
         declared = [variable(part) for part in (text or "").split(",") if part.strip()]
         return [v for v in declared if v is not None]
 
-    function = Function(
+    function = PtxFunction(
         m["name"], m["kind"] == "entry", variables(m["parameters"]), variables(m["results"]), line
     )
     for name, sizes in re.findall(r"\.(maxntid|reqntid)\s+([\d\s,]+)", m["directives"]):
@@ -204,7 +204,7 @@ def _head(m: re.Match[str], line: int) -> Function:
     return function
 
 
-def _body(function: Function, text: str, position: int, line: _Lines) -> int:
+def _body(function: PtxFunction, text: str, position: int, line: _Lines) -> int:
     """Reads statements up to the closing brace; the position after it."""
     code: list[Instruction] = []
     function.code = code
@@ -258,7 +258,9 @@ def _body(function: Function, text: str, position: int, line: _Lines) -> int:
                 _rename(code, first, names)
 
 
-def _declare(function: Function, directive: str, unique: tuple[str, dict[str, str]] | None) -> None:
+def _declare(
+    function: PtxFunction, directive: str, unique: tuple[str, dict[str, str]] | None
+) -> None:
     """Registers and variables of a function. `unique` is the suffix of names of an inner scope,
     and where to note them."""
 

@@ -17,13 +17,13 @@ from drjit.jit.cuda.emulator.errors import EmulatorError, UnknownInstruction
 from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
 from drjit.jit.cuda.emulator.operands import (
     Constants,
-    Names,
-    Operand,
+    PtxOperand,
+    Symbols,
     convert_float,
     flatten,
     registers,
 )
-from drjit.jit.cuda.emulator.parse import Function, Instruction, Program, Variable
+from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram, PtxVariable
 
 _TERMINATORS = {"branch", "table", "return", "exit", "call", "barrier"}
 # Guarded instructions that are executed as they are, with a mask, instead of a branch around them.
@@ -36,20 +36,20 @@ _ = forms_float, forms_integer, forms_system  # which register their rules
 
 
 @dataclass(slots=True)
-class Statement:
+class DecodedInstruction:
     """An instruction whose operands have been looked up."""
 
     instruction: Instruction
     form: Form
     guard: str
-    destinations: list[Operand]
-    sources: list[Operand]
+    destinations: list[PtxOperand]
+    sources: list[PtxOperand]
     defines: list[str]
     uses: list[str]
 
 
 @dataclass(slots=True)
-class Block:
+class BasicBlock:
     """A basic block: what it takes from and puts into the registers, and how it must be entered.
 
     `sync` is None, ("warp", members) or ("barrier", statement): the block begins with an
@@ -70,7 +70,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Layout:
+class MemoryLayout:
     """What an entry point needs beside code: offsets in shared and local memory."""
 
     shared: dict[str, int] = field(default_factory=dict)
@@ -83,13 +83,15 @@ class Layout:
 class FunctionWriter:
     """Translates one function. `emit` has the code of instructions that are not expressions."""
 
-    def __init__(self, program: Program, function: Function, is_entry: bool, layout: Layout):
+    def __init__(
+        self, program: PtxProgram, function: PtxFunction, is_entry: bool, layout: MemoryLayout
+    ):
         self.program, self.function, self.layout = program, function, layout
         self.is_entry = is_entry
-        self.names = Names(program, function)
+        self.names = Symbols(program, function)
         self.prefix = "" if is_entry else function.name + "."
-        self.statements: list[Statement] = []
-        self.blocks: list[Block] = []
+        self.statements: list[DecodedInstruction] = []
+        self.blocks: list[BasicBlock] = []
         self.targets: dict[str, int] = {}
         self.noncanonical: set[str] = set()
         self.calls: list[str] = []
@@ -102,7 +104,7 @@ class FunctionWriter:
         self.lines: list[str] = []
         self.origins: list[Instruction | None] = []
         self.constants = Constants()
-        self.current: Statement | None = None
+        self.current: DecodedInstruction | None = None
         self.guard = ""
 
     # ---- first pass: what is there
@@ -124,7 +126,7 @@ class FunctionWriter:
         self.names.settle()
         self._find_blocks(labels)
 
-    def _place(self, variable: Variable) -> None:
+    def _place(self, variable: PtxVariable) -> None:
         if variable.space == "local":
             self.reserve_local(variable.name, variable.nbytes, variable.alignment)
         elif variable.space == "shared":
@@ -137,7 +139,7 @@ class FunctionWriter:
         self.layout.local[self.prefix + name] = at
         self.layout.local_bytes = at + nbytes
 
-    def reserve_shared(self, variable: Variable) -> None:
+    def reserve_shared(self, variable: PtxVariable) -> None:
         """Gives a shared variable its offset; the one without a size comes after all others."""
         if variable.name in self.layout.shared:
             return
@@ -175,7 +177,7 @@ class FunctionWriter:
             raise _located(error, self.function.name, instruction) from None
         return kind in _MASKED or kind in ("branch", "exit") or (kind == "return" and self.is_entry)
 
-    def _statement(self, instruction: Instruction) -> Statement:
+    def _statement(self, instruction: Instruction) -> DecodedInstruction:
         opcode, operands = instruction.opcode, instruction.operands
         if len(operands) == 4 and opcode[:4] in ("min.", "max."):
             opcode = opcode[:3] + "3" + opcode[3:]
@@ -198,9 +200,9 @@ class FunctionWriter:
         more, others = hidden(self, f, operands)
         uses += more
         defines += others
-        return Statement(instruction, f, guard, destinations, sources, defines, uses)
+        return DecodedInstruction(instruction, f, guard, destinations, sources, defines, uses)
 
-    def _defined(self, f: Form, destinations: list[Operand]) -> list[str]:
+    def _defined(self, f: Form, destinations: list[PtxOperand]) -> list[str]:
         """Registers that an instruction writes to."""
         defines: list[str] = []
         last = len(f.results) - 1
@@ -215,7 +217,7 @@ class FunctionWriter:
             self.noncanonical.update(defines)
         return defines
 
-    def _used(self, f: Form, sources: list[Operand]) -> list[str]:
+    def _used(self, f: Form, sources: list[PtxOperand]) -> list[str]:
         """Registers that an instruction reads; shared variables it names get their place."""
         uses: list[str] = []
         last = len(f.sources) - 1
@@ -266,11 +268,11 @@ class FunctionWriter:
         for name, k in labels.items():
             where.setdefault(k, name)
         for start, end in zip(starts, ends, strict=True):
-            self.blocks.append(Block(0, self.function.name, start, end, where.get(start, "")))
+            self.blocks.append(BasicBlock(0, self.function.name, start, end, where.get(start, "")))
         for name, k in labels.items():
             self.targets[name] = next((b for b, s in enumerate(starts) if s >= k), len(starts))
 
-    def _members(self, statement: Statement) -> str:
+    def _members(self, statement: DecodedInstruction) -> str:
         """The operand that names the threads of a warp instruction: "-1" or a register."""
         position = statement.form.details.get("members")
         if position is None:
@@ -328,7 +330,7 @@ class FunctionWriter:
             return name[1:]
         return name if name in self.names.special or name == "place" else self.prefix + name
 
-    def _write_block(self, block: Block, reads: list[str], writes: list[str]) -> None:
+    def _write_block(self, block: BasicBlock, reads: list[str], writes: list[str]) -> None:
         block.reads = tuple(self.key(name) for name in reads)
         block.writes = tuple(self.key(name) for name in writes)
         statements = self.statements[block.first : block.end]
@@ -360,7 +362,7 @@ class FunctionWriter:
         if not self.last:
             self.finish(f"return {self.skip(self.following(block.end))}")
 
-    def _set_sync(self, block: Block, statement: Statement) -> None:
+    def _set_sync(self, block: BasicBlock, statement: DecodedInstruction) -> None:
         if statement.form.kind == "barrier":
             block.sync = ("barrier", barrier(self, statement))
             return
@@ -402,7 +404,7 @@ class FunctionWriter:
 
     # ---- operands
 
-    def expression(self, statement: Statement) -> None:
+    def expression(self, statement: DecodedInstruction) -> None:
         """An instruction whose form is one expression per result."""
         f = statement.form
         elements = [e for operand in statement.destinations for e in flatten(operand)]
@@ -422,7 +424,7 @@ class FunctionWriter:
         for k, element in enumerate(elements):
             self.assign(element, f"_{k}", f.results[k], native)
 
-    def native(self, f: Form, statement: Statement, elements: list[Operand]) -> str:
+    def native(self, f: Form, statement: DecodedInstruction, elements: list[PtxOperand]) -> str:
         """The type for operands whose form does not say it: that of the result, or of a source."""
         kind = f.results[0] if f.results else ""
         integer = kind[:1] == "x" or (kind == "pred" and f.sources[0][:1] == "x")
@@ -436,7 +438,7 @@ class FunctionWriter:
                     return home
         return "u" + (f.sources[0] if kind == "pred" else kind)[1:]
 
-    def read(self, operand: Operand, kind: str, native: str = "") -> str:
+    def read(self, operand: PtxOperand, kind: str, native: str = "") -> str:
         """The expression of an operand, as a type; `native` stands for types without a name."""
         moved = False
         if kind == "shift":
@@ -460,7 +462,7 @@ class FunctionWriter:
             return self.register(operand.name, kind, moved)
         return self.constant(operand, kind)
 
-    def constant(self, operand: Operand, kind: str) -> str:
+    def constant(self, operand: PtxOperand, kind: str) -> str:
         if operand.kind == "integer":
             return self.constants.name(kind, operand.value)
         if operand.kind == "float":
@@ -492,7 +494,7 @@ class FunctionWriter:
             f"{text}.astype({kind})" if kind[0] != "f" else f"{text}.astype(u{size}).view({kind})"
         )
 
-    def _shift_amount(self, operand: Operand, native: str) -> str:
+    def _shift_amount(self, operand: PtxOperand, native: str) -> str:
         bits = width(native)
         if operand.kind == "integer":
             return self.constants.name(native, min(operand.value & 0xFFFFFFFF, bits))
@@ -503,7 +505,7 @@ class FunctionWriter:
             text = f"np.minimum({text}, u32(16))"
         return f"{text}.astype({native})"
 
-    def _widened(self, operand: Operand, narrow: str, wide: str) -> str:
+    def _widened(self, operand: PtxOperand, narrow: str, wide: str) -> str:
         if operand.kind != "reg":
             value = operand.value & ((1 << width(narrow)) - 1)
             if narrow[0] == "i" and value >> (width(narrow) - 1):
@@ -511,7 +513,7 @@ class FunctionWriter:
             return self.constants.name(wide, value)
         return f"{self.read(operand, narrow)}.astype({wide})"
 
-    def assign(self, operand: Operand, text: str, kind: str, native: str = "") -> None:
+    def assign(self, operand: PtxOperand, text: str, kind: str, native: str = "") -> None:
         """Puts the value of an expression into a register; where the guard holds, if any."""
         if operand.kind == "sink":
             return
@@ -550,7 +552,7 @@ class FunctionWriter:
         return text if extended == home else f"{text}.view({home})"
 
 
-def offsets(variables: list[Variable]) -> tuple[dict[str, int], int]:
+def offsets(variables: list[PtxVariable]) -> tuple[dict[str, int], int]:
     """Offsets of parameters of an entry point by name, and the number of bytes of all."""
     at = 0
     found: dict[str, int] = {}

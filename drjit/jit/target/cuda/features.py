@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from ..simd.feature_loop import from_held, load_row, row_address, spelled, store_row, to_held
 from ..simd.ir import NUMBER, KernelError, Value
 from ..simd.vector import VectorTranslator
-from ..simd.vector_memory import Vector
+from ..simd.vector_memory import FeatureVector
 from . import fragments, pairs, shelf
-from .plan import OWN, Plan
+from .plan import OWN, KernelPlan
 from .translate import OneLane
 
 # Operations that are put off after each other: then they are emitted.
@@ -41,10 +41,13 @@ class Pending:
     __slots__ = ("emit", "operands", "results", "short")
 
     def __init__(
-        self, emit: Callable[..., Any], operands: Sequence["Features | Scalar"], short: bool = False
+        self,
+        emit: Callable[..., Any],
+        operands: Sequence["GpuVector | Scalar"],
+        short: bool = False,
     ):
         self.emit, self.operands, self.short = emit, operands, short
-        self.results: list[Features] = []
+        self.results: list[GpuVector] = []
 
     @property
     def is_splat(self) -> bool:
@@ -52,7 +55,7 @@ class Pending:
         return all(type(v) is Scalar for v in self.operands)
 
 
-class Features:
+class GpuVector:
     """A vector in registers: element type, number of features, and its registers in one or both
     forms. Names of registers that are not there yet are empty. `form` is the form in which the
     vector was made; `op` is the operation that makes it, and `depth` the number of those that wait
@@ -94,7 +97,7 @@ class _Scope:
 class FeatureTranslator(OneLane, VectorTranslator):
     """The part of a translator that keeps vectors in registers."""
 
-    def __init__(self, plan: Plan, *arguments: Any, **options: Any):
+    def __init__(self, plan: KernelPlan, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
         self.plan = plan
         # What adds up sums over lanes after the lanes of a thread.
@@ -105,7 +108,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
 
     # -------------------------------------------------------------------------------- registers
 
-    def register(self, v: Features, form: str, k: int) -> str:
+    def register(self, v: GpuVector, form: str, k: int) -> str:
         """Returns a register of a vector."""
         found = v.forms.setdefault(form, [""] * size(v.count, form))
         if not found[k]:
@@ -120,13 +123,13 @@ class FeatureTranslator(OneLane, VectorTranslator):
                     self.fill(v, form, j, x)
         return found[k]
 
-    def fill(self, v: Features, form: str, k: int, x: str) -> None:
+    def fill(self, v: GpuVector, form: str, k: int, x: str) -> None:
         """Sets a register of a vector for the current body."""
         found = v.forms.setdefault(form, [""] * size(v.count, form))
         found[k] = x
         self.scopes[-1].filled.append((found, k))
 
-    def all_registers(self, v: Features, form: str) -> list[str]:
+    def all_registers(self, v: GpuVector, form: str) -> list[str]:
         """Returns all registers of a vector."""
         return [self.register(v, form, k) for k in range(size(v.count, form))]
 
@@ -154,7 +157,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
             self.scopes[-1].twice[key] = found
         return found[0 if form == OWN else fragments.row(k, count)]
 
-    def force(self, v: Features) -> None:
+    def force(self, v: GpuVector) -> None:
         """Emits what a vector needs, in the form in which it was made."""
         self.all_registers(v, v.form)
         if v.op is not None and not v.op.is_splat:
@@ -162,35 +165,37 @@ class FeatureTranslator(OneLane, VectorTranslator):
         v.depth = 0
         v.shelf = {}
 
-    def forget(self, *kept: Features) -> None:
+    def forget(self, *kept: GpuVector) -> None:
         """Before an operation of the warp or the block: drops element-wise results other than its
         operands, if registers are scarce. They are computed again where they are needed next, from
         vectors of which LLVM does not know that it has seen them."""
         if not self.plan.is_crowded or len(self.scopes) > 1:
             return
         shelf.fill(self, kept)
-        sources: dict[Features, None] = {}
+        sources: dict[GpuVector, None] = {}
         for _, v in self.f.variables.values():
-            if type(v) is Features:
+            if type(v) is GpuVector:
                 self._forget(v, kept, sources)
         for v in sources:
             for registers in v.forms.values():
                 registers[:] = [x and pairs.disguised(self.f, v.code, x) for x in registers]
 
-    def _forget(self, v: Features, kept: Sequence[Features], sources: dict[Features, None]) -> None:
+    def _forget(
+        self, v: GpuVector, kept: Sequence[GpuVector], sources: dict[GpuVector, None]
+    ) -> None:
         """Drops a result and those that it is computed from, and collects the others of these."""
         if v.op is None or not v.op.short or v in kept or not any(v.forms[v.form]):
             return
         v.forms[v.form] = [""] * size(v.count, v.form)
         for x in v.op.operands:
-            if type(x) is Features:
+            if type(x) is GpuVector:
                 self._forget(x, kept, sources)
                 if any(x.forms[x.form]) and pairs.SIZE[x.code] in (2, 4):
                     sources[x] = None
 
-    def in_form(self, v: Features, form: str) -> Features:
+    def in_form(self, v: GpuVector, form: str) -> GpuVector:
         """Returns a vector with registers of one form only."""
-        return Features(v.code, v.count, form, self.all_registers(v, form))
+        return GpuVector(v.code, v.count, form, self.all_registers(v, form))
 
     # ----------------------------------------------------------------------------------- bodies
 
@@ -202,23 +207,23 @@ class FeatureTranslator(OneLane, VectorTranslator):
     def registers(self, value: Value) -> list[tuple[str, str]]:
         """Returns the registers of a value, each with its type."""
         v: Any = value[1]
-        if type(v) is not Features:
+        if type(v) is not GpuVector:
             return super().registers(value)
         return [(pairs.kind(v.code), x) for x in self.all_registers(v, v.form)]
 
     def of_registers(self, like: Value, registers: list[str]) -> Value:
         """Returns the value in other registers."""
         v: Any = like[1]
-        if type(v) is not Features:
+        if type(v) is not GpuVector:
             return super().of_registers(like, registers)
-        return Features(v.code, v.count, v.form, registers).value
+        return GpuVector(v.code, v.count, v.form, registers).value
 
     def enter(self, statements: list[ast.stmt]) -> list[str]:
         """Before a body: emits what has been put off, and brings vectors that the body assigns into
         the form in which code paths merge them."""
         names = super().enter(statements)
         for _, v in list(self.variables.values()):
-            if type(v) is Features:
+            if type(v) is GpuVector:
                 self.force(v)
         names_before = [name for name in names if name in self.variables]
         for name in names_before:
@@ -236,31 +241,31 @@ class FeatureTranslator(OneLane, VectorTranslator):
 
     def _merged(self, name: str) -> None:
         _, v = self.variables.get(name, (None, None))
-        if type(v) is Features:
+        if type(v) is GpuVector:
             self.variables[name] = self.in_form(v, self.plan.form(name)).value
 
     # ------------------------------------------------------------- vectors in memory and registers
 
-    def features(self, e: ast.expr, code: str = "", count: int = 0) -> Features:
+    def features(self, e: ast.expr, code: str = "", count: int = 0) -> GpuVector:
         """An argument that is a vector, in registers, optionally of a type and number of
         features."""
         value = self.expr(e)
         v = None if value is None else value[1]
-        if type(v) is not Features or (code and (v.code, v.count) != (code, count or v.count)):
-            if type(v) is Features:
+        if type(v) is not GpuVector or (code and (v.code, v.count) != (code, count or v.count)):
+            if type(v) is GpuVector:
                 wanted = f"{code}x{count or v.count}"
                 raise KernelError(f"{ast.unparse(e)} is {v.code}x{v.count}, not {wanted}")
             return self.fetched(super().vector(e, code, count))
         return v
 
-    def vector(self, e: ast.expr, code: str = "", count: int = 0) -> Vector:
+    def vector(self, e: ast.expr, code: str = "", count: int = 0) -> FeatureVector:
         """An argument that is a vector, in memory."""
         value: Any = self.expr(e)
-        if value is not None and type(value[1]) is Features:
+        if value is not None and type(value[1]) is GpuVector:
             return self.kept(self.features(e, code, count))
         return super().vector(e, code, count)
 
-    def fetched(self, v: Vector) -> Features:
+    def fetched(self, v: FeatureVector) -> GpuVector:
         """Returns the registers of a vector in memory."""
         f, place, parts = self.f, self.place(v), []
         for k in range(v.count):
@@ -268,7 +273,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
             parts.append(from_held(f, v.code, x))
         return self.made(v.code, parts)
 
-    def kept(self, v: Features) -> Vector:
+    def kept(self, v: GpuVector) -> FeatureVector:
         """Returns a vector in memory."""
         f, result = self.f, self.fresh(v.code, v.count)
         place = result.slot.name  # type: ignore[union-attr]
@@ -277,7 +282,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
             store_row(f, v.code, x, row_address(f, v.code, place, k))
         return result
 
-    def made(self, code: str, parts: Sequence[str]) -> Features:
+    def made(self, code: str, parts: Sequence[str]) -> GpuVector:
         """Returns the vector of some scalars."""
         f, registers = self.f, []
         for k in range(0, len(parts), 2):
@@ -285,9 +290,9 @@ class FeatureTranslator(OneLane, VectorTranslator):
                 registers.append(pairs.pair(f, code, parts[k], parts[k + 1]))
             else:
                 registers.append(pairs.twice(f, code, parts[k]))
-        return Features(code, len(parts), OWN, registers)
+        return GpuVector(code, len(parts), OWN, registers)
 
-    def feature_of(self, v: Features, k: int) -> str:
+    def feature_of(self, v: GpuVector, k: int) -> str:
         """Returns a feature as a scalar."""
         return pairs.part(self.f, v.code, self.register(v, OWN, k // 2), k % 2)
 
@@ -295,11 +300,11 @@ class FeatureTranslator(OneLane, VectorTranslator):
 
     def _is_here(self, values: Sequence[Value]) -> bool:
         """Whether an operation on vectors is one on registers."""
-        return any(type(x) is Features for _, x in values) and not self.plan.in_memory(self.target)
+        return any(type(x) is GpuVector for _, x in values) and not self.plan.in_memory(self.target)
 
     def _in_memory(self, values: Sequence[Value]) -> list[Value]:
         """Returns operands of an operation on memory."""
-        return [spelled(self.kept(x)) if type(x) is Features else (c, x) for c, x in values]
+        return [spelled(self.kept(x)) if type(x) is GpuVector else (c, x) for c, x in values]
 
     def apply(self, name: str | None, values: list[Value]) -> Value:
         """Translates an element-wise operation with a name."""
@@ -317,7 +322,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
             return super().select(*self._in_memory((m, x, y)))
         if m[0].split("x")[0] != "mask":
             raise KernelError(f"the condition of select is {m[0]}, not a mask")
-        vectors = [v for _, v in (m, x, y) if type(v) is Features]
+        vectors = [v for _, v in (m, x, y) if type(v) is GpuVector]
         _, mask = self._operands([m], vectors)
         code, chosen = self._operands([x, y], vectors)
 
@@ -362,20 +367,20 @@ class FeatureTranslator(OneLane, VectorTranslator):
         return [code if k == held else k for k in kinds]
 
     def _operands(
-        self, values: Sequence[Value], others: Sequence[Features] = ()
-    ) -> tuple[str, list[Features | Scalar]]:
+        self, values: Sequence[Value], others: Sequence[GpuVector] = ()
+    ) -> tuple[str, list[GpuVector | Scalar]]:
         """Returns operands of one element type, on vectors of one length."""
-        codes = [x.code if type(x) in (Features, Vector) else c for c, x in values]  # type: ignore
+        codes = [x.code if type(x) in (GpuVector, FeatureVector) else c for c, x in values]  # type: ignore
         code = next((c for c in codes if c != NUMBER), NUMBER)
-        vectors = [x for _, x in values if type(x) in (Features, Vector)]
+        vectors = [x for _, x in values if type(x) in (GpuVector, FeatureVector)]
         counts = {v.count for v in (*vectors, *others)}  # type: ignore[attr-defined]
         if len(counts) != 1 or any(c not in (code, NUMBER) for c in codes) or code == NUMBER:
             raise KernelError(f"the operands have the types {', '.join(v[0] for v in values)}")
-        operands: list[Features | Scalar] = []
+        operands: list[GpuVector | Scalar] = []
         for kind, x in values:
-            if type(x) is Vector:
+            if type(x) is FeatureVector:
                 operands.append(self.fetched(x))
-            elif type(x) is Features:
+            elif type(x) is GpuVector:
                 operands.append(x)
             else:
                 x = self.f.constant(code, x) if kind == NUMBER else x  # type: ignore[arg-type]
@@ -383,11 +388,11 @@ class FeatureTranslator(OneLane, VectorTranslator):
         return code, operands
 
     def _put_off(
-        self, emit: Callable[..., Any], operands: Sequence[Features | Scalar],
+        self, emit: Callable[..., Any], operands: Sequence[GpuVector | Scalar],
         codes: Sequence[str], short: bool = False,
     ) -> Any:  # fmt: skip
         """Returns the results of an operation that is emitted later."""
-        vectors = [v for v in operands if type(v) is Features]
+        vectors = [v for v in operands if type(v) is GpuVector]
         depth = 1 + max(v.depth for v in vectors)
         if depth > _DEEPEST:
             for v in vectors:
@@ -398,7 +403,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         operation = Pending(emit, operands, short)
         count = vectors[0].count
         for code in codes:
-            v = Features(code, count, form, [""] * size(count, form))
+            v = GpuVector(code, count, form, [""] * size(count, form))
             v.op, v.depth = operation, depth
             operation.results.append(v)
         found = [v.value for v in operation.results]
@@ -406,4 +411,4 @@ class FeatureTranslator(OneLane, VectorTranslator):
 
 
 def _count(operands: Sequence[Any]) -> int:
-    return next(v.count for v in operands if type(v) is Features)
+    return next(v.count for v in operands if type(v) is GpuVector)

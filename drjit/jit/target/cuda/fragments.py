@@ -29,7 +29,7 @@ from typing import Any
 from ..simd.loops import concatenated
 from . import pairs
 from .function import WARP, GpuFunction
-from .plan import FRAGMENTS, OWN, Plan
+from .plan import FRAGMENTS, OWN, KernelPlan
 from .threads import lane_of_warp
 
 DYNAMIC = "@dynamic"
@@ -69,21 +69,21 @@ def at(f: GpuFunction, base: str, offset: int) -> str:
     return f.op(f"getelementptr i8, ptr addrspace(3) {base}, i32 {offset}") if offset else base
 
 
-def rows(f: GpuFunction, plan: Plan) -> str:
+def rows(f: GpuFunction, plan: KernelPlan) -> str:
     """Returns the address of the rows of the warp."""
     first = f.once("%warp.thread", f"and i32 {f.special('tid.x')}, {-WARP}")
     before = f.once("%warp.offset", f"mul i32 {first}, {plan.row}")
     return place(f, "%warp.rows", place(f, "%rows", DYNAMIC, str(plan.rows)), before)
 
 
-def own_row(f: GpuFunction, plan: Plan) -> str:
+def own_row(f: GpuFunction, plan: KernelPlan) -> str:
     """Returns the address of the row of the thread's lane."""
     return place(
         f, "%own.row", rows(f, plan), f.once("%own.at", f"mul i32 {lane_of_warp(f)}, {plan.row}")
     )
 
 
-def own_pair(f: GpuFunction, plan: Plan, words: int) -> str:
+def own_pair(f: GpuFunction, plan: KernelPlan, words: int) -> str:
     """Returns the address of the thread's pair in the first tile and the first row, if a pair has a
     number of words."""
     name = f"%pair{words}"

@@ -14,7 +14,7 @@ from . import atomic, elementwise, foreign, memory, private, reduction
 from .form import THREADS, Compiled
 from .fragments import DYNAMIC
 from .function import GPU, GpuFunction
-from .plan import DEFAULT, Options, Plan
+from .plan import DEFAULT, KernelPlan, Options
 from .translate import GpuTranslator
 from .vectors import GpuVectorTranslator
 
@@ -73,7 +73,7 @@ def translate(
     plan = None
     if any(name in text for name in VECTORS):
         more = private.ROOM * private.MOST if "scatter_reduce_" in text else 0
-        plan = Plan(definition.body, vector_names(definition.body), options, more)
+        plan = KernelPlan(definition.body, vector_names(definition.body), options, more)
         module.warps, module.threads = plan.warps, plan.threads
         if plan.shared:
             module.globals[DYNAMIC] = f"{DYNAMIC} = external addrspace(3) global [0 x i8], align 16"

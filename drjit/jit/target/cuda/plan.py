@@ -69,7 +69,7 @@ class Options(NamedTuple):
 DEFAULT = Options()
 
 
-class Matrix(NamedTuple):
+class MatrixOperand(NamedTuple):
     """A matrix in memory: the type of vectors that it multiplies, the words with its buffer and its
     position, and its shape."""
 
@@ -158,7 +158,7 @@ class _Names:
             self.parents[b] = a
 
 
-class Plan:
+class KernelPlan:
     """What a kernel needs, from the statements of its text.
 
     `warps` says whether it runs in whole warps, and `threads` is their number in a block.
@@ -176,7 +176,7 @@ class Plan:
         self._limit = shared_limit(options.capability) - _RESERVED - others
         self.warps = False
         self.threads = THREADS
-        self.matrices: dict[Matrix, int] = {}
+        self.matrices: dict[MatrixOperand, int] = {}
         self.biases: dict[Bias, int] = {}
         self.sums: dict[Sum, int] = {}
         self.wanted: dict[str, set[int]] = {}
@@ -217,7 +217,7 @@ class Plan:
             most //= 2
         self.sums = {s: place for s, place in self.sums.items() if place >= 0}
 
-    def _matrix_bytes(self, m: Matrix) -> int:
+    def _matrix_bytes(self, m: MatrixOperand) -> int:
         by_warp = self.by_warp(m.code)
         if by_warp and m.code == "f32":
             return padded(m.rows, 8) // 2 * tf32_rows(m)[1]
@@ -371,7 +371,7 @@ class Plan:
             return
         if self.by_warp(code):
             self._exchanges(code, max(rows, columns))
-        matrix = Matrix(code, _word(args[1]), _word(args[2]), rows, columns, stride)
+        matrix = MatrixOperand(code, _word(args[1]), _word(args[2]), rows, columns, stride)
         self._widest = max(self._widest, self._weight(code) * max(rows, columns))
         self.matrices.setdefault(matrix, -1)
         if len(args) > 8:
@@ -419,7 +419,7 @@ def padded(count: int, to: int) -> int:
     return -(-count // to) * to
 
 
-def row_stride(by_warp: bool, m: Matrix) -> int:
+def row_stride(by_warp: bool, m: MatrixOperand) -> int:
     """Returns the bytes from a row of a matrix in shared memory to the next. Those of halves are an
     odd multiple of 16, so that the rows that the threads of a warp read together are in different
     banks."""
@@ -429,7 +429,7 @@ def row_stride(by_warp: bool, m: Matrix) -> int:
     return padded(m.columns * size, 16)
 
 
-def tf32_rows(m: Matrix) -> tuple[int, int]:
+def tf32_rows(m: MatrixOperand) -> tuple[int, int]:
     """Returns the bytes from an even row of a matrix in shared memory to the next row, and to the
     next even one, for tensor cores in single precision (see `tf32`): 64 and 32 or 96 bytes beyond a
     multiple of 128."""

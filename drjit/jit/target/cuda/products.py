@@ -20,10 +20,10 @@ from ..simd.ir import BYTES, FLOATS, SCALAR, KernelError, Value
 from ..simd.loops import address, loop, when
 from ..simd.reduction import accumulator
 from . import fragments, pairs, tf32
-from .features import Features
+from .features import GpuVector
 from .function import GpuFunction
 from .memory import element
-from .plan import FRAGMENTS, OWN, WIDEST, Bias, Matrix, Plan, padded, row_stride
+from .plan import FRAGMENTS, OWN, WIDEST, Bias, KernelPlan, MatrixOperand, padded, row_stride
 from .registers import MEMORY, in_registers
 
 # Elements of the largest matrix whose products are emitted one by one.
@@ -46,7 +46,7 @@ def matvec(
         raise KernelError(f"there is no matrix product of {code}")
     if max(rows, columns) > WIDEST:
         return MEMORY
-    matrix = Matrix(code, a, offset, rows, columns, stride)
+    matrix = MatrixOperand(code, a, offset, rows, columns, stride)
     x = t.features(e, code, rows if turned else columns)
     bias = Bias(code, words[0], words[1], columns if turned else rows) if words else None
     if not t.plan.by_warp(code):
@@ -63,7 +63,7 @@ def matvec(
 # ------------------------------------------------------------------------------------ of the warp
 
 
-def _of_warp(t: Any, w: Matrix, turned: bool, x: Features, bias: Bias | None) -> Features:
+def _of_warp(t: Any, w: MatrixOperand, turned: bool, x: GpuVector, bias: Bias | None) -> GpuVector:
     """A product by `mma`, two tiles of the result at a time."""
     f, plan = t.f, t.plan
     t.forget(x)
@@ -82,10 +82,10 @@ def _of_warp(t: Any, w: Matrix, turned: bool, x: Features, bias: Bias | None) ->
         for (i, m), c in sums.items():
             for h in range(2):
                 found[fragments.index(m, i, h, tiles)] = _rounded(f, plan, c, h)
-    return Features(w.code, count, FRAGMENTS, found)
+    return GpuVector(w.code, count, FRAGMENTS, found)
 
 
-def _left(t: Any, x: Features, m: int, k: int) -> list[str]:
+def _left(t: Any, x: GpuVector, m: int, k: int) -> list[str]:
     """Returns operand A for 16 rows and 16 columns. Columns beyond the last one are zeros: what is
     there may be infinite or NaN."""
     f, tiles, found = t.f, -(-x.count // 8), []
@@ -103,7 +103,7 @@ def _left(t: Any, x: Features, m: int, k: int) -> list[str]:
 
 
 def multiplied(
-    f: GpuFunction, plan: Plan, a: Sequence[str], b: Sequence[str], c: Sequence[str]
+    f: GpuFunction, plan: KernelPlan, a: Sequence[str], b: Sequence[str], c: Sequence[str]
 ) -> list[str]:
     """Returns the accumulators after `mma.m16n8k16`: four floats, or two pairs of halves."""
     acc = "float" if len(c) == 4 else "<2 x half>"
@@ -147,7 +147,7 @@ def _start(t: Any, code: str, bias: Bias | None, j: int) -> list[str]:
     return [f.op(f"fptrunc <2 x float> {both} to <2 x half>")] * 2
 
 
-def _rounded(f: GpuFunction, plan: Plan, c: Sequence[str], h: int) -> str:
+def _rounded(f: GpuFunction, plan: KernelPlan, c: Sequence[str], h: int) -> str:
     """Returns a register of the result, of the upper or lower 8 rows of accumulators."""
     if len(c) == 2:
         return c[h]
@@ -161,7 +161,7 @@ def _rounded(f: GpuFunction, plan: Plan, c: Sequence[str], h: int) -> str:
     return f.op(f"fptrunc <2 x float> {x} to <2 x half>")
 
 
-def _right_of_shared(t: Any, w: Matrix, turned: bool, some: range, steps: int) -> list:
+def _right_of_shared(t: Any, w: MatrixOperand, turned: bool, some: range, steps: int) -> list:
     """Returns operand B from shared memory: for each step, that of each tile."""
     f, begin, stride = t.f, t.plan.matrices[w], row_stride(True, w)
     offset = (fragments.low if turned else fragments.across)(f, stride)
@@ -187,7 +187,7 @@ def _halves(f: GpuFunction, words: Sequence[str]) -> list[str]:
     return [f.op(f"bitcast i32 {x} to <2 x half>") for x in words]
 
 
-def _right_of_memory(t: Any, w: Matrix, turned: bool, some: range, steps: int) -> list:
+def _right_of_memory(t: Any, w: MatrixOperand, turned: bool, some: range, steps: int) -> list:
     """Returns operand B from the memory of the GPU."""
     f = t.f
     base = address(f, "f32", f.pointer(w.buffer), f.word(w.offset))
@@ -217,7 +217,7 @@ def _right_of_memory(t: Any, w: Matrix, turned: bool, some: range, steps: int) -
 # ------------------------------------------------------------------------------------- of a lane
 
 
-def _of_lane(t: Any, w: Matrix, turned: bool, x: Features, bias: Bias | None) -> Features:
+def _of_lane(t: Any, w: MatrixOperand, turned: bool, x: GpuVector, bias: Bias | None) -> GpuVector:
     """A product by fused multiply-adds: of rows with the vector or, for the transposed matrix, a
     sum of rows times features."""
     f, acc = t.f, accumulator(w.code)
@@ -253,7 +253,7 @@ def _bias(t: Any, bias: Bias, acc: str) -> list[str]:
     return [f"{kind} {element(f, acc, base, str(k), [])}" for k in range(bias.count)]
 
 
-def _row(t: Any, w: Matrix, acc: str, r: object) -> list[str]:
+def _row(t: Any, w: MatrixOperand, acc: str, r: object) -> list[str]:
     """Returns a row of the matrix, which is the same for all lanes."""
     f, begin, kind, size = t.f, t.plan.matrices[w], SCALAR[acc], BYTES[acc]
     if begin < 0:
@@ -292,7 +292,7 @@ def _room(f: GpuFunction, kind: str, count: int) -> str:
     return f.once(f"%room{number}", f"alloca [{count} x {kind}], align 16")
 
 
-def _dot_products(t: Any, w: Matrix, acc: str, x: list[str], start: list[str]) -> list[str]:
+def _dot_products(t: Any, w: MatrixOperand, acc: str, x: list[str], start: list[str]) -> list[str]:
     """Returns the products of rows with the vector, some at a time: a loop leaves them in
     memory."""
     f, kind = t.f, SCALAR[acc]
@@ -322,7 +322,7 @@ def _dot_products(t: Any, w: Matrix, acc: str, x: list[str], start: list[str]) -
     return [f.op(f"load {kind}, ptr {p}, align {BYTES[acc]}") for p in places]
 
 
-def _sum_of_rows(t: Any, w: Matrix, acc: str, x: list[str], start: list[str]) -> list[str]:
+def _sum_of_rows(t: Any, w: MatrixOperand, acc: str, x: list[str], start: list[str]) -> list[str]:
     """Returns the sum of rows times features, which a loop reads from memory."""
     f, kind = t.f, SCALAR[acc]
 
@@ -349,7 +349,7 @@ def _sum_of_rows(t: Any, w: Matrix, acc: str, x: list[str], start: list[str]) ->
 
 def prepare(t: Any) -> None:
     """Before the lanes of a block: copies matrices and biases to shared memory."""
-    plan: Plan = t.plan
+    plan: KernelPlan = t.plan
     for w, begin in plan.matrices.items():
         if begin >= 0:
             if not plan.by_warp(w.code):
@@ -365,7 +365,7 @@ def prepare(t: Any) -> None:
         t.f.barrier()
 
 
-def _keep_halves(t: Any, w: Matrix, begin: int) -> None:
+def _keep_halves(t: Any, w: MatrixOperand, begin: int) -> None:
     f = t.f
     across, stride = padded(w.columns, 16) // 2, row_stride(True, w)
     base = address(f, "f32", f.pointer(w.buffer), f.word(w.offset))
@@ -386,14 +386,14 @@ def _keep_halves(t: Any, w: Matrix, begin: int) -> None:
     _copied(t, padded(w.rows, 16) * across, begin, "<2 x half>", 4, read)
 
 
-def _keep_tf32(t: Any, w: Matrix, begin: int) -> None:
+def _keep_tf32(t: Any, w: MatrixOperand, begin: int) -> None:
     f = t.f
     base = address(f, "f32", f.pointer(w.buffer), f.word(w.offset))
     count = padded(w.rows, 8) * padded(w.columns, 16) // 2
     _copied(t, count, begin, "<2 x float>", 8, partial(tf32.stored, t, w, base))
 
 
-def _keep_rows(t: Any, w: Matrix, begin: int) -> None:
+def _keep_rows(t: Any, w: MatrixOperand, begin: int) -> None:
     f, acc = t.f, accumulator(w.code)
     across = row_stride(False, w) // BYTES[acc]
     base = address(f, acc, f.pointer(w.buffer), f.word(w.offset))

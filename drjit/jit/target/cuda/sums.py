@@ -29,7 +29,7 @@ from ..simd.ir import BYTES, FLOATS, SCALAR, KernelError
 from ..simd.loops import address, loop, when
 from ..simd.reduction import accumulator
 from . import fragments, pairs, private, tf32, vector_memory
-from .features import Features, Scalar
+from .features import GpuVector, Scalar
 from .function import WARP, GpuFunction
 from .plan import FRAGMENTS, OWN, STRIP, WIDEST, Sum
 from .products import multiplied
@@ -78,7 +78,7 @@ def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> str:
 # ---------------------------------------------------------------------------- rows of shared memory
 
 
-def _store_rows(t: Any, y: Features, x: Features, mask: str) -> None:
+def _store_rows(t: Any, y: GpuVector, x: GpuVector, mask: str) -> None:
     """Stores two vectors to the rows of the lanes, with zeros where the mask is false, as operands
     of products on tensor cores."""
     f, scalar = t.f, Scalar("mask", mask)
@@ -88,7 +88,7 @@ def _store_rows(t: Any, y: Features, x: Features, mask: str) -> None:
         t.twice(scalar, form, 0, v.count)
     f.meet()
 
-    def masked(v: Features, form: str, k: int) -> str:
+    def masked(v: GpuVector, form: str, k: int) -> str:
         bits = t.twice(scalar, form, k, v.count)
         x = pairs.select(f, v.code, bits, t.register(v, form, k), "zeroinitializer")
         return tf32.rounded_pair(f, x) if v.code == "f32" else x
@@ -106,7 +106,7 @@ def _store_rows(t: Any, y: Features, x: Features, mask: str) -> None:
             fragments.store_row(t, words, size, region + 4 * size * k)
 
 
-def _form(v: Features) -> str:
+def _form(v: GpuVector) -> str:
     """Returns the form in which a vector is stored."""
     known = v.forms.get(FRAGMENTS, [""])
     return FRAGMENTS if "" not in known or v.form == FRAGMENTS else OWN
@@ -144,7 +144,7 @@ def _orders(t: Any, code: str) -> tuple[str, str]:
     return fragments.low(f, row), fragments.high(f, row)
 
 
-def _of_block(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
+def _of_block(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
     f, plan = t.f, t.plan
     region = f.threads * plan.row
     _store_rows(t, y, x, mask)
@@ -340,7 +340,7 @@ def _below(f: GpuFunction, limits: Sequence[tuple[str, int]]) -> Iterator[None]:
 # -------------------------------------------------------------------------------------- of a warp
 
 
-def _of_warp(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
+def _of_warp(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
     f, plan = t.f, t.plan
     region = f.threads * plan.row
     target = _target(t, *s[:5])
@@ -380,7 +380,7 @@ def _of_warp(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
 # ------------------------------------------------------------------------------------- of lanes
 
 
-def _strip(t: Any, v: Features, first: int, mask: str, acc: str, region: int) -> int:
+def _strip(t: Any, v: GpuVector, first: int, mask: str, acc: str, region: int) -> int:
     """Stores some features of a vector, as accumulators, to the rows of the lanes, with zeros where
     the mask is false. Returns their number."""
     f, last = t.f, min(v.count, first + STRIP)
@@ -407,7 +407,7 @@ def _shape(rows: int, columns: int) -> tuple[int, int]:
     return min(fits, key=lambda s: (s[0] * s[1], abs(s[0] - s[1])))
 
 
-def _of_lanes(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
+def _of_lanes(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
     """Each thread sums some elements over the lanes of its warp."""
     acc = accumulator(s.code)
     f, target, region = t.f, _target(t, *s[:5]), t.f.threads * t.plan.row
@@ -503,7 +503,7 @@ def accumulate(
 _BITS = (4, 8, 16)
 
 
-def _columns_of_warp(t: Any, v: Features, mask: str) -> tuple[list[str], dict[int, int]]:
+def _columns_of_warp(t: Any, v: GpuVector, mask: str) -> tuple[list[str], dict[int, int]]:
     """Returns the sums over the lanes of a warp that the thread has, and how many there were of
     each of two threads whose numbers differ by a bit.
 
@@ -573,7 +573,7 @@ def _add_columns(
             atomic_update(f, "add", "f32", place, x)
 
 
-def _columns_of_lanes(t: Any, v: Features, mask: str, acc: str, target: str) -> None:
+def _columns_of_lanes(t: Any, v: GpuVector, mask: str, acc: str, target: str) -> None:
     """Each thread sums a feature over the lanes of its warp."""
     f, kind, size, lane = t.f, SCALAR[acc], BYTES[acc], lane_of_warp(t.f)
     for first in range(0, v.count, STRIP):

@@ -23,10 +23,10 @@ from typing import Any
 
 from ..simd.loops import address
 from . import fragments, pairs
-from .features import Features
+from .features import GpuVector
 from .function import GpuFunction
 from .memory import element
-from .plan import FRAGMENTS, Matrix, padded, tf32_rows
+from .plan import FRAGMENTS, MatrixOperand, padded, tf32_rows
 
 _FOUR = "{float, float, float, float}"
 
@@ -59,8 +59,8 @@ def multiplied(f: GpuFunction, a: Sequence[str], b: Sequence[str], c: Sequence[s
 
 
 def product(
-    t: Any, w: Matrix, turned: bool, x: Features, start: Callable[[int], list[str]]
-) -> Features:
+    t: Any, w: MatrixOperand, turned: bool, x: GpuVector, start: Callable[[int], list[str]]
+) -> GpuVector:
     """Returns the product of a matrix with a vector. `start` gives what the accumulators of a tile
     start from."""
     f, plan = t.f, t.plan
@@ -85,7 +85,7 @@ def product(
                 for h in range(2):
                     place = fragments.index(m, i, h, tiles)
                     found[place] = _pair(f, c[2 * h], c[2 * h + 1])
-    return Features(w.code, count, FRAGMENTS, found)
+    return GpuVector(w.code, count, FRAGMENTS, found)
 
 
 def _pair(f: GpuFunction, low: str, high: str) -> str:
@@ -100,7 +100,7 @@ def _crossed(tiles: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[x for h in (0, 2) for x in (first[h + e], second[h + e])] for e in range(2)]
 
 
-def _left(t: Any, x: Features, m: int, k: int) -> list[str]:
+def _left(t: Any, x: GpuVector, m: int, k: int) -> list[str]:
     """Returns operand A for 16 rows and 8 columns. Columns beyond the last one are zeros: what is
     there may be infinite or NaN."""
     f, tiles, found = t.f, -(-x.count // 8), []
@@ -113,7 +113,7 @@ def _left(t: Any, x: Features, m: int, k: int) -> list[str]:
     return [found[h][e] for e in range(2) for h in range(2)]
 
 
-def _right_of_shared(t: Any, w: Matrix, turned: bool, some: range, steps: int) -> Any:
+def _right_of_shared(t: Any, w: MatrixOperand, turned: bool, some: range, steps: int) -> Any:
     """Yields operands B from shared memory, with the step of each."""
     f, begin, (one, two) = t.f, t.plan.matrices[w], tf32_rows(w)
     thread = fragments.group(f), fragments.member(f)
@@ -147,7 +147,7 @@ def _right_of_shared(t: Any, w: Matrix, turned: bool, some: range, steps: int) -
             yield k + s, [x[2 * s : 2 * s + 2] for x in found]
 
 
-def _right_of_memory(t: Any, w: Matrix, turned: bool, some: range, steps: int) -> Any:
+def _right_of_memory(t: Any, w: MatrixOperand, turned: bool, some: range, steps: int) -> Any:
     """Yields operands B from the memory of the GPU, with the step of each."""
     f = t.f
     base = address(f, "f32", f.pointer(w.buffer), f.word(w.offset))
@@ -174,7 +174,7 @@ def _right_of_memory(t: Any, w: Matrix, turned: bool, some: range, steps: int) -
         yield k, found
 
 
-def stored(t: Any, w: Matrix, base: str, e: str) -> tuple[str, str]:
+def stored(t: Any, w: MatrixOperand, base: str, e: str) -> tuple[str, str]:
     """Returns the offset of two neighbouring columns of a matrix in shared memory, and their
     rounded values, given their number among all and the address of the matrix."""
     f, (one, two) = t.f, tf32_rows(w)

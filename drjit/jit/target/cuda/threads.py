@@ -72,7 +72,7 @@ def of_block(f: GpuFunction, op: str, acc: str, x: str, room: str) -> str:
     return of_warp(f, op, acc, load_shared(f, acc, room, at), warps)
 
 
-class State(NamedTuple):
+class ScanState(NamedTuple):
     """What a scan knows of some elements: their reduction and, if there are runs, whether one
     begins within (`i1`). Then only the elements from there on are reduced."""
 
@@ -80,7 +80,7 @@ class State(NamedTuple):
     begins: str = ""
 
 
-class Scan(NamedTuple):
+class BlockScan(NamedTuple):
     """A scan over the threads of a block."""
 
     f: Any  # an entry with shared memory
@@ -89,37 +89,37 @@ class Scan(NamedTuple):
     has_runs: bool = False
 
     @property
-    def start(self) -> State:
+    def start(self) -> ScanState:
         """The state of no elements."""
-        return State(neutral(self.op, self.acc), "false" if self.has_runs else "")
+        return ScanState(neutral(self.op, self.acc), "false" if self.has_runs else "")
 
-    def join(self, before: State, after: State) -> State:
+    def join(self, before: ScanState, after: ScanState) -> ScanState:
         """Returns the state of some elements and those that follow them."""
         f, kind = self.f, MEMORY[self.acc]
         x = combine(f, self.op, self.acc, after.x, before.x, kind)
         if not self.has_runs:
-            return State(x)
+            return ScanState(x)
         x = f.op(f"select i1 {after.begins}, {kind} {after.x}, {kind} {x}")
-        return State(x, f.op(f"or i1 {before.begins}, {after.begins}"))
+        return ScanState(x, f.op(f"or i1 {before.begins}, {after.begins}"))
 
-    def shuffled(self, how: str, state: State, by: object) -> State:
+    def shuffled(self, how: str, state: ScanState, by: object) -> ScanState:
         """Returns the state of another thread of the warp."""
         f = self.f
         x = f.shuffled(how, self.acc, state.x, by)
         if not self.has_runs:
-            return State(x)
+            return ScanState(x)
         bit = f.shuffled(how, "u32", f.op(f"zext i1 {state.begins} to i32"), by)
-        return State(x, f.op(f"trunc i32 {bit} to i1"))
+        return ScanState(x, f.op(f"trunc i32 {bit} to i1"))
 
-    def select(self, condition: str, yes: State, no: State) -> State:
+    def select(self, condition: str, yes: ScanState, no: ScanState) -> ScanState:
         """Returns one of two states."""
         f, kind = self.f, MEMORY[self.acc]
         x = f.op(f"select i1 {condition}, {kind} {yes.x}, {kind} {no.x}")
         if not self.has_runs:
-            return State(x)
-        return State(x, f.op(f"select i1 {condition}, i1 {yes.begins}, i1 {no.begins}"))
+            return ScanState(x)
+        return ScanState(x, f.op(f"select i1 {condition}, i1 {yes.begins}, i1 {no.begins}"))
 
-    def of_warp(self, state: State) -> tuple[State, State]:
+    def of_warp(self, state: ScanState) -> tuple[ScanState, ScanState]:
         """Returns the state of the threads of the warp before this one, and of all of them."""
         f, lane, by = self.f, lane_of_warp(self.f), 1
         while by < WARP:
@@ -131,7 +131,7 @@ class Scan(NamedTuple):
         leads = f.once("%leads", f"icmp eq i32 {lane}, 0")
         return self.select(leads, self.start, before), self.shuffled("idx", state, WARP - 1)
 
-    def of_block(self, name: str, state: State) -> tuple[State, State]:
+    def of_block(self, name: str, state: ScanState) -> tuple[ScanState, ScanState]:
         """Returns the state of the warps before that of the thread, and of the block, given the
         same state of the warp in all its threads. Uses shared memory of a name; a barrier must come
         before its next use."""
@@ -146,9 +146,9 @@ class Scan(NamedTuple):
         f.barrier()
         before = total = self.start
         for k in range(warps):
-            here = State(load_shared(f, acc, room, k))
+            here = ScanState(load_shared(f, acc, room, k))
             if flags:
-                here = State(here.x, f.op(f"trunc i8 {load_shared(f, 'u8', flags, k)} to i1"))
+                here = ScanState(here.x, f.op(f"trunc i8 {load_shared(f, 'u8', flags, k)} to i1"))
             # Before the first of them, there is nothing to combine with.
             total = self.join(total, here) if k else here
             if k + 1 < warps:

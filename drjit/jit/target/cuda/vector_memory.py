@@ -7,13 +7,13 @@ from ..simd.atomic import atomic_update
 from ..simd.feature_loop import load_row, row_address
 from ..simd.ir import FLOATS, KernelError
 from ..simd.loops import address, loop, when
-from ..simd.vector_memory import Vector
+from ..simd.vector_memory import FeatureVector
 from .calls import statement
 from .function import element
 from .private import sums
 
 
-def _added(t: Any, acc: str, place: str, v: Vector, k: str, factor: str = "") -> None:
+def _added(t: Any, acc: str, place: str, v: FeatureVector, k: str, factor: str = "") -> None:
     f, source = t.f, t.place(v)
     x = load_row(f, v.code, row_address(f, v.code, source, k))
     if factor:

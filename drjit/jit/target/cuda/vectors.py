@@ -15,7 +15,7 @@ from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
 from ..simd.vector import check_feature
 from . import fragments, pairs, products, sums
-from .features import Features, FeatureTranslator, Pending, Scalar, size
+from .features import FeatureTranslator, GpuVector, Pending, Scalar, size
 from .function import GpuFunction
 from .memory import inside
 from .plan import FRAGMENTS, OWN
@@ -25,7 +25,7 @@ from .registers import MEMORY, in_registers
 class GpuVectorTranslator(FeatureTranslator):
     """Translates a kernel that contains vectors."""
 
-    def delivered(self, v: Features) -> Value:
+    def delivered(self, v: GpuVector) -> Value:
         """Returns a vector as the value of a statement, in memory if that is where the variable
         is."""
         return spelled(self.kept(v)) if self.plan.in_memory(self.target) else v.value
@@ -62,16 +62,16 @@ def splat(t: Any, code: str, count: int, x: str) -> Value | object:
     if t.plan.in_memory(t.target) or count < 1:
         return MEMORY
     form = t.plan.form(t.target)
-    v = Features(code, count, form, [""] * size(count, form))
+    v = GpuVector(code, count, form, [""] * size(count, form))
     v.op = Pending(lambda f, x: x, [Scalar(code, x)])
     v.op.results.append(v)
     return v.value
 
 
-def _features(t: Any, e: ast.expr) -> Features | None:
+def _features(t: Any, e: ast.expr) -> GpuVector | None:
     """Returns an argument that is a vector in registers, or None."""
     value = t.expr(e)
-    return value[1] if value is not None and type(value[1]) is Features else None
+    return value[1] if value is not None and type(value[1]) is GpuVector else None
 
 
 @in_registers("node integer")
@@ -124,7 +124,7 @@ def put(t: Any, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value | obj
             here = f.op(f"and {f.vector['mask']} {_is(f, index, k)}, {mask}")
         one = f.select(v.code, here, value, t.feature_of(v, k))
         registers[k // 2] = pairs.replaced(f, v.code, registers[k // 2], k % 2, one)
-    return t.delivered(Features(v.code, v.count, OWN, registers))
+    return t.delivered(GpuVector(v.code, v.count, OWN, registers))
 
 
 @in_registers("node")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import collective, elementwise, library_calls, memory, task, vector
-from .memory import Lanes
+from .memory import LaneRange
 
 namespace: dict[str, Any] = {
     **{name: getattr(elementwise, name) for name in elementwise.__all__},
@@ -24,7 +24,7 @@ for module in (collective, memory, task, vector):  # their public functions
             namespace[name] = value
 
 
-def run(kernel: Callable[[Lanes, list], None] | CodeType | str, p: list, size: int) -> None:
+def run(kernel: Callable[[LaneRange, list], None] | CodeType | str, p: list, size: int) -> None:
     """Executes a kernel (a function, a code object or text) on `size` lanes.
 
     >>> import numpy as np
@@ -40,7 +40,7 @@ def run(kernel: Callable[[Lanes, list], None] | CodeType | str, p: list, size: i
         exec(kernel, names)
         function = names["kernel"]
     with np.errstate(all="ignore"):
-        function(Lanes(0, size), p)
+        function(LaneRange(0, size), p)
 
 
-__all__ = ["Lanes", "namespace", "run"]
+__all__ = ["LaneRange", "namespace", "run"]

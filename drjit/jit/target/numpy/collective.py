@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from .elementwise import Type, Value
-from .memory import Lanes
+from .memory import LaneRange
 from .reduction import OPERATIONS, identity
 
 # Number of elements that a block reduction gathers at a time.
 _GATHERED = 1 << 22
 
 
-def _of_lanes(t: Type, i: Lanes, x: Value) -> Any:
+def _of_lanes(t: Type, i: LaneRange, x: Value) -> Any:
     return np.broadcast_to(np.asarray(x, t.accumulator), i.end - i.begin)
 
 
-def reduce(t: Type, op: str, partial: Any, buffer: Any, i: Lanes, x: Value) -> None:
+def reduce(t: Type, op: str, partial: Any, buffer: Any, i: LaneRange, x: Value) -> None:
     """Combines the values of all lanes into element 0 of the buffer."""
     dtype = t.accumulator
     x = _of_lanes(t, i, x)
@@ -55,18 +55,18 @@ def _starting_value(op: str, dtype: np.dtype) -> Any:
     return dtype.type(0) if op == "add" else identity(op, dtype)
 
 
-def scan_totals(t: Type, op: str, totals: Any, i: Lanes, x: Value) -> None:
+def scan_totals(t: Type, op: str, totals: Any, i: LaneRange, x: Value) -> None:
     """Computes the starts of the blocks' prefix reductions: the neutral element for the only
     block."""
     totals[0] = _starting_value(op, t.accumulator)
 
 
-def scan(t: Type, op: str, totals: Any, i: Lanes, x: Value, inclusive: bool) -> Value:
+def scan(t: Type, op: str, totals: Any, i: LaneRange, x: Value, inclusive: bool) -> Value:
     """Returns the prefix reduction over all lanes, starting at the total of the block."""
     return t(_prefix(op, t.accumulator, totals[0], _of_lanes(t, i, x), inclusive))
 
 
-def scan_blocks(t: Type, op: str, i: Lanes, x: Value, n: int, inclusive: bool) -> Value:
+def scan_blocks(t: Type, op: str, i: LaneRange, x: Value, n: int, inclusive: bool) -> Value:
     """Returns the prefix reduction within each run of `n` lanes."""
     dtype, n = t.accumulator, int(n)
     x = _of_lanes(t, i, x)
@@ -77,7 +77,7 @@ def scan_blocks(t: Type, op: str, i: Lanes, x: Value, n: int, inclusive: bool) -
     return t(_prefix(op, dtype, first, runs.reshape(-1, n), inclusive).ravel()[: len(x)])
 
 
-def compress(positions: Any, buffer: Any, i: Lanes, m: Value) -> None:
+def compress(positions: Any, buffer: Any, i: LaneRange, m: Value) -> None:
     """Writes the indices of the lanes where `m` is true consecutively."""
     chosen = np.flatnonzero(np.broadcast_to(m, i.end - i.begin)) + i.begin
     first = int(positions[0])

@@ -12,7 +12,7 @@ from .elementwise import Type, Value, fma
 from .reduction import OPERATIONS, passed_over
 
 
-class Lanes:
+class LaneRange:
     """The lanes from `begin` to `end` (exclusive) of a launch."""
 
     __slots__ = ("begin", "end")
@@ -21,17 +21,17 @@ class Lanes:
         self.begin, self.end = begin, end
 
 
-def lane(i: Lanes) -> Value:
+def lane(i: LaneRange) -> Value:
     """The indices of the lanes."""
     return np.arange(i.begin, i.end, dtype=np.uint32)
 
 
-def active(i: Lanes) -> Value:
+def active(i: LaneRange) -> Value:
     """The mask of the lanes within the range: all of them."""
     return np.ones(i.end - i.begin, np.bool_)
 
 
-def load(t: Type, buffer: Any, i: Lanes) -> Value:
+def load(t: Type, buffer: Any, i: LaneRange) -> Value:
     """The elements of the lanes (a copy: later scatters do not change it)."""
     return buffer[i.begin : i.end].copy()
 
@@ -46,7 +46,7 @@ def literal(t: Type, word: Any) -> Value:
     return t(word)
 
 
-def store(t: Type, buffer: Any, i: Lanes, x: Value) -> None:
+def store(t: Type, buffer: Any, i: LaneRange, x: Value) -> None:
     """Stores the elements of the lanes."""
     buffer[i.begin : i.end] = x
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .elementwise import Type, Value
-from .memory import Lanes
+from .memory import LaneRange
 from .reduction import OPERATIONS, identity
 
 _DIGIT = 2047
@@ -21,7 +21,7 @@ def matmul(
     a: Any,
     b: Any,
     c: Any,
-    i: Lanes,
+    i: LaneRange,
     sizes: Any,
     scratch: Any,
     a_transposed: bool,
@@ -38,7 +38,7 @@ def matmul(
 
 
 def reduce_rows(
-    t: Type, op: str, x: Any, result: Any, i: Lanes, sizes: Any, scratch: Any, partial: Any
+    t: Type, op: str, x: Any, result: Any, i: LaneRange, sizes: Any, scratch: Any, partial: Any
 ) -> None:
     """Reduces rows, with one result per column."""
     matrices, rows, columns = (int(v) for v in sizes[:3])
@@ -50,11 +50,11 @@ def reduce_rows(
     result[: matrices * columns] = found.ravel()
 
 
-def radix_count(starts: Any, i: Lanes, x: Value, shift: int) -> None:
+def radix_count(starts: Any, i: LaneRange, x: Value, shift: int) -> None:
     """Does nothing: all lanes are one block here, and `radix_move` knows every key."""
 
 
-def radix_move(starts: Any, i: Lanes, x: Value, shift: int, *moved: Any) -> None:
+def radix_move(starts: Any, i: LaneRange, x: Value, shift: int, *moved: Any) -> None:
     """Writes each of some values in the order of a digit of the key."""
     shifted = np.broadcast_to(x, i.end - i.begin) >> x.dtype.type(shift)
     order = np.argsort(shifted.astype(np.uint16) & np.uint16(_DIGIT), kind="stable")

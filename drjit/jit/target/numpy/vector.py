@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.dtype import VECTOR_BLOCK
 from .elementwise import Type, Value
-from .memory import Lanes
+from .memory import LaneRange
 
 
 def vector(t: Type, *features: Value) -> Value:
@@ -30,7 +30,7 @@ def _in_memory(buffer: Any, count: int) -> Any:
     return buffer.reshape(-1, count, VECTOR_BLOCK).swapaxes(0, 1)
 
 
-def load_vector(t: Type, count: int, buffer: Any, i: Lanes) -> Value:
+def load_vector(t: Type, count: int, buffer: Any, i: LaneRange) -> Value:
     """The vectors of the lanes."""
     return _in_memory(buffer, count).reshape(count, -1)[:, i.begin : i.end].copy()
 
@@ -40,7 +40,7 @@ def broadcast_vector(t: Type, count: int, buffer: Any) -> Value:
     return _in_memory(buffer, count)[:, 0, :1].copy()
 
 
-def store_vector(t: Type, count: int, buffer: Any, i: Lanes, v: Value) -> None:
+def store_vector(t: Type, count: int, buffer: Any, i: LaneRange, v: Value) -> None:
     """Stores the vectors of the lanes."""
     blocks = _in_memory(buffer, count)
     rows = blocks.reshape(count, -1)

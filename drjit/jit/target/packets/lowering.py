@@ -19,11 +19,11 @@ from ..simd.ir import KernelError
 from ..simd.translate import BLOCK_LINES, RUNS, Translator
 from ..simd.vector import VectorTranslator
 from .operations import Held, call_body, current, held, operations
-from .text import Reader, Step
-from .types import LANES, PARAMETERS, WORD, Features, Packet
+from .text import NumbaReader, Step
+from .types import LANES, PARAMETERS, WORD, FeaturesType, Packet
 
 
-class Text(CodeLibrary):
+class TextLibrary(CodeLibrary):
     """Numba's library for the code of a function: its text becomes a part of the kernel's
     module."""
 
@@ -122,7 +122,7 @@ class PacketLower(Lower):
 
     def _copy(self, name: str, ty: Any) -> Held:
         x = self.loadvar(name)
-        if type(ty) is Packet or type(ty) is Features:
+        if type(ty) is Packet or type(ty) is FeaturesType:
             return held(self.t.f.variables[name], ty)
         return Held(x.value, x.type, x.node)
 
@@ -167,7 +167,7 @@ class PacketLower(Lower):
     def storevar(self, value: Any, name: str, argidx: Any = None) -> None:
         """Assigns a value to a variable."""
         kind = self.typeof(name)
-        if type(kind) is Packet or type(kind) is Features:
+        if type(kind) is Packet or type(kind) is FeaturesType:
             value.name = name
             self.t.f.variables[name] = value.value
         self.values[name] = value
@@ -284,7 +284,7 @@ def body(t: Translator, definition: ast.FunctionDef) -> None:
     """Translates a function of a kernel's text, as `Translator.body` does."""
     if isinstance(t, VectorTranslator) and not t.depth:
         t.survey(definition.body)
-    typed = Reader(t, definition).read()
+    typed = NumbaReader(t, definition).read()
     kinds = [typed.variables[f"arg.{a.arg}"] for a in definition.args.args]
     pipeline = _pipeline(Pipeline, t, definition, kinds, typed.statements)
     pipeline.state.update(typemap=typed.variables, calltypes=typed.calls)
@@ -321,7 +321,7 @@ def _pipeline(
 ) -> Any:
     numba: Any = cpu_target
     typing, context = numba.typing_context, numba.target_context
-    library = Text(context.codegen(), definition.name)
+    library = TextLibrary(context.codegen(), definition.name)
     pipeline: Any = kind(typing, context, library, tuple(kinds), types.none, _flags(), {})
     pipeline.state.update(translator=t, statements=statements)
     return pipeline

@@ -23,7 +23,7 @@ from .. import numpy as numpy_target
 from ..simd import elementwise
 from ..simd.ir import NUMBER, SCALAR, KernelError, Value
 from ..simd.translate import OPERATORS, Translator
-from .types import LANES, PARAMETERS, WORD, Constant, Features, Operand, Packet, packet
+from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, OperandType, Packet, packet
 
 TESTS = ("any_lane", "all_lanes")
 # The operations of the operators in a text, and the operators as Numba knows them.
@@ -66,7 +66,7 @@ class Held:
         return self.value[1]
 
 
-class Operation:
+class LanguageName:
     """A name of the language. Outside of Numba it is what it is on the NumPy target."""
 
     def __init__(self, name: str, function: Callable):
@@ -91,32 +91,32 @@ def result_type(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
     found = _of_vectors(name, args, lanes) if name != "store_vector" else types.none
     if found is not None:
         return found
-    count = next((a.count for a in args if type(a) is Features), 0)
+    count = next((a.count for a in args if type(a) is FeaturesType), 0)
     if not count:
         return _of_packets(t, name, args)
-    scalars = tuple([packet(a.code, lanes) if type(a) is Features else a for a in args])
+    scalars = tuple([packet(a.code, lanes) if type(a) is FeaturesType else a for a in args])
     try:
         result = _of_packets(t, name, scalars)
     except KernelError:
-        code = next(a.code for a in args if type(a) is Features)
+        code = next(a.code for a in args if type(a) is FeaturesType)
         raise KernelError(f"the operation does not exist for {code}x{count}") from None
     if isinstance(result, types.BaseTuple):
-        return types.Tuple([Features(r.code, count, lanes) for r in result])  # type: ignore
+        return types.Tuple([FeaturesType(r.code, count, lanes) for r in result])  # type: ignore
     # A statement that takes no vectors is an error, of the translation.
-    return Features(result.code, count, lanes) if type(result) is Packet else result
+    return FeaturesType(result.code, count, lanes) if type(result) is Packet else result
 
 
 def _of_vectors(name: str, args: tuple[Any, ...], lanes: int) -> Any:
     """Returns the type of a statement's result if it makes, takes apart or reads a vector."""
     if name in _COUNTS:
         try:
-            return Features(_code(args[0]), _COUNTS[name](args), lanes)
+            return FeaturesType(_code(args[0]), _COUNTS[name](args), lanes)
         except (AttributeError, IndexError, KeyError, TypeError):
             raise KernelError(f"{name} does not take these arguments") from None
     if name in ("outer", "accumulate"):
         return types.none
     # Whether it is a vector at all, the translation checks.
-    if args and type(args[0]) in (Features, Packet):
+    if args and type(args[0]) in (FeaturesType, Packet):
         if name == "put":
             return args[0]
         if name in ("take", "feature", "total"):
@@ -205,7 +205,7 @@ _WORD = ast.Subscript(ast.Name("p"), ast.Constant(0))
 
 def _spelled(kind: Any) -> ast.expr | None:
     """Returns an argument whose type says what it is."""
-    if type(kind) is Constant:
+    if type(kind) is ConstantType:
         return kind.node
     if kind is WORD:
         return _WORD
@@ -282,8 +282,8 @@ def _typed(name: str, key: Any) -> type[AbstractTemplate]:
     """Returns how Numba's type inference finds the result of an operation."""
 
     def generic(self: Any, args: tuple[Any, ...], kws: Any) -> Any:
-        operator = type(key) is not Operation
-        if kws or not current or (operator and not any(isinstance(a, Operand) for a in args)):
+        operator = type(key) is not LanguageName
+        if kws or not current or (operator and not any(isinstance(a, OperandType) for a in args)):
             return None
         return signature(result_type(current[-1], name, args), *args)
 
@@ -308,14 +308,14 @@ class _TypedWord(AbstractTemplate):
         return signature(WORD, *args) if args[0] is PARAMETERS else None
 
 
-operations: dict[str, Operation] = {}
+operations: dict[str, LanguageName] = {}
 """The names of the language, as objects that Numba knows."""
 
 function_types: dict[str, Any] = {}
 """The types by which Numba knows them."""
 
 
-def operation(name: str) -> Operation | None:
+def operation(name: str) -> LanguageName | None:
     """Returns a name of the language as an object that Numba knows, None if it is none."""
     if name not in operations and name in foreign.functions:  # made after this module
         _register(name)
@@ -325,7 +325,7 @@ def operation(name: str) -> Operation | None:
 
 
 def _register(name: str) -> None:
-    made = operations[name] = Operation(name, numpy_target.namespace[name])
+    made = operations[name] = LanguageName(name, numpy_target.namespace[name])
     function_types[name] = types.Function(_typed(name, made))
     infer_global(made, function_types[name])
     lower_builtin(made, types.VarArg(types.Any))(_emitted(name, False))
@@ -336,7 +336,11 @@ for _name in numpy_target.namespace:
 for _function, _name in SYMBOLS.values():
     infer_global(_function, types.Function(_typed(_name, _function)))
     if TABLE.get(_name, TABLE["neg"]).arity == 1:
-        lower_builtin(_function, Operand)(_emitted(_name, True))
+        lower_builtin(_function, OperandType)(_emitted(_name, True))
         continue
-    for _kinds in ((Operand, Operand), (Operand, types.Number), (types.Number, Operand)):
+    for _kinds in (
+        (OperandType, OperandType),
+        (OperandType, types.Number),
+        (types.Number, OperandType),
+    ):
         lower_builtin(_function, *_kinds)(_emitted(_name, True))

@@ -15,7 +15,7 @@ from ..simd.ir import NUMBER, SCALAR, KernelError
 from ..simd.liveness import targets
 from ..simd.translate import Translator, assigned, grouped
 from .operations import SYMBOLS, TESTS, attempt, function_types, operation, result_type
-from .types import LANES, PARAMETERS, WORD, Constant, Features, packet
+from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, packet
 
 
 class Step(ir.Stmt):
@@ -38,7 +38,7 @@ class Typed(NamedTuple):
     statements: dict[int, ast.stmt]
 
 
-class Reader:
+class NumbaReader:
     """Reads a function, statement by statement."""
 
     def __init__(self, t: Translator, definition: ast.FunctionDef):
@@ -110,7 +110,7 @@ class Reader:
         try:
             return result_type(self.t, operation, tuple(kinds))
         except KernelError:
-            if not any(type(kind) is Features for kind in kinds):
+            if not any(type(kind) is FeaturesType for kind in kinds):
                 attempt(self.t, e, {name: self.types[v.name] for name, v in self.names.items()})
             raise
 
@@ -165,9 +165,9 @@ class Reader:
         if type(e) is ast.Subscript:
             kind: Any = WORD
         elif type(e) is ast.Constant and type(e.value) is bool:
-            kind = packet("mask", self.t.f.lanes) if name else Constant(e)
+            kind = packet("mask", self.t.f.lanes) if name else ConstantType(e)
         else:
-            kind = Constant(e)
+            kind = ConstantType(e)
         return self.assign(ir.Const(e, self.loc), kind, name)
 
     def operand(self, e: ast.expr) -> ir.Var:
@@ -333,7 +333,7 @@ class Reader:
         self.mark(lambda lower: lower.deeper(-1))
         for name, kind in before.items():
             after = self.types[self.names[name].name]
-            if after != kind or (type(kind) is Constant and name in assigned(s.body)):
+            if after != kind or (type(kind) is ConstantType and name in assigned(s.body)):
                 self.t.same_type(name, _code(kind), _code(after))
         return first
 
@@ -374,9 +374,9 @@ class Body(types.Opaque):
 
 
 def _code(kind: Any) -> str:
-    if type(kind) is Features:
+    if type(kind) is FeaturesType:
         return f"{kind.code}x{kind.count}"
-    return NUMBER if type(kind) is Constant else kind.code
+    return NUMBER if type(kind) is ConstantType else kind.code
 
 
 def _stub(name: str, arguments: tuple[str, ...]) -> Callable:
@@ -387,9 +387,9 @@ def _stub(name: str, arguments: tuple[str, ...]) -> Callable:
 
 
 _READERS: dict[type, Callable] = {
-    ast.Assign: Reader.assignment,
-    ast.Expr: Reader.effect,
-    ast.Return: Reader.leave,
-    ast.If: Reader.branch,
-    ast.While: Reader.loop,
+    ast.Assign: NumbaReader.assignment,
+    ast.Expr: NumbaReader.effect,
+    ast.Return: NumbaReader.leave,
+    ast.If: NumbaReader.branch,
+    ast.While: NumbaReader.loop,
 }

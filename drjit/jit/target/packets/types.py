@@ -14,11 +14,11 @@ from ..simd.ir import BITS
 _LLVM = {"f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType()}
 
 
-class Operand(types.Type):
+class OperandType(types.Type):
     """A type of operands: of packets, vectors, and constants."""
 
 
-class Packet(Operand):
+class Packet(OperandType):
     """One element of a type for each lane; that of `mask` is a bit."""
 
     def __init__(self, code: str, lanes: int):
@@ -27,7 +27,7 @@ class Packet(Operand):
         super().__init__(name=f"{code}x{lanes}")
 
 
-class Features(Operand):
+class FeaturesType(OperandType):
     """A vector: a number of packets. Its statements are deferred and its memory is shared, so it is
     known while compiling only."""
 
@@ -36,7 +36,7 @@ class Features(Operand):
         super().__init__(name=f"vector({code}x{lanes}, {count})")
 
 
-class Constant(Operand):
+class ConstantType(OperandType):
     """An argument that the text spells out: a number, a string, or a sum of numbers of words."""
 
     def __init__(self, node: ast.expr):
@@ -44,7 +44,7 @@ class Constant(Operand):
         super().__init__(name=f"constant({ast.unparse(node)})")
 
 
-class Lanes(types.Type):
+class LanesType(types.Type):
     """The lanes of a packet, `i`."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Parameters(types.Type):
         super().__init__(name="parameters")
 
 
-class Word(types.Type):
+class WordType(types.Type):
     """A word of the parameter block, `p[k]`."""
 
     def __init__(self) -> None:
@@ -66,9 +66,9 @@ class Word(types.Type):
 
 
 packet = cache(Packet)
-LANES, PARAMETERS, WORD = Lanes(), Parameters(), Word()
+LANES, PARAMETERS, WORD = LanesType(), Parameters(), WordType()
 
-for _kind in (Features, Constant, Lanes, Parameters, Word):
+for _kind in (FeaturesType, ConstantType, LanesType, Parameters, WordType):
     register_model(_kind)(models.OpaqueModel)
 
 

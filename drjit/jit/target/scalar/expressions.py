@@ -16,7 +16,7 @@ from .. import library
 from ..simd.translate import OPERATORS
 
 if TYPE_CHECKING:
-    from .module import Module
+    from .module import ExportedModule
 
 NUMBER = "number"
 NARROW = frozenset(("i8", "u8", "i16", "u16", "i32", "u32"))
@@ -25,7 +25,7 @@ FLOATS = frozenset(("f16", "f32", "f64"))
 WIDE = {"i": "i64", "u": "u64"}
 
 
-class Value(NamedTuple):
+class Fragment(NamedTuple):
     """A value in the text: its type, or those of `several` values. `is_name` says that it needs no
     brackets; a number that takes its type from other operands has no text. With `cases`, the text
     has one more value: whether there was a rare case so far."""
@@ -84,7 +84,7 @@ def computed(code: str) -> str:
     return {"f16": "f32", "mask": "np.bool_"}.get(code, code)
 
 
-class Scope:
+class NameScope:
     """The names of a function with their types, and what its expressions become.
 
     A library function with rare cases (which it tests for with `any_lane`) computes them only if
@@ -92,24 +92,26 @@ class Scope:
     result whether there is one now. Where `cases` is true, the text has variables of these names.
     """
 
-    def __init__(self, module: "Module", codes: dict[str, str], is_library: bool = False) -> None:
+    def __init__(
+        self, module: "ExportedModule", codes: dict[str, str], is_library: bool = False
+    ) -> None:
         self.module, self.codes, self.is_library = module, codes, is_library
         self.renamed: dict[str, str] = {}
-        self.own: dict[str, Callable[[list[ast.expr]], Value]] = {}
+        self.own: dict[str, Callable[[list[ast.expr]], Fragment]] = {}
         self.cases = False
         self._pending: list[str] = []
         self._made = 0
 
-    def expr(self, e: ast.expr) -> Value:
+    def expr(self, e: ast.expr) -> Fragment:
         """Returns an expression with one value."""
         found = self.value(e)
         if len(found.several) > 1 or (found.several and not found.cases):
             raise CannotExport(f"{ast.unparse(e)} has several values")
         return self.separate(found)[0] if found.cases else found
 
-    def separate(self, v: Value) -> list[Value]:
+    def separate(self, v: Fragment) -> list[Fragment]:
         """Returns the values of a call, for which variables are assigned ahead of the statement."""
-        made = [Value(code, f"value{self._made + k}", True) for k, code in enumerate(v.several)]
+        made = [Fragment(code, f"value{self._made + k}", True) for k, code in enumerate(v.several)]
         self._made += len(made)
         names = [m.text for m in made] + ["rare"] * v.cases
         self._pending.append(f"{', '.join(names)} = {v.text}")
@@ -120,14 +122,14 @@ class Scope:
         found, self._pending = self._pending, []
         return found
 
-    def value(self, e: ast.expr) -> Value:
+    def value(self, e: ast.expr) -> Fragment:
         """Returns an expression."""
         if isinstance(e, ast.Name):
             return self._name(e.id)
         if isinstance(e, ast.Constant):
             if isinstance(e.value, bool):
-                return Value("mask", repr(e.value), True)
-            return Value(NUMBER, repr(e.value), number=e.value)
+                return Fragment("mask", repr(e.value), True)
+            return Fragment(NUMBER, repr(e.value), number=e.value)
         if isinstance(e, ast.UnaryOp):
             return self._unary(e)
         if isinstance(e, ast.BinOp | ast.Compare):
@@ -139,55 +141,55 @@ class Scope:
             return self._call(e.func.id, e.args)
         raise CannotExport(ast.unparse(e))
 
-    def typed(self, v: Value, code: str) -> Value:
+    def typed(self, v: Fragment, code: str) -> Fragment:
         """Gives a number a type."""
-        return Value(code, constant(code, v.number), True) if v.code == NUMBER else v
+        return Fragment(code, constant(code, v.number), True) if v.code == NUMBER else v
 
-    def together(self, values: list[Value]) -> list[Value]:
+    def together(self, values: list[Fragment]) -> list[Fragment]:
         """Gives the numbers among operands the type of the others."""
         code = next((v.code for v in values if v.code != NUMBER), NUMBER)
         return values if code == NUMBER else [self.typed(v, code) for v in values]
 
-    def _name(self, name: str) -> Value:
+    def _name(self, name: str) -> Fragment:
         code = self.codes.get(name)
         if code is not None:
-            return Value(code, self.renamed.get(name, name), True)
+            return Fragment(code, self.renamed.get(name, name), True)
         if self.is_library:
-            return Value(NUMBER, name, number=library.constant(name))
+            return Fragment(NUMBER, name, number=library.constant(name))
         raise CannotExport(f"the name {name} is unknown")
 
-    def wrapped(self, code: str, text: str) -> Value:
+    def wrapped(self, code: str, text: str) -> Fragment:
         """Rounds or converts the result of an operation to its type."""
         if code in NARROW or code == "u64":
-            return Value(code, f"{code}({text})", True)
+            return Fragment(code, f"{code}({text})", True)
         if code == "f16":
-            return Value(code, f"{self.module.use('half')}({text})", True)
-        return Value(code, text)
+            return Fragment(code, f"{self.module.use('half')}({text})", True)
+        return Fragment(code, text)
 
-    def _unary(self, e: ast.UnaryOp) -> Value:
+    def _unary(self, e: ast.UnaryOp) -> Fragment:
         name, x = OPERATORS[type(e.op)], self.expr(e.operand)
         if x.code == NUMBER:
-            return Value(NUMBER, number=-x.number if name == "neg" else x.number)
+            return Fragment(NUMBER, number=-x.number if name == "neg" else x.number)
         if name == "neg":
-            return Value(x.code, f"-{x.inner}") if x.code in FLOATS else self.wrapped(
+            return Fragment(x.code, f"-{x.inner}") if x.code in FLOATS else self.wrapped(
                 x.code, f"-{x.inner}"
             )  # fmt: skip
-        return Value("mask", f"not {x.inner}") if x.code == "mask" else self.wrapped(
+        return Fragment("mask", f"not {x.inner}") if x.code == "mask" else self.wrapped(
             x.code, f"~{x.inner}"
         )  # fmt: skip
 
-    def _binary(self, name: str, x: Value, y: Value) -> Value:
+    def _binary(self, name: str, x: Fragment, y: Fragment) -> Fragment:
         if x.code == y.code == NUMBER:
-            return Value(NUMBER, number=TABLE[name].python(x.number, y.number))
+            return Fragment(NUMBER, number=TABLE[name].python(x.number, y.number))
         x, y = self.together([x, y])
         symbol = TABLE[name].text
         if TABLE[name].result == "mask":
-            return Value("mask", f"{x.inner} {symbol} {y.inner}")
+            return Fragment("mask", f"{x.inner} {symbol} {y.inner}")
         if x.code == "mask" and name == "xor":
             symbol = "!="
         return self.wrapped(x.code, f"{x.inner} {symbol} {y.inner}")
 
-    def _call(self, name: str, args: list[ast.expr]) -> Value:
+    def _call(self, name: str, args: list[ast.expr]) -> Fragment:
         if name in self.own:
             return self.own[name](args)
         if name in BY_CODE:
@@ -206,7 +208,7 @@ class Scope:
             x, y = self.together([x, y])
             if x.code == NUMBER:  # as wide as what it meets later cannot be known here
                 x, y = self.typed(x, "f64"), self.typed(y, "f64")
-            return Value(x.code, f"{x.inner} if {m.inner} else {y.inner}")
+            return Fragment(x.code, f"{x.inner} if {m.inner} else {y.inner}")
         if name in ("shl", "shr"):
             return self._shift(name, values)
         values = self.together(values)
@@ -218,7 +220,7 @@ class Scope:
             return self._elementary(name, code, values)
         raise CannotExport(f"{name}() has no scalar form")
 
-    def _elementary(self, name: str, code: str, values: list[Value]) -> Value:
+    def _elementary(self, name: str, code: str, values: list[Fragment]) -> Fragment:
         """A call of a library function from a kernel."""
         wide = "f32" if code == "f16" else code
         found = self._library(f"{name}_{wide}", [v._replace(code=wide) for v in values])
@@ -228,9 +230,9 @@ class Scope:
         halves = [self.wrapped(code, v.text) for v in parts]
         if len(halves) == 1:
             return halves[0]
-        return Value("", ", ".join([v.text for v in halves]), several=(code,) * len(halves))
+        return Fragment("", ", ".join([v.text for v in halves]), several=(code,) * len(halves))
 
-    def _library(self, name: str, values: list[Value]) -> Value:
+    def _library(self, name: str, values: list[Fragment]) -> Fragment:
         values = [self.typed(v, name.rpartition("_")[2]) for v in self.together(values)] if (
             any(v.code == NUMBER for v in values)
         ) else values  # fmt: skip
@@ -242,77 +244,77 @@ class Scope:
             made = self.module.alone(made, len(given), len(results))
         text = f"{made}({', '.join(given)})"
         if len(results) > 1 or cases:
-            return Value("", text, several=tuple(results), cases=cases)
-        return Value(results[0], text, True)
+            return Fragment("", text, several=tuple(results), cases=cases)
+        return Fragment(results[0], text, True)
 
-    def _table(self, name: str, x: Value) -> Value:
+    def _table(self, name: str, x: Fragment) -> Fragment:
         numbers, code = library.table(name), name.rpartition("_")[2]
         rows = ", ".join([repr(n) for n in numbers])
         self.module.add(name, f"{name} = np.array(({rows}), {code})")
-        return Value(code, f"{name}[min({x.text}, {x.code}({len(numbers) - 1}))]", True)
+        return Fragment(code, f"{name}[min({x.text}, {x.code}({len(numbers) - 1}))]", True)
 
-    def _polynomial(self, x: Value, name: str) -> Value:
+    def _polynomial(self, x: Fragment, name: str) -> Fragment:
         rows = ", ".join([repr(float(c)) for c in library.table(name)])
         self.module.add(name, f"{name} = ({rows})")
         text = f"{self.module.use('polynomial')}({x.text}, {name})"
-        return Value(x.code, text, True)
+        return Fragment(x.code, text, True)
 
-    def _shift(self, name: str, values: list[Value]) -> Value:
+    def _shift(self, name: str, values: list[Fragment]) -> Fragment:
         x, y = values
         t = BY_CODE[x.code]
         symbol = "<<" if name == "shl" else ">>"
         if y.code == NUMBER:
             if not 0 <= y.number < t.bits:
                 if name == "shl" or not t.is_signed:
-                    return self.typed(Value(NUMBER, number=0), x.code)
-                y = Value(NUMBER, number=t.bits - 1)
+                    return self.typed(Fragment(NUMBER, number=0), x.code)
+                y = Fragment(NUMBER, number=t.bits - 1)
             count = constant(WIDE[x.code[0]], y.number)
             return self.wrapped(x.code, f"{x.inner} {symbol} {count}")
         helper = self.module.use("shift_left" if name == "shl" else "shift_right")
         return self.wrapped(x.code, f"{helper}({x.text}, {y.text}, {t.bits})")
 
-    def convert(self, code: str, x: Value) -> Value:
+    def convert(self, code: str, x: Fragment) -> Fragment:
         """Converts a value to a type."""
         source = x.code
         if source == NUMBER:
             if code in INTEGERS and isinstance(x.number, float):
                 t = BY_CODE[code]
-                return Value(code, constant(code, min(max(x.number, t.low), t.high)), True)
+                return Fragment(code, constant(code, min(max(x.number, t.low), t.high)), True)
             return self.typed(x, code)
         if source == code:
             return x
         if code == "mask":
-            return Value("mask", f"{x.inner} != {constant(source, 0)}")
+            return Fragment("mask", f"{x.inner} != {constant(source, 0)}")
         if code in INTEGERS:
             if source in FLOATS:
-                return Value(code, f"{_conversion(self.module, BY_CODE[code])}({x.text})", True)
-            return Value(code, f"{code}({x.text})", True)
+                return Fragment(code, f"{_conversion(self.module, BY_CODE[code])}({x.text})", True)
+            return Fragment(code, f"{code}({x.text})", True)
         if code == "f16":
             if source == "f64":
-                return Value(code, f"{self.module.use('half_of_double')}({x.text})", True)
+                return Fragment(code, f"{self.module.use('half_of_double')}({x.text})", True)
             text = x.text if source == "f32" else f"f32({x.text})"
             return self.wrapped(code, text)
         if code == "f32" and source == "f16":
             return x._replace(code=code)
-        return Value(code, f"{code}({x.text})", True)
+        return Fragment(code, f"{code}({x.text})", True)
 
-    def bitcast(self, code: str, x: Value) -> Value:
+    def bitcast(self, code: str, x: Fragment) -> Fragment:
         """The bits of a value as another type."""
         if x.code == NUMBER or x.code == code:
             return self.typed(x, code)
         if code == "mask" or x.code == "mask":
             return self.convert(code, x)
         if code == "f16":
-            return Value(code, f"{self.module.use('from_half')}(u16({x.text}))", True)
+            return Fragment(code, f"{self.module.use('from_half')}(u16({x.text}))", True)
         if x.code == "f16":
             bits = f"{self.module.use('to_half')}({x.text})"
-            return Value(code, bits if code == "u16" else f"{code}({bits})", True)
+            return Fragment(code, bits if code == "u16" else f"{code}({bits})", True)
         if code in INTEGERS and x.code in INTEGERS:
-            return Value(code, f"{code}({x.text})", True)
-        return Value(code, f"{self.module.use('bitcast')}({code}, {x.text})", True)
+            return Fragment(code, f"{code}({x.text})", True)
+        return Fragment(code, f"{self.module.use('bitcast')}({code}, {x.text})", True)
 
 
-def _conversion(module: "Module", t: DType) -> str:
+def _conversion(module: "ExportedModule", t: DType) -> str:
     """Adds the conversion of floating-point numbers to an integer type, which saturates."""
     above, below = repr(float(t.high + 1)), repr(float(t.low))
     text = f'''@{module.use("helper")}
@@ -329,71 +331,71 @@ def to_{t.code}(x):
     return module.add(f"to_{t.code}", text.rstrip())
 
 
-def _numpy(name: str) -> Callable[[Scope, str, list[Value]], Value]:
-    def rule(scope: Scope, code: str, values: list[Value]) -> Value:
+def _numpy(name: str) -> Callable[[NameScope, str, list[Fragment]], Fragment]:
+    def rule(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
         text = f"np.{name}({values[0].text})"
         exact = name != "sqrt"
-        return Value(code, text, True) if exact else scope.wrapped(code, text)
+        return Fragment(code, text, True) if exact else scope.wrapped(code, text)
 
     return rule
 
 
-def _helper(name: str, wraps: bool = True) -> Callable[[Scope, str, list[Value]], Value]:
-    def rule(scope: Scope, code: str, values: list[Value]) -> Value:
+def _helper(name: str, wraps: bool = True) -> Callable[[NameScope, str, list[Fragment]], Fragment]:
+    def rule(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
         text = f"{scope.module.use(name)}({', '.join([v.text for v in values])})"
-        return scope.wrapped(code, text) if wraps else Value(code, text, True)
+        return scope.wrapped(code, text) if wraps else Fragment(code, text, True)
 
     return rule
 
 
-def _extremum(name: str, symbol: str) -> Callable[[Scope, str, list[Value]], Value]:
-    def rule(scope: Scope, code: str, values: list[Value]) -> Value:
+def _extremum(name: str, symbol: str) -> Callable[[NameScope, str, list[Fragment]], Fragment]:
+    def rule(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
         x, y = values
         if x.is_name and y.is_name:
-            return Value(code, f"{x.text} if {x.text} {symbol} {y.text} else {y.text}")
-        return Value(code, f"{scope.module.use(name)}({x.text}, {y.text})", True)
+            return Fragment(code, f"{x.text} if {x.text} {symbol} {y.text} else {y.text}")
+        return Fragment(code, f"{scope.module.use(name)}({x.text}, {y.text})", True)
 
     return rule
 
 
-def _abs(scope: Scope, code: str, values: list[Value]) -> Value:
+def _abs(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
     text = f"abs({values[0].text})"
     if code[0] == "u":
         return values[0]
-    return Value(code, text, True) if code in FLOATS else Value(code, f"{code}({text})", True)
+    return Fragment(code, text, True) if code in FLOATS else Fragment(code, f"{code}({text})", True)
 
 
-def _fma(scope: Scope, code: str, values: list[Value]) -> Value:
+def _fma(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
     text = f"{scope.module.use('fma')}({', '.join([v.text for v in values])})"
     # The product of two halves is exact in single precision.
-    return scope.wrapped(code, text) if code == "f16" else Value(code, text, True)
+    return scope.wrapped(code, text) if code == "f16" else Fragment(code, text, True)
 
 
-def _quotient(name: str) -> Callable[[Scope, str, list[Value]], Value]:
-    def rule(scope: Scope, code: str, values: list[Value]) -> Value:
+def _quotient(name: str) -> Callable[[NameScope, str, list[Fragment]], Fragment]:
+    def rule(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
         helper = name if code[0] == "i" else f"unsigned_{name}"
         return _helper(helper)(scope, code, values)
 
     return rule
 
 
-def _mul_hi(scope: Scope, code: str, values: list[Value]) -> Value:
+def _mul_hi(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
     x, y = values
     if code in NARROW:
         wide = WIDE[code[0]]
         bits = BY_CODE[code].bits
         product = f"({wide}({x.text}) * {wide}({y.text})) >> {wide}({bits})"
-        return Value(code, f"{code}({product})", True)
+        return Fragment(code, f"{code}({product})", True)
     return _helper("upper_half" if code == "u64" else "signed_upper_half", False)(
         scope, code, values
     )
 
 
-def _total(scope: Scope, code: str, values: list[Value]) -> Value:
+def _total(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
     raise CannotExport("total() of a scalar")
 
 
-_CALLS: dict[str, Callable[[Scope, str, list[Value]], Value]] = {
+_CALLS: dict[str, Callable[[NameScope, str, list[Fragment]], Fragment]] = {
     "abs": _abs, "fma": _fma, "sqrt": _numpy("sqrt"), "floor": _numpy("floor"),
     "ceil": _numpy("ceil"), "trunc": _numpy("trunc"), "round": _numpy("rint"),
     "minimum": _extremum("minimum", "<"), "maximum": _extremum("maximum", ">"),

@@ -46,7 +46,7 @@ class Whole(NamedTuple):
     reads: tuple[str, ...]
 
 
-class Block:
+class MaskedBlock:
     """The body of a branch or loop on a tile, whose head tests a mask."""
 
     def __init__(self, head: str, mask: str) -> None:
@@ -84,7 +84,7 @@ def render(parts: list[Any], names: Names, indent: str) -> list[str]:
     for part in parts:
         if isinstance(part, Whole):
             lines += [indent + line for line in part.lines]
-        elif isinstance(part, Block):
+        elif isinstance(part, MaskedBlock):
             lines.append(f"{indent}{part.head}")
             lines += render(part.parts, names, indent + "    ")
         elif part.cases:

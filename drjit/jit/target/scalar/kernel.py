@@ -19,16 +19,16 @@ from typing import Any, NamedTuple
 from ...ir.dtype import BY_CODE
 from .. import library
 from .expressions import FLOATS, CannotExport, computed, has_cases
-from .groups import Block, Group, Names, Whole, render, shared
+from .groups import Group, MaskedBlock, Names, Whole, render, shared
 from .lanes import LaneWriter, assigned, targets
-from .module import Module, assignment
+from .module import ExportedModule, assignment
 from .statements import ON_LANES, ONCE, VECTORS, Fold, identity, start_of
 
 CHUNKS = 16
 _ARRAY = re.compile(r".*_|(p|sum|size)\d+|error|sizes")
 
 
-class Function(NamedTuple):
+class KernelFunction(NamedTuple):
     """A kernel in an exported file: its name, its parameters after the number of lanes, whether it
     notes indices that are out of bounds, and its `matrices`: the word of the memory that one is in,
     that of its first entry, and the distance from there to its end."""
@@ -46,7 +46,7 @@ class Writer(LaneWriter):
 
     # ---- The whole
 
-    def write(self) -> Function:
+    def write(self) -> KernelFunction:
         """Adds the functions to the module."""
         for s in self.kernel.body:
             self.tile_statement(s)
@@ -80,7 +80,7 @@ class Writer(LaneWriter):
         self.module.kernels.append("\n".join(lines))
         self.module.kernels.append(self.driver(parameters))
         matrices = tuple(dict.fromkeys(self.matrices))
-        return Function(self.name, tuple(words), self.has_checks, matrices)
+        return KernelFunction(self.name, tuple(words), self.has_checks, matrices)
 
     def tiles(self, names: set[str]) -> list[str]:
         """Returns the loop over the tiles of a chunk."""
@@ -271,7 +271,7 @@ class Writer(LaneWriter):
     def block(self, s: Any) -> None:
         mask = s.test.args[0].id
         word = "while" if isinstance(s, ast.While) else "if"
-        made = Block(f"{word} {self.module.use('any_lane')}({mask}_, m):", mask)
+        made = MaskedBlock(f"{word} {self.module.use('any_lane')}({mask}_, m):", mask)
         self.open[-1].append(made)
         self.open.append(made.parts)
         for inner in s.body:
@@ -365,7 +365,9 @@ def _chunked(parameters: list[str], copies: dict[int, Fold]) -> list[str]:
     ]
 
 
-def kernel(module: Module, name: str, text: str, first_check: int, checks: int) -> Function:
+def kernel(
+    module: ExportedModule, name: str, text: str, first_check: int, checks: int
+) -> KernelFunction:
     """Adds a kernel text to a module under a name; the words from `first_check` on are the sizes of
     `checks` bounds checks.
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..simd.parse import functions
-from .expressions import FLOATS, CannotExport, Scope, Value
-from .module import Module, assignment
+from .expressions import FLOATS, CannotExport, Fragment, NameScope
+from .module import ExportedModule, assignment
 from .statements import EFFECTS, MEMORY, SEVERAL, WHOLE, Fold
 
 _WORD = re.compile(r"\bp\[(\d+)\]")
@@ -25,7 +25,7 @@ class LaneWriter:
 
     checks = 0
 
-    def __init__(self, module: Module, name: str, text: str, first_check: int) -> None:
+    def __init__(self, module: ExportedModule, name: str, text: str, first_check: int) -> None:
         self.module, self.name, self.first_check = module, name, first_check
         definitions = {s.name: s for s in functions(text)}
         self.kernel = definitions.pop("kernel")
@@ -117,9 +117,9 @@ class LaneWriter:
         """The parameter of a word."""
         return f"p{self.number(e)}"
 
-    def new_scope(self, codes: dict[str, str]) -> Scope:
+    def new_scope(self, codes: dict[str, str]) -> NameScope:
         """Returns a scope for expressions of the kernel."""
-        scope = Scope(self.module, codes)
+        scope = NameScope(self.module, codes)
         scope.own = {
             name: (lambda args, rule=rule, scope=scope: rule(self, scope, args))
             for name, rule in MEMORY.items()
@@ -133,7 +133,7 @@ class LaneWriter:
         text = f"{array}[{at}]"
         return f"{self.module.use('from_half')}({text})" if code == "f16" else text
 
-    def put(self, code: str, array: str, at: str, value: Value) -> str:
+    def put(self, code: str, array: str, at: str, value: Fragment) -> str:
         """Returns the assignment of an element in memory."""
         text = self.scope.typed(value, code).text
         if code == "f16" and not self.is_private(array):
@@ -161,12 +161,12 @@ class LaneWriter:
 
     # ---- Functions shared by branches
 
-    def call(self, name: str, scope: Scope, args: list[Any]) -> Value:
+    def call(self, name: str, scope: NameScope, args: list[Any]) -> Fragment:
         """Calls a body of the text."""
         definition = self.bodies[name]
         own = [a.arg for a in definition.args.args[2:]]
         values = [
-            Value("i64", ast.unparse(a), True) if n in ("s", "n") and annotated(d) == "int"
+            Fragment("i64", ast.unparse(a), True) if n in ("s", "n") and annotated(d) == "int"
             else scope.expr(a)
             for n, d, a in zip(own, definition.args.args[2:], args[2:], strict=True)
         ]  # fmt: skip
@@ -177,8 +177,8 @@ class LaneWriter:
         texts = ", ".join(["i", *words, *[v.text for v in values]])
         text = f"{self.name}_{name}({texts})"
         if len(results) == 1:
-            return Value(results[0], text, True)
-        return Value("", text, True, several=results)
+            return Fragment(results[0], text, True)
+        return Fragment("", text, True, several=results)
 
     def parameters(self) -> list[str]:
         """Returns what all functions of the kernel take of the parameter block."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from .. import library
-from .expressions import NUMBER, Scope, Value, has_cases
+from .expressions import NUMBER, Fragment, NameScope, has_cases
 
 _PRELUDE = os.path.join(os.path.dirname(__file__), "prelude.py")
 
@@ -37,7 +37,7 @@ def _prelude() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     return texts, calls
 
 
-class Module:
+class ExportedModule:
     """The functions of a file so far; `use` and `call` add those that a text needs."""
 
     def __init__(self) -> None:
@@ -114,11 +114,11 @@ class Module:
 
 
 def _function(
-    module: Module, definition: ast.FunctionDef, name: str, codes: tuple[str, ...]
+    module: ExportedModule, definition: ast.FunctionDef, name: str, codes: tuple[str, ...]
 ) -> tuple[str, tuple[str, ...]]:
     """Returns the text of a library function for arguments of some types, and its result types."""
     names = [a.arg for a in definition.args.args]
-    scope = Scope(module, dict(zip(names, codes, strict=True)), True)
+    scope = NameScope(module, dict(zip(names, codes, strict=True)), True)
     scope.cases = has_cases(definition.name)
     more = ["full", "rare"] * scope.cases
     lines = [f"def {name}({', '.join([*names, *more])}):  # {', '.join(codes)}"]
@@ -154,7 +154,7 @@ def _function(
     return f"@inlined\n{text}", results
 
 
-def assignment(scope: Scope, s: ast.Assign) -> str:
+def assignment(scope: NameScope, s: ast.Assign) -> str:
     """Returns the text of an assignment, and notes the types of its names."""
     target = s.targets[0]
     value = scope.value(s.value)
@@ -167,7 +167,7 @@ def assignment(scope: Scope, s: ast.Assign) -> str:
         scope.codes[target.id] = value.several[0]
         return f"{target.id}, rare = {value.text}"
     if value.code == NUMBER:
-        value = Value("f64", repr(value.number))
+        value = Fragment("f64", repr(value.number))
     before = scope.codes.get(target.id)
     if before is not None and before != value.code and not scope.is_library:
         raise TypeError(f"{target.id} is {before}, then {value.code}")

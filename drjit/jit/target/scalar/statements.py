@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.dtype import BY_CODE, VECTOR_BLOCK
 from ...ir.op import neutral
-from .expressions import FLOATS, Scope, Value, constant
-from .module import Module
+from .expressions import FLOATS, Fragment, NameScope, constant
+from .module import ExportedModule
 
 if TYPE_CHECKING:
     from .kernel import Writer
@@ -34,7 +34,7 @@ def identity(op: str, code: str) -> str:
     return constant(code, neutral(op, BY_CODE[code]))
 
 
-def fold(module: Module, op: str, code: str, x: str, y: str) -> str:
+def fold(module: ExportedModule, op: str, code: str, x: str, y: str) -> str:
     """Returns the combination of two values, of which the second is the new one."""
     if op in ("min", "max"):
         text = f"{module.use('f' + op)}({x}, {y})"
@@ -49,28 +49,28 @@ def start_of(r: Fold) -> str:
     return constant(r.code, neutral(r.op, BY_CODE[r.code]))
 
 
-def _load(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+def _load(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
     code = args[0].id
-    return Value(code, w.element(code, w.word(args[1]), "i"), True)
+    return Fragment(code, w.element(code, w.word(args[1]), "i"), True)
 
 
-def _broadcast(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+def _broadcast(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
     code = args[0].id
-    return Value(code, w.element(code, w.word(args[1]), "0"), True)
+    return Fragment(code, w.element(code, w.word(args[1]), "0"), True)
 
 
-def _literal(w: "Writer", scope: Scope, args: list[Any]) -> Value:
-    return Value(args[0].id, w.word(args[1]), True)
+def _literal(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
+    return Fragment(args[0].id, w.word(args[1]), True)
 
 
-def _gather(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+def _gather(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
     code = args[0].id
     x, m = scope.expr(args[2]), scope.expr(args[3])
     text = w.element(code, w.word(args[1]), x.text)
-    return Value(code, f"{text} if {m.inner} else {constant(code, 0)}")
+    return Fragment(code, f"{text} if {m.inner} else {constant(code, 0)}")
 
 
-def _in_bounds(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+def _in_bounds(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
     x, m = scope.expr(args[2]), scope.expr(args[4])
     index = args[3].slice
     at = str(index.value - w.first_check) if isinstance(index, Constant) else (
@@ -81,26 +81,26 @@ def _in_bounds(w: "Writer", scope: Scope, args: list[Any]) -> Value:
     given = f"error, {site}, u64({x.text}), {size}, {m.text}, i"
     if scope.cases:
         text = f"{w.module.use('inside_tile')}({given}, full, rare)"
-        return Value("", text, several=("mask",), cases=True)
-    return Value("mask", f"{w.module.use('inside')}({given})", True)
+        return Fragment("", text, several=("mask",), cases=True)
+    return Fragment("mask", f"{w.module.use('inside')}({given})", True)
 
 
-def _feature(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+def _feature(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
     name, k = args[0].id, args[1].value
     at = str(k) if name in w.uniform_vectors else f"{k}, k"
-    return Value(w.vectors[name][0], f"{name}_[{at}]", True)
+    return Fragment(w.vectors[name][0], f"{name}_[{at}]", True)
 
 
-def _take(w: "Writer", scope: Scope, args: list[Any]) -> Value:
+def _take(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
     name = args[0].id
     code = w.vectors[name][0]
     x, m = scope.expr(args[1]), scope.expr(args[2])
-    return Value(code, f"{name}_[{x.text}, k] if {m.inner} else {constant(code, 0)}")
+    return Fragment(code, f"{name}_[{x.text}, k] if {m.inner} else {constant(code, 0)}")
 
 
-MEMORY: dict[str, Callable[[Any, Scope, list[Any]], Value]] = {
-    "lane": lambda w, s, a: Value("u32", "u32(i)", True),
-    "active": lambda w, s, a: Value("mask", "True", True),
+MEMORY: dict[str, Callable[[Any, NameScope, list[Any]], Fragment]] = {
+    "lane": lambda w, s, a: Fragment("u32", "u32(i)", True),
+    "active": lambda w, s, a: Fragment("mask", "True", True),
     "going": lambda w, s, a: s.expr(a[1]),
     "load": _load, "broadcast": _broadcast, "literal": _literal, "gather": _gather,
     "in_bounds": _in_bounds, "feature": _feature, "take": _take,
@@ -215,7 +215,7 @@ def _old_value(w: "Writer", targets: list[str], args: list[Any], new: str, test:
     w.sequential = True
     x, m = w.scope.expr(args[-2]), w.scope.expr(args[-1])
     w.scope.codes[t] = code
-    put = w.put(code, array, x.text, Value(code, new))
+    put = w.put(code, array, x.text, Fragment(code, new))
     lines = [
         f"{t} = {constant(code, 0)}",
         f"if {m.text}:",
@@ -237,7 +237,7 @@ def _cas(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
     code = args[0].id
     compare, value = w.scope.expr(args[2]), w.scope.expr(args[3])
     bits = {"f16": "u16", "f32": "u32", "f64": "u64"}.get(code, code)
-    old = w.scope.bitcast(bits, Value(code, targets[0], True)).text
+    old = w.scope.bitcast(bits, Fragment(code, targets[0], True)).text
     same = f"{old} == {w.scope.bitcast(bits, w.scope.typed(compare, code)).text}"
     return _old_value(w, targets, args, value.text, same)
 
@@ -256,7 +256,7 @@ def _store(w: "Writer", args: list[Any]) -> list[str]:
 
 def _store_vector(w: "Writer", args: list[Any]) -> list[str]:
     code, count, name = args[0].id, args[1].value, args[4].id
-    value = Value(code, f"{name}_[f, k]", True)
+    value = Fragment(code, f"{name}_[f, k]", True)
     return [
         f"for f in range({count}):",
         "    " + w.put(code, w.word(args[2]), _place(count), value),
@@ -279,14 +279,14 @@ def _scatter_packet(w: "Writer", args: list[Any]) -> list[str]:
     return lines
 
 
-def _combine(w: "Writer", code: str, op: str, array: str, at: str, value: Value) -> str:
+def _combine(w: "Writer", code: str, op: str, array: str, at: str, value: Fragment) -> str:
     private = w.is_private(array)
     element = f"{array}[{at}]" if private else w.element(code, array, at)
     t = "f32" if code == "f16" else code
     text = fold(w.module, op, t, element, w.scope.typed(value, code).inner)
     if code == "f16" and not private:
         text = w.scope.wrapped(code, text).text
-    return w.put(code, array, at, Value(code, text))
+    return w.put(code, array, at, Fragment(code, text))
 
 
 def _scatter_reduce(w: "Writer", args: list[Any]) -> list[str]:

@@ -12,7 +12,7 @@ from . import elementwise
 from .ir import BITS, BYTES, SCALAR, Function, Value, constant
 from .loops import loop
 from .module import Module
-from .vector_memory import HELD, WIDE, Vector, row_bytes, row_code, row_type
+from .vector_memory import HELD, WIDE, FeatureVector, row_bytes, row_code, row_type
 
 # Memory without aliases: vectors have separate slots, and kernels do not write to matrices that
 # they read.
@@ -41,12 +41,12 @@ class Operation:
         self,
         emit: Callable[..., Any],
         kind: Hashable,
-        operands: Sequence[Vector | Register],
+        operands: Sequence[FeatureVector | Register],
         *,
         is_call: bool = False,
     ):
         self.emit, self.kind, self.operands, self.is_call = emit, kind, operands, is_call
-        self.results: list[Vector] = []
+        self.results: list[FeatureVector] = []
 
 
 class Product(Operation):
@@ -58,13 +58,17 @@ class Product(Operation):
     __slots__ = ("pointers",)
 
     def __init__(
-        self, emit: Callable[..., None], kind: Hashable, operand: Vector, pointers: Sequence[str]
+        self,
+        emit: Callable[..., None],
+        kind: Hashable,
+        operand: FeatureVector,
+        pointers: Sequence[str],
     ):
         super().__init__(emit, kind, (operand,))
         self.pointers = pointers
 
 
-def spelled(v: Vector) -> Value:
+def spelled(v: FeatureVector) -> Value:
     """Returns a vector as an operand; its type is spelled `f16x64`."""
     return f"{v.code}x{v.count}", v  # type: ignore[return-value]
 
@@ -134,8 +138,8 @@ def _features(
     names: Mapping[str, str],
     count: int,
     operations: Sequence[Operation],
-    stored: Sequence[Vector],
-    total: Vector | None = None,
+    stored: Sequence[FeatureVector],
+    total: FeatureVector | None = None,
 ) -> str:
     """Emits the loop over the features, and the sum over those of one vector, if requested. The
     names are those of slots and registers in this function.
@@ -179,7 +183,7 @@ def _following(
     names: Mapping[str, str],
     product: Product,
     operations: Sequence[Operation],
-    stored: Sequence[Vector],
+    stored: Sequence[FeatureVector],
 ) -> None:
     """Emits a product, and the element-wise operations that continue with it."""
     (result,) = product.results
@@ -201,9 +205,9 @@ class _Row:
 
     def __init__(self, f: Function, names: Mapping[str, str], first: str, offset: int):
         self.f, self.names, self.first, self.offset = f, names, first, offset
-        self.registers: dict[Vector, str] = {}
+        self.registers: dict[FeatureVector, str] = {}
 
-    def address(self, v: Vector) -> str:
+    def address(self, v: FeatureVector) -> str:
         f, slot = self.f, v.slot
         kind = SCALAR[row_code(v.code)] if slot.uniform else row_type(v.code, f.lanes)  # type: ignore
         place = self.names[slot.name]  # type: ignore[union-attr]
@@ -220,7 +224,7 @@ class _Row:
             place = f.op(f"getelementptr {kind}, ptr {place}, i64 {self.offset}")
         return place
 
-    def read(self, v: Vector | Register) -> str:
+    def read(self, v: FeatureVector | Register) -> str:
         if isinstance(v, Register):
             return self.names.get(v.name, v.name)
         if v not in self.registers:
@@ -234,7 +238,7 @@ class _Row:
         several = found if len(results) > 1 else [found]
         self.registers.update(zip(results, several, strict=True))
 
-    def store(self, v: Vector) -> None:
+    def store(self, v: FeatureVector) -> None:
         store_row(self.f, v.code, self.registers[v], self.address(v))
 
 
@@ -246,7 +250,7 @@ class _Given:
         self.f = f
         self.names: dict[str, str] = {}  # names in the routine, by name in the kernel
         self.types: list[str] = []
-        self.computed: dict[Vector, int] = {}
+        self.computed: dict[FeatureVector, int] = {}
 
     def local(self, kind: str, name: str) -> str:
         """Returns the name of an argument in the routine."""
@@ -255,11 +259,11 @@ class _Given:
             self.types.append(kind)
         return self.names[name]
 
-    def place(self, v: Vector) -> str:
+    def place(self, v: FeatureVector) -> str:
         """Returns the address of a vector."""
         return self.local(_POINTER, v.slot.name)  # type: ignore[union-attr]
 
-    def operand(self, v: Vector | Register) -> Hashable:
+    def operand(self, v: FeatureVector | Register) -> Hashable:
         """Returns the spelling of an operand: a constant, an argument, or a value that the routine
         computes."""
         if isinstance(v, Register):
@@ -279,9 +283,9 @@ def run(
     module: Module,
     f: Function,
     operations: Sequence[Operation],
-    stored: Sequence[Vector],
+    stored: Sequence[FeatureVector],
     count: int,
-    total: Vector | None = None,
+    total: FeatureVector | None = None,
 ) -> str:
     """Calls the routine of a loop over `count` features, and returns the sum over those of one
     vector if requested. If one of the operations is a product, the others continue with it.

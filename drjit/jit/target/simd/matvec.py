@@ -95,7 +95,7 @@ def strips(
         yield whole, count - whole
 
 
-class Shape(NamedTuple):
+class MatvecShape(NamedTuple):
     """A product: element type, size, strides of the matrix, and whether there is a bias."""
 
     code: str
@@ -106,7 +106,9 @@ class Shape(NamedTuple):
     bias: bool
 
 
-def _product(s: Shape, f: Function, pointers: Sequence[str], use: Callable[..., None]) -> None:
+def _product(
+    s: MatvecShape, f: Function, pointers: Sequence[str], use: Callable[..., None]
+) -> None:
     """Calls `use(first, rows)` with the rows of the result from `first` on. The pointers are those
     of the matrix, the vector, and the bias if there is one.
     """
@@ -116,7 +118,7 @@ def _product(s: Shape, f: Function, pointers: Sequence[str], use: Callable[..., 
 
 
 def product(
-    c: Code, s: Shape, packet: int, a: Pointer, x: Pointer, bias: Pointer | None = None
+    c: Code, s: MatvecShape, packet: int, a: Pointer, x: Pointer, bias: Pointer | None = None
 ) -> Iterator[tuple[Word | int, list[Vector]]]:
     """Yields rows of the result, and the number of the first of them, for as many lanes as a packet
     has. A row of the vector `x` is a packet."""
@@ -153,7 +155,7 @@ def matvec(
     pointers = [_element(t, held, a, offset), t.place(v)]
     if bias:
         pointers.append(_element(t, held, *bias))
-    shape = Shape(code, rows, columns, *step, bool(bias))
+    shape = MatvecShape(code, rows, columns, *step, bool(bias))
     return t.multiply(Product(partial(_product, shape), shape, v, pointers), code, rows)
 
 

@@ -31,7 +31,7 @@ from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Valu
 from .liveness import last_uses, targets, vector_names
 from .module import Module, declare
 from .translate import Translator, assigned
-from .vector_memory import HELD, StackSlot, Variables, Vector, row_bytes
+from .vector_memory import HELD, FeatureVector, StackSlot, Variables, row_bytes
 
 # Maximum number of element-wise operations that continue a product: they are repeated for every row
 # of its block.
@@ -60,7 +60,7 @@ class VectorTranslator(Translator):
         # Addresses of values that are literals: words of the parameter block.
         self.literals: dict[str, int] = {}
         # The slots of the variables that enclosing bodies assign.
-        self.homes: list[dict[str, Vector]] = []
+        self.homes: list[dict[str, FeatureVector]] = []
 
     # ------------------------------------------------------------------------------ statements
 
@@ -105,7 +105,7 @@ class VectorTranslator(Translator):
         and after the body.
         """
         self.flush()
-        places: dict[str, Vector] = {}
+        places: dict[str, FeatureVector] = {}
         names = assigned(statements)
         for name in names:
             self.literals.pop(name, None)
@@ -152,14 +152,14 @@ class VectorTranslator(Translator):
 
     def room(
         self,
-        v: Vector,
+        v: FeatureVector,
         taken: Collection[StackSlot | None] = (),
         wanted: Sequence[StackSlot | None] = (),
     ) -> StackSlot:
         """Returns memory for a vector: one of the preferred slots if it is free, otherwise any free
         one."""
         read = [w for operations in self.waiting.values() for o in operations for w in o.operands]
-        used = {w.slot for w in read if isinstance(w, Vector)}.union(taken)
+        used = {w.slot for w in read if isinstance(w, FeatureVector)}.union(taken)
         return self.variables.room(row_bytes(v.code, self.f.lanes) * v.count, used, wanted)
 
     def homes_of(self, name: str) -> list[StackSlot]:
@@ -169,22 +169,22 @@ class VectorTranslator(Translator):
 
     def fresh(
         self, code: str, count: int, taken: Sequence[StackSlot] | set[StackSlot] = ()
-    ) -> Vector:
+    ) -> FeatureVector:
         """Returns a vector in unshared memory, for the variable that is being assigned."""
-        v = Vector(code, count)
+        v = FeatureVector(code, count)
         v.slot = self.room(v, taken, self.homes_of(self.target))
         return v
 
-    def copied(self, v: Vector, slot: StackSlot) -> Vector:
+    def copied(self, v: FeatureVector, slot: StackSlot) -> FeatureVector:
         """Returns a copy of a vector in other memory."""
-        copy = Vector(v.code, v.count)
+        copy = FeatureVector(v.code, v.count)
         operation = Operation(lambda f, x: x, "copy", [v])
         operation.results.append(copy)
         copy.slot = slot
         run(self.module, self.f, [operation], [copy], v.count)
         return copy
 
-    def place(self, v: Vector) -> str:
+    def place(self, v: FeatureVector) -> str:
         """Returns the address of a vector's rows."""
         if v.slot is None:
             self.flush([v])
@@ -195,10 +195,10 @@ class VectorTranslator(Translator):
             slot = self.copied(v, rows).slot
         return slot.name
 
-    def vector(self, e: ast.expr, code: str = "", count: int = 0) -> Vector:
+    def vector(self, e: ast.expr, code: str = "", count: int = 0) -> FeatureVector:
         """An argument that is a vector, optionally of a given type and number of features."""
         value = self.expr(e)
-        if value is None or type(value[1]) is not Vector:
+        if value is None or type(value[1]) is not FeatureVector:
             raise KernelError(f"{ast.unparse(e)} is not a vector")
         v = value[1]
         if code and (v.code, v.count) != (code, count or v.count):
@@ -210,7 +210,7 @@ class VectorTranslator(Translator):
 
     def apply(self, name: str | None, values: list[Value]) -> Value:
         """Translates an element-wise operation with a name; deferred if on vectors."""
-        if not any(type(x) is Vector for _, x in values):
+        if not any(type(x) is FeatureVector for _, x in values):
             return super().apply(name, values)
         code, count, operands = self.together(values)
         held = HELD[code]
@@ -229,9 +229,9 @@ class VectorTranslator(Translator):
 
     def select(self, m: Value, x: Value, y: Value) -> Value:
         """`select(m, x, y)`."""
-        if not any(type(v) is Vector for _, v in (m, x, y)):
+        if not any(type(v) is FeatureVector for _, v in (m, x, y)):
             return super().select(m, x, y)
-        count = next(v.count for _, v in (m, x, y) if type(v) is Vector)
+        count = next(v.count for _, v in (m, x, y) if type(v) is FeatureVector)
         kind, _, (mask,) = self.together((m,), count)
         if kind != "mask":
             raise KernelError(f"the condition of select is {m[0]}, not a mask")
@@ -245,7 +245,7 @@ class VectorTranslator(Translator):
     def conversion(self, to: str, value: Value) -> Value:
         """`T(x)`."""
         v = value[1]
-        if type(v) is not Vector:
+        if type(v) is not FeatureVector:
             return super().conversion(to, value)
         code = v.code
         if to == code:
@@ -258,7 +258,7 @@ class VectorTranslator(Translator):
 
     def library_call(self, name: str, values: list[Value]) -> Any:
         """A function of the library."""
-        if not any(type(x) is Vector for _, x in values):
+        if not any(type(x) is FeatureVector for _, x in values):
             return super().library_call(name, values)
         code, count, operands = self.together(values)
         held = HELD[code]
@@ -275,16 +275,18 @@ class VectorTranslator(Translator):
 
     def together(
         self, values: Sequence[Value], count: int = 0
-    ) -> tuple[str, int, list[Vector | Register]]:
+    ) -> tuple[str, int, list[FeatureVector | Register]]:
         """Returns operands of one element type and number of features: scalars become registers
         shared by all features.
         """
         codes = [
-            x.code if type(x) is Vector else code  # type: ignore[attr-defined]
+            x.code if type(x) is FeatureVector else code  # type: ignore[attr-defined]
             for code, x in values
         ]
         code = next((c for c in codes if c != NUMBER), NUMBER)
-        counts = {x.count for _, x in values if type(x) is Vector} | ({count} if count else set())
+        counts = {x.count for _, x in values if type(x) is FeatureVector} | (
+            {count} if count else set()
+        )
         if len(counts) != 1 or any(c not in (code, NUMBER) for c in codes) or code == NUMBER:
             kinds = ", ".join(str(v[0]) for v in values)
             raise KernelError(f"the operands have the types {kinds}")
@@ -294,14 +296,14 @@ class VectorTranslator(Translator):
                 x = number(f, code, x)  # type: ignore[arg-type]
             elif kind == "f16":
                 x = self.computed(lambda f, _, y: elementwise.widen(f, y), code, x)
-            operands.append(x if type(x) is Vector else Register(HELD[code], x))
+            operands.append(x if type(x) is FeatureVector else Register(HELD[code], x))
         return code, counts.pop(), operands
 
     def put_off(
         self,
         emit: Callable,
         kind: Hashable,
-        operands: Sequence[Vector | Register],
+        operands: Sequence[FeatureVector | Register],
         codes: Sequence[str],
         count: int,
         *,
@@ -309,14 +311,14 @@ class VectorTranslator(Translator):
     ) -> Any:
         """Returns the results of an operation that is emitted later."""
         operation = Operation(emit, kind, operands, is_call=is_call)
-        operation.results = [Vector(code, count, operation) for code in codes]
+        operation.results = [FeatureVector(code, count, operation) for code in codes]
         self.waiting.setdefault(count, []).append(operation)
         values = [spelled(v) for v in operation.results]
         return tuple(values) if len(values) > 1 else values[0]
 
     # ------------------------------------------------------------------------- loops over features
 
-    def flush(self, more: Sequence[Vector] = (), total: Vector | None = None) -> str:
+    def flush(self, more: Sequence[FeatureVector] = (), total: FeatureVector | None = None) -> str:
         """Emits the deferred operations: afterwards, all vectors with a name, and those in `more`,
         are in memory. Returns the sum over the features of `total`, if requested.
         """
@@ -357,7 +359,7 @@ class VectorTranslator(Translator):
         """Returns the result of a product, which is deferred."""
         if any(type(o) is Product for o in self.waiting.get(count, ())):
             self.flush()
-        result = Vector(code, count, product)
+        result = FeatureVector(code, count, product)
         product.results = [result]
         self.waiting.setdefault(count, []).append(product)
         return spelled(result)
@@ -366,14 +368,17 @@ class VectorTranslator(Translator):
         """Stores the result of a product that others wait for."""
         (result,) = product.results
         taken = {
-            v.slot for o in (product, *others) for v in o.operands if type(v) is Vector and v.slot
+            v.slot
+            for o in (product, *others)
+            for v in o.operands
+            if type(v) is FeatureVector and v.slot
         }
         result.slot = self.room(result, taken, self.homes_of(name))
         result.op = None
         run(self.module, self.f, [product], [result], result.count)
 
     def _places(
-        self, operations: list[Operation], stored: dict[Vector, str], product: Product | None
+        self, operations: list[Operation], stored: dict[FeatureVector, str], product: Product | None
     ) -> dict:
         """Returns memory for the results of a loop; it may replace an operand whose last use is the
         loop and whose rows have the same size.
@@ -382,25 +387,25 @@ class VectorTranslator(Translator):
         read: dict[StackSlot, set[int]] = {}
         for operation in operations:
             for v in operation.operands:
-                if type(v) is Vector and v.slot is not None:
+                if type(v) is FeatureVector and v.slot is not None:
                     read.setdefault(v.slot, set()).add(row_bytes(v.code, lanes))
-        places: dict[Vector, StackSlot] = {}
+        places: dict[FeatureVector, StackSlot] = {}
         for v, name in stored.items():
             size = row_bytes(v.code, lanes)
             others = {slot for slot, sizes in read.items() if sizes != {size}}
             if product is not None:
-                others |= {w.slot for w in product.operands if isinstance(w, Vector)}
+                others |= {w.slot for w in product.operands if isinstance(w, FeatureVector)}
             wanted = [*self.homes_of(name), *[slot for slot in read if slot not in others]]
             places[v] = self.room(v, others | set(places.values()), wanted)
         return places
 
 
-def _needed(operations: list[Operation], wanted: list[Vector]) -> list[Operation]:
+def _needed(operations: list[Operation], wanted: list[FeatureVector]) -> list[Operation]:
     """Returns the operations that some vectors depend on."""
     needed, result = set(wanted), []
     for operation in reversed(operations):
         if not needed.isdisjoint(operation.results):
-            needed.update(v for v in operation.operands if type(v) is Vector)
+            needed.update(v for v in operation.operands if type(v) is FeatureVector)
             result.append(operation)
     return result[::-1]
 
@@ -427,9 +432,9 @@ def vector(t: VectorTranslator, code: str, *features: ast.expr) -> Value:
         return spelled(_uniform(t, code, words))  # type: ignore[arg-type]
     registers = [t.typed(e, code)[1] for e in features]
     run = _run(registers)
-    result = Vector(code, len(features))
+    result = FeatureVector(code, len(features))
     if run > 1:
-        result.slot, result.run = t.room(Vector(code, len(features) // run)), run
+        result.slot, result.run = t.room(FeatureVector(code, len(features) // run)), run
     else:
         result = t.fresh(code, len(features))
     place = result.slot.name  # type: ignore[union-attr]
@@ -448,14 +453,14 @@ def _run(registers: Sequence[str]) -> int:
     return first if whole else 1
 
 
-def _is_short(v: Vector) -> bool:
+def _is_short(v: FeatureVector) -> bool:
     """Returns whether memory holds fewer numbers than the vector has."""
     return v.slot is not None and (v.slot.uniform or v.run > 1)
 
 
-def _uniform(t: VectorTranslator, code: str, words: list[int]) -> Vector:
+def _uniform(t: VectorTranslator, code: str, words: list[int]) -> FeatureVector:
     """Creates a vector of literals: its features are stored contiguously once per block."""
-    f, v, held = t.f, Vector(code, len(words)), SCALAR[HELD[code]]
+    f, v, held = t.f, FeatureVector(code, len(words)), SCALAR[HELD[code]]
     name = f"%literals.{code}." + ".".join(map(str, words))
     v.slot = StackSlot(name, len(words) * BYTES[HELD[code]], uniform=True)
     if name in f.head:
@@ -483,21 +488,21 @@ def splat(t: VectorTranslator, code: str, count: int, x: str) -> Value:
 
 
 @statement("vector integer")
-def feature(t: VectorTranslator, v: Vector, k: int) -> Value:
+def feature(t: VectorTranslator, v: FeatureVector, k: int) -> Value:
     """`feature(v, k)`."""
     check_feature(v, k)
     x = load_row(t.f, v.code, row_address(t.f, v.code, t.place(v), k))
     return v.code, from_held(t.f, v.code, x)
 
 
-def check_feature(v: Vector, k: int) -> None:
+def check_feature(v: FeatureVector, k: int) -> None:
     """Raises KernelError for a feature that a vector does not have."""
     if not 0 <= k < v.count:
         raise KernelError(f"a vector of {v.count} features has no feature {k}")
 
 
 @statement("vector")
-def total(t: VectorTranslator, v: Vector) -> Value:
+def total(t: VectorTranslator, v: FeatureVector) -> Value:
     """`total(v)`."""
     if v.code not in FLOATS:
         raise KernelError("total sums floats")

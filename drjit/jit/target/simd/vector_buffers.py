@@ -11,7 +11,7 @@ from .feature_loop import from_held, load_row, row_address, spelled, store_row, 
 from .ir import BYTES, Function, KernelError, Value
 from .loops import address, load_splat, loop
 from .vector import VectorTranslator
-from .vector_memory import Vector
+from .vector_memory import FeatureVector
 
 
 @statement("type integer pointer lane_range")
@@ -46,13 +46,13 @@ def _read(
 def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.expr) -> None:
     """`store_vector(T, n, p[k], i, v)`, where a scalar stands for every feature."""
     f, value = t.f, t.expr(e)
-    if type(value[1]) is not Vector:
+    if type(value[1]) is not FeatureVector:
         value = t.typed(e, code)
     elif (value[1].code, value[1].count) != (code, count):
         raise KernelError(f"{ast.unparse(e)} is a vector of another type")
     v: Any = value[1]
     start = _first_row(f, code, count, base)
-    place = t.place(v) if type(v) is Vector else ""
+    place = t.place(v) if type(v) is FeatureVector else ""
     with loop(f, 0, count, 1) as (k, _):
         x: Any = v
         if place:

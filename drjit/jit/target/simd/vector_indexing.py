@@ -18,10 +18,10 @@ from .ir import BYTES, SCALAR, Function, Value
 from .memory import gather_masked, lane_addresses, scatter_masked
 from .translate import ACTIVE
 from .vector import VectorTranslator, check_feature
-from .vector_memory import HELD, Vector, row_code, row_type
+from .vector_memory import HELD, FeatureVector, row_code, row_type
 
 
-def _goes_by_rows(f: Function, v: Vector) -> bool:
+def _goes_by_rows(f: Function, v: FeatureVector) -> bool:
     """Returns whether all rows are read and written: for few features, and for somewhat more with
     the masks and the many registers of AVX-512."""
     return v.count <= (8 if f.machine.has_gathers else 4)
@@ -40,7 +40,7 @@ def _position(f: Function, index: str) -> Value:
 
 
 @statement("vector node mask")
-def take(t: VectorTranslator, v: Vector, x: ast.expr, mask: str) -> Value:
+def take(t: VectorTranslator, v: FeatureVector, x: ast.expr, mask: str) -> Value:
     """`take(v, x, m)`."""
     f, (_, index), held = t.f, t.typed(x, "u32"), HELD[v.code]
     place = t.place(v)
@@ -80,7 +80,7 @@ def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -
     return spelled(result)
 
 
-def _scatter(f: Function, v: Vector, place: str, row: str, index: Value, mask: str) -> None:
+def _scatter(f: Function, v: FeatureVector, place: str, row: str, index: Value, mask: str) -> None:
     """Stores the feature at a position. Without an instruction for that, lanes that are not in the
     mask store theirs too, to the row that follows the vector."""
     code = row_code(v.code)
@@ -94,20 +94,20 @@ def _scatter(f: Function, v: Vector, place: str, row: str, index: Value, mask: s
         f.do(f"store {SCALAR[code]} {x}, ptr {address}, align {BYTES[code]}")
 
 
-def _own(t: VectorTranslator, e: ast.expr, v: Vector) -> Vector:
+def _own(t: VectorTranslator, e: ast.expr, v: FeatureVector) -> FeatureVector:
     """Returns a vector that can be changed, with the features of another one: in its memory, if
     nothing else needs that, or in a copy."""
     t.flush([v])
     slot: Any = v.slot
     name = e.id if type(e) is ast.Name else ""
     if name in t.dying and not slot.uniform and slot.holders <= 1:
-        result = Vector(v.code, v.count)
+        result = FeatureVector(v.code, v.count)
         result.slot = slot
         return result
     return t.copied(v, t.room(v, (), t.homes_of(t.target)))
 
 
-def _replace(f: Function, v: Vector, row: str, value: str, mask: str) -> None:
+def _replace(f: Function, v: FeatureVector, row: str, value: str, mask: str) -> None:
     """Replaces a feature in the lanes of a mask; the other lanes may become anything if it is the
     mask of the active lanes."""
     if mask != ACTIVE:

@@ -29,7 +29,7 @@ class StackSlot:
         self.holders = 0
 
 
-class Vector:
+class FeatureVector:
     """A vector: element type, number of features, and either its deferred operation or its memory,
     where a row represents `run` features. `holders` are the variables that refer to it.
     """
@@ -68,8 +68,8 @@ def row_bytes(code: str, lanes: int) -> int:
     return BITS[row_code(code)] * lanes // 8
 
 
-def _vector(value: Value | None) -> Vector | None:
-    return value[1] if value is not None and type(value[1]) is Vector else None  # type: ignore
+def _vector(value: Value | None) -> FeatureVector | None:
+    return value[1] if value is not None and type(value[1]) is FeatureVector else None  # type: ignore
 
 
 class Variables(dict):
@@ -85,7 +85,7 @@ class Variables(dict):
         # Slots without holders, and some that have been reused.
         self.free: dict[StackSlot, None] = {}
 
-    def bound(self, name: str) -> Vector | None:
+    def bound(self, name: str) -> FeatureVector | None:
         """Returns the vector that a name stands for."""
         return _vector(self.get(name))
 

@@ -10,7 +10,7 @@ from ...ir import op
 from ...ir.dtype import BY_CODE, DType
 from ..program import Instr
 from .language import Statement
-from .reading import Known, Value
+from .reading import Expression, Known
 from .rules import RULES
 from .words import Check, Range
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .expressions import ExpressionReader
 
 
-class Call:
+class CallText:
     """A call while it is read: the texts of its arguments so far, and what it accesses."""
 
     def __init__(self, reader: "ExpressionReader", statement: Statement, e: ast.Call) -> None:
@@ -29,12 +29,12 @@ class Call:
         self.vector: DType | None = None  # of the first vector
         self.reduction, self.mode = "", "direct"
         self.word = 0  # whose memory is accessed
-        self.indices: list[Value] = []
-        self.mask: Value | None = None
+        self.indices: list[Expression] = []
+        self.mask: Expression | None = None
         self.mask_at = 0
         self.integers: list[int] = []
-        self.values: list[Value] = []  # one for each further argument
-        self.taps: list[Value] = []
+        self.values: list[Expression] = []  # one for each further argument
+        self.taps: list[Expression] = []
         self.offset = 0
         self.flag = False
         self.literal = 0
@@ -51,7 +51,7 @@ class Call:
             raise self.error(f"{self.statement.name} takes more arguments: {wanted}")
         return self.nodes.pop(0)
 
-    def value(self) -> Value:
+    def value(self) -> Expression:
         """Reads the call."""
         s, reader = self.statement, self.reader
         if s.outside and (reader.depth > 1 or not reader.is_kernel):
@@ -80,7 +80,9 @@ class Call:
             if not reader.is_kernel:
                 raise self.error("functions contain no vectors")
         text = f"{s.name}({', '.join(self.texts)})"
-        return Value(text, types, signed=self.is_signed(), known=self.known, literal=self.literal)
+        return Expression(
+            text, types, signed=self.is_signed(), known=self.known, literal=self.literal
+        )
 
     def types(self) -> tuple[DType, ...]:
         """Returns the types of the results."""
@@ -420,7 +422,7 @@ class Call:
                 self.insert(index, count)
         self.texts[self.mask_at] = self.mask.text
 
-    def is_checked(self, index: Value, count: int) -> bool:
+    def is_checked(self, index: Expression, count: int) -> bool:
         """Whether the mask implies that an index is within bounds. The check of the text is then
         one of this access, too."""
         assert self.mask is not None
@@ -444,7 +446,7 @@ class Call:
                 return True
         return False
 
-    def insert(self, index: Value, count: int) -> None:
+    def insert(self, index: Expression, count: int) -> None:
         """Writes a check of an index in front of the access."""
         assert self.mask is not None
         reader, reading = self.reader, self.reader.reading
@@ -461,4 +463,4 @@ class Call:
         if variable is not None:
             known |= {Known(index.text, variable.version, check)}
         reader.instrs.append(Instr(op.in_bounds, dt.mask, (), None, 0, "", reader.rounds))
-        self.mask = reader.operand_of(Value(text, (dt.mask,), known=known))
+        self.mask = reader.operand_of(Expression(text, (dt.mask,), known=known))

@@ -11,9 +11,9 @@ from ...ir import dtype as dt
 from ...ir import op
 from ...ir.dtype import BY_CODE, DType
 from ...target import foreign
-from .accesses import Call
+from .accesses import CallText
 from .language import CALLABLE, INSTEAD, NAMES, OPERATORS, REFUSED, STATEMENTS
-from .reading import ACTIVE, Known, Line, Reading, Value, Variable, instruction, spelling
+from .reading import ACTIVE, Expression, Known, Line, Reading, Variable, instruction, spelling
 
 if TYPE_CHECKING:
     from .statements import FunctionReader
@@ -48,14 +48,14 @@ class ExpressionReader:
         """Writes a statement."""
         self.lines.append(Line(self.depth, text, self.statement.lineno))
 
-    def set(self, name: str, value: Value, dtype: DType) -> None:
+    def set(self, name: str, value: Expression, dtype: DType) -> None:
         """Assigns a variable."""
         self.version += 1
         known = value.known if dtype is dt.mask else frozenset()
         self.scope[name] = Variable(dtype, self.version, value.signed, known)
         self.gone.pop(name, None)
 
-    def whole(self, value: Value) -> Value:
+    def whole(self, value: Expression) -> Expression:
         """Returns an operand that a variable can stand for."""
         if value.number is None or value.types:
             return (
@@ -72,7 +72,7 @@ class ExpressionReader:
             self.emit(f"{name} = {name} & {self.active().text}")
             self.set(name, mask._replace(known=mask.known | {ACTIVE}), dt.mask)
 
-    def restricted(self, mask: Value) -> Value:
+    def restricted(self, mask: Expression) -> Expression:
         """Returns a mask restricted to lanes of the launch."""
         if ACTIVE in mask.known:
             return mask
@@ -82,15 +82,15 @@ class ExpressionReader:
         if mask.number is not None:
             return self.operand_of(self.whole(mask)._replace(known=frozenset((ACTIVE,))))
         text = f"{mask.text} & {lanes.text}"
-        return self.operand_of(Value(text, (dt.mask,), known=mask.known | {ACTIVE}))
+        return self.operand_of(Expression(text, (dt.mask,), known=mask.known | {ACTIVE}))
 
-    def active(self) -> Value:
+    def active(self) -> Expression:
         """Returns the mask of all lanes of the launch."""
-        return self.operand_of(Value("active(i)", (dt.mask,), known=frozenset((ACTIVE,))))
+        return self.operand_of(Expression("active(i)", (dt.mask,), known=frozenset((ACTIVE,))))
 
     # ---- Expressions
 
-    def operand(self, e: ast.expr, named: bool = False) -> Value:
+    def operand(self, e: ast.expr, named: bool = False) -> Expression:
         """Returns a value as a name or number, or only as a name; what is nested becomes a
         statement of its own."""
         value = self.value(e)
@@ -104,13 +104,13 @@ class ExpressionReader:
         self.set(name, value, value.types[0])
         return self.variable(name)
 
-    def variable(self, name: str) -> Value:
+    def variable(self, name: str) -> Expression:
         """Returns a variable as an operand."""
         v = self.scope[name]
         known = v.known
-        return Value(name, (v.dtype,), True, None, v.signed, known, v.raised)
+        return Expression(name, (v.dtype,), True, None, v.signed, known, v.raised)
 
-    def typed(self, value: Value, dtype: DType, e: ast.expr | None = None) -> Value:
+    def typed(self, value: Expression, dtype: DType, e: ast.expr | None = None) -> Expression:
         """Returns a value that has a type; a number takes it."""
         if not value.types and value.number is not None:
             return self.spelled(value, dtype, e)
@@ -119,7 +119,7 @@ class ExpressionReader:
             raise self.error(f"{value.text} is {found}, not {dtype.code}", e)
         return value
 
-    def spelled(self, value: Value, dtype: DType, e: ast.expr | None = None) -> Value:
+    def spelled(self, value: Expression, dtype: DType, e: ast.expr | None = None) -> Expression:
         """Returns a number that takes an element type."""
         x, t = value.number, dtype.element
         fits = not t.is_mask and (t.is_float or (x == int(x) and t.low <= x <= t.high))
@@ -127,7 +127,7 @@ class ExpressionReader:
             raise self.error(f"{value.text} is no {t.code}", e)
         return value._replace(text=spelling(x if t.is_float else int(x)), types=(t,))
 
-    def value(self, e: ast.expr) -> Value:
+    def value(self, e: ast.expr) -> Expression:
         """Reads an expression."""
         rule = _EXPRESSIONS.get(type(e))
         if rule is None:
@@ -136,7 +136,7 @@ class ExpressionReader:
             raise self.error(hint or f"{ast.unparse(e)} is not part of the language", e)
         return rule(self, e)
 
-    def read_name(self, e: ast.Name) -> Value:
+    def read_name(self, e: ast.Name) -> Expression:
         """A variable, or a number of the program around the text."""
         name = e.id
         if name in self.scope:
@@ -169,15 +169,15 @@ class ExpressionReader:
             )
         return self.constant(number, e)
 
-    def constant(self, x: Any, e: ast.expr) -> Value:
+    def constant(self, x: Any, e: ast.expr) -> Expression:
         """A number, `True` or `False`."""
         if type(x) is bool:
-            return Value(str(x), (dt.mask,), True, x)
+            return Expression(str(x), (dt.mask,), True, x)
         if type(x) not in (int, float) or x != x:
             raise self.error(f"{x!r} is not a number of the language", e)
-        return Value(spelling(x), (), True, x)
+        return Expression(spelling(x), (), True, x)
 
-    def operator(self, e: ast.Compare | ast.UnaryOp | ast.BinOp) -> Value:
+    def operator(self, e: ast.Compare | ast.UnaryOp | ast.BinOp) -> Expression:
         """An infix or prefix operator, or a comparison."""
         kind: type
         if isinstance(e, ast.Compare):
@@ -192,7 +192,7 @@ class ExpressionReader:
             raise self.error(INSTEAD.get(kind, f"{ast.unparse(e)} is not part of the language"), e)
         return self.elementwise(OPERATORS[kind], [self.operand(n) for n in nodes], e)
 
-    def elementwise(self, o: op.Op, values: list[Value], e: ast.expr) -> Value:
+    def elementwise(self, o: op.Op, values: list[Expression], e: ast.expr) -> Expression:
         """An element-wise operation."""
         numbers = [v.number for v in values]
         if all(not v.types for v in values):
@@ -229,18 +229,18 @@ class ExpressionReader:
         elif o in (op.or_, op.xor, op.select):
             known = given[0].known & given[1].known & {ACTIVE}
         if o.kind == "call":
-            return Value(f"{o.text}({', '.join(texts)})", (t,), known=known)
+            return Expression(f"{o.text}({', '.join(texts)})", (t,), known=known)
         text = f" {o.text} ".join(texts) if o.kind == "infix" else f"{o.text}{texts[0]}"
-        return Value(text, (t,), known=known)
+        return Expression(text, (t,), known=known)
 
-    def operand_of(self, value: Value) -> Value:
+    def operand_of(self, value: Expression) -> Expression:
         """Returns a value that is not an operand as a variable."""
         name = self.reading.fresh()
         self.emit(f"{name} = {value.text}")
         self.set(name, value, value.types[0])
         return self.variable(name)
 
-    def unified(self, o: op.Op, values: Sequence[Value], e: ast.expr) -> DType:
+    def unified(self, o: op.Op, values: Sequence[Expression], e: ast.expr) -> DType:
         """Returns the element type that operands have in common."""
         several = [v for v in values if len(v.types) > 1]
         if several:
@@ -267,7 +267,7 @@ class ExpressionReader:
             raise self.error(f"{o.text} does not exist for {t.code}{hint}", e)
         return t
 
-    def call(self, e: ast.Call) -> Value:
+    def call(self, e: ast.Call) -> Expression:
         """`f(x, ...)`."""
         if (
             type(e.func) is not ast.Name
@@ -278,7 +278,7 @@ class ExpressionReader:
         name = e.func.id
         statement = STATEMENTS.get(name)
         if statement is not None:
-            return Call(self, statement, e).value()
+            return CallText(self, statement, e).value()
         if name in CALLABLE:
             if len(e.args) != CALLABLE[name].arity:
                 raise self.error(
@@ -301,7 +301,7 @@ class ExpressionReader:
         hint = f" (did you mean {close[0]}?)" if close else ""
         raise self.error(f"the function {name} is unknown{hint}", e)
 
-    def conversion(self, t: DType, e: ast.Call) -> Value:
+    def conversion(self, t: DType, e: ast.Call) -> Expression:
         """`T(x)`."""
         if len(e.args) != 1:
             raise self.error(f"{t.code} takes 1 operand, not {len(e.args)}", e)
@@ -310,14 +310,14 @@ class ExpressionReader:
             x = value.number
             if t.is_int and x != int(x):
                 raise self.error(f"{value.text} is no {t.code}", e)
-            return Value(f"{t.code}({value.text})", (t,))
+            return Expression(f"{t.code}({value.text})", (t,))
         (source,) = value.types
         self.instrs.append(instruction(op.cast, t, self.rounds))
-        return Value(
+        return Expression(
             f"{t.code}({value.text})", (dt.vector(t, source.count) if source.is_vector else t,)
         )
 
-    def foreign_call(self, function: Any, e: ast.Call) -> Value:
+    def foreign_call(self, function: Any, e: ast.Call) -> Expression:
         """A call of a function that another compiler made."""
         codes = (*function.arguments, "mask")
         if len(e.args) != len(codes):
@@ -328,9 +328,9 @@ class ExpressionReader:
         types = tuple([BY_CODE[code] for code in function.returned])
         self.instrs.append(instruction(op.foreign, types[0], self.rounds, function))
         text = f"{function.name}({', '.join([v.text for v in values])})"
-        return Value(text, types, raised=function if function.errors else None)
+        return Expression(text, types, raised=function if function.errors else None)
 
-    def function_call(self, function: "FunctionReader", e: ast.Call) -> Value:
+    def function_call(self, function: "FunctionReader", e: ast.Call) -> Expression:
         """A call of a function of the text."""
         args = [*e.args]
         for own in ("i", "p"):
@@ -356,7 +356,7 @@ class ExpressionReader:
         for i in function.own_instrs:
             self.instrs.append(i._replace(rounds=i.rounds * self.rounds))
         text = f"{function.title}({', '.join([*given, *[v.text for v in values]])})"
-        return Value(text, function.results, each=function.implied)
+        return Expression(text, function.results, each=function.implied)
 
     def numbers_of(
         self, function: "FunctionReader", site: ast.expr, word: ast.expr, e: ast.expr
@@ -387,7 +387,7 @@ class ExpressionReader:
         raise self.error(f"{ast.unparse(e)} is not a constant integer", at)
 
 
-def _type(value: Value) -> str:
+def _type(value: Expression) -> str:
     return value.types[0].code if value.types else "a number"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...ir import op
 from ...ir.dtype import DType
 from ..program import Instr
-from .words import KINDS, WITHOUT_ARRAYS, Check, Word
+from .words import KINDS, WITHOUT_ARRAYS, Check, TextWord
 
 if TYPE_CHECKING:
     from .statements import FunctionReader
@@ -67,7 +67,7 @@ class Variable(NamedTuple):
     raised: Any = None
 
 
-class Value(NamedTuple):
+class Expression(NamedTuple):
     """An expression in the new text: its types, none if it is a number, and whether it can be an
     operand."""
 
@@ -99,7 +99,7 @@ class Reading:
         self.source = source
         # In a text that gives words names: these.
         self.named = {name: k for k, name in enumerate(parameters or (), 1)}
-        self.words: dict[int, Word] = {}
+        self.words: dict[int, TextWord] = {}
         self.checks: dict[int, Check] = {}
         self.relative: set[int] = set()
         self.instrs: list[Instr] = []
@@ -124,7 +124,7 @@ class Reading:
         self.checks[self.next_word] = check
         return self.next_word
 
-    def claim(self, node: ast.expr, k: int, kind: str, dtype: DType, where: str) -> Word:
+    def claim(self, node: ast.expr, k: int, kind: str, dtype: DType, where: str) -> TextWord:
         """Returns word `k`, which a statement uses.
 
         Raises:
@@ -142,7 +142,7 @@ class Reading:
         name = {v: name for name, v in self.named.items()}.get(k, f"p[{k}]")
         known = self.words.get(k)
         if known is None:
-            known = self.words[k] = Word(kind, dtype, where, name if self.named else f"p{k}")
+            known = self.words[k] = TextWord(kind, dtype, where, name if self.named else f"p{k}")
         elif kind != known.kind or kind in ("store", "reduced"):
             again = " again" if kind == known.kind else ""
             raise self.source.error(

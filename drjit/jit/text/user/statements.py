@@ -11,13 +11,13 @@ from ...ir.nesting import ASSUMED_ITERATIONS
 from ..program import Instr, Loop
 from .expressions import ExpressionReader
 from .language import INSTEAD, NAMES, REFUSED
-from .reading import ACTIVE, Reading, Value, Variable, instruction
+from .reading import ACTIVE, Expression, Reading, Variable, instruction
 from .words import Check
 
 _SOME_LOOP = Loop((), (), (), 0, 0, (), 0, ())
 
 
-class Reader(ExpressionReader):
+class StatementReader(ExpressionReader):
     """Reads the statements of one function."""
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
@@ -184,7 +184,7 @@ class Reader(ExpressionReader):
                 self.scope[name] = Variable(old.dtype, self.version, known=known)
 
 
-class FunctionReader(Reader):
+class FunctionReader(StatementReader):
     """Reads a function of the text, when it is called for the first time."""
 
     is_kernel = False
@@ -230,7 +230,7 @@ class FunctionReader(Reader):
             raise self.error("functions with checks have two numbers: s: int, n: int")
         self.head = f"def {self.title}({', '.join(texts)}):"
 
-    def read_at(self, caller: ExpressionReader, values: Sequence[Value], e: ast.expr) -> None:
+    def read_at(self, caller: ExpressionReader, values: Sequence[Expression], e: ast.expr) -> None:
         """Reads the body if that has not happened yet; `values` are the arguments."""
         if self.state == "open":
             raise caller.error(f"{self.title} calls itself", e)
@@ -286,7 +286,11 @@ def _assigned(statements: Sequence[ast.stmt]) -> dict[str, None]:
 
 
 _STATEMENTS: dict[type, Callable] = {
-    ast.Assign: Reader.assign, ast.AugAssign: Reader.augmented, ast.Expr: Reader.effect,
-    ast.Return: Reader.leave, ast.If: Reader.branch, ast.While: Reader.loop,
+    ast.Assign: StatementReader.assign,
+    ast.AugAssign: StatementReader.augmented,
+    ast.Expr: StatementReader.effect,
+    ast.Return: StatementReader.leave,
+    ast.If: StatementReader.branch,
+    ast.While: StatementReader.loop,
     ast.Pass: lambda reader, s: None,
-}  # fmt: skip
+}

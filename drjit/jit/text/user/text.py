@@ -11,8 +11,8 @@ from ...ir.dtype import DType
 from ..program import Output, Program
 from .language import NAMES
 from .reading import Line, Reading, Source
-from .statements import FunctionReader, Reader
-from .words import ARGUMENTS, Layout, Word, layout
+from .statements import FunctionReader, StatementReader
+from .words import ARGUMENTS, TextWord, WordLayout, layout
 
 _WORD = re.compile(r"p\[(\d+)\]|<(site|word):(\d+)>")
 
@@ -25,8 +25,8 @@ class UserText(NamedTuple):
     text: str
     commented: str
     program: Program
-    layout: Layout
-    words: dict[int, Word]
+    layout: WordLayout
+    words: dict[int, TextWord]
     arguments: tuple[int, ...]
 
     @property
@@ -61,7 +61,7 @@ def read(source: Source) -> UserText:
         reading.taken |= {n.id for n in ast.walk(d) if isinstance(n, ast.Name)}
         reading.taken |= {a.arg for a in d.args.args}
         reading.functions[d.name] = FunctionReader(reading, d)
-    kernel = Reader(reading)
+    kernel = StatementReader(reading)
     kernel.body([s for s in definition.body if not isinstance(s, ast.FunctionDef)])
     for f in reading.functions.values():
         if f.state == "new":
@@ -130,10 +130,10 @@ def _complete(reading: Reading) -> None:
         check = checks[k]
         if not check.is_known:
             where = f"line {check.location[1]}"
-            words.setdefault(k, Word("count", check.dtype, where, f"p{k}"))
+            words.setdefault(k, TextWord("count", check.dtype, where, f"p{k}"))
 
 
-def _finished(reading: Reading, kernel: Reader, definition: ast.FunctionDef) -> UserText:
+def _finished(reading: Reading, kernel: StatementReader, definition: ast.FunctionDef) -> UserText:
     words = reading.words
     try:
         found = layout(words, reading.checks, reading.relative)

@@ -32,7 +32,7 @@ class Range(NamedTuple):
     where: str
 
 
-class Word:
+class TextWord:
     """A word: its kind, its element type, the statement that gave it these, and its name.
 
     An array has one entry for each lane (`lanes`), one for all (`single`), or any number;
@@ -91,7 +91,7 @@ class Check:
         return (size // packet, self.what, self.location, self.signed, size, packet)
 
 
-class Layout(NamedTuple):
+class WordLayout(NamedTuple):
     """The words of a text in the order that launches need: words of inputs, literals, targets, and
     outputs of the user's numbering, and the bounds checks (None where nothing uses a word), each
     with the word whose argument may be its size. `new` maps words of the text to their final
@@ -106,7 +106,9 @@ class Layout(NamedTuple):
     words: int
 
 
-def layout(words: dict[int, Word], checks: dict[int, Check], relative: Iterable[int]) -> Layout:
+def layout(
+    words: dict[int, TextWord], checks: dict[int, Check], relative: Iterable[int]
+) -> WordLayout:
     """Arranges words. Checks that functions of the text find by their distance from the first one,
     which are those in words `relative`, keep it.
 
@@ -137,6 +139,6 @@ def layout(words: dict[int, Word], checks: dict[int, Check], relative: Iterable[
     for k in ordered:
         check = checks.get(k)
         found.append((check, k if check is None or check.word is None else check.word))
-    return Layout(
+    return WordLayout(
         tuple(inputs), tuple(literals), tuple(found), tuple(targets), tuple(outputs), numbers, at
     )

@@ -9,10 +9,10 @@ from ...simd.ir import MEMORY
 from ...simd.loops import address, loop, when
 from ..form import THREADS
 from ..function import shared
-from ..threads import Scan, State, is_first, load_shared, store_shared
-from .entry import Entry
+from ..threads import BlockScan, ScanState, is_first, load_shared, store_shared
+from .entry import EntryFunction
 from .lookback import before_tile, next_tile
-from .tiles import Shape, Tile
+from .tiles import MemoryTile, TileShape
 
 TOTAL = 1
 """The word with the number of all indices: see `lookback`."""
@@ -28,19 +28,19 @@ class Compress(NamedTuple):
     aligned; the words of the tiles.
     """
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
-        shape = Shape.of("mask")
+        shape = TileShape.of("mask")
         source, n, result = f.buffer("source", read_only=True), f.size("n"), f.buffer("result")
         tiles, aligned, words = f.size("tiles"), f.size("aligned"), f.buffer("words")
         number = next_tile(f, words)
         first = f.op(f"mul i64 {number}, {shape.size}")
-        tile = Tile.of(f, "mask", f.op(f"sub i64 {n}, {first}"), aligned)
+        tile = MemoryTile.of(f, "mask", f.op(f"sub i64 {n}, {first}"), aligned)
         (x,) = tile.load(address(f, "mask", source, first))
         bits = self._bits(f, tile, x)
         count = f.op(f"call i32 @llvm.ctpop.i32(i32 {bits})")
-        scan = Scan(f, "add", "u32")
-        lanes, of_warp = scan.of_warp(State(count))
+        scan = BlockScan(f, "add", "u32")
+        lanes, of_warp = scan.of_warp(ScanState(count))
         warps, total = scan.of_block("scan", of_warp)
         before = before_tile(f, "add", "u32", words, number, number, total.x)
         found = shared(f, "@found", shape.size, "u16")
@@ -58,7 +58,7 @@ class Compress(NamedTuple):
             index = f.op(f"add i32 {start}, {f.op(f'zext i16 {at} to i32')}")
             f.do(f"store i32 {index}, ptr {address(f, 'u32', target, k)}, align 4")
 
-    def _bits(self, f: Entry, tile: Tile, x: str) -> str:
+    def _bits(self, f: EntryFunction, tile: MemoryTile, x: str) -> str:
         """Returns the elements of a thread as bits."""
         words, joined = tile.shape.width // 8, "0"
         both = f.op(f"bitcast {tile.kind} {x} to <{words} x i64>")
@@ -74,7 +74,9 @@ class Compress(NamedTuple):
         inside = f.op(f"sub i32 {f.op(f'shl i32 1, {left}')}, 1")
         return f.op(f"and i32 {joined}, {inside}")
 
-    def _collect(self, f: Entry, tile: Tile, bits: str, found: str, position: str) -> None:
+    def _collect(
+        self, f: EntryFunction, tile: MemoryTile, bits: str, found: str, position: str
+    ) -> None:
         """Writes the numbers of the elements of a thread that are true to shared memory."""
         kind = MEMORY["u16"]
         for j in range(tile.shape.width):

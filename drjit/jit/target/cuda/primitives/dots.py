@@ -8,7 +8,7 @@ from ...simd.ir import BYTES, MEMORY
 from ...simd.loops import address, cast, during, fma, least, splat
 from ...simd.reduction import accumulator
 from ..form import THREADS
-from .entry import Entry, row
+from .entry import EntryFunction, row
 from .products import starts
 from .rows import column_of_thread, of_columns, store_columns
 from .runs import TOGETHER, Total, store_of_group
@@ -24,7 +24,7 @@ class _Part:
     the columns; if there are several products, a table of where the operands of each begin.
     """
 
-    def __init__(self, f: Entry, code: str, result: str, batched: bool) -> None:
+    def __init__(self, f: EntryFunction, code: str, result: str, batched: bool) -> None:
         a, b = (f.buffer(name, read_only=True) for name in "ab")
         target = f.buffer("result")
         self.n, self.k, chunk, batches, strips = (
@@ -45,7 +45,7 @@ class _Part:
 class _Sum(NamedTuple):
     """How a thread sums products of `width` elements, or of one and so many (`spreads`)."""
 
-    f: Entry
+    f: EntryFunction
     code: str
     acc: str
     width: int
@@ -93,7 +93,7 @@ class Dots(NamedTuple):
     group: int
     batched: bool
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         f.together = _TOGETHER
         code, width, group = self.code, self.width, self.group
@@ -124,7 +124,7 @@ class RowSums(NamedTuple):
     across: int
     batched: bool
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         f.together = _TOGETHER
         code, width, across = self.code, self.width, self.across

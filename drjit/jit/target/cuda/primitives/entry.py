@@ -10,7 +10,7 @@ DYNAMIC = "@dynamic"
 """The address of dynamic shared memory."""
 
 
-class Entry(GpuFunction):
+class EntryFunction(GpuFunction):
     """An entry under construction. `globals` are shared memory, by name."""
 
     def __init__(self, threads: int = THREADS) -> None:

@@ -19,7 +19,7 @@ from ..threads import (
     store_shared,
     warp_of_block,
 )
-from .entry import Entry
+from .entry import EntryFunction
 
 # What a word tells, in its upper half; 0 until there is something.
 _OWN, _ALL = 1, 2
@@ -29,7 +29,7 @@ TICKET = 0
 FIRST = 2
 
 
-def next_tile(f: Entry, words: str, at: int = TICKET) -> str:
+def next_tile(f: EntryFunction, words: str, at: int = TICKET) -> str:
     """Returns the number of the block's tile as `i64`."""
     room = shared(f, "@ticket", 1, "u32")
     with when(f, is_first(f)):
@@ -40,7 +40,7 @@ def next_tile(f: Entry, words: str, at: int = TICKET) -> str:
     return f.op(f"zext i32 {load_shared(f, 'u32', room, 0)} to i64")
 
 
-def word(f: Entry, code: str, x: str, status: int | str) -> str:
+def word(f: EntryFunction, code: str, x: str, status: int | str) -> str:
     """Returns a value of up to 32 bits with what it is."""
     bits = f"i{max(BITS[code], 8)}"
     if MEMORY[code] != bits:
@@ -49,24 +49,26 @@ def word(f: Entry, code: str, x: str, status: int | str) -> str:
     return f.op(f"or i64 {x}, {f.op(f'shl i64 {status}, 32')}")
 
 
-def value(f: Entry, code: str, w: str) -> str:
+def value(f: EntryFunction, code: str, w: str) -> str:
     """Returns the value in a word."""
     bits = f"i{max(BITS[code], 8)}"
     x = f.op(f"trunc i64 {w} to {bits}")
     return x if MEMORY[code] == bits else f.op(f"bitcast {bits} {x} to {MEMORY[code]}")
 
 
-def tell(f: Entry, place: str, w: str) -> None:
+def tell(f: EntryFunction, place: str, w: str) -> None:
     """Writes a word that others wait for."""
     f.do(f"store atomic i64 {w}, ptr {place} monotonic, align 8")
 
 
-def told(f: Entry, place: str) -> str:
+def told(f: EntryFunction, place: str) -> str:
     """Reads a word that another block writes."""
     return f.op(f"load atomic i64, ptr {place} monotonic, align 8")
 
 
-def before_tile(f: Entry, op: str, acc: str, words: str, tile: str, number: str, total: str) -> str:
+def before_tile(
+    f: EntryFunction, op: str, acc: str, words: str, tile: str, number: str, total: str
+) -> str:
     """Returns the reduction of the `number` tiles before this one, given its total, in all threads.
     A warp looks at as many tiles at once. The reduction must be one of integers."""
     kind, nothing = MEMORY[acc], neutral(op, acc)

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from ...simd.ir import BYTES, MEMORY
 from ...simd.loops import Carried, address, during, least, when
 from ..form import THREADS
-from .entry import Entry, row
+from .entry import EntryFunction, row
 
 # Elements of a line that neighbouring threads copy if lines are consecutive in memory, but not in
 # shared memory: a sector of 32-bit elements.
 _ACROSS = 8
 
 
-class Form(NamedTuple):
+class OperandForm(NamedTuple):
     """How an operand is kept: its type in memory and in shared memory; the lines and the depth of a
     tile; whether lines are consecutive in memory, and in shared memory; elements of a copy; how
     many elements separate the rows of shared memory; whether copies are asynchronous.
@@ -52,7 +52,7 @@ class Form(NamedTuple):
         return self.asynchronous and self.width * BYTES[self.code] >= 4 and self.kept == self.code
 
 
-class Operand:
+class TileOperand:
     """An operand at an address, of which the block needs the lines from `first` to below `limit`;
     both, and the elements from one row of memory to the next, are `i64`.
 
@@ -60,7 +60,9 @@ class Operand:
     first one by numbers that are known, which takes few registers.
     """
 
-    def __init__(self, f: Entry, form: Form, base: str, first: str, limit: str, row: str) -> None:
+    def __init__(
+        self, f: EntryFunction, form: OperandForm, base: str, first: str, limit: str, row: str
+    ) -> None:
         self.f, self.form, self.base, self.row = f, form, base, row
         thread, count = f.special("tid.x"), form.lines * form.depth // form.width
         self.busy = f.op(f"icmp ult i32 {thread}, {count}") if count < THREADS else ""
@@ -137,16 +139,16 @@ class Operand:
         f.do(f"store {kept} {x}, ptr addrspace(3) {target}, align {align}")
 
 
-def _few(f: Entry, x: str) -> str:
+def _few(f: EntryFunction, x: str) -> str:
     """Returns a number as `i32`, which is lower if that is too small."""
     x = least(f, x, 1 << 30)
     return f.op(f"trunc i64 {f.op(f'call i64 @llvm.smax.i64(i64 {x}, i64 {-1 << 30})')} to i32")
 
 
 def accumulated(
-    f: Entry,
-    a: Operand,
-    b: Operand,
+    f: EntryFunction,
+    a: TileOperand,
+    b: TileOperand,
     start: str,
     end: str,
     stages: int,

@@ -15,8 +15,8 @@ from ...simd.reduction import accumulator
 from ..form import THREADS
 from ..function import WARP
 from ..threads import lane_of_warp, warp_of_block
-from .entry import Entry, row
-from .operands import Form, Operand, accumulated
+from .entry import EntryFunction, row
+from .operands import OperandForm, TileOperand, accumulated
 
 _WIDEST = 16
 # Rows of tiles of the result that neighbouring blocks share, so that they read the same operands.
@@ -28,7 +28,7 @@ STAGES = {True: 4, False: 2}
 """Stages of tiles in shared memory, with and without asynchronous copies."""
 
 
-class Layout(NamedTuple):
+class ProductForm(NamedTuple):
     """What products have in common: the type; that of results; whether A is stored transposed, and
     B; the elements of a copy of each; whether there are several products; and whether the GPU has
     asynchronous copies."""
@@ -44,7 +44,7 @@ class Layout(NamedTuple):
 
     def operands(
         self, kept: str, rows: int, columns: int, depth: int, gap: int, kept_along: bool | None
-    ) -> tuple[Form, Form]:
+    ) -> tuple[OperandForm, OperandForm]:
         """Returns the forms of the operands of tiles. Without `kept_along`, lines are consecutive
         in shared memory where they are in memory."""
         forms = []
@@ -54,12 +54,14 @@ class Layout(NamedTuple):
         ):
             here = along if kept_along is None else kept_along
             width = width if here == along else 1
-            form = Form(self.code, kept, lines, depth, along, here, width, gap, self.asynchronous)
+            form = OperandForm(
+                self.code, kept, lines, depth, along, here, width, gap, self.asynchronous
+            )
             forms.append(form)
         return forms[0], forms[1]
 
 
-def starts(f: Entry, code: str, a: str, b: str, batch: str) -> tuple[str, str]:
+def starts(f: EntryFunction, code: str, a: str, b: str, batch: str) -> tuple[str, str]:
     """Returns where the operands of a product begin, as the last parameter says."""
     table, entry = f.buffer("offsets", read_only=True), f.op(f"mul i64 {batch}, 2")
     places = [address(f, "i64", table, entry, k) for k in (0, 1)]
@@ -67,7 +69,7 @@ def starts(f: Entry, code: str, a: str, b: str, batch: str) -> tuple[str, str]:
     return address(f, code, a, a_start), address(f, code, b, b_start)
 
 
-class Task:
+class ProductTile:
     """The tile of a block.
 
     Parameters: A, B, and the results; rows and columns of the result; the depth, and the part of it
@@ -75,7 +77,7 @@ class Task:
     operands of each begin.
     """
 
-    def __init__(self, f: Entry, layout: Layout, rows: int, columns: int) -> None:
+    def __init__(self, f: EntryFunction, layout: ProductForm, rows: int, columns: int) -> None:
         self.f, self.layout = f, layout
         code = layout.code
         a, b = (f.buffer(name, read_only=True) for name in "ab")
@@ -115,14 +117,14 @@ class Task:
         y = f.op(f"sub i64 {inside}, {f.op(f'mul i64 {x}, {height}')}")
         return f.op(f"add i64 {top}, {y}"), x
 
-    def loaded(self, forms: tuple[Form, Form]) -> tuple[Operand, Operand]:
+    def loaded(self, forms: tuple[OperandForm, OperandForm]) -> tuple[TileOperand, TileOperand]:
         """Returns the operands."""
         f, layout = self.f, self.layout
         a_row = self.m if layout.a_transposed else self.k
         b_row = self.k if layout.b_transposed else self.n
         return (
-            Operand(f, forms[0], self.a, self.i0, self.m, a_row),
-            Operand(f, forms[1], self.b, self.j0, self.n, b_row),
+            TileOperand(f, forms[0], self.a, self.i0, self.m, a_row),
+            TileOperand(f, forms[1], self.b, self.j0, self.n, b_row),
         )
 
     def store(self, rows: Sequence[str], parts: Sequence[tuple[str, list[list[str]]]]) -> None:
@@ -166,19 +168,19 @@ class Task:
 class MultiplyAdds(NamedTuple):
     """Products by multiply-adds: each thread has `y` rows and `x` columns of a tile."""
 
-    layout: Layout
+    layout: ProductForm
     rows: int
     columns: int
     depth: int
     y: int
     x: int
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         f.together = 2
         code = self.layout.code
         acc = accumulator(code)
-        task = Task(f, self.layout, self.rows, self.columns)
+        task = ProductTile(f, self.layout, self.rows, self.columns)
         width = min(_WIDEST // BYTES[acc], self.y, self.x)
         gap = _WIDEST // BYTES[acc]
         forms = self.layout.operands(acc, self.rows, self.columns, self.depth, gap, False)
@@ -219,7 +221,15 @@ class MultiplyAdds(NamedTuple):
         task.store(rows, parts)
 
     def _read(
-        self, f: Entry, form: Form, acc: str, base: str, first: str, k: int, count: int, width: int
+        self,
+        f: EntryFunction,
+        form: OperandForm,
+        acc: str,
+        base: str,
+        first: str,
+        k: int,
+        count: int,
+        width: int,
     ) -> list[str]:
         """Returns the elements of a thread's lines at a depth: groups of `width`, which are evenly
         spaced."""
@@ -233,7 +243,7 @@ class MultiplyAdds(NamedTuple):
             found += [f.op(f"extractelement {kind} {x}, i32 {j}") for j in range(width)]
         return found
 
-    def _places(self, f: Entry, first: str, size: int, count: int, width: int) -> list[str]:
+    def _places(self, f: EntryFunction, first: str, size: int, count: int, width: int) -> list[str]:
         """Returns the lines of a thread."""
         found, spacing = [], size // (count // width)
         for g in range(count // width):
@@ -247,7 +257,7 @@ class TensorCores(NamedTuple):
     """Products by instructions for small matrices: of halves, or of single precision with operands
     rounded to 11 bits (TF32). The warps of a block form `down` rows."""
 
-    layout: Layout
+    layout: ProductForm
     rows: int
     columns: int
     down: int
@@ -257,11 +267,11 @@ class TensorCores(NamedTuple):
         """The depth of a tile."""
         return 32 if self.layout.code == "f16" else 16
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         f.together = 2
         layout, code = self.layout, self.layout.code
-        task = Task(f, layout, self.rows, self.columns)
+        task = ProductTile(f, layout, self.rows, self.columns)
         # The gap puts rows that are read together into different banks.
         is_half = code == "f16"
         gap = 8 if is_half else 4
@@ -298,7 +308,14 @@ class TensorCores(NamedTuple):
         self._store(f, task, top, left, y, x, sums)
 
     def _store(
-        self, f: Entry, task: Task, top: str, left: str, y: int, x: int, sums: Sequence[str]
+        self,
+        f: EntryFunction,
+        task: ProductTile,
+        top: str,
+        left: str,
+        y: int,
+        x: int,
+        sums: Sequence[str],
     ) -> None:
         """Stores the sums: of each small matrix, a lane has two elements in two rows."""
         lane = lane_of_warp(f)
@@ -323,7 +340,7 @@ class _Halves:
 
     depth = 16
 
-    def __init__(self, f: Entry, a: Form, b: Form) -> None:
+    def __init__(self, f: EntryFunction, a: OperandForm, b: OperandForm) -> None:
         self.f, self.a, self.b = f, a, b
         lane = lane_of_warp(f)
         inner = f.op(f"and i32 {lane}, 7")
@@ -378,12 +395,12 @@ class _Singles:
 
     depth = 8
 
-    def __init__(self, f: Entry, a: Form, b: Form) -> None:
+    def __init__(self, f: EntryFunction, a: OperandForm, b: OperandForm) -> None:
         self.f, self.a, self.b = f, a, b
         lane = lane_of_warp(f)
         self.line, self.deep = f.op(f"lshr i32 {lane}, 2"), f.op(f"and i32 {lane}, 3")
 
-    def _read(self, form: Form, base: str, first: str, more: int, k: int) -> str:
+    def _read(self, form: OperandForm, base: str, first: str, more: int, k: int) -> str:
         """Returns an element per lane, rounded to TF32."""
         f = self.f
         line = f.op(f"add i32 {first}, {f.op(f'add i32 {self.line}, {more}')}")
@@ -414,7 +431,7 @@ class _Singles:
 
 
 def _mma(
-    f: Entry, name: str, kind: str, a: Sequence[str], b: Sequence[str], sums: Sequence[str]
+    f: EntryFunction, name: str, kind: str, a: Sequence[str], b: Sequence[str], sums: Sequence[str]
 ) -> list[str]:
     operands = [f"{kind} {x}" for x in (*a, *b)] + [f"float {x}" for x in sums]
     result = "{float, float, float, float}"

@@ -15,8 +15,8 @@ from ...simd.loops import address, choose, during, least, loop, when
 from ..form import THREADS
 from ..function import WARP, assembly, shared
 from ..threads import (
-    Scan,
-    State,
+    BlockScan,
+    ScanState,
     is_first,
     lane_of_warp,
     load_shared,
@@ -25,9 +25,9 @@ from ..threads import (
     store_shared,
     warp_of_block,
 )
-from .entry import Entry
+from .entry import EntryFunction
 from .lookback import next_tile, tell, told
-from .tiles import Shape, Tile
+from .tiles import MemoryTile, TileShape
 
 DIGIT = 8
 """Bits of a digit."""
@@ -55,7 +55,7 @@ def _items(code: str) -> int:
     return 12 if BYTES[code] == 8 else 24
 
 
-def _digit(f: Entry, code: str, key: str, shift: str) -> str:
+def _digit(f: EntryFunction, code: str, key: str, shift: str) -> str:
     """Returns a digit of a key as `i32`; the shift has the type of the key."""
     kind = MEMORY[code]
     x = f.op(f"lshr {kind} {key}, {shift}")
@@ -64,7 +64,7 @@ def _digit(f: Entry, code: str, key: str, shift: str) -> str:
     return f.op(f"and i32 {x}, {BINS - 1}")
 
 
-def _shift(f: Entry, code: str, shift: str) -> str:
+def _shift(f: EntryFunction, code: str, shift: str) -> str:
     """Returns a shift (`i64`) in the type of the keys."""
     return shift if BITS[code] == 64 else f.op(f"trunc i64 {shift} to {MEMORY[code]}")
 
@@ -78,7 +78,7 @@ class CountDigits(NamedTuple):
     code: str
     passes: int
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         code, passes = self.code, self.passes
         source, n, aligned = f.buffer("source", read_only=True), f.size("n"), f.size("aligned")
@@ -89,11 +89,11 @@ class CountDigits(NamedTuple):
             at = shared_address(f, "u32", counts, f.op(f"add i32 {thread}, {BINS * k}"))
             f.do(f"store i32 0, ptr addrspace(3) {at}, align 4")
         f.barrier()
-        size = Shape.of(code).size
+        size = TileShape.of(code).size
         blocks = f.once("%blocks", f"zext i32 {f.special('nctaid.x')} to i64")
         start = f.op(f"mul i64 {f.block_number()}, {size}")
         with loop(f, start, n, f.op(f"mul i64 {blocks}, {size}")) as (first, _):
-            tile = Tile.of(f, code, f.op(f"sub i64 {n}, {first}"), aligned)
+            tile = MemoryTile.of(f, code, f.op(f"sub i64 {n}, {first}"), aligned)
             rows = tile.load(address(f, code, source, first))
             for place, x in zip(tile.places, rows, strict=True):
                 for j, key in enumerate(tile.elements(x)):
@@ -126,16 +126,16 @@ class PlanPasses(NamedTuple):
 
     passes: int
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body: one block, with a thread for each digit."""
         counts, n = f.buffer("counts", read_only=True), f.size("n")
         starts, plan = f.buffer("starts"), f.buffer("plan")
         most = f.op(f"trunc i64 {n} to i32")
-        scan, runs = Scan(f, "add", "u32"), []
+        scan, runs = BlockScan(f, "add", "u32"), []
         for k in range(self.passes):
             at = f.op(f"add i64 {f.thread()}, {BINS * k}")
             x = f.op(f"load i32, ptr {address(f, 'u32', counts, at)}, align 4")
-            lanes, all_lanes = scan.of_warp(State(x))
+            lanes, all_lanes = scan.of_warp(ScanState(x))
             warps, _ = scan.of_block(f"scan.{k}", all_lanes)
             first = scan.join(warps, lanes).x
             f.do(f"store i32 {first}, ptr {address(f, 'u32', starts, at)}, align 4")
@@ -166,7 +166,7 @@ class _TileSort:
     """The keys of a tile, in registers: each warp has a part of it, in rows of a key per lane.
     Those beyond the end come last."""
 
-    def __init__(self, f: Entry, code: str, count: str, *, has_payload: bool) -> None:
+    def __init__(self, f: EntryFunction, code: str, count: str, *, has_payload: bool) -> None:
         self.f, self.code, self.count = f, code, count
         self.items, self.size = _items(code), tile_size(code)
         first = f.op(f"mul i32 {warp_of_block(f)}, {WARP * self.items}")
@@ -255,8 +255,8 @@ class _TileSort:
         """Returns where the digit of the thread begins in the sorted tile, of which it tells the
         warps their parts."""
         f, thread = self.f, self.f.special("tid.x")
-        scan = Scan(f, "add", "u32")
-        lanes, all_lanes = scan.of_warp(State(total))
+        scan = BlockScan(f, "add", "u32")
+        lanes, all_lanes = scan.of_warp(ScanState(total))
         first = scan.join(scan.of_block("scan", all_lanes)[0], lanes).x
         for k, x in enumerate(before):
             at = f.op(f"add i32 {thread}, {BINS * k}")
@@ -292,7 +292,7 @@ class SortTile(NamedTuple):
     code: str
     has_payload: bool
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         code = self.code
         source, n, bits = f.buffer("source", read_only=True), f.size("n"), f.size("bits")
@@ -331,7 +331,7 @@ class SortDigit(NamedTuple):
     code: str
     has_payload: bool
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         code = self.code
         f.together = 2
@@ -380,7 +380,7 @@ class SortDigit(NamedTuple):
                 tile.store(c, xs, target, sorted_, targets)
 
 
-def _buffers(f: Entry, step: str, places: Sequence[str]) -> list[str]:
+def _buffers(f: EntryFunction, step: str, places: Sequence[str]) -> list[str]:
     """Returns source and target of a pass, as planned."""
     keys, *buffers = places
     found = []
@@ -397,7 +397,7 @@ class _LookBack:
     """How often the digit of a thread occurs in the tiles before. What a word tells is in its upper
     half: nothing in this pass, the number in the tile, or in all up to it."""
 
-    def __init__(self, f: Entry, words: str, tile: str, states: str) -> None:
+    def __init__(self, f: EntryFunction, words: str, tile: str, states: str) -> None:
         self.f, self.tile = f, tile
         at = f.op(f"add i64 {f.op(f'mul i64 {tile}, {BINS}')}, {f.thread()}")
         self.place = address(f, "u64", words, at)

@@ -8,7 +8,7 @@ from ...simd.atomic import combine
 from ...simd.ir import BYTES
 from ...simd.loops import address, least, when
 from ..form import THREADS
-from .entry import Entry, row
+from .entry import EntryFunction, row
 from .runs import Total
 
 
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
     width: int
     across: int
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         across, width = self.across, self.width
         down = THREADS // across
@@ -58,7 +58,7 @@ class Rows(NamedTuple):
         store_columns(f, total.acc, x, width, across, inside, self.result, target)
 
 
-def column_of_thread(f: Entry, strip: str, across: int, width: int) -> str:
+def column_of_thread(f: EntryFunction, strip: str, across: int, width: int) -> str:
     """Returns the first of the columns of a thread, as `i64`, in a strip that blocks have."""
     first = f.op(f"mul i64 {strip}, {across}")
     number = f.op(f"add i64 {first}, {f.op(f'and i64 {f.thread()}, {across - 1}')}")
@@ -66,7 +66,7 @@ def column_of_thread(f: Entry, strip: str, across: int, width: int) -> str:
 
 
 def store_columns(
-    f: Entry, acc: str, x: str, width: int, across: int, inside: str, code: str, place: str
+    f: EntryFunction, acc: str, x: str, width: int, across: int, inside: str, code: str, place: str
 ) -> None:
     """Stores what the first row of threads has of its columns, rounded to its type, if these
     exist."""
@@ -78,7 +78,7 @@ def store_columns(
         f.do(f"store {kept} {x}, ptr {place}, align {width * BYTES[code]}")
 
 
-def of_columns(f: Entry, op: str, acc: str, width: int, across: int, x: str) -> str:
+def of_columns(f: EntryFunction, op: str, acc: str, width: int, across: int, x: str) -> str:
     """Returns the reduction of vectors of `width` elements of the threads that differ by multiples
     of `across`, valid in the first ones."""
     kind, size = row(acc, width), width * BYTES[acc]

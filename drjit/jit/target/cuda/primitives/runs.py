@@ -13,7 +13,7 @@ from ...simd.reduction import accumulator
 from ..form import THREADS
 from ..function import WARP, shared
 from ..threads import is_first, lane_of_warp, neutral, of_block, of_warp
-from .entry import Entry, row
+from .entry import EntryFunction, row
 
 TOGETHER = 4
 """Loads that a thread has in flight."""
@@ -35,7 +35,7 @@ class Runs(NamedTuple):
     group: int
     split: bool = False
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         op, group = self.op, self.group
         source, result = f.buffer("source", read_only=True), f.buffer("result")
@@ -68,7 +68,7 @@ class Runs(NamedTuple):
 
 
 def store_of_group(
-    f: Entry, op: str, acc: str, x: str, group: int, inside: str, code: str, place: str
+    f: EntryFunction, op: str, acc: str, x: str, group: int, inside: str, code: str, place: str
 ) -> None:
     """Reduces the elements of the threads of a group, and stores the result, rounded to its type,
     if the group has one."""
@@ -88,7 +88,7 @@ class Total(NamedTuple):
     """How a thread reduces elements, `width` at a time. Sums of floats keep what rounding takes
     from them."""
 
-    f: Entry
+    f: EntryFunction
     op: str
     code: str
     acc: str
@@ -96,7 +96,7 @@ class Total(NamedTuple):
     kind: str
 
     @classmethod
-    def of(cls, f: Entry, op: str, code: str, width: int) -> "Total":
+    def of(cls, f: EntryFunction, op: str, code: str, width: int) -> "Total":
         """The reduction of a type."""
         acc = accumulator(code)
         return cls(f, op, code, acc, width, row(acc, width))

@@ -18,35 +18,37 @@ from ...simd.loops import address, cast, least, loop
 from ...simd.reduction import accumulator, starting_value
 from ..form import THREADS
 from ..function import shared
-from ..threads import Scan, State, of_block
-from .entry import Entry, row
+from ..threads import BlockScan, ScanState, of_block
+from .entry import EntryFunction, row
 from .lookback import before_tile, next_tile
 from .runs import Total
-from .tiles import Shape, Tile
+from .tiles import MemoryTile, TileShape
 
 
 class TileScan:
     """The scan of a tile of elements."""
 
-    def __init__(self, f: Entry, op: str, code: str, *, inclusive: bool, run: str = "") -> None:
+    def __init__(
+        self, f: EntryFunction, op: str, code: str, *, inclusive: bool, run: str = ""
+    ) -> None:
         self.f, self.op, self.code, self.inclusive = f, op, code, inclusive
         self.acc, self.run = accumulator(code), run
-        self.scan = Scan(f, op, self.acc, bool(run))
+        self.scan = BlockScan(f, op, self.acc, bool(run))
         # The start is visible if a run begins with it.
         start = self.scan.start.x
         if not inclusive:
             start = constant("u8" if code == "mask" else self.acc, starting_value(op, self.acc))
         self.start = start
 
-    def of(self, tile: Tile, base: str) -> None:
+    def of(self, tile: MemoryTile, base: str) -> None:
         """Scans a tile in memory."""
         rows = [self._accumulated(x, tile) for x in tile.load(base)]
         heads = self._heads(tile) if self.run else []
         self.tile, self.parts, self.total = tile, [], self.scan.start
         for number, xs in enumerate(rows):
-            states = [State(x) for x in xs]
+            states = [ScanState(x) for x in xs]
             if heads:
-                states = [State(x, h) for x, h in zip(xs, heads[number], strict=True)]
+                states = [ScanState(x, h) for x, h in zip(xs, heads[number], strict=True)]
             for j in range(1, len(states)):
                 states[j] = self.scan.join(states[j - 1], states[j])
             lanes, all_lanes = self.scan.of_warp(states[-1])
@@ -57,7 +59,7 @@ class TileScan:
         self.warps, self.total = self.scan.of_block("scan", self.total)
         self.heads = heads
 
-    def _accumulated(self, x: str, tile: Tile) -> list[str]:
+    def _accumulated(self, x: str, tile: MemoryTile) -> list[str]:
         """Returns the elements of a row in the type of the accumulator, without NaN where that is
         ignored."""
         f, op, acc, width = self.f, self.op, self.acc, tile.shape.width
@@ -66,7 +68,7 @@ class TileScan:
             x = combine(f, op, acc, x, f"splat ({MEMORY[acc]} {self.scan.start.x})", kind)
         return [f.op(f"extractelement {kind} {x}, i32 {j}") for j in range(width)]
 
-    def _heads(self, tile: Tile) -> list[list[str]]:
+    def _heads(self, tile: MemoryTile) -> list[list[str]]:
         """Returns for each element whether a run begins with it."""
         f, found = self.f, []
         for first in tile.places:
@@ -83,7 +85,7 @@ class TileScan:
     def store(self, base: str, before: str) -> None:
         """Stores the results, given the reduction of what comes before the tile."""
         f, code, width = self.f, self.code, self.tile.shape.width
-        begun = self.scan.join(State(before, "false"), self.warps)
+        begun = self.scan.join(ScanState(before, "false"), self.warps)
         rows = []
         for number, (lanes, states) in enumerate(self.parts):
             first = self.scan.join(begun, lanes)
@@ -115,14 +117,14 @@ class ShortRuns(NamedTuple):
     code: str
     inclusive: bool
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         source, result = f.buffer("source", read_only=True), f.buffer("result")
         n, run, span, aligned = (f.size(name) for name in ("n", "run", "span", "aligned"))
         first = f.op(f"mul i64 {f.block_number()}, {span}")
         length = f.op(f"trunc i64 {run} to i32")
         scan = TileScan(f, self.op, self.code, inclusive=self.inclusive, run=length)
-        tile = Tile.of(f, self.code, least(f, f.op(f"sub i64 {n}, {first}"), span), aligned)
+        tile = MemoryTile.of(f, self.code, least(f, f.op(f"sub i64 {n}, {first}"), span), aligned)
         scan.of(tile, address(f, self.code, source, first))
         scan.store(address(f, self.code, result, first), scan.scan.start.x)
 
@@ -138,7 +140,7 @@ class LookBackScan(NamedTuple):
     code: str
     inclusive: bool
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         op, code = self.op, self.code
         source, result = f.buffer("source", read_only=True), f.buffer("result")
@@ -147,12 +149,12 @@ class LookBackScan(NamedTuple):
         number = next_tile(f, words)
         which = f.op(f"udiv i64 {number}, {tiles}")
         earlier = f.op(f"sub i64 {number}, {f.op(f'mul i64 {which}, {tiles}')}")
-        start = f.op(f"mul i64 {earlier}, {Shape.of(code).size}")
+        start = f.op(f"mul i64 {earlier}, {TileShape.of(code).size}")
         origin = f.op(f"mul i64 {which}, {run}")
         end = least(f, run, f.op(f"sub i64 {n}, {origin}"))
         first = f.op(f"add i64 {origin}, {start}")
         scan = TileScan(f, op, code, inclusive=self.inclusive)
-        tile = Tile.of(f, code, f.op(f"sub i64 {end}, {start}"), aligned)
+        tile = MemoryTile.of(f, code, f.op(f"sub i64 {end}, {start}"), aligned)
         scan.of(tile, address(f, code, source, first))
         # Elements beyond the end of a run count in the total of its last tile, which nobody reads.
         before = before_tile(f, op, scan.acc, words, number, earlier, scan.total.x)
@@ -171,9 +173,9 @@ class ChainedScan(NamedTuple):
     code: str
     inclusive: bool
 
-    def emit(self, f: Entry) -> None:
+    def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
-        code, size = self.code, Shape.of(self.code).size
+        code, size = self.code, TileShape.of(self.code).size
         source, result = f.buffer("source", read_only=True), f.buffer("result")
         n, run, chunk, pieces, aligned = (
             f.size(name) for name in ("n", "run", "chunk", "pieces", "aligned")
@@ -189,13 +191,15 @@ class ChainedScan(NamedTuple):
         end = least(f, end, f.op(f"sub i64 {n}, {origin}"))
         carried = self._before(f, scan, totals, number, piece)
         with loop(f, start, end, size, [(MEMORY[scan.acc], x) for x in carried]) as (at, sums):
-            tile = Tile.of(f, code, f.op(f"sub i64 {end}, {at}"), aligned)
+            tile = MemoryTile.of(f, code, f.op(f"sub i64 {end}, {at}"), aligned)
             scan.of(tile, address(f, code, source, origin, at))
             scan.store(address(f, code, result, origin, at), sums[0])
             sums[:] = joined(scan, sums, scan.total.x)
             f.barrier()
 
-    def _before(self, f: Entry, scan: TileScan, totals: str, number: str, piece: str) -> list[str]:
+    def _before(
+        self, f: EntryFunction, scan: TileScan, totals: str, number: str, piece: str
+    ) -> list[str]:
         """Returns the reduction of the pieces before this one."""
         op, acc = self.op, scan.acc
         earlier = Total.of(f, op, acc, 1)

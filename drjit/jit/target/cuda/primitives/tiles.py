@@ -11,19 +11,19 @@ from ...simd.loops import address, choose, least, when
 from ..form import THREADS
 from ..function import WARP
 from ..threads import lane_of_warp, warp_of_block
-from .entry import Entry, row
+from .entry import EntryFunction, row
 
 _WIDEST = 16
 
 
-class Shape(NamedTuple):
+class TileShape(NamedTuple):
     """The shape of a tile: elements of a thread in a row, and rows of a warp."""
 
     width: int
     rows: int
 
     @classmethod
-    def of(cls, code: str) -> "Shape":
+    def of(cls, code: str) -> "TileShape":
         """The shape for a type: 16 elements to a thread, or 8 of 64 bits."""
         width = _WIDEST // BYTES[code]
         return cls(width, max(1, (8 if BYTES[code] == 8 else 16) // width))
@@ -34,13 +34,13 @@ class Shape(NamedTuple):
         return THREADS * self.width * self.rows
 
 
-class Tile:
+class MemoryTile:
     """A tile in memory, of which the first `count` (`i32`) elements exist, at least one. `whole`
     is whether these are all, and aligned."""
 
-    def __init__(self, f: Entry, code: str, count: str, whole: str) -> None:
+    def __init__(self, f: EntryFunction, code: str, count: str, whole: str) -> None:
         self.f, self.code, self.count, self.whole = f, code, count, whole
-        self.shape = shape = Shape.of(code)
+        self.shape = shape = TileShape.of(code)
         part = WARP * shape.width
         at = f.op(f"mul i32 {warp_of_block(f)}, {part * shape.rows}")
         at = f.op(f"add i32 {at}, {f.op(f'mul i32 {lane_of_warp(f)}, {shape.width}')}")
@@ -49,10 +49,10 @@ class Tile:
         self.kind = row(code, shape.width)
 
     @classmethod
-    def of(cls, f: Entry, code: str, left: str, aligned: str) -> "Tile":
+    def of(cls, f: EntryFunction, code: str, left: str, aligned: str) -> "MemoryTile":
         """A tile with up to `left` (`i64`) elements, which begins at a multiple of the widest
         access if `aligned` (`i64`) is not 0."""
-        size = Shape.of(code).size
+        size = TileShape.of(code).size
         count = least(f, left, size)
         whole = f.op(f"icmp eq i64 {count}, {size}")
         whole = f.op(f"and i1 {whole}, {f.op(f'icmp ne i64 {aligned}, 0')}")
