@@ -1,9 +1,14 @@
 """The parser of kernel texts gives what Python's own does."""
 
 import ast
+import gc
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 
+from drjit.jit.parsing import syntax_tree
 from drjit.jit.target import library
 from drjit.jit.target.simd import KernelError, parse
 from drjit.jit.target.simd.kernel import module_text
@@ -130,3 +135,42 @@ def test_lines_are_counted() -> None:
     assert [s.lineno for s in parse.functions(text)[0].body] == [2, 4, 5]
     with pytest.raises(KernelError, match=r"line 5: z = nothing\(x\)"):
         module_text(text, "k", 8, False, library)
+
+
+class Destroyed:
+    """An object in a reference cycle, whose end takes a while."""
+
+    def __init__(self):
+        self.myself = self
+
+    def __del__(self):
+        for _ in range(200):
+            pass
+
+
+def test_threads_make_syntax_trees_at_the_same_time():
+    """Also when the garbage collector runs a program's code, and so other threads, in between."""
+    text, failed = Path(ast.__file__).read_text(), []
+
+    def run():
+        for _ in range(15):
+            cycles = [Destroyed() for _ in range(20)]
+            del cycles
+            try:
+                syntax_tree(text)
+            except SystemError as error:
+                failed.append(error)
+
+    interval, *threshold = sys.getswitchinterval(), *gc.get_threshold()
+    sys.setswitchinterval(1e-4)
+    gc.set_threshold(50)
+    try:
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*threshold)
+    assert not failed and gc.isenabled()

@@ -12,6 +12,7 @@ from ...jit.ir.dtype import BY_CODE, DType
 from ...jit.ir.location import describe
 from ...jit.ir.op import identity
 from ...jit.lazy import np
+from ...jit.parsing import syntax_tree
 from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
 from ...jit.target.scalar import ExportedModule
 from ...jit.target.scalar.expressions import CannotExport, constant
@@ -32,7 +33,7 @@ def _support() -> tuple[str, dict[str, str], dict[str, set[str]]]:
     lines = text.splitlines()
     texts: dict[str, str] = {}
     nodes: dict[str, ast.stmt] = {}
-    for s in ast.parse(text).body:
+    for s in syntax_tree(text).body:
         name = s.name if isinstance(s, ast.FunctionDef) else ""
         if isinstance(s, ast.Assign):
             name = s.targets[0].id  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ import linecache
 import types
 from typing import Any
 
+from ...jit.parsing import syntax_tree
 from .transform import FLOW, Transformer
 
 
@@ -59,7 +60,7 @@ def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
     lines = inspect.getblock(lines)
     indented = lines[0][:1].isspace()
     text = "".join(["if True:\n", *lines] if indented else lines)
-    tree = ast.parse(text, file)
+    tree = syntax_tree(text, file)
     ast.increment_lineno(tree, first - 1 - indented)
     body: Any = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
     function = body[0]
@@ -73,7 +74,7 @@ def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
         if hasattr(ast, "TypeVar"):
             inner.type_params = []
     free = (FLOW, *f.__code__.co_freevars)
-    around: Any = ast.parse("def around(): pass").body[0]
+    around: Any = syntax_tree("def around(): pass").body[0]
     around.args.args = [ast.arg(n) for n in free]
     # The function may refer to itself or its class by the names that the program uses.
     known = [n for n in dict.fromkeys((function.name, inner.name)) if n not in free]

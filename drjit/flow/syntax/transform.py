@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from ...jit.parsing import syntax_tree
 from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, in_place, parameters, reads
 from .liveness import writes as writes_of
 
@@ -325,7 +326,7 @@ def _function(name: str, args: list[str], *body: str) -> str:
 
 def _filled(made: list[str], place: ast.expr, parts: dict[str, Any]) -> list[ast.stmt]:
     """Statements from their text, at a place of the program, with parts of this for names."""
-    return _Filling(place, parts).visit(ast.parse("\n".join(made))).body
+    return _Filling(place, parts).visit(syntax_tree("\n".join(made))).body
 
 
 class _Filling(ast.NodeTransformer):

@@ -11,6 +11,8 @@ import ast
 import ctypes
 from typing import Any
 
+from ..parsing import syntax_tree
+
 _BINARY: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "udiv", ast.BitAnd: "and",
     ast.BitOr: "or", ast.LShift: "shl", ast.RShift: "lshr", ast.Mult: "mul",
@@ -30,7 +32,7 @@ def module_text(
     structures."""
     return "\n".join([
         _Function(f, structures, constants).text("" if f.name in exported else "internal ")
-        for f in ast.parse(source).body
+        for f in syntax_tree(source).body
         if isinstance(f, ast.FunctionDef)
     ])  # fmt: skip
 

@@ -14,6 +14,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+from ..parsing import syntax_tree
 from . import native
 
 _WIDE = (1 << 64) - 1
@@ -24,7 +25,7 @@ _lock = threading.Lock()
 def functions() -> SimpleNamespace:
     """Returns all functions of the launcher. They take and return addresses and numbers."""
     source = native.source()
-    tree = ast.fix_missing_locations(_Places().visit(ast.parse(source)))
+    tree = ast.fix_missing_locations(_Places().visit(syntax_tree(source)))
     scope: dict[str, Any] = {**_OPERATIONS, **native.CONSTANTS}
     scope |= dict.fromkeys(("monotonic", "acquire", "release", "acq_rel", "seq_cst"))
     exec(compile(tree, native.native_code.__file__, "exec"), scope)

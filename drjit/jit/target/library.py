@@ -10,6 +10,7 @@ import os
 from functools import cache
 
 from ..ir.op import TABLE
+from ..parsing import syntax_tree
 
 # The module of mathlib that defines each function.
 MODULES = {o.name: o.library for o in TABLE.values() if o.library} | {"sincos": "trig"}
@@ -25,7 +26,7 @@ def _definitions() -> tuple[dict[str, ast.FunctionDef], dict[str, ast.expr]]:
     functions, constants = {}, {}
     for module in ("common", *dict.fromkeys(MODULES.values())):
         with open(os.path.join(_FOLDER, f"{module}.py"), encoding="utf-8") as file:
-            tree = ast.parse(file.read())
+            tree = syntax_tree(file.read())
         for statement in tree.body:
             if isinstance(statement, ast.FunctionDef):
                 functions[statement.name] = statement

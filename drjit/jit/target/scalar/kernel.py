@@ -17,6 +17,7 @@ import re
 from typing import Any, NamedTuple
 
 from ...ir.dtype import BY_CODE
+from ...parsing import syntax_tree
 from .. import library
 from .expressions import FLOATS, CannotExport, computed, has_cases
 from .groups import Group, MaskedBlock, Names, Whole, render, shared
@@ -107,7 +108,7 @@ class Writer(LaneWriter):
 
     def repeat(self, loop: list[str]) -> list[str]:
         """Adds the function of a loop with rare cases, and returns its calls."""
-        found = {n.id for n in ast.walk(ast.parse("\n".join(loop))) if isinstance(n, ast.Name)}
+        found = {n.id for n in ast.walk(syntax_tree("\n".join(loop))) if isinstance(n, ast.Name)}
         outer = {"base", "m"} | self.constant_names
         given = sorted(n for n in found if n in outer or _ARRAY.fullmatch(n))
         name = f"{self.name}_loop{self.loops}"

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from functools import cache
 
+from ...parsing import syntax_tree
 from .. import library
 from .expressions import NUMBER, Fragment, NameScope, has_cases
 
@@ -21,7 +22,7 @@ def _prelude() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     lines = text.splitlines()
     texts: dict[str, str] = {}
     nodes: dict[str, ast.AST] = {}
-    for s in ast.parse(text).body:
+    for s in syntax_tree(text).body:
         if isinstance(s, ast.FunctionDef):
             first = (s.decorator_list or [s])[0].lineno - 1
             rows = [line.partition("  # noqa")[0] for line in lines[first : s.end_lineno]]

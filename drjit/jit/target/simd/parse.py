@@ -7,6 +7,7 @@ Python's parser. Lines of other forms are passed on to Python's.
 import ast
 from keyword import iskeyword
 
+from ...parsing import syntax_tree
 from .ir import KernelError
 
 _BINARY: dict[str, ast.operator] = {
@@ -112,7 +113,7 @@ def _unusual(text: str) -> list[ast.stmt]:
         SyntaxError: it is invalid, or contains a body.
     """
     opens = text[-1] == ":" and "#" not in text
-    found = ast.parse(f"{text} pass" if opens else text).body
+    found = syntax_tree(f"{text} pass" if opens else text).body
     for s in found:
         if isinstance(s, _COMPOUND):
             if not opens:
@@ -178,7 +179,7 @@ def functions(text: str) -> list[ast.FunctionDef]:
         try:
             statements = _by_lines(text)
         except SyntaxError:
-            statements = ast.parse(text).body
+            statements = syntax_tree(text).body
     except SyntaxError as error:
         raise KernelError(f"line {error.lineno}: {error.text}: {error.msg}") from None
     return [s for s in statements if type(s) is ast.FunctionDef]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...ir.dtype import DType
+from ...parsing import syntax_tree
 from ..program import Output, Program
 from .language import NAMES
 from .reading import Line, Reading, Source
@@ -42,7 +43,7 @@ def read(source: Source) -> UserText:
         SyntaxError: it violates the rules of the language.
     """
     try:
-        statements = ast.parse("\n".join(source.lines)).body
+        statements = syntax_tree("\n".join(source.lines)).body
     except SyntaxError as error:
         line, column = source.above + (error.lineno or 1), (error.offset or 1) + source.indent
         place = (
