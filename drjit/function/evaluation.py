@@ -21,18 +21,18 @@ _scheduled: deque[weakref.ref[Node]] = deque()
 
 def _nodes(args: tuple) -> tuple[list[Node], Device | None]:
     """Nodes of all traced arrays in the arguments, and the device of the last one."""
-    nodes, device = [], None
+    nodes, last = [], None
     if len(args) == 1 and type(args[0]) in (list, tuple):
-        args = tuple(args[0])
+        args = args[0]
     for arg in args:
         if ROLES.get(type(arg)) == "leaf":
             nodes.append(arg._node)
-            device = arg._device
+            last = arg
         else:
             for a in _traced((arg,)):
                 nodes.append(a._node)
-                device = a._device
-    return nodes, device
+                last = a
+    return nodes, None if last is None else last._device
 
 
 def _traced(args: tuple, opaque: bool = False) -> list[Any]:
