@@ -172,6 +172,6 @@ def compress(n: int, mask: Buffer) -> tuple[Buffer, int]:
     size = launch.entries(dt.u32, 1, total[0])[0]
     result = allocate_for(dt.u32, size)
     if size:
-        starts[0].array(dt.u32.numpy, count + 1)[count] = size + PADDING // 4
+        starts[0].put(dt.u32, count, size + PADDING // 4)
         kernel.run_text(second, n, [source, starts, (result, dt.u32, size)], block, on_numpy)
     return result, size

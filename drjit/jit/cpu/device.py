@@ -10,7 +10,7 @@ from typing import Any
 
 from ..backend import JitBackend
 from ..device import Buffer, Device, elements
-from ..ir.dtype import FORMATS, DType
+from ..ir.dtype import DType
 from ..lazy import np
 from . import collective, kernel, matmul, memory, runtime, sequence, sorting
 
@@ -80,8 +80,7 @@ class Cpu(Device):
         return buffer.entry(dtype, i)
 
     def put(self, buffer: memory.Buffer, dtype: DType, at: int, value: float) -> None:
-        entry = struct.pack(FORMATS[dtype], value)
-        ctypes.memmove(buffer.address + at * dtype.itemsize, entry, dtype.itemsize)
+        buffer.put(dtype, at, value)
 
     def view(self, buffer: memory.Buffer, dtype: DType, size: int) -> np.ndarray:
         return buffer.view(dtype.numpy, size)

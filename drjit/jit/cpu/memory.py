@@ -155,6 +155,11 @@ class Buffer(device.Buffer):
             return self.entries(dtype, i + 1)[i]
         return read(self.address + dtype.itemsize * i).value
 
+    def put(self, dtype: DType, i: int, value: float) -> None:
+        """Sets an element; does not wait for jobs."""
+        entry = struct.pack(FORMATS[dtype], value)
+        ctypes.memmove(self.address + dtype.itemsize * i, entry, len(entry))
+
     def fill(self, dtype: DType, size: int, value: Any) -> None:
         """Sets the first `size` elements; does not wait for jobs."""
         one = struct.pack(FORMATS[dtype.element], value)
