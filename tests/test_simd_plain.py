@@ -7,7 +7,7 @@ import pytest
 from test_simd import call, made
 
 from drjit.jit.target import library, simd
-from drjit.jit.target.simd import kernel
+from drjit.jit.target.simd import kernel, translate
 
 LITERALS = 30  # more than stay in registers
 OUTPUT = 3 + LITERALS
@@ -34,7 +34,8 @@ def text_of(seed: int, code: str, *, loop: bool) -> str:
         lines += ["v90 = active(i)", "v91 = x0", "v92 = x1", "v93 = v91 < c0", "v90 = v90 & v93"]
         body = operations(choose, ["v91", "v92", "x0"], 50)
         body += ["v91 = select(v90, v49, v91)", "v92 = select(v90, v48, v92)", "v94 = v91 < c1"]
-        lines += ["while any_lane(v90):", *["    " + s for s in [*body, "v90 = v90 & v94"]]]
+        body += ["v90 = v90 & v94", "v90 = going(p[0], v90)"]
+        lines += ["while any_lane(v90):", *["    " + s for s in body]]
     else:
         lines += [*operations(choose, ["x0", "x1"], 50), "v91 = v49 + v48"]
     lines.append(f"store({code}, p[{OUTPUT}], i, v91)")
@@ -46,7 +47,8 @@ def results(text: str, code: str) -> bytes:
     rng = np.random.default_rng(0)
     x, y, out = *rng.uniform(0.5, 2, (2, 100)).astype(kind), np.zeros(100, kind)
     literals = rng.uniform(0.5, 1.5, LITERALS).astype(kind)
-    call(text, [0, x, y, *literals, out], 100, simd.packet_lanes(text), contract=True)
+    words = [np.zeros(6, np.int64), x, y, *literals, out]
+    call(text, words, 100, simd.packet_lanes(text), contract=True)
     assert out.any()
     return out.tobytes()
 
@@ -61,6 +63,29 @@ def test_fewer_passes_give_the_same(code, loop, seed, monkeypatch) -> None:
     monkeypatch.setattr(kernel, "_is_plain", lambda text: False)
     made.cache_clear()
     assert results(text, code) == quick
+
+
+def test_a_long_body_gives_the_same_with_its_check_before_the_test(monkeypatch) -> None:
+    text = text_of(7, "f32", loop=True)
+    short = results(text, "f32")
+    monkeypatch.setattr(translate, "LONG_BODY", 10)
+    made.cache_clear()
+    assert results(text, "f32") == short
+    module = kernel.module_text(text, "k", 16, True, library)
+    assert module.ir.index("load volatile") < module.ir.index("fmul")
+
+
+@pytest.mark.parametrize("statements", [1, translate.LONG_BODY + 1])
+def test_an_endless_loop_ends_when_it_is_told_to_stop(statements: int) -> None:
+    body = "        v1 = v1 + x0\n" * statements
+    text = (
+        "def kernel(i, p):\n    x0 = load(u32, p[1], i)\n    v0 = active(i)\n    v1 = x0\n"
+        f"    while any_lane(v0):\n{body}        v0 = going(p[0], v0)\n"
+        "    store(u32, p[2], i, v1)\n"
+    )
+    record, out = np.array([0, 0, 0, 0, 0, 1]), np.zeros(20, np.uint32)
+    call(text, [record, np.ones(20, np.uint32), out], 20, 16)
+    assert set(out) <= {1, 1 + statements}
 
 
 @pytest.mark.parametrize(
