@@ -11,6 +11,7 @@ import pytest
 
 import drjit as dr
 from drjit.jit import processor
+from drjit.jit.cpu import matmul as cpu_matmul
 from drjit.jit.target import library, simd
 from drjit.jit.target.simd import llvm
 from drjit.jit.target.simd.ir import Machine
@@ -114,6 +115,12 @@ def test_tiles_of_products(register, tiles, block):
     for rows, vectors in (*tiles, block, (4, registers_across(c, 8))):
         # The sums, a row of the one operand, and a broadcast element of the other.
         assert rows * vectors + min(vectors, 2) + 1 <= c.machine.registers
+
+
+@pytest.mark.parametrize(("kib", "columns"), [(256, 64), (512, 64), (1024, 128), (2048, 256)])
+def test_blocks_of_products_fill_half_of_the_second_level_cache(kib, columns, monkeypatch):
+    monkeypatch.setattr(processor, "second_level_cache", lambda: kib << 10)
+    assert cpu_matmul._largest(cpu_matmul._DEPTH) == (528, columns)
 
 
 def matmul(rows):

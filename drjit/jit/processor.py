@@ -166,6 +166,18 @@ def register_bytes() -> int:
     return 64 if "+avx512f" in target()[1].split(",") else 32
 
 
+@cache
+def second_level_cache() -> int:
+    """Returns the number of bytes of a core's second-level cache; 1 MiB where the system does not
+    say."""
+    try:
+        with open("/sys/devices/system/cpu/cpu0/cache/index2/size", encoding="ascii") as file:
+            size = file.read().strip()
+        return int(size.rstrip("KM")) << {"K": 10, "M": 20}.get(size[-1:], 0)
+    except (OSError, ValueError):
+        return 1 << 20
+
+
 # The lines of /proc/cpuinfo that LLVM's choice of instructions depends on.
 _LINES = frozenset({
     "vendor_id", "cpu family", "model", "stepping", "flags",  # x86

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from .. import processor
 from ..device import Buffer
 from ..ir import dtype as dt
 from ..lazy import np
@@ -11,11 +12,11 @@ from .memory import allocate, allocate_for
 _MATMUL = """def kernel(i, p):
     matmul({t}, {rows}, {columns}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})
 """
-# Bytes of a column of a block of B, and the largest tiles, in rows and columns: a block fills half
-# of a core's second-level cache. The rows of A that a register tile needs fill half of the first if
-# they are packed. Read where they are, they may as well come from the second.
-_DEPTH, _TILE = 4096, (528, 128)
-_DEPTH_PACKED, _TILE_PACKED = 2048, (528, 256)
+# Bytes of a column of a block of B. The rows of A that a register tile needs fill half of the first
+# level's cache if they are packed. Read where they are, they may as well come from the second.
+_DEPTH, _DEPTH_PACKED = 4096, 2048
+# The largest tiles: rows, and the fewest and most columns.
+_ROWS, _COLUMNS = 528, (64, 256)
 # The multiples in which tiles are cut: those of register tiles.
 _STEP = (24, 64)
 # Columns that a packed block of B, or of sums, may have beyond those of its tile: those of the
@@ -25,6 +26,14 @@ _PAD = 128
 _PANEL, _GAP = 8, 16
 # Multiply-adds of one of the lane-operations by which a launch is weighed.
 _PER_LANE = 8
+
+
+def _largest(depth: int) -> tuple[int, int]:
+    """Returns the rows and columns of the largest tile, for columns of B with so many bytes: these
+    fill half of a core's second-level cache, if that has 512 KiB or more."""
+    fewest, most = _COLUMNS
+    columns = processor.second_level_cache() // 2 // depth
+    return _ROWS, min(max(columns // fewest * fewest, fewest), most)
 
 
 def _cut(size: int, largest: int, step: int, parts: int) -> int:
@@ -64,8 +73,9 @@ def _cut_up(layout: Any, t: dt.DType, threads: int) -> _Tiles:
     columns = 8 if n <= 8 else 16 if n <= 16 else 64
     accumulator = t.accumulator
     packed = at or t is not accumulator
-    depth = (_DEPTH_PACKED if packed else _DEPTH) // accumulator.itemsize
-    tile_m, tile_n = _TILE_PACKED if packed else _TILE
+    column = _DEPTH_PACKED if packed else _DEPTH
+    depth = column // accumulator.itemsize
+    tile_m, tile_n = _largest(column)
     # Threads get several tiles each, unless they would be smaller than what they need to pay off.
     wanted = -(-4 * threads // count) if m * n * k > 1 << 18 else 1
     mb = _cut(m, tile_m, _STEP[0], 1)
