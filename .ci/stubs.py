@@ -7,12 +7,14 @@ import ast
 import re
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import drjit as dr
 from drjit import _names
 from drjit.array import promote, table
 from drjit.array.meta import LEAF_NAME, type_name
-from drjit.jit.ir.dtype import DType
+from drjit.jit.ir.dtype import DType, i32
+from drjit.random import pcg, philox
 
 PACKAGE = Path(dr.__file__).parent
 NOTE = "# Written by .ci/stubs.py.\n# fmt: off\n# ruff: noqa"
@@ -129,7 +131,6 @@ def types(namespace: str) -> str:
         lines.append(f"from .graphics import {imported} as {imported}")
     extras = {n: make(namespace) for n, make in table.extras.items() if n in table.names(namespace)}
     parents = {"Event": "jit.device", "PCG32": "random.pcg", "Philox4x32": "random.philox"}
-    lines += ["from ..texture.texture import Texture as _Texture"]
     for name in extras:
         if name in parents:
             parent = extras[name].__mro__[1].__name__
@@ -145,13 +146,53 @@ def types(namespace: str) -> str:
             lines.append(f"    Mask: ClassVar[type[{cls.Mask.__name__}]]")
     if namespace != "scalar":
         lines += [f"{alias}: TypeAlias = {name}" for alias, name in table.ALIASES.items()]
-    # Generators and events get methods when the package is imported.
-    rest = "\n    def __getattr__(self, name: str) -> Any: ..."
-    for name in extras:
-        lines.append(
-            f"class {name}(_{name}):{rest}" if name in parents else f"class {name}(_Texture): ..."
-        )
+    for name, cls in extras.items():
+        if name in parents:
+            members = METHODS.get(name, lambda: [])() or ["..."]
+            lines += [f"class {name}(_{name}):", *(f"    {m}" for m in members)]
+        else:
+            entry = table.find(namespace, "leaf", cls._dtype).__name__
+            cells = type_name("vector", i32, (cls._dims,))
+            arguments = f"{cls._tensor_class.__name__}, {entry}, {cells}"
+            lines.append(f"class {name}(Textures[{arguments}]): ...")
     return "\n".join(lines)
+
+
+def method(name: str, function: Any, result: str, before: str = "") -> str:
+    """A method that a class gets when its module is imported."""
+    head = f"def {name}(self, {before}mask: Any = True) -> {result}:"
+    return f'{head}\n        """{function.__doc__}"""'
+
+
+def variates() -> list[str]:
+    """The members of the generator PCG32."""
+    lines = ["state: Part[UInt64]", "inc: Part[UInt64]"]
+    types = {"uint32": "UInt", "uint64": "UInt64"}
+    types |= {"float16": "Float16", "float32": "Float", "float64": "Float64"}
+    drawn = {n: f for n, f in vars(pcg.Generator).items() if n[:5] in ("next_", "prev_")}
+    for name, function in drawn.items():
+        kind = name.split("_")[1]
+        if name.endswith("bounded"):
+            continue
+        before = "" if kind in types else "dtype: type[T], "
+        lines.append(method(name, function, types.get(kind, "T"), before))
+    for bits, result in (("32", "UInt"), ("64", "UInt64")):
+        name = f"next_uint{bits}_bounded"
+        function = getattr(pcg.Generator, name)
+        lines.append(method(name, function, result, "bound: int, "))
+    return lines
+
+
+def blocks() -> list[str]:
+    """The members of the generator Philox4x32."""
+    types = {name: type_name("vector", d, (n,)) for name, (d, n) in philox._TYPES.items()}
+    lines = [f"{name}: Part[{types[name]}]" for name in ("seed", "counter")]
+    for name, (_, kind, _) in philox._METHODS.items():
+        lines.append(method(name, getattr(philox.Generator, name), types[kind]))
+    return lines
+
+
+METHODS = {"PCG32": variates, "Philox4x32": blocks}
 
 
 def swizzles() -> str:
@@ -176,7 +217,7 @@ TO_FLOAT = "ToFloat[R, Any]"
 
 def joined(number: str) -> list[tuple[str, ...]]:
     """The types of two operands, and that to which they promote."""
-    found = [("int", "int", "int")] * (number == "int") + [("float", "float", "float")]
+    found = [("X", "X", "X") if number == "int" else ("PythonNumber[R, Any]", "float", "R")]
     found += [("Joins[B, R]", "B | Sequences", "R"), ("B | Sequences", "Joins[B, R]", "R")]
     found += [("B", "Widens[B, R]", "R"), ("Widens[B, R]", "B", "R")]
     if number == "int":
@@ -188,7 +229,7 @@ def joined(number: str) -> list[tuple[str, ...]]:
 
 def joined_three(number: str) -> list[tuple[str, ...]]:
     """The same for three operands."""
-    found = [("int",) * 4] * (number == "int") + [("float",) * 4]
+    found = [("X",) * 4 if number == "int" else ("PythonNumber[R, Any]", "float", "float", "R")]
 
     def at(place: int, one: str, others: str, result: str) -> tuple[str, ...]:
         return (*[one if k == place else others for k in range(3)], result)
@@ -202,7 +243,7 @@ def joined_three(number: str) -> list[tuple[str, ...]]:
 
 def selected() -> list[tuple[str, ...]]:
     """The same for a mask and two operands."""
-    found = [("bool", "int", "int", "int"), ("bool", "float", "float", "float")]
+    found = [("bool", "X", "X", "X")]
     found += [("N", "ABool | bool", "ABool | bool", "N")]
     found += [("B", "WidensWith[B, C, R]", "C", "R"), ("B", "C", "WidensWith[B, C, R]", "R")]
     found += [(TO_INT, "int", "int", "R")]
@@ -232,6 +273,7 @@ def promotion() -> str:
         'B = TypeVar("B")',
         'C = TypeVar("C")',
         'K = TypeVar("K", bound=KernelValue)',
+        'X = TypeVar("X", bound=float)',
         'N = TypeVar("N", bound=Masks[Any, Any])',
         "Condition: TypeAlias = bool | Masks[Any, Any] | Integers[Any, Any] | Sequences",
         "class Structure(Protocol):",

@@ -24,17 +24,17 @@ ETA, FOCUS = 1.5, 1.6
 class Surface:
     """A height field z = h(x, y) over the unit square, of glass below it."""
 
-    def __init__(self, heights: TensorXf):
+    def __init__(self, heights: TensorXf) -> None:
         self.texture = Texture2f(
             heights, filter_mode=dr.FilterMode.Linear, wrap_mode=dr.WrapMode.Mirror
         )
 
-    def height_and_slope(self, p: Array2f):
+    def height_and_slope(self, p: Array2f) -> tuple[Float, Array2f]:
         value, grad = self.texture.eval_cubic_grad(p)
         return value[0], grad[0]
 
     @dr.syntax
-    def intersect(self, o: Array3f, d: Array3f):
+    def intersect(self, o: Array3f, d: Array3f) -> tuple[Float, UInt]:
         """Newton's method for the distance to the surface."""
         t, i, done = -o.z / d.z, UInt(0), Bool(False)
         while ~done & (i < 6):
@@ -48,14 +48,14 @@ class Surface:
         return t, i
 
 
-def refract(d: Array3f, n: Array3f, eta) -> tuple[Array3f, Bool]:
+def refract(d: Array3f, n: Array3f, eta: float) -> tuple[Array3f, Bool]:
     """Snell's law; n points against d. Also tells where there is no total reflection."""
     cos = -dr.dot(d, n)
     k = 1 - eta * eta * (1 - cos * cos)
     return eta * d + (eta * cos - dr.safe_sqrt(k)) * n, k > 0
 
 
-def photons(surface: Surface, symbolic: bool = False):
+def photons(surface: Surface, symbolic: bool = False) -> tuple[Array2f, Bool, UInt]:
     """Where photons meet the screen."""
     c = (dr.arange(Float, PHOTONS) + 0.5) / PHOTONS
     p = Array2f(dr.meshgrid(c, c))
@@ -114,16 +114,17 @@ def main() -> None:
 
     goal = target()
     opt = Adam(lr=0.002, params={"height": dr.zeros(TensorXf, (RES, RES, 1))})
-    start = None
-    for _ in range(arguments.iterations):
+    start = found = goal
+    for k in range(arguments.iterations):
         hits, passes, _ = photons(Surface(opt["height"]))
         image = screen(hits, passes)
-        start = dr.detach(image) if start is None else start
-        loss = dr.mean(dr.square(image - goal), axis=None)
-        dr.backward(loss)
+        dr.backward(dr.mean(dr.square(image - goal), axis=None))
         opt.step()
-    error = float(dr.sqrt(loss).array[0])
-    row = [shown(p, 0, 4) for p in (goal, start, dr.detach(image))]
+        found = dr.detach(image)
+        if k == 0:
+            start = found
+    error = float(dr.sqrt(dr.mean(dr.square(found - goal))).array[0])
+    row = [shown(p, 0, 4) for p in (goal, start, found)]
     heights = opt["height"][:, :, 0]
     row.append(shown(heights, float(np.array(heights).min()), float(np.array(heights).max())))
     grey = (np.concatenate(row, axis=1) * 255).astype(np.uint8)

@@ -9,6 +9,7 @@ along with the light in forward mode.
 
 import argparse
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 import imageio.v3 as iio
@@ -26,33 +27,40 @@ class Sampler:
 
     DRJIT_STRUCT: ClassVar = {"rng": PCG32}
 
-    def __init__(self, rng: PCG32 = None):
+    def __init__(self, rng: PCG32 | None = None) -> None:
         self.rng = rng if rng is not None else PCG32()
 
-    def next(self):
+    def next(self) -> Float:
         return self.rng.next_float32()
 
-    def next_2d(self):
+    def next_2d(self) -> Array2f:
         x = self.rng.next_float32()
         return Array2f(x, self.rng.next_float32())
+
+
+# A corner, two edges, a colour and a radiance.
+Row = Sequence[Sequence[float]]
 
 
 class Quads:
     """Parallelograms: a corner and two edges each, a colour and a radiance."""
 
-    def __init__(self, rows):
+    def __init__(self, rows: list[Row]) -> None:
         self.count = len(rows)
         self.lamp = self.count - 1
-        for name, column in zip(("o", "u", "v", "color"), zip(*rows, strict=True), strict=False):
-            setattr(self, name, Array3f(*(Float([e[i] for e in column]) for i in range(3))))
+        self.o, self.u, self.v, self.color = (
+            Array3f(*(Float([row[k][i] for row in rows]) for i in range(3))) for k in range(4)
+        )
         self.light = Float([row[4][0] for row in rows])
 
 
-def box(center, half, height, angle, color):
+def box(
+    center: Sequence[float], half: float, height: float, angle: float, color: Sequence[float]
+) -> list[Row]:
     """The four sides and the top of a box that stands on the floor."""
     c, s = math.cos(angle) * half, math.sin(angle) * half
     a, b = (c, 0, s), (-s, 0, c)
-    rows = []
+    rows: list[Row] = []
     for p, q in ((a, b), (b, a), ((-c, 0, -s), b), ((s, 0, -c), a)):
         corner = tuple(center[i] + p[i] - q[i] for i in range(3))
         rows.append((corner, tuple(2 * e for e in q), (0, height, 0), color, (0,)))
@@ -62,7 +70,7 @@ def box(center, half, height, angle, color):
 
 
 WHITE, RED, GREEN = (0.73, 0.73, 0.73), (0.65, 0.05, 0.05), (0.12, 0.45, 0.15)
-ROWS = [
+ROWS: list[Row] = [
     ((-1, 0, -1), (2, 0, 0), (0, 0, 2), WHITE, (0,)),
     ((-1, 2, -1), (2, 0, 0), (0, 0, 2), WHITE, (0,)),
     ((-1, 0, -1), (2, 0, 0), (0, 2, 0), WHITE, (0,)),
@@ -75,7 +83,7 @@ ROWS = [
 
 
 @dr.syntax
-def intersect(quads: Quads, o: Array3f, d: Array3f, far):
+def intersect(quads: Quads, o: Array3f, d: Array3f, far: Float | float) -> tuple[Float, UInt]:
     """The nearest quad on a ray, and the distance to it."""
     t, which, i = Float(far), UInt(0xFFFFFFFF), UInt(0)
     while dr.hint(i < quads.count, max_iterations=len(ROWS)):
@@ -92,7 +100,7 @@ def intersect(quads: Quads, o: Array3f, d: Array3f, far):
     return t, which
 
 
-def frame(n: Array3f):
+def frame(n: Array3f) -> tuple[Array3f, Array3f]:
     """Two vectors that make an orthonormal frame with n (Duff et al. 2017)."""
     sign = dr.copysign(1.0, n.z)
     a = -dr.rcp(sign + n.z)
@@ -103,7 +111,7 @@ def frame(n: Array3f):
 
 
 @dr.syntax
-def trace(quads: Quads, o: Array3f, d: Array3f, sampler: Sampler):
+def trace(quads: Quads, o: Array3f, d: Array3f, sampler: Sampler) -> Array3f:
     """Radiance that arrives along a ray."""
     beta, result = Array3f(1), Array3f(0)
     depth, active = UInt(0), Bool(True)
@@ -179,7 +187,7 @@ def main() -> None:
     dr.scatter(quads.color, wall, UInt(3))
     image = render(quads)
     change = dr.forward_to(image)
-    both = []
+    both: list[np.ndarray] = []
     for light in (dr.detach(image), change):
         shown = dr.linear_to_srgb(dr.clip(light, 0, 1))
         both.append(np.array(shown).T.reshape(SIZE, SIZE, 3))

@@ -10,6 +10,7 @@ a training that was stopped in any way goes on where it was.
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from neural_field import PORTRAIT, load, make_network
 
@@ -37,7 +38,7 @@ def main() -> None:
     adam = Adam(lr=1e-3)
     adam.update(net)
     opt = distributed.DataParallel(adam)
-    state = {"opt": opt, "step": 0}
+    state: dict[str, Any] = {"opt": opt, "step": 0}
     if arguments.checkpoint is not None and arguments.checkpoint.exists():
         state = dr.load(arguments.checkpoint, state)
         if first:

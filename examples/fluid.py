@@ -154,7 +154,8 @@ def main() -> None:
     x = 0.03 + 0.043 * Array2f(Float(i), Float(j))
     x.x += 0.004 * Float(j % 2)
     p = Particles(x * min(1, 20 / n), dr.zeros(Array2f, dr.width(x)))
-    frames = []
+    frames: list[np.ndarray] = []
+    rho = Float(0)
     for k in range(arguments.steps):
         if k % max(1, arguments.steps // 4) == 0 and len(frames) < 4:
             frames.append(draw(p, 256))

@@ -15,6 +15,7 @@ import sys
 import time
 from math import log10
 from pathlib import Path
+from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
@@ -58,9 +59,12 @@ def load(source: str) -> TensorXf:
     return TensorXf(pixels[:, :, :3].astype(np.float32) / scale)
 
 
-def make_network(encoding: str, half: bool, rng: dr.random.Generator):
+def make_network(
+    encoding: str, half: bool, rng: dr.random.Generator
+) -> tuple[nn.Module, nn.HashGridEncoding | nn.PermutoEncoding | None]:
     """The network, packed for training, and its grid of features if it has one."""
     grid = None
+    layer: nn.Module
     if encoding in ("tri", "sin"):
         layer = nn.TriEncode(16, 0.2) if encoding == "tri" else nn.SinEncode(16, 0.2)
     else:
@@ -74,7 +78,7 @@ def make_network(encoding: str, half: bool, rng: dr.random.Generator):
             rng=rng,
         )
         layer = nn.HashEncodingLayer(grid)
-    hidden = []
+    hidden: list[nn.Module] = []
     for _ in range(3):
         hidden += [nn.Linear(-1, -1, bias=False), nn.LeakyReLU()]
     net = nn.Sequential(
@@ -128,7 +132,8 @@ def train(
     if grid is not None:
         opt["grid"] = Float32(grid.params)
         opt.set_learning_rate(grid=RATE_OF_GRID)
-    state = {"opt": opt, "scaler": (scaler := GradScaler()), "rng": rng, "step": 0}
+    scaler = GradScaler()
+    state: dict[str, Any] = {"opt": opt, "scaler": scaler, "rng": rng, "step": 0}
     if checkpoint is not None and checkpoint.exists():
         state = dr.load(checkpoint, state)
         print(f"{checkpoint}: continues after step {state['step']}")

@@ -35,7 +35,7 @@ def evaluate(net: nn.Module, p: Array3f) -> Float:
 
 def train(iterations: int, rng: dr.random.Generator) -> nn.Module:
     """A network from positions to distances."""
-    layers = [nn.SinEncode(4)]
+    layers: list[nn.Module] = [nn.SinEncode(4)]
     for _ in range(3):
         layers += [nn.Linear(-1, 32), nn.ReLU()]
     net = nn.Sequential(*layers, nn.Linear(-1, 1)).alloc(TensorXf, 3, rng=rng)

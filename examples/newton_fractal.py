@@ -39,7 +39,7 @@ def main() -> None:
     dr.eval(number, steps)
 
     shade = 1 / (1 + 0.12 * steps.numpy().reshape(n, n).astype(np.float32))
-    colours = np.float32([[0.95, 0.45, 0.3], [0.3, 0.75, 0.5], [0.3, 0.5, 0.95]])
+    colours = np.array([[0.95, 0.45, 0.3], [0.3, 0.75, 0.5], [0.3, 0.5, 0.95]], np.float32)
     picture = colours[number.numpy().astype(int).reshape(n, n) + 1] * shade[:, :, None]
     plt.imsave(arguments.output, np.clip(picture, 0, 1), origin="lower")
     print(f"{arguments.output}: {n} x {n}, {np.mean(steps.numpy()):.1f} steps on average.")

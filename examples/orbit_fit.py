@@ -15,8 +15,8 @@ from drjit.auto.ad import Array2f64, Float64
 from drjit.opt import Adam
 
 
-@numba.njit
-def eccentric_anomaly(mean, e):
+@numba.njit()
+def eccentric_anomaly(mean: float, e: float) -> float:
     """Solves Kepler's equation, x - e sin(x) = mean, by Newton's method."""
     x = mean + e * math.sin(mean)
     step = 1.0
@@ -26,8 +26,8 @@ def eccentric_anomaly(mean, e):
     return x
 
 
-@numba.njit
-def slopes(mean, e):
+@numba.njit()
+def slopes(mean: float, e: float) -> tuple[float, float]:
     """The derivatives of the solution, by the implicit function theorem."""
     x = eccentric_anomaly(mean, e)
     bottom = 1 - e * math.cos(x)
@@ -57,6 +57,7 @@ def main() -> None:
     seen = positions(t, Float64(0.4), Float64(1.1), Float64(0.15)) + Array2f64(noise)
 
     orbit = Adam(lr=0.01, params={"e": Float64(0.2), "axis": Float64(1), "start": Float64(0)})
+    error = Float64(0)
     for _ in range(arguments.iterations):
         orbit["e"] = dr.clip(orbit["e"], 0, 0.9)
         found = positions(t, orbit["e"], orbit["axis"], orbit["start"])

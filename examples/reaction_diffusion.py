@@ -31,7 +31,7 @@ def neighbours(field: Float, size: int) -> Float:
 
 
 @dr.freeze
-def step(u: Float, v: Float, feed: Float, kill: Float, size: int):
+def step(u: Float, v: Float, feed: Float, kill: Float, size: int) -> tuple[Float, Float]:
     """Concentrations after one step."""
     reaction = u * v * v
     return (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import imageio.v3 as iio
 import numpy as np
+from numpy.typing import NDArray
 
 import drjit as dr
 from drjit.auto.ad import Array2f, Array3f, Float, TensorXf, Texture2f, UInt
@@ -29,7 +30,7 @@ picture = iio.imread(Path(__file__).parent / "portrait.jpg")[:256, :256] / 255
 wanted = Texture2f(TensorXf(picture), **options)
 
 
-def floor(i, j, turn):
+def floor(i: Float, j: Float, turn: Float) -> Array2f:
     """Where the ray of a pixel meets the floor, in the texture."""
     x, y = (i + 0.5) / size - 0.5, 0.25 + (j + 0.5) / size * 0.75
     x, y = x / y, 0.35 / y
@@ -37,21 +38,22 @@ def floor(i, j, turn):
     return Array2f(0.5 + c * x - s * y, 0.5 + s * x + c * y)
 
 
-def seen(texture, turn, number):
+def seen(texture: Texture2f, turn: Float, number: UInt) -> Array3f:
     """Pixels of the picture of the floor from one side."""
     i, j = Float(number % size), Float(number // size)
     at = floor(i, j, turn)
     return texture.eval_filtered(at, floor(i + 1, j, turn) - at, floor(i, j + 1, turn) - at)
 
 
-def fitted(basis, learning_rate):
+def fitted(basis: dr.MipBasis, learning_rate: float) -> tuple[Texture2f, list[float]]:
     """The texture, and how far its pictures are from those wanted at each step."""
     texture = Texture2f(
         dr.full(TensorXf, 0.5, (256, 256, 3)), migrate=False, mip_basis=basis, **options
     )
     levels = range(texture.mip_levels() if basis is dr.MipBasis.Laplacian else 1)
     optimizer = Adam(lr=learning_rate, params={str(k): texture.tensor(k) for k in levels})
-    losses, rng = [], dr.rng(seed=0)
+    losses: list[float] = []
+    rng = dr.rng(seed=0)
     for step in range(arguments.iterations):
         if basis is dr.MipBasis.Laplacian:
             for k in levels:
@@ -69,11 +71,11 @@ def fitted(basis, learning_rate):
     return texture, losses
 
 
-def image(colour, n):
+def image(colour: Array3f, n: int) -> NDArray[np.float32]:
     return np.clip(dr.ravel(Array3f(colour)).numpy().reshape(n, n, 3), 0, 1)
 
 
-def pictures(texture):
+def pictures(texture: Texture2f) -> NDArray[np.float32]:
     """The floor, and the texture itself, side by side."""
     i, j = dr.meshgrid(dr.arange(Float, size), dr.arange(Float, size))
     flat = texture.eval(Array2f(i + 0.5, j + 0.5) / size)

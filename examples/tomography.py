@@ -51,7 +51,7 @@ def project(image: TensorXf) -> Float:
     offset = (b + 0.5) / BINS * 2 - 1
     origin, along = offset * Array2f(c, s), Array2f(-s, c)
 
-    def step(i, total):
+    def step(i: UInt, total: Float) -> tuple[UInt, Float]:
         t = (Float(i) + 0.5) / STEPS * 2 - 1
         p = origin + t * along
         inside = dr.all(dr.abs(p) < 1)

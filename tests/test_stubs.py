@@ -81,12 +81,30 @@ def test_pyright_knows_types_and_reports_mistakes():
 
 
 def test_mypy_knows_types_and_reports_mistakes():
-    text = errors("mypy", "--strict", "--no-error-summary", "--cache-dir", os.devnull)
+    text = errors(
+        "mypy", "--config-file=", "--strict", "--no-error-summary", "--cache-dir", os.devnull
+    )
     reports = re.findall(r"^(\S+?):(\d+): error: (.*)$", text, re.MULTILINE)
     # Of an installed package, mypy reports nothing; of one in this folder, all that it would find.
     own = {f.name for f in FILES}
     found = {(Path(file).name, int(line)): message for file, line, message in reports}
     check({place: message for place, message in found.items() if place[0] in own})
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("pyright", ["-p", ".ci/strict.json", "--pythonpath", sys.executable]),
+        ("mypy", ["--cache-dir", os.devnull]),
+    ],
+)
+def test_examples_and_programs_are_typed_strictly(name, options):
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    made = subprocess.run(
+        [sys.executable, "-m", name, *options], capture_output=True, text=True, cwd=ROOT
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,21 @@ arguments; the one-dimensional types derive from `An...`, which widens what it m
 
 from collections.abc import Iterator
 from types import EllipsisType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, overload
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 from numpy.typing import NDArray
 
+from ..texture.texture import Texture
 from .base import ArrayBase
 from .meta import VarState
 
@@ -23,6 +34,7 @@ V = TypeVar("V")
 E = TypeVar("E")
 R = TypeVar("R")
 T = TypeVar("T")
+P = TypeVar("P", bound=Nested[Any, Any, Any, Any])
 M_co = TypeVar("M_co", covariant=True)
 R_co = TypeVar("R_co", covariant=True)
 B_contra = TypeVar("B_contra", contravariant=True)
@@ -141,6 +153,11 @@ class WidensWith(Protocol[B_contra, C_contra, R_co]):
 
     def _widen_with(self, other: B_contra, third: C_contra, /) -> R_co: ...
 
+class Dots(Protocol[B_contra, R_co]):
+    """An array of components, which are what products with others add up to."""
+
+    def _dot(self, other: B_contra, /) -> R_co: ...
+
 class Entries(Protocol[R_co]):
     """An array of components with entries of a type."""
 
@@ -151,6 +168,21 @@ class Untyped(Protocol):
 
     def __getattr__(self, name: str, /) -> Any: ...
 
+# A result of type `float` would be taken for that of an argument of type `Any`, too. These lead
+# there by what all Python numbers have.
+class PythonNumber(Protocol[R_co, M_co]):
+    """A number of Python, which converts to a float and to a bool."""
+
+    def as_integer_ratio(self) -> tuple[int, int]: ...
+    def __float__(self) -> R_co: ...
+    def __bool__(self) -> M_co: ...
+
+class PythonInt(Protocol[R_co]):
+    """The same, which converts to an int."""
+
+    def as_integer_ratio(self) -> tuple[int, int]: ...
+    def __int__(self) -> R_co: ...
+
 class Part(Generic[V]):
     """A component, to which anything that converts to its type can be assigned."""
 
@@ -159,6 +191,19 @@ class Part(Generic[V]):
     @overload
     def __get__(self, instance: object, owner: type, /) -> V: ...
     def __set__(self, instance: Any, value: Any, /) -> None: ...
+
+class Textures(Texture, Generic[T, E, I]):
+    """Textures with tensors, entries and numbers of texels of certain types."""
+
+    def tensor(self, level: int = 0) -> T: ...
+    def value(self) -> E: ...
+    def wrap(self, pos: Any) -> I: ...
+    @overload
+    def eval_cubic_grad(self, pos: P, active: Any = True) -> tuple[Any, list[P]]: ...
+    @overload
+    def eval_cubic_grad(
+        self, pos: Sequences | Leaf[Any, Any, Any], active: Any = True
+    ) -> tuple[Any, list[Any]]: ...
 
 class Array(ArrayBase, Generic[Own, M]):
     """An array of any kind."""
@@ -362,6 +407,7 @@ class Nested(Array[Own, M], Generic[Own, M, V, E]):
 
     """Type of the components."""
     def _entries(self) -> E: ...
+    def _dot(self, other: Own, /) -> V: ...
     @overload
     def __getitem__(self, key: int, /) -> V: ...
     @overload
@@ -479,3 +525,8 @@ class Tensor(Array[Own, M], Generic[Own, M, E, V]):
     def __rmatmul__(self, other: Own | Sequences, /) -> Self: ...
     def item(self) -> V:
         """Returns the only entry as a Python number."""
+
+# What functions that access memory take. Floats would be rounded towards zero, and numbers are
+# true where they are not zero: there is no use for either.
+Index: TypeAlias = SupportsIndex | Masks[Any, Any] | Integers[Any, Any] | Sequences | Untyped
+Active: TypeAlias = bool | Masks[Any, Any] | Sequences | Untyped

@@ -21,4 +21,4 @@ derivative = index_of = sorted_index = from_mask = middle = flattened = _stated
 component_type = leaf_type = mask_type = plain_type = joint_type = _stated
 int32_type = uint32_type = int64_type = uint64_type = _stated
 float16_type = float32_type = float64_type = int8_type = uint8_type = _stated
-wrapping = looping = branching = _stated
+wrapping = freezing = looping = branching = _stated

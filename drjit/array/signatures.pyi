@@ -4,8 +4,19 @@ state them. `promotion.pyi` has those of functions that promote.
 
 from collections.abc import Callable, Iterable, Sequence
 from types import EllipsisType, ModuleType
-from typing import Any, Literal, Protocol, TypeVar, TypeVarTuple, overload
+from typing import (
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    TypeVarTuple,
+    overload,
+)
 
+from ..jit.backend import JitBackend
 from .base import ArrayBase, KernelValue
 from .kinds import (
     A2,
@@ -13,6 +24,7 @@ from .kinds import (
     Array,
     B_contra,
     Complex,
+    Dots,
     E,
     Entries,
     Floats,
@@ -25,8 +37,11 @@ from .kinds import (
     Masks,
     Matrix,
     Nested,
+    PythonInt,
+    PythonNumber,
     Quaternion,
     R,
+    R_co,
     Sequences,
     T,
     Tensor,
@@ -47,11 +62,16 @@ from .promotion import Binary, BinaryFloat, Clamp, Clip, Extremum, Fma, Hypot, L
 B = TypeVar("B")
 F = TypeVar("F", bound=Callable[..., Any])
 Ts = TypeVarTuple("Ts")
+Ps = ParamSpec("Ps")
+Qs = ParamSpec("Qs")
 # What functions of arrays take: arrays of a kind, values of kernels such as cooperative vectors,
 # and arrays about which nothing is known.
 FloatT = TypeVar("FloatT", bound=Floats[Any, Any] | KernelValue | Untyped)
 NumberT = TypeVar("NumberT", bound=Floats[Any, Any] | Integers[Any, Any] | KernelValue | Untyped)
-IntegerT = TypeVar("IntegerT", bound=Integers[Any, Any] | KernelValue | Untyped)
+AnyNumberT = TypeVar(
+    "AnyNumberT", bound=Floats[Any, Any] | Integers[Any, Any] | KernelValue | Untyped | float
+)
+IntegerT = TypeVar("IntegerT", bound=Integers[Any, Any] | KernelValue | Untyped | int)
 FlatT = TypeVar("FlatT", bound=Leaf[Any, Any, Any] | Tensor[Any, Any, Any, Any])
 LeafT = TypeVar("LeafT", bound=Leaf[Any, Any, Any])
 MaskT = TypeVar("MaskT", bound=Masks[Any, Any])
@@ -62,37 +82,29 @@ class Elementary(Protocol):
 
     __name__: str
     @overload
-    def __call__(self, arg: float, /) -> float: ...
-    @overload
     def __call__(self, arg: FloatT, /) -> FloatT: ...
+    @overload
+    def __call__(self, arg: PythonNumber[R, Any], /) -> R: ...
 
 class Numeric(Protocol):
     """A function of a number, which returns its type."""
 
     __name__: str
-    @overload
-    def __call__(self, arg: int, /) -> int: ...
-    @overload
-    def __call__(self, arg: float, /) -> float: ...
-    @overload
-    def __call__(self, arg: NumberT, /) -> NumberT: ...
+    def __call__(self, arg: AnyNumberT, /) -> AnyNumberT: ...
 
 class Rounded(Protocol):
     """A function of a number, which returns its type, but a float for a Python number."""
 
     __name__: str
     @overload
-    def __call__(self, arg: float, /) -> float: ...
-    @overload
     def __call__(self, arg: NumberT, /) -> NumberT: ...
+    @overload
+    def __call__(self, arg: PythonNumber[R, Any], /) -> R: ...
 
 class Integral(Protocol):
     """A function of an integer, which returns its type."""
 
     __name__: str
-    @overload
-    def __call__(self, arg: int, /) -> int: ...
-    @overload
     def __call__(self, arg: IntegerT, /) -> IntegerT: ...
 
 class Both(Protocol):
@@ -100,16 +112,16 @@ class Both(Protocol):
 
     __name__: str
     @overload
-    def __call__(self, arg: float, /) -> tuple[float, float]: ...
-    @overload
     def __call__(self, arg: FloatT, /) -> tuple[FloatT, FloatT]: ...
+    @overload
+    def __call__(self, arg: PythonNumber[R, Any], /) -> tuple[R, R]: ...
 
 class Tested(Protocol):
     """A test of every entry, which returns a mask."""
 
     __name__: str
     @overload
-    def __call__(self, arg: float, /) -> bool: ...
+    def __call__(self, arg: PythonNumber[Any, M], /) -> M: ...
     @overload
     def __call__(self, arg: Array[Any, M], /) -> M: ...
     @overload
@@ -120,22 +132,18 @@ class Modulus(Protocol):
 
     __name__: str
     @overload
-    def __call__(self, arg: int, /) -> int: ...
-    @overload
-    def __call__(self, arg: float, /) -> float: ...
-    @overload
     def __call__(
         self, arg: Complex[Any, Any, Any, E] | Quaternion[Any, Any, Any, E, Any], /
     ) -> E: ...
     @overload
-    def __call__(self, arg: NumberT, /) -> NumberT: ...
+    def __call__(self, arg: AnyNumberT, /) -> AnyNumberT: ...
 
 class RealPart(Protocol):
     """A real number that belongs to a complex one or to a quaternion."""
 
     __name__: str
     @overload
-    def __call__(self, arg: float, /) -> float: ...
+    def __call__(self, arg: PythonNumber[R, Any], /) -> R: ...
     @overload
     def __call__(
         self, arg: Complex[Any, Any, Any, E] | Quaternion[Any, Any, Any, E, Any], /
@@ -148,7 +156,7 @@ class ImaginaryPart(Protocol):
 
     __name__: str
     @overload
-    def __call__(self, arg: float, /) -> float: ...
+    def __call__(self, arg: PythonNumber[R, Any], /) -> R: ...
     @overload
     def __call__(self, arg: Complex[Any, Any, Any, E], /) -> E: ...
     @overload
@@ -401,9 +409,9 @@ class Product(Protocol):
 
     __name__: str
     @overload
-    def __call__(self, arg0: Nested[B, Any, V, Any], arg1: B | Sequences, /) -> V: ...
+    def __call__(self, arg0: Dots[B, R], arg1: B | Sequences, /) -> R: ...
     @overload
-    def __call__(self, arg0: B | Sequences, arg1: Nested[B, Any, V, Any], /) -> V: ...
+    def __call__(self, arg0: B | Sequences, arg1: Dots[B, R], /) -> R: ...
     @overload
     def __call__(self, arg0: Joins[B, R], arg1: B | Sequences, /) -> R: ...
     @overload
@@ -423,7 +431,7 @@ class Stepped(Protocol):
 
     __name__: str
     @overload
-    def __call__(self, arg0: float, arg1: float, /) -> int: ...
+    def __call__(self, arg0: PythonInt[R], arg1: float, /) -> R: ...
     @overload
     def __call__(
         self, arg0: Compares[B, ToInt[R, Any, Any, Any, Any, Any, Any]], arg1: B, /
@@ -440,9 +448,9 @@ class Angle(Protocol):
 
     __name__: str
     @overload
-    def __call__(self, a: Nested[B, Any, V, Any], b: B) -> V: ...
+    def __call__(self, a: Dots[B, R], b: B) -> R: ...
     @overload
-    def __call__(self, a: B, b: Nested[B, Any, V, Any]) -> V: ...
+    def __call__(self, a: B, b: Dots[B, R]) -> R: ...
     @overload
     def __call__(self, a: Untyped, b: Any) -> Any: ...
 
@@ -511,10 +519,75 @@ class Wrapping(Protocol):
     def __call__(
         self,
         source: str | ModuleType,
+        target: Literal["numba"],
+        *,
+        derivative: Callable[..., Any] | None = None,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+    @overload
+    def __call__(
+        self,
+        source: str | ModuleType,
         target: str | ModuleType,
         *,
         derivative: Callable[..., Any] | None = None,
     ) -> Callable[[F], F]: ...
+
+class FrozenFunction(Protocol[Ps, R_co]):
+    """A frozen function."""
+
+    __name__: str
+    @property
+    def n_recordings(self) -> int:
+        """The number of times that the function has been recorded since it was created or
+        cleared."""
+    @property
+    def n_cached_recordings(self) -> int:
+        """The number of recordings that are kept."""
+    enabled: bool
+    """Whether calls are recorded and replayed."""
+    def clear(self) -> None:
+        """Forgets all recordings."""
+    def __call__(self, *args: Ps.args, **kwargs: Ps.kwargs) -> R_co: ...
+    @overload
+    def __get__(self, instance: None, owner: Any = None, /) -> Self: ...
+    @overload
+    def __get__(
+        self: FrozenFunction[Concatenate[T, Qs], R], instance: T, owner: Any = None, /
+    ) -> FrozenFunction[Qs, R]: ...
+
+class FreezeDecorator(Protocol):
+    """`freeze` with options."""
+
+    def __call__(self, f: Callable[Ps, R], /) -> FrozenFunction[Ps, R]: ...
+
+class Freezing(Protocol):
+    """A decorator that keeps the signature of a function, and adds what a frozen one has."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        *,
+        state_fn: Callable[..., Any] | None = None,
+        limit: int | None = None,
+        warn_after: int = 10,
+        backend: JitBackend | None = None,
+        auto_opaque: bool = True,
+        enabled: bool = True,
+    ) -> FreezeDecorator: ...
+    @overload
+    def __call__(
+        self,
+        f: Callable[Ps, R],
+        *,
+        state_fn: Callable[..., Any] | None = None,
+        limit: int | None = None,
+        warn_after: int = 10,
+        backend: JitBackend | None = None,
+        auto_opaque: bool = True,
+        enabled: bool = True,
+    ) -> FrozenFunction[Ps, R]: ...
 
 class WhileLoop(Protocol):
     """A loop whose state keeps its types."""
@@ -883,5 +956,6 @@ def stepped(function: Callable[..., Any], /) -> Stepped: ...
 def angle(function: Callable[..., Any], /) -> Angle: ...
 def deviation(function: Callable[..., Any], /) -> Deviation: ...
 def wrapping(function: Callable[..., Any], /) -> Wrapping: ...
+def freezing(function: Callable[..., Any], /) -> Freezing: ...
 def looping(function: Callable[..., Any], /) -> WhileLoop: ...
 def branching(function: Callable[..., Any], /) -> IfStmt: ...

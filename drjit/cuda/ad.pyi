@@ -1,13 +1,12 @@
 # Written by .ci/stubs.py.
 # fmt: off
 # ruff: noqa
-from ..array.kinds import ABool, AFloat, AFloat16, AFloat64, AUInt, AUInt64, AUInt8, AnInt, AnInt64, AnInt8, Complex, Floats, Integers, Leaf, Masks, Matrix, Quaternion, Tensor, ToFloat, ToFloat16, ToFloat64, ToInt, ToInt64, ToInt8, ToUInt, ToUInt64, ToUInt8, Vector, Vector1, Vector2, Vector3, Vector4
+from ..array.kinds import ABool, AFloat, AFloat16, AFloat64, AUInt, AUInt64, AUInt8, AnInt, AnInt64, AnInt8, Complex, Floats, Integers, Leaf, Masks, Matrix, Part, Quaternion, T, Tensor, Textures, ToFloat, ToFloat16, ToFloat64, ToInt, ToInt64, ToInt8, ToUInt, ToUInt64, ToUInt8, Vector, Vector1, Vector2, Vector3, Vector4
 from typing import Any, ClassVar, Never, TypeAlias
 from ..array.swizzles import Swizzles2, Swizzles3, Swizzles4
 from .. import scalar as _scalar
 from .. import cuda as _cuda
 from .graphics import green_context as green_context
-from ..texture.texture import Texture as _Texture
 from ..jit.device import Event as _Event
 from ..random.pcg import Generator as _PCG32
 from ..random.philox import Generator as _Philox4x32
@@ -599,20 +598,106 @@ Float32: TypeAlias = Float
 Int32: TypeAlias = Int
 UInt32: TypeAlias = UInt
 class Event(_Event):
-    def __getattr__(self, name: str) -> Any: ...
+    ...
 class PCG32(_PCG32):
-    def __getattr__(self, name: str) -> Any: ...
+    state: Part[UInt64]
+    inc: Part[UInt64]
+    def next_uint32(self, mask: Any = True) -> UInt:
+        """Returns the next uniform 32-bit integer."""
+    def next_uint64(self, mask: Any = True) -> UInt64:
+        """Returns the next uniform 64-bit integer."""
+    def next_float(self, dtype: type[T], mask: Any = True) -> T:
+        """Returns the next uniform number in [0, 1), in the precision of `dtype`.
+
+        Raises:
+            TypeError: `dtype` is not a floating point type.
+        """
+    def next_float16(self, mask: Any = True) -> Float16:
+        """Returns the next uniform number in [0, 1), in half precision."""
+    def next_float32(self, mask: Any = True) -> Float:
+        """Returns the next uniform number in [0, 1), in single precision."""
+    def next_float64(self, mask: Any = True) -> Float64:
+        """Returns the next uniform number in [0, 1), in double precision."""
+    def next_float_normal(self, dtype: type[T], mask: Any = True) -> T:
+        """Returns the next standard normal number, in the precision of `dtype`.
+
+        Raises:
+            TypeError: `dtype` is not a floating point type.
+        """
+    def next_float16_normal(self, mask: Any = True) -> Float16:
+        """Returns the next standard normal number, in half precision."""
+    def next_float32_normal(self, mask: Any = True) -> Float:
+        """Returns the next standard normal number, in single precision."""
+    def next_float64_normal(self, mask: Any = True) -> Float64:
+        """Returns the next standard normal number, in double precision."""
+    def prev_uint32(self, mask: Any = True) -> UInt:
+        """Returns the previous uniform 32-bit integer."""
+    def prev_uint64(self, mask: Any = True) -> UInt64:
+        """Returns the previous uniform 64-bit integer."""
+    def prev_float(self, dtype: type[T], mask: Any = True) -> T:
+        """Returns the previous uniform number in [0, 1), in the precision of `dtype`.
+
+        Raises:
+            TypeError: `dtype` is not a floating point type.
+        """
+    def prev_float16(self, mask: Any = True) -> Float16:
+        """Returns the previous uniform number in [0, 1), in half precision."""
+    def prev_float32(self, mask: Any = True) -> Float:
+        """Returns the previous uniform number in [0, 1), in single precision."""
+    def prev_float64(self, mask: Any = True) -> Float64:
+        """Returns the previous uniform number in [0, 1), in double precision."""
+    def prev_float_normal(self, dtype: type[T], mask: Any = True) -> T:
+        """Returns the previous standard normal number, in the precision of `dtype`.
+
+        Raises:
+            TypeError: `dtype` is not a floating point type.
+        """
+    def prev_float16_normal(self, mask: Any = True) -> Float16:
+        """Returns the previous standard normal number, in half precision."""
+    def prev_float32_normal(self, mask: Any = True) -> Float:
+        """Returns the previous standard normal number, in single precision."""
+    def prev_float64_normal(self, mask: Any = True) -> Float64:
+        """Returns the previous standard normal number, in double precision."""
+    def next_uint32_bounded(self, bound: int, mask: Any = True) -> UInt:
+        """Returns an unbiased uniform 32-bit integer in [0, bound).
+
+        Raises:
+            TypeError: `bound` is not an integer from 1 to 2**32 - 1.
+        """
+    def next_uint64_bounded(self, bound: int, mask: Any = True) -> UInt64:
+        """Returns an unbiased uniform 64-bit integer in [0, bound).
+
+        Raises:
+            TypeError: `bound` is not an integer from 1 to 2**64 - 1.
+        """
 class Philox4x32(_Philox4x32):
-    def __getattr__(self, name: str) -> Any: ...
-class Texture1f16(_Texture): ...
-class Texture1f(_Texture): ...
-class Texture1f64(_Texture): ...
-class Texture1f8u(_Texture): ...
-class Texture2f16(_Texture): ...
-class Texture2f(_Texture): ...
-class Texture2f64(_Texture): ...
-class Texture2f8u(_Texture): ...
-class Texture3f16(_Texture): ...
-class Texture3f(_Texture): ...
-class Texture3f64(_Texture): ...
-class Texture3f8u(_Texture): ...
+    seed: Part[Array2u]
+    counter: Part[Array4u]
+    def next_uint32x4(self, mask: Any = True) -> Array4u:
+        """Returns four uniform 32-bit integers."""
+    def next_uint64x2(self, mask: Any = True) -> Array2u64:
+        """Returns two uniform 64-bit integers."""
+    def next_float16x4(self, mask: Any = True) -> Array4f16:
+        """Returns four uniform float16 numbers in [0, 1)."""
+    def next_float16x4_normal(self, mask: Any = True) -> Array4f16:
+        """Returns four standard normal float16 numbers."""
+    def next_float32x4(self, mask: Any = True) -> Array4f:
+        """Returns four uniform float32 numbers in [0, 1)."""
+    def next_float32x4_normal(self, mask: Any = True) -> Array4f:
+        """Returns four standard normal float32 numbers."""
+    def next_float64x2(self, mask: Any = True) -> Array2f64:
+        """Returns two uniform float64 numbers in [0, 1)."""
+    def next_float64x2_normal(self, mask: Any = True) -> Array2f64:
+        """Returns two standard normal float64 numbers."""
+class Texture1f16(Textures[TensorXf16, Float16, Array1i]): ...
+class Texture1f(Textures[TensorXf, Float, Array1i]): ...
+class Texture1f64(Textures[TensorXf64, Float64, Array1i]): ...
+class Texture1f8u(Textures[TensorXu8, UInt8, Array1i]): ...
+class Texture2f16(Textures[TensorXf16, Float16, Array2i]): ...
+class Texture2f(Textures[TensorXf, Float, Array2i]): ...
+class Texture2f64(Textures[TensorXf64, Float64, Array2i]): ...
+class Texture2f8u(Textures[TensorXu8, UInt8, Array2i]): ...
+class Texture3f16(Textures[TensorXf16, Float16, Array3i]): ...
+class Texture3f(Textures[TensorXf, Float, Array3i]): ...
+class Texture3f64(Textures[TensorXf64, Float64, Array3i]): ...
+class Texture3f8u(Textures[TensorXu8, UInt8, Array3i]): ...

@@ -84,7 +84,7 @@ class GradScaler:
         """Returns the argument divided by the factor."""
         return arg / self.scale_factor
 
-    def step(self, opt: Optimizer, **kwargs: Any) -> None:
+    def step(self, opt: Optimizer[Any], **kwargs: Any) -> None:
         """Performs a step of an optimizer with the gradients of a loss scaled by `scale`, and
         adapts the factor. The step has no effect if a gradient is infinite or NaN.
 

@@ -16,7 +16,7 @@ from drjit.opt import Adam
 example.SIZE, example.ANGLES, example.BINS, example.STEPS = SIZE, ANGLES, BINS, _ = 24, 20, 32, 48
 
 
-def main():
+def main() -> TensorXf:
     image = phantom()
     sinogram = project(image)
     print("phantom", dr.mean(image), "projections", dr.mean(sinogram), dr.max(sinogram))

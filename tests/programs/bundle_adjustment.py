@@ -4,6 +4,7 @@ Gauss and Newton with damping (Triggs et al. 2000). The Jacobian comes from forw
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 import drjit as dr
 from drjit.auto.ad import Array2f, Array3f, Float, Matrix3f, Quaternion4f, UInt
@@ -41,7 +42,7 @@ def exponential(w: Array3f) -> Quaternion4f:
     return dr.normalize(Quaternion4f(0.5 * w.x, 0.5 * w.y, 0.5 * w.z, 1))
 
 
-def pairs():
+def pairs() -> tuple[UInt, UInt]:
     return dr.meshgrid(dr.arange(UInt, CAMERAS), dr.arange(UInt, POINTS), indexing="ij")
 
 
@@ -58,10 +59,10 @@ def moved(problem: Problem, w: Array3f, t: Array3f, d: Array3f) -> Problem:
     return Problem(poses, problem.points + d)
 
 
-def jacobian(problem: Problem):
+def jacobian(problem: Problem) -> list[Array2f]:
     """Derivatives of an observation by the six parameters of its camera and the three of its point,
     one direction after the other for all cameras and points at once."""
-    rows = []
+    rows: list[Array2f] = []
     for k in range(9):
         w, t, d = dr.zeros(Array3f, CAMERAS), dr.zeros(Array3f, CAMERAS), dr.zeros(Array3f, POINTS)
         dr.enable_grad(w, t, d)
@@ -72,7 +73,9 @@ def jacobian(problem: Problem):
     return rows
 
 
-def normal_equations(rows, residual: Array2f):
+def normal_equations(
+    rows: list[Array2f], residual: Array2f
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The matrix and right side; blocks are summed by scatters, the first camera is fixed."""
     size = CAMERAS * 6 + POINTS * 3
     camera, point = pairs()
@@ -86,7 +89,7 @@ def normal_equations(rows, residual: Array2f):
     return np.array(matrix).reshape(size, size), np.array(right)
 
 
-def main():
+def main() -> Array2f:
     exact = truth()
     seen = observe(exact)
     print("seen", dr.mean(seen, axis=1), dr.max(dr.norm(seen)))

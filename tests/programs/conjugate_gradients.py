@@ -11,8 +11,17 @@ class Sparse:
 
     DRJIT_STRUCT = {"row": UInt, "column": UInt, "value": Float}
 
-    def __init__(self, row=None, column=None, value=None, size=0):
-        self.row, self.column, self.value, self.size = row, column, value, size
+    def __init__(
+        self,
+        row: UInt | None = None,
+        column: UInt | None = None,
+        value: Float | None = None,
+        size: int = 0,
+    ) -> None:
+        self.row = UInt() if row is None else row
+        self.column = UInt() if column is None else column
+        self.value = Float() if value is None else value
+        self.size = size
 
     def __matmul__(self, x: Float) -> Float:
         result = dr.zeros(Float, dr.width(x))
@@ -20,7 +29,7 @@ class Sparse:
         return result
 
     @property
-    def T(self):
+    def T(self) -> "Sparse":
         return Sparse(self.column, self.row, self.value, self.size)
 
     def diagonal(self) -> Float:
@@ -57,19 +66,20 @@ def grid(conductivity: Float, n: int) -> Sparse:
     return Sparse(row, column, dr.concat([*values, diagonal]), n * n)
 
 
-def solve(a: Sparse, b: Float, tolerance: float = 1e-5):
+def solve(a: Sparse, b: Float, tolerance: float = 1e-5) -> tuple[Float, int]:
     """Conjugate gradients; returns the solution and the number of steps."""
     inverse = dr.rcp(a.diagonal())
     x, r = dr.zeros(Float, dr.width(b)), Float(b)
     z = inverse * r
-    p, rz = z, dr.dot(r, z)
+    p: Float = z
+    rz: Float = dr.dot(r, z)
     steps = 0
     while dr.any(dr.dot(r, r) > tolerance * tolerance * dr.dot(b, b)) and steps < 200:
         q = a @ p
         alpha = rz / dr.dot(p, q)
         x, r = x + alpha * p, r - alpha * q
         z = inverse * r
-        new = dr.dot(r, z)
+        new: Float = dr.dot(r, z)
         p, rz = z + new / rz * p, new
         dr.eval(x, r, p, rz)
         steps += 1
@@ -79,17 +89,17 @@ def solve(a: Sparse, b: Float, tolerance: float = 1e-5):
 class Solve(dr.CustomOp):
     """x = A^-1 b with derivatives by values of the matrix and by the right side."""
 
-    def eval(self, value, b, row, column):
+    def eval(self, value: Float, b: Float, row: UInt, column: UInt) -> Float:
         self.a = Sparse(row, column, dr.detach(value), dr.width(b))
         self.x, _ = solve(self.a, dr.detach(b))
         return self.x
 
-    def forward(self):
+    def forward(self) -> None:
         v, b = self.grad_in("value"), self.grad_in("b")
         change = Sparse(self.a.row, self.a.column, v, self.a.size) @ self.x
         self.set_grad_out(solve(self.a, b - change)[0])
 
-    def backward(self):
+    def backward(self) -> None:
         y, _ = solve(self.a.T, self.grad_out())
         self.set_grad_in("b", y)
         product = dr.gather(Float, y, self.a.row) * dr.gather(Float, self.x, self.a.column)
@@ -119,7 +129,7 @@ def gauss_seidel(a: Sparse, b: Float, rounds: int) -> Float:
     return x
 
 
-def main():
+def main() -> TensorXf:
     n = 10
     x, y = dr.meshgrid(*[dr.arange(Float, n)] * 2)
     conductivity = dr.select((x > 3) & (x < 6), Float(0.1), 1.0) + 0.02 * y

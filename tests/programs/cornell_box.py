@@ -18,7 +18,7 @@ from drjit.auto.ad import Array3f, TensorXf, UInt
 example.SIZE, example.SAMPLES, example.BOUNCES = SIZE, SAMPLES, _ = 24, 16, 4
 
 
-def main():
+def main() -> TensorXf:
     quads = Quads(ROWS)
     image = render(quads)
     picture = TensorXf(dr.ravel(image), (SIZE, SIZE, 3))
@@ -37,7 +37,7 @@ def main():
     change = moving.grad
     print("derivative", dr.mean(change, axis=1))
     step = 0.01
-    ends = []
+    ends: list[Array3f] = []
     for sign in (1, -1):
         quads = Quads(ROWS)
         dr.scatter(quads.color, Array3f(*RED) + sign * step, UInt(3))

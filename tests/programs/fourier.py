@@ -58,7 +58,7 @@ def fft2(x: Complex2f, n: int, inverse: bool = False) -> Complex2f:
     return x / (n * n) if inverse else x
 
 
-def main():
+def main() -> TensorXf:
     n = 64
     t = dr.arange(Float, n) / n
     signal = Complex2f(dr.cos(2 * dr.pi * 5 * t) + 0.5 * dr.sin(2 * dr.pi * 12 * t) + 0.25)
@@ -112,7 +112,7 @@ def main():
 
     # recorded once, replayed for other signals
     @dr.freeze
-    def magnitude(x: Float):
+    def magnitude(x: Float) -> Float:
         return dr.abs(fft(Complex2f(x)))
 
     for seed in range(3):

@@ -17,7 +17,7 @@ from drjit.opt import Adam
 example.RES, example.PHOTONS, example.SCREEN = RES, _, SCREEN = 9, 48, 16
 
 
-def main():
+def main() -> TensorXf:
     i, j = dr.meshgrid(dr.arange(Float, RES), dr.arange(Float, RES), indexing="ij")
     bumps = 0.03 * dr.cos(dr.two_pi * i / (RES - 1)) * dr.sin(dr.pi * j / (RES - 1))
     hits, passes, steps = photons(Surface(TensorXf(bumps, (RES, RES, 1))))

@@ -16,7 +16,7 @@ class Luneburg:
 
     DRJIT_STRUCT = {"a": Float, "b": Float}
 
-    def __init__(self, a=None, b=None):
+    def __init__(self, a: Float | None = None, b: Float | None = None) -> None:
         self.a = Float(2) if a is None else a
         self.b = Float(1) if b is None else b
 
@@ -26,7 +26,7 @@ class Luneburg:
 
 
 @dr.syntax
-def propagate(lens: Luneburg, x: Array3f, v: Array3f, steps: int):
+def propagate(lens: Luneburg, x: Array3f, v: Array3f, steps: int) -> tuple[Array3f, Array3f]:
     """Runge and Kutta's method for x'' = n grad(n)."""
     h, i = 0.5 * dr.pi / steps, UInt(0)
     while dr.hint(i < steps, max_iterations=steps, label="ray equation"):
@@ -40,7 +40,7 @@ def propagate(lens: Luneburg, x: Array3f, v: Array3f, steps: int):
     return x, v
 
 
-def beam(n: int):
+def beam(n: int) -> tuple[Array3f, Array3f]:
     """Parallel rays that enter the ball."""
     r, phi = dr.meshgrid((dr.arange(Float, n) + 0.5) / n * 0.9, dr.arange(Float, 6) * (dr.pi / 3))
     o = Array3f(r * dr.cos(phi), r * dr.sin(phi), 0)
@@ -49,12 +49,12 @@ def beam(n: int):
 
 
 @dr.syntax
-def through_profile(profile: Texture1f, x: Array3f, v: Array3f, steps: int):
+def through_profile(profile: Texture1f, x: Array3f, v: Array3f, steps: int) -> Array3f:
     """The same for n^2 given by a table over r^2, by a symplectic method; no derivatives."""
     h, i = 0.5 * dr.pi / steps, UInt(0)
     while i < steps:
         x += 0.5 * h * v
-        r2 = dr.squared_norm(x)
+        r2: Float = dr.squared_norm(x)
         low, high = profile.eval(r2 - 0.01)[0], profile.eval(r2 + 0.01)[0]
         force = (high - low) / 0.02 * x
         v += h * force
@@ -63,7 +63,7 @@ def through_profile(profile: Texture1f, x: Array3f, v: Array3f, steps: int):
     return x
 
 
-def main():
+def main() -> Array2f:
     o, d = beam(8)
     lens = Luneburg()
     for steps in (12, STEPS):

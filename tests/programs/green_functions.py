@@ -8,7 +8,7 @@ EULER = 0.5772156649015329
 
 
 @dr.syntax
-def series(order: int, x: Float64):
+def series(order: int, x: Float64) -> tuple[Float64, Float64]:
     """J_n and the sum of harmonic numbers that Y_0 needs, for small arguments."""
     z = -0.25 * x * x
     term = dr.power(0.5 * x, order)
@@ -25,7 +25,7 @@ def series(order: int, x: Float64):
     return j, extra
 
 
-def asymptotic(order: int, x: Float64):
+def asymptotic(order: int, x: Float64) -> tuple[Float64, Float64]:
     """J_n and Y_n of large arguments by the expansion of their modulus and phase."""
     mu = 4 * order * order
     p, q, term = Float64(1), Float64(0), Float64(1)
@@ -40,7 +40,7 @@ def asymptotic(order: int, x: Float64):
     return scale * (p * c - q * s), scale * (p * s + q * c)
 
 
-def bessel(order: int, x: Float64):
+def bessel(order: int, x: Float64) -> Float64:
     """J_n of any argument, by a branch in every lane."""
     return dr.if_stmt(
         (x,),
@@ -52,10 +52,10 @@ def bessel(order: int, x: Float64):
     )
 
 
-def hankel(x: Float64):
+def hankel(x: Float64) -> tuple[Float64, Float64]:
     """The Hankel function H_0 = J_0 + i Y_0, real and imaginary part."""
 
-    def small(x):
+    def small(x: Float64) -> tuple[Float64, Float64]:
         j, extra = series(0, x)
         return j, 2 / dr.pi * ((dr.log(0.5 * x) + EULER) * j - extra)
 
@@ -75,7 +75,7 @@ def green(p: Array2f, q: Array2f, k: float) -> Complex2f:
     return Complex2f(-0.25 * Float(y), 0.25 * Float(j))
 
 
-def main():
+def main() -> TensorXf:
     x = Float64(0.1, 1, 2.404825557695773, 5, 11.9, 12.1, 20, 35)
     for order in (0, 1, 3):
         b = bessel(order, x)

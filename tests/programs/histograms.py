@@ -96,7 +96,7 @@ def runs(values: UInt) -> tuple[UInt, UInt]:
     return dr.gather(UInt, values, start), end - start
 
 
-def main():
+def main() -> TensorXf:
     n = 24
     values = picture(n)
     for mode in (dr.ReduceMode.Auto, dr.ReduceMode.Direct, dr.ReduceMode.Expand):

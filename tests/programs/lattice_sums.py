@@ -38,7 +38,7 @@ def theta(q: Float64, tolerance: float = 1e-12) -> Float64:
     return total
 
 
-def rotation(axis: Array3f, angle) -> Matrix3f:
+def rotation(axis: Array3f, angle: Float | float) -> Matrix3f:
     """Rodrigues' formula."""
     s, c = dr.sincos(angle)
     k = dr.normalize(axis)
@@ -53,7 +53,7 @@ def project(centers: Array3f, widths: Float, view: Matrix3f, size: int) -> Tenso
     image, i = dr.zeros(Float, size * size), UInt(0)
     n = dr.width(centers)
 
-    def add(i, image):
+    def add(i: UInt, image: Float) -> tuple[UInt, Float]:
         p = view @ dr.gather(Array3f, centers, i)
         s2 = dr.square(dr.gather(Float, widths, i))
         d2 = dr.squared_norm(Array2f(x, y) - p.xy)
@@ -81,7 +81,7 @@ def quadrature(centers: Array3f, widths: Float, view: Matrix3f, p: Array2f, step
     return total
 
 
-def main():
+def main() -> TensorXf:
     for alpha in (0.8, 1.0, 1.3):
         print("madelung", alpha, madelung(alpha, 5))
     q = dr.exp(-dr.pi * Float64(0.5, 1, 2, 4))

@@ -17,27 +17,27 @@ class Machine:
 
 # Instructions get the two topmost values, the variable, and a constant; they give a value and say
 # how many values they take away.
-def push_x(a, b, x, c):
+def push_x(a: Float, b: Float, x: Float, c: Float) -> tuple[Float, UInt]:
     return Float(x), UInt(0)
 
 
-def push_constant(a, b, x, c):
+def push_constant(a: Float, b: Float, x: Float, c: Float) -> tuple[Float, UInt]:
     return Float(c), UInt(0)
 
 
-def add(a, b, x, c):
+def add(a: Float, b: Float, x: Float, c: Float) -> tuple[Float, UInt]:
     return a + b, UInt(2)
 
 
-def multiply(a, b, x, c):
+def multiply(a: Float, b: Float, x: Float, c: Float) -> tuple[Float, UInt]:
     return a * b, UInt(2)
 
 
-def sine(a, b, x, c):
+def sine(a: Float, b: Float, x: Float, c: Float) -> tuple[Float, UInt]:
     return dr.sin(a), UInt(1)
 
 
-def halve_while_large(a, b, x, c):
+def halve_while_large(a: Float, b: Float, x: Float, c: Float) -> tuple[Float, UInt]:
     value, _ = dr.while_loop(
         (a, UInt(0)),
         lambda v, i: (dr.abs(v) > 1) & (i < 20),
@@ -47,7 +47,7 @@ def halve_while_large(a, b, x, c):
     return value, UInt(1)
 
 
-def larger(a, b, x, c):
+def larger(a: Float, b: Float, x: Float, c: Float) -> tuple[Float, UInt]:
     return dr.if_stmt((a, b), a > b, lambda a, b: a, lambda a, b: b), UInt(2)
 
 
@@ -56,7 +56,9 @@ NAMES = ["x", "c", "+", "*", "sin", "half", "max"]
 
 
 @dr.syntax
-def run(code: UInt, constants: Float, x: Float, lanes: int, mode: str = "evaluated"):
+def run(
+    code: UInt, constants: Float, x: Float, lanes: int, mode: str = "evaluated"
+) -> tuple[Float, UInt, UInt]:
     """Every lane has LENGTH instructions; code 255 ends a formula."""
     stack = dr.alloc_local(Float, DEPTH, value=dr.zeros(Float, lanes))
     lane = dr.arange(UInt, lanes)
@@ -82,7 +84,7 @@ def run(code: UInt, constants: Float, x: Float, lanes: int, mode: str = "evaluat
     return dr.select((m.faults == 0) & (m.top == 1), result, dr.nan), m.top, m.faults
 
 
-def assemble(formulas):
+def assemble(formulas: list[str]) -> tuple[UInt, Float]:
     code, constants = [], []
     for words in formulas:
         for word in [*words.split(), *["end"] * LENGTH][:LENGTH]:
@@ -98,7 +100,7 @@ def assemble(formulas):
     return UInt(code), Float(constants)
 
 
-def main():
+def main() -> Float:
     formulas = [
         "x",
         "x x *",

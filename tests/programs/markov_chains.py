@@ -40,13 +40,13 @@ def metropolis(chain: Chain, steps: int, width: float) -> tuple[Chain, Array3f]:
 class Ising:
     """Spins on a torus, updated like the fields of a chessboard."""
 
-    def __init__(self, size: int, beta: float):
+    def __init__(self, size: int, beta: float) -> None:
         self.size = size
         self.beta = dr.opaque(Float, beta)
         self.rng = PCG32(size=size * size // 2, initstate=17)
         self.spins = dr.full(Int, 1, size * size)
 
-    def half_step(self, color: int):
+    def half_step(self, color: int) -> None:
         n = self.size
         k = dr.arange(UInt, n * n // 2)
         y = k // (n // 2)
@@ -58,7 +58,7 @@ class Ising:
         spin = dr.select(self.rng.next_float32() < up, Int(1), -1)
         dr.scatter(self.spins, spin, y * n + x)
 
-    def sweep(self):
+    def sweep(self) -> None:
         self.half_step(0)
         self.half_step(1)
         dr.eval(self.spins, self.rng)
@@ -75,7 +75,7 @@ STATES = 4
 
 
 @dr.syntax
-def viterbi(observed: list, chains: int):
+def viterbi(observed: list[int], chains: int) -> tuple[Float, UInt]:
     """The likeliest path of a hidden model, whose scores are in local memory."""
     score = dr.alloc_local(Float, STATES)
     k = UInt(0)
@@ -106,7 +106,7 @@ def viterbi(observed: list, chains: int):
     return best, which
 
 
-def main():
+def main() -> TensorXf:
     n = 256
     rng = PCG32(size=n, initstate=3)
     chain = Chain(dr.zeros(Array2f, n), dr.zeros(Float, n), dr.zeros(UInt, n), rng)

@@ -9,11 +9,11 @@ from drjit.opt import SGD
 class Mesh:
     DRJIT_STRUCT = {"vertices": Array3f, "faces": Array3u}
 
-    def __init__(self, vertices: Array3f = None, faces: Array3u = None):
+    def __init__(self, vertices: Array3f | None = None, faces: Array3u | None = None) -> None:
         self.vertices = vertices if vertices is not None else Array3f()
         self.faces = faces if faces is not None else Array3u()
 
-    def corners(self):
+    def corners(self) -> list[Array3f]:
         return [dr.gather(Array3f, self.vertices, self.faces[i]) for i in range(3)]
 
     def area_normals(self) -> Array3f:
@@ -48,7 +48,7 @@ class Mesh:
             dr.scatter_add(total, corner[(i + 1) % 3] + corner[(i + 2) % 3], self.faces[i])
         return total / (2 * self.valence()) - self.vertices
 
-    def bounds(self):
+    def bounds(self) -> tuple[Float, Float]:
         low, high = dr.full(Float, dr.inf, 3), dr.full(Float, -dr.inf, 3)
         for i in range(3):
             dr.scatter_reduce(dr.ReduceOp.Min, low, self.vertices[i], UInt(i))
@@ -67,7 +67,7 @@ def torus(n: int, m: int, big: float, small: float) -> Mesh:
     return Mesh(Array3f(r * cu, r * su, small * sv), faces)
 
 
-def smooth(mesh: Mesh, rounds: int, weights) -> Mesh:
+def smooth(mesh: Mesh, rounds: int, weights: tuple[float, ...]) -> Mesh:
     for _ in range(rounds):
         for w in weights:
             mesh = Mesh(mesh.vertices + w * mesh.laplacian(), mesh.faces)
@@ -75,7 +75,7 @@ def smooth(mesh: Mesh, rounds: int, weights) -> Mesh:
     return mesh
 
 
-def main():
+def main() -> TensorXf:
     clean = torus(16, 10, 1.0, 0.4)
     print(
         "faces", dr.width(clean.faces), "valence", dr.min(clean.valence()), dr.max(clean.valence())
@@ -89,7 +89,7 @@ def main():
     noise = dr.rng(seed=4).normal(Array3f, (3, dr.width(clean.vertices)))
     noisy = Mesh(clean.vertices + 0.03 * noise, clean.faces)
 
-    def error(mesh):
+    def error(mesh: Mesh) -> Float:
         return dr.sqrt(dr.mean(dr.squared_norm(mesh.vertices - clean.vertices)))
 
     print("noisy", error(noisy), noisy.volume())

@@ -12,7 +12,7 @@ TARGET = [(0.2, 0.25), (0.75, 0.15), (0.85, 0.7), (0.45, 0.9)]
 START = [(0.35, 0.35), (0.65, 0.3), (0.7, 0.6), (0.4, 0.65)]
 
 
-def points(corners) -> Array2f:
+def points(corners: list[tuple[float, float]]) -> Array2f:
     return Array2f(Float([c[0] for c in corners]), Float([c[1] for c in corners]))
 
 
@@ -22,7 +22,7 @@ def inside(corners: Array2f, p: Array2f) -> Bool:
     count = dr.width(corners)
     i = UInt(0)
 
-    def crossing(i, odd):
+    def crossing(i: UInt, odd: Bool) -> tuple[UInt, Bool]:
         a = dr.gather(Array2f, corners, i)
         b = dr.gather(Array2f, corners, (i + 1) % count)
         x = a.x + (p.y - a.y) * (b.x - a.x) / (b.y - a.y)
@@ -35,7 +35,7 @@ def inside(corners: Array2f, p: Array2f) -> Bool:
 class Coverage(dr.CustomOp):
     """How much of every pixel lies within a polygon."""
 
-    def eval(self, corners):
+    def eval(self, corners: Array2f) -> TensorXf:
         self.corners = dr.detach(corners)
         n = SIZE * GRID
         x, y = dr.meshgrid(*[(dr.arange(Float, n) + 0.5) / n] * 2)
@@ -43,7 +43,7 @@ class Coverage(dr.CustomOp):
         t = TensorXf(hit, (SIZE, GRID, SIZE, GRID))
         return dr.mean(t, axis=(1, 3))
 
-    def edges(self):
+    def edges(self) -> tuple[UInt, Bool, UInt, UInt, Float, Array2f]:
         """Points of the edges: pixel, the two corners, the place between them, and normal."""
         count = dr.width(self.corners)
         e, s = dr.meshgrid(dr.arange(UInt, count), dr.arange(UInt, EDGE_SAMPLES), indexing="ij")
@@ -57,7 +57,7 @@ class Coverage(dr.CustomOp):
         valid = dr.all((pixel >= 0) & (pixel < SIZE))
         return UInt(pixel.y * SIZE + pixel.x), valid, i, j, t, normal * SIZE * SIZE
 
-    def forward(self):
+    def forward(self) -> None:
         pixel, valid, i, j, t, normal = self.edges()
         grad = self.grad_in("corners")
         v = dr.lerp(dr.gather(Array2f, grad, i), dr.gather(Array2f, grad, j), t)
@@ -65,7 +65,7 @@ class Coverage(dr.CustomOp):
         dr.scatter_add(result, dr.dot(v, normal), pixel, valid)
         self.set_grad_out(TensorXf(result, (SIZE, SIZE)))
 
-    def backward(self):
+    def backward(self) -> None:
         pixel, valid, i, j, t, normal = self.edges()
         g = dr.gather(Float, self.grad_out().array, pixel, valid) * normal
         result = dr.zeros(Array2f, dr.width(self.corners))
@@ -73,7 +73,7 @@ class Coverage(dr.CustomOp):
         dr.scatter_reduce(dr.ReduceOp.Add, result, g * t, j)
         self.set_grad_in("corners", result)
 
-    def name(self):
+    def name(self) -> str:
         return "coverage"
 
 
@@ -81,7 +81,7 @@ def coverage(corners: Array2f) -> TensorXf:
     return dr.custom(Coverage, corners)
 
 
-def main():
+def main() -> tuple[TensorXf, TensorXf]:
     target = coverage(points(TARGET))
     print("area", dr.mean(target))
     print(target[::3, ::3])
@@ -103,6 +103,7 @@ def main():
 
     opt = Adam(lr=0.01)
     opt["corners"] = points(START)
+    image = target
     for i in range(60):
         image = coverage(opt["corners"])
         loss = dr.mean(dr.square(image - target), axis=None)

@@ -26,7 +26,7 @@ class Neighbour:
 class Tree:
     """A complete binary tree in the order of levels; children of i are 2 i + 1 and 2 i + 2."""
 
-    def __init__(self, points: Array2f):
+    def __init__(self, points: Array2f) -> None:
         n = dr.width(points)
         assert n == 2**LEVELS - 1
         order = dr.arange(UInt, n)
@@ -50,7 +50,7 @@ class Tree:
         dr.eval(self.node)
 
     @dr.syntax
-    def search(self, p: Array2f, k: int):
+    def search(self, p: Array2f, k: int) -> tuple[list[Neighbour], UInt]:
         """The nearest points, the nearest first; also how many nodes were visited."""
         n = dr.width(p)
         nothing, far = dr.zeros(UInt, n), dr.full(Float, 1e30, n)
@@ -89,7 +89,7 @@ def value(p: Array2f) -> Float:
     return dr.sin(5 * p.x) * dr.cos(4 * p.y)
 
 
-def interpolate(p: Array2f, tree: Tree, values: Float, power) -> Float:
+def interpolate(p: Array2f, tree: Tree, values: Float, power: Float) -> Float:
     """Shepard's interpolation with inverse distances of the nearest points."""
     with dr.suspend_grad():
         neighbours, _ = tree.search(p, K)
@@ -103,7 +103,7 @@ def interpolate(p: Array2f, tree: Tree, values: Float, power) -> Float:
     return total / weights
 
 
-def main():
+def main() -> Tree:
     rng = dr.rng(seed=14)
     points = rng.random(Array2f, (2, COUNT))
     tree = Tree(points)

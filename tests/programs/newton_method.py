@@ -2,18 +2,23 @@
 regression and for a chain of springs. Products are the forward derivative of gradients that are
 written by hand, and are compared with differences of reverse-mode gradients."""
 
-from collections import namedtuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import drjit as dr
 from drjit.auto.ad import Array2f, Float, Float64, TensorXf, UInt
 
-Data = namedtuple("Data", ["x", "label"])
+
+class Data(NamedTuple):
+    x: Array2f
+    label: Float
 
 
 class LogSum(dr.CustomOp):
     """log(1 + exp(x)) that does not overflow, with its derivative in both directions."""
 
-    def eval(self, x):
+    def eval(self, x: Float) -> Float:
         self.slope = dr.rcp(1 + dr.exp(-x))
         return (
             dr.maximum(x, 0) + dr.log1p(dr.exp(-dr.abs(x)))
@@ -21,10 +26,10 @@ class LogSum(dr.CustomOp):
             else (dr.maximum(x, 0) + dr.log(1 + dr.exp(-dr.abs(x))))
         )
 
-    def forward(self):
+    def forward(self) -> None:
         self.set_grad_out(self.slope * self.grad_in("x"))
 
-    def backward(self):
+    def backward(self) -> None:
         self.set_grad_in("x", self.slope * self.grad_out())
 
 
@@ -36,14 +41,16 @@ def samples(n: int) -> Data:
     return Data(x, label)
 
 
-def features(x: Array2f):
+def features(x: Array2f) -> list[Float]:
     return [Float(1), x.x, x.y, x.x * x.y, dr.square(x.x) - 1]
 
 
 def margin(w: Float, data: Data) -> Float:
     """The sum of features; w holds one weight for each."""
     terms = features(data.x)
-    return data.label * sum(dr.gather(Float, w, UInt(k)) * f for k, f in enumerate(terms))
+    return data.label * sum(
+        (dr.gather(Float, w, UInt(k)) * f for k, f in enumerate(terms)), start=Float(0)
+    )
 
 
 def loss(w: Float, data: Data) -> Float:
@@ -67,7 +74,9 @@ def hessian_product(w: Float, v: Float, data: Data) -> Float:
     return dr.forward_to(gradient(w, data))
 
 
-def conjugate_gradients(product, b: Float, steps: int, tolerance: float = 1e-5) -> Float:
+def conjugate_gradients(
+    product: Callable[[Float], Float], b: Float, steps: int, tolerance: float = 1e-5
+) -> Float:
     x, r = dr.zeros(Float, dr.width(b)), Float(b)
     p, rr = Float(b), dr.dot(b, b)
     for _ in range(steps):
@@ -83,7 +92,9 @@ def conjugate_gradients(product, b: Float, steps: int, tolerance: float = 1e-5) 
 
 
 @dr.syntax
-def line_search(f, x: Float, d: Float, slope: Float):
+def line_search(
+    f: Callable[[Float], Float], x: Float, d: Float, slope: Float
+) -> tuple[Float, UInt]:
     """Halves the step until the value is less by a part of what the slope promises (Armijo)."""
     t, i = Float(1), UInt(0)
     start = f(x)
@@ -93,7 +104,7 @@ def line_search(f, x: Float, d: Float, slope: Float):
     return t, i
 
 
-def springs(p: Array2f, rest: Float) -> Float:
+def springs(p: Array2f, rest: Float) -> Float64:
     """The energy of a hanging chain, in double precision."""
     n = dr.width(p)
     i = dr.arange(UInt, n - 1)
@@ -102,7 +113,7 @@ def springs(p: Array2f, rest: Float) -> Float:
     return 200 * dr.sum(dr.square(stretch)) + dr.sum(Float64(p.y)) / n
 
 
-def main():
+def main() -> TensorXf:
     data = samples(500)
     print("labels", dr.count(data.label > 0))
     w = dr.zeros(Float, 5)
@@ -114,7 +125,7 @@ def main():
         g = gradient(w, data)
         if i < 2:
             print("gradient", x.grad, dr.allclose(x.grad, g, rtol=1e-4, atol=1e-6))
-        d = -conjugate_gradients(lambda v, w=w: hessian_product(w, v, data), g, 5)
+        d = -conjugate_gradients(partial(hessian_product, w, data=data), g, 5)
         t, halvings = line_search(lambda w: dr.detach(loss(w, data)), w, d, dr.dot(g, d))
         w = w + t * d
         dr.eval(w)
@@ -125,7 +136,7 @@ def main():
 
     # products against differences of reverse-mode gradients
     v, h = Float(1, -1, 0.5, 0, 2), 1e-2
-    ends = []
+    ends: list[Float] = []
     for sign in (1, -1):
         x = w + sign * h * v
         dr.enable_grad(x)
@@ -142,6 +153,7 @@ def main():
     t = dr.linspace(Float, 0, 1, 9)
     p = Array2f(t, -0.3 * t * (1 - t))
     inner = (t > 0) & (t < 1)
+    energy = Float64(0)
     for _ in range(40):
         q = Array2f(p)
         dr.enable_grad(q)

@@ -9,7 +9,7 @@ from drjit.opt import Adam
 LAYERS, WIDTH, BATCH = 4, 16, 512
 
 
-def moons(rng, n: int) -> Array2f:
+def moons(rng: dr.random.Generator, n: int) -> Array2f:
     u = rng.random(Float, n)
     noise = rng.normal(Array2f, (2, n)) * 0.08
     upper = dr.arange(UInt, n) % 2 == 0
@@ -21,23 +21,23 @@ def moons(rng, n: int) -> Array2f:
 class Coupling:
     """Scales and shifts one coordinate by functions of the other."""
 
-    def __init__(self, swap: bool):
+    def __init__(self, swap: bool) -> None:
         self.swap = swap
         self.net = nn.Sequential(
             nn.Linear(1, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 2)
         )
 
-    def split(self, p: Array2f):
+    def split(self, p: Array2f) -> tuple[Float, Float]:
         return (p.y, p.x) if self.swap else (p.x, p.y)
 
     def join(self, a: Float, b: Float) -> Array2f:
         return Array2f(b, a) if self.swap else Array2f(a, b)
 
-    def scale_and_shift(self, a: Float):
+    def scale_and_shift(self, a: Float) -> tuple[Float, Float]:
         s, t = list(self.net(nn.CoopVec(a)))
         return dr.tanh(s), t
 
-    def inverse(self, p: Array2f):
+    def inverse(self, p: Array2f) -> tuple[Array2f, Float]:
         """From data to noise, with the logarithm of the determinant."""
         a, b = self.split(p)
         s, t = self.scale_and_shift(a)
@@ -50,15 +50,15 @@ class Coupling:
 
 
 class Flow:
-    def __init__(self, rng):
+    def __init__(self, rng: dr.random.Generator) -> None:
         self.couplings = [Coupling(i % 2 == 1) for i in range(LAYERS)]
         for c in self.couplings:
             c.net = nn.pack(c.net.alloc(TensorXf, size=1, rng=rng), layout="training")
 
-    def parameters(self):
+    def parameters(self) -> dict[str, Float]:
         return {f"net{i}": c.net["weights"] for i, c in enumerate(self.couplings)}
 
-    def update(self, values):
+    def update(self, values: Adam) -> None:
         for i, c in enumerate(self.couplings):
             c.net["weights"] = values[f"net{i}"]
 
@@ -75,7 +75,7 @@ class Flow:
         return z
 
 
-def main():
+def main() -> TensorXf:
     rng = dr.rng(seed=1)
     flow = Flow(dr.rng(seed=2))
     opt = Adam(lr=0.01, params=flow.parameters())

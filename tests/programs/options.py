@@ -1,6 +1,7 @@
 """Prices of options: paths of a market in double precision with antithetic numbers, closed forms,
 Greeks in both directions, and the regression of Longstaff and Schwartz (2001)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ class Market:
         return s * dr.exp(drift + self.volatility * dr.sqrt(dt) * z)
 
 
-def cumulative(x):
+def cumulative(x: Float64) -> Float64:
     return 0.5 * (1 + dr.erf(x * dr.inv_sqrt_two))
 
 
@@ -45,7 +46,7 @@ def draws(seed: int) -> list[Float64]:
 
 
 @dr.syntax
-def asian(m: Market, strike: float, rng: PCG32, barrier: float):
+def asian(m: Market, strike: float, rng: PCG32, barrier: float) -> tuple[Float64, UInt]:
     """The mean price along a path, which a barrier ends; the loop is recorded."""
     s, total, i = Float64(m.spot), Float64(0), UInt(0)
     alive = Int(1)
@@ -62,7 +63,8 @@ def asian(m: Market, strike: float, rng: PCG32, barrier: float):
 
 def american(m: Market, strike: float) -> Float64:
     """A put that may be exercised at every step; the regression is NumPy's."""
-    s, path = Float64(m.spot), []
+    s = Float64(m.spot)
+    path: list[Float64] = []
     for z in draws(11):
         s = m.grow(s, z, 1 / STEPS)
         path.append(s)
@@ -83,7 +85,7 @@ def american(m: Market, strike: float) -> Float64:
     return dr.mean(value) * discount
 
 
-def main():
+def main() -> Float64:
     m = Market(Float64(100), Float64(0.05), Float64(0.2))
     closed = black_scholes(m, 105, 1)
     print("closed form", closed, cumulative(Float64(-1, 0, 1.96)))
@@ -96,12 +98,13 @@ def main():
     print("martingale", dr.mean(s) * dr.exp(-m.rate), np.array(s)[:2])
 
     # Greeks: all in one reverse pass, and one by one forward
-    for name, function in {
+    prices: dict[str, Callable[[Market], Float64]] = {
         "closed": lambda m: black_scholes(m, 105, 1),
         "paths": lambda m: (
             dr.exp(-m.rate) * dr.mean(dr.maximum(m.grow(m.spot, draws(3)[0], 1.0) - 105, 0))
         ),
-    }.items():
+    }
+    for name, function in prices.items():
         m = Market(Float64(100), Float64(0.05), Float64(0.2))
         dr.enable_grad(m)
         value = function(m)

@@ -12,7 +12,7 @@ from fluid import MASS, POLY6, H, Particles, build, density, step
 from drjit.auto import Array2f, Bool, Float, TensorXf, UInt
 
 
-def main():
+def main() -> TensorXf:
     i, j = dr.meshgrid(dr.arange(UInt, 12), dr.arange(UInt, 12), indexing="ij")
     x = Array2f(0.1 + 0.045 * Float(i) + 0.004 * Float(j % 2), 0.1 + 0.045 * Float(j))
     p = Particles(x, dr.zeros(Array2f, dr.width(x)))

@@ -6,7 +6,7 @@ so that the picture becomes another one; forward mode gives the derivative of th
 
 import sys
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import drjit as dr
 from drjit.auto.ad import PCG32, Array2f, Array3f, Bool, Float, UInt
@@ -14,19 +14,21 @@ from drjit.opt import Adam
 
 BOUNCES = 10
 EPSILON = 1e-3
+Value = TypeVar("Value", Array3f, Float, UInt)
 
 
-def least(x, bound=0):
+def least(x: Float, bound: float = 0) -> Float:
     return dr.select(x > bound, x, bound)
 
 
 class Ray:
     DRJIT_STRUCT: ClassVar = {"o": Array3f, "d": Array3f}
 
-    def __init__(self, o=None, d=None):
-        self.o, self.d = o, d
+    def __init__(self, o: Array3f | None = None, d: Array3f | None = None) -> None:
+        self.o = Array3f() if o is None else o
+        self.d = Array3f() if d is None else d
 
-    def at(self, t):
+    def at(self, t: Float) -> Array3f:
         return dr.fma(self.d, t, self.o)
 
 
@@ -37,7 +39,7 @@ class Interaction:
     n: Array3f
     shape: UInt
 
-    def is_valid(self):
+    def is_valid(self) -> Bool:
         return dr.isfinite(self.t)
 
 
@@ -60,7 +62,7 @@ class Sphere:
     center: Array3f
     radius: Float
 
-    def intersect(self, ray):
+    def intersect(self, ray: Ray) -> Float:
         oc = ray.o - self.center
         b = dr.dot(oc, ray.d)
         disc = b * b - dr.squared_norm(oc) + self.radius * self.radius
@@ -68,13 +70,13 @@ class Sphere:
         t = dr.select(-b - root > EPSILON, -b - root, -b + root)
         return dr.select((disc > 0) & (t > EPSILON), t, dr.inf)
 
-    def normal(self, p):
+    def normal(self, p: Array3f) -> Array3f:
         return dr.normalize(p - self.center)
 
-    def area(self):
+    def area(self) -> Float:
         return 4 * dr.pi * self.radius * self.radius
 
-    def sample(self, u):
+    def sample(self, u: Array2f) -> LightSample:
         z = 1 - 2 * u.y
         r = dr.sqrt(least(1 - z * z))
         s, c = dr.sincos(2 * dr.pi * u.x)
@@ -88,44 +90,44 @@ class Rectangle:
     x: Array3f  # half of its sides
     y: Array3f
 
-    def normal(self, p):
+    def normal(self, p: Array3f) -> Array3f:
         return dr.normalize(dr.cross(self.x, self.y))
 
-    def inside(self, u, v):
+    def inside(self, u: Float, v: Float) -> Bool:
         return (dr.abs(u) <= 1) & (dr.abs(v) <= 1)
 
-    def intersect(self, ray):
-        n = self.normal(None)
+    def intersect(self, ray: Ray) -> Float:
+        n = self.normal(self.center)
         t = dr.dot(self.center - ray.o, n) / dr.dot(ray.d, n)
         q = ray.at(t) - self.center
         u = dr.dot(q, self.x) / dr.squared_norm(self.x)
         v = dr.dot(q, self.y) / dr.squared_norm(self.y)
         return dr.select(self.inside(u, v) & (t > EPSILON), t, dr.inf)
 
-    def area(self):
+    def area(self) -> Float:
         return 4 * dr.norm(dr.cross(self.x, self.y))
 
-    def sample(self, u):
+    def sample(self, u: Array2f) -> LightSample:
         p = self.center + self.x * (2 * u.x - 1) + self.y * (2 * u.y - 1)
         return LightSample(p, self.normal(p), 1 / self.area())
 
 
 @dataclass
 class Disk(Rectangle):
-    def inside(self, u, v):
+    def inside(self, u: Float, v: Float) -> Bool:
         return u * u + v * v <= 1
 
-    def area(self):
+    def area(self) -> Float:
         return dr.pi * dr.norm(dr.cross(self.x, self.y))
 
-    def sample(self, u):
+    def sample(self, u: Array2f) -> LightSample:
         r = dr.sqrt(u.x)
         s, c = dr.sincos(2 * dr.pi * u.y)
         p = self.center + self.x * (r * c) + self.y * (r * s)
         return LightSample(p, self.normal(p), 1 / self.area())
 
 
-def frame(n):
+def frame(n: Array3f) -> tuple[Array3f, Array3f]:
     """Two vectors at right angles to a unit vector and to each other (Duff et al. 2017)."""
     sign = dr.copysign(Float(1), n.z)
     a = -1 / (sign + n.z)
@@ -134,24 +136,26 @@ def frame(n):
     return s, Array3f(b, sign + n.y * n.y * a, -n.y)
 
 
-def around(n, cosine, phi):
+def around(n: Array3f, cosine: Float, phi: Float) -> Array3f:
     s, t = frame(n)
     r = dr.sqrt(least(1 - cosine * cosine))
     sin, cos = dr.sincos(phi)
     return s * (r * cos) + t * (r * sin) + n * cosine
 
 
-def diffuse_eval(wi, n, wo, color):
+def diffuse_eval(wi: Array3f, n: Array3f, wo: Array3f, color: Array3f) -> tuple[Array3f, Float]:
     cosine = least(dr.dot(n, wo))
     return color * (cosine / dr.pi), cosine / dr.pi
 
 
-def diffuse_sample(wi, n, u, color):
+def diffuse_sample(wi: Array3f, n: Array3f, u: Array2f, color: Array3f) -> BSDFSample:
     cosine = dr.sqrt(1 - u.x)
     return BSDFSample(around(n, cosine, 2 * dr.pi * u.y), Array3f(color), cosine / dr.pi)
 
 
-def glossy_eval(wi, n, wo, color, exponent=20):
+def glossy_eval(
+    wi: Array3f, n: Array3f, wo: Array3f, color: Array3f, exponent: int = 20
+) -> tuple[Array3f, Float]:
     """The lobe of Phong around the mirrored direction, with the density as its value."""
     cosine = least(dr.dot(dr.fma(n, -2 * dr.dot(n, wi), wi), wo))
     lobe = (exponent + 1) / (2 * dr.pi) * dr.power(cosine, exponent)
@@ -159,18 +163,20 @@ def glossy_eval(wi, n, wo, color, exponent=20):
     return color * lobe, lobe
 
 
-def glossy_sample(wi, n, u, color, exponent=20):
+def glossy_sample(
+    wi: Array3f, n: Array3f, u: Array2f, color: Array3f, exponent: int = 20
+) -> BSDFSample:
     mirrored = dr.fma(n, -2 * dr.dot(n, wi), wi)
     wo = around(mirrored, dr.power(1 - u.x, 1 / (exponent + 1)), 2 * dr.pi * u.y)
     _, density = glossy_eval(wi, n, wo, color)
     return BSDFSample(wo, dr.select(density > 0, Array3f(color), 0), density)
 
 
-def mirror_eval(wi, n, wo, color):
+def mirror_eval(wi: Array3f, n: Array3f, wo: Array3f, color: Array3f) -> tuple[Array3f, Float]:
     return Array3f(0), Float(0)
 
 
-def mirror_sample(wi, n, u, color):
+def mirror_sample(wi: Array3f, n: Array3f, u: Array2f, color: Array3f) -> BSDFSample:
     return BSDFSample(dr.fma(n, -2 * dr.dot(n, wi), wi), Array3f(color), Float(0))
 
 
@@ -183,14 +189,14 @@ EVAL, SAMPLE = (
 class Scene:
     """Shapes with a BSDF (0 diffuse, 1 glossy, 2 mirror), a colour and emission; lights last."""
 
-    def __init__(self, center, left, wall):
+    def __init__(self, center: Array3f, left: Array3f, wall: Array3f) -> None:
         V = Array3f
-        rows = [
-            (Rectangle(V(0, -1, 0), V(3, 0, 0), V(0, 0, -3)), 0, wall, 0),
-            (Rectangle(V(0, 1, -2.5), V(3, 0, 0), V(0, 2, 0)), 0, wall, 0),
-            (Sphere(center, Float(0.6)), 0, left, 0),
-            (Sphere(V(0.9, -0.5, -0.6), Float(0.5)), 1, V(0.9, 0.7, 0.4), 0),
-            (Sphere(V(0.1, -0.75, 0.7), Float(0.25)), 2, V(0.9, 0.9, 0.9), 0),
+        rows: list[tuple[Sphere | Rectangle | Disk, int, Array3f, Array3f]] = [
+            (Rectangle(V(0, -1, 0), V(3, 0, 0), V(0, 0, -3)), 0, wall, V(0)),
+            (Rectangle(V(0, 1, -2.5), V(3, 0, 0), V(0, 2, 0)), 0, wall, V(0)),
+            (Sphere(center, Float(0.6)), 0, left, V(0)),
+            (Sphere(V(0.9, -0.5, -0.6), Float(0.5)), 1, V(0.9, 0.7, 0.4), V(0)),
+            (Sphere(V(0.1, -0.75, 0.7), Float(0.25)), 2, V(0.9, 0.9, 0.9), V(0)),
             (Sphere(V(-1.4, 0.9, 0.2), Float(0.2)), 0, V(0), V(9, 7, 5)),
             (Rectangle(V(0, 2, 0), V(0.5, 0, 0), V(0, 0, 0.5)), 0, V(0), V(6, 6, 7)),
             (Disk(V(1.8, 0.6, 0.5), V(0, 0.4, 0), V(0, 0, 0.4)), 0, V(0), V(4, 5, 4)),
@@ -201,14 +207,14 @@ class Scene:
         self.emitted = [row[3] for row in rows[-3:]]
         self.first = len(rows) - 3
 
-    def chosen(self, index, values):
+    def chosen(self, index: UInt, values: list[Value]) -> Value:
         """The value of the shape of each lane."""
-        result = values[0]
+        result: Any = values[0]
         for k, value in enumerate(values[1:], 1):
             result = dr.select(index == k, value, result)
         return result
 
-    def intersect(self, ray):
+    def intersect(self, ray: Ray) -> Interaction:
         t, shape, n = Float(dr.inf), UInt(0), Array3f(0, 0, 1)
         for k, s in enumerate(self.shapes):
             found = s.intersect(ray)
@@ -218,20 +224,22 @@ class Scene:
         n = self.chosen(shape, [s.normal(p) for s in self.shapes])
         return Interaction(t, p, n, shape)
 
-    def blocked(self, ray, distance):
+    def blocked(self, ray: Ray, distance: Float) -> Bool:
         hit = Bool(False)
         for s in self.shapes:
             hit |= s.intersect(ray) < distance
         return hit
 
-    def light_density(self, si, ray):
+    def light_density(self, si: Interaction, ray: Ray) -> Float:
         """The density per solid angle with which next-event estimation finds a point of a light."""
         areas = [s.area() for s in self.shapes[self.first :]]
         area = self.chosen(si.shape - self.first, areas)
         cosine = least(-dr.dot(si.n, ray.d), 1e-4)
         return si.t * si.t / (3 * area * cosine)
 
-    def sample_light(self, p, u, choice):
+    def sample_light(
+        self, p: Array3f, u: Array2f, choice: Float
+    ) -> tuple[Ray, Float, Array3f, Float]:
         """A point of one of the lights, with direction, distance and density per solid angle."""
         index = UInt(choice * 3)
         found = dr.switch(index, [s.sample for s in self.shapes[self.first :]], u)
@@ -244,13 +252,13 @@ class Scene:
         return Ray(p, d), distance, emitted, density
 
 
-def mis(a, b):
+def mis(a: Float, b: Float) -> Float:
     """The power heuristic."""
     return dr.select(a > 0, a * a / (a * a + b * b), 0)
 
 
 @dr.syntax
-def trace(scene: Scene, ray: Ray, sampler: PCG32, nee: bool):
+def trace(scene: Scene, ray: Ray, sampler: PCG32, nee: bool) -> Array3f:
     radiance, throughput = Array3f(0), Array3f(1)
     last = Float(0)  # the density of the direction, 0 for mirrors and the camera
     depth, end = UInt(0), UInt(BOUNCES)
@@ -291,7 +299,7 @@ def trace(scene: Scene, ray: Ray, sampler: PCG32, nee: bool):
     return radiance
 
 
-def render(scene, resolution, samples, seed, nee=True):
+def render(scene: Scene, resolution: int, samples: int, seed: int, nee: bool = True) -> Array3f:
     n = resolution * resolution
     index = dr.arange(UInt, n * samples)
     sampler = PCG32(size=n * samples, initstate=UInt(seed))
@@ -307,16 +315,16 @@ def render(scene, resolution, samples, seed, nee=True):
     return Array3f(*image)
 
 
-def show(name, value):
+def show(name: str, value: Array3f | Float) -> None:
     print(name, *[f"{v:.4g}" for v in dr.ravel(value).numpy().tolist()])
 
 
-def statistics(name, image):
+def statistics(name: str, image: Array3f) -> None:
     show(name, dr.mean(image, axis=1))
 
 
-def main(resolution=24, samples=8, epochs=3, nee=True):
-    nee = bool(nee)
+def main(resolution: int = 24, samples: int = 8, epochs: int = 3, direct: int = 1) -> None:
+    nee = bool(direct)
     center, left, wall = Array3f(-0.8, -0.4, -0.4), Array3f(0.2, 0.5, 0.8), Array3f(0.7)
     target = render(Scene(center, left, wall), resolution, samples, 1, nee)
     dr.eval(target)

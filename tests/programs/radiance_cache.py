@@ -1,6 +1,8 @@
 """A neural radiance cache (Mueller et al. 2021): a network with a hash grid learns the light that
 leaves the walls of a room, trained with targets that it completes itself."""
 
+from collections.abc import Callable
+
 import drjit as dr
 from drjit import hashgrid, nn
 from drjit.auto.ad import (
@@ -21,7 +23,7 @@ BATCH = 512
 ALBEDO = [(0.7, 0.2, 0.2), (0.2, 0.7, 0.2), (0.7, 0.7, 0.7), (0.7, 0.7, 0.7), (0.4, 0.4, 0.8)] * 2
 
 
-def wall_point(rng: PCG32):
+def wall_point(rng: PCG32) -> tuple[Array3f, UInt]:
     """A point of the cube's walls, and the number of the wall."""
     u, v = rng.next_float32(), rng.next_float32()
     k = rng.next_uint32_bounded(6)
@@ -40,7 +42,7 @@ def emitted(p: Array3f, wall: UInt) -> Array3f:
     return dr.select(lamp, Array3f(6, 5, 4), Array3f(0))
 
 
-def next_wall(p: Array3f, wall: UInt, rng: PCG32):
+def next_wall(p: Array3f, wall: UInt, rng: PCG32) -> tuple[Array3f, UInt]:
     """Where a ray with a cosine distribution leaves the cube."""
     u, v = rng.next_float32(), rng.next_float32()
     r = dr.sqrt(u)
@@ -48,8 +50,8 @@ def next_wall(p: Array3f, wall: UInt, rng: PCG32):
     local = Array3f(r * c, r * s, dr.sqrt(1 - u))
     sign = 1 - 2 * Float(wall & 1)
 
-    def rotated(axis):
-        def place(local, sign):
+    def rotated(axis: int) -> Callable[[Array3f, Float], Array3f]:
+        def place(local: Array3f, sign: Float) -> Array3f:
             d = [local.x, local.y]
             d.insert(axis, local.z * sign)
             return Array3f(d)
@@ -67,7 +69,7 @@ def next_wall(p: Array3f, wall: UInt, rng: PCG32):
 
 
 class Cache:
-    def __init__(self):
+    def __init__(self) -> None:
         self.encoding = hashgrid.HashGridEncoding(
             Float16, 3, n_levels=4, n_features_per_level=2, base_resolution=4, hashmap_size=512,
             rng=dr.rng(seed=1),
@@ -86,7 +88,7 @@ class Cache:
         return Array3f(ArrayXf(self.net(nn.CoopVec(p))))
 
 
-def main():
+def main() -> TensorXf:
     albedo = Array3f(*(Float([a[i] for a in ALBEDO[:6]]) for i in range(3)))
     cache = Cache()
     print("parameters", cache.encoding.n_params)

@@ -5,7 +5,7 @@ derivatives; the distance that they went is attached afterwards, by one step of 
 """
 
 import drjit as dr
-from drjit.auto.ad import Array3f, Float, TensorXf, Texture3f, UInt
+from drjit.auto.ad import Array3f, Bool, Float, TensorXf, Texture3f, UInt
 from drjit.opt import SGD, Adam
 
 RES, SIZE, STEPS = 12, 20, 24
@@ -32,7 +32,7 @@ def rounded_box(half: Array3f, radius: float) -> TensorXf:
 
 
 class Shape:
-    def __init__(self, values: TensorXf, cubic: bool = False):
+    def __init__(self, values: TensorXf, cubic: bool = False) -> None:
         self.texture = Texture3f(values, wrap_mode=dr.WrapMode.Clamp)
         self.cubic = cubic
 
@@ -51,7 +51,7 @@ class Shape:
         return dr.normalize(n)
 
     @dr.syntax
-    def trace(self, o: Array3f, d: Array3f):
+    def trace(self, o: Array3f, d: Array3f) -> tuple[Float, Bool]:
         t, i = Float(1.2), UInt(0)
         with dr.suspend_grad():
             while (i < STEPS) & (t < 4.5):
@@ -61,7 +61,7 @@ class Shape:
         return t, hit
 
 
-def rays():
+def rays() -> tuple[Array3f, Array3f]:
     c = (dr.arange(Float, SIZE) + 0.5) / SIZE * 2 - 1
     x, y = dr.meshgrid(c, c)
     return Array3f(0, 0, -2.5), dr.normalize(Array3f(0.55 * x, -0.55 * y, 1.0))
@@ -80,7 +80,7 @@ def render(shape: Shape, light: Array3f) -> Float:
     return dr.select(hit, shade, 0)
 
 
-def main():
+def main() -> TensorXf:
     light = dr.normalize(Array3f(0.5, -0.6, 0.7))
     target = render(Shape(rounded_box(Array3f(0.5, 0.35, 0.4), 0.1)), light)
     dr.eval(target)
@@ -103,18 +103,17 @@ def main():
 
     # the whole grid, with a smoothness term
     opt = Adam(lr=0.01, params={"grid": ball(0.55)})
-    history = []
+    history: list[float] = []
     for _ in range(10):
         values = opt["grid"]
         image = render(Shape(values), light)
-        rough = sum(
-            dr.mean(dr.square(a - b), axis=None)
-            for a, b in (
-                (values[1:], values[:-1]),
-                (values[:, 1:], values[:, :-1]),
-                (values[:, :, 1:], values[:, :, :-1]),
-            )
-        )
+        rough = TensorXf(0)
+        for a, b in (
+            (values[1:], values[:-1]),
+            (values[:, 1:], values[:, :-1]),
+            (values[:, :, 1:], values[:, :, :-1]),
+        ):
+            rough += dr.mean(dr.square(a - b), axis=None)
         loss = dr.mean(dr.square(image - target)) + 0.01 * rough.array
         dr.backward(loss)
         history.append(loss[0])

@@ -23,7 +23,7 @@ def boundary(p: Array2f) -> Float:
 
 
 @dr.syntax
-def walk(p: Array2f, rng: PCG32, mode: str):
+def walk(p: Array2f, rng: PCG32, mode: str) -> tuple[Float, UInt, Array2f]:
     """Returns the value where a walk ends, the number of steps, and where it was last."""
     x, steps, active = Array2f(p), UInt(0), Bool(True)
     while dr.hint(active, mode=mode, label="walk", exclude=[p]):
@@ -40,7 +40,7 @@ def walk(p: Array2f, rng: PCG32, mode: str):
 
 
 @dr.syntax
-def screened(p: Array2f, sigma: Float, rng: PCG32):
+def screened(p: Array2f, sigma: Float, rng: PCG32) -> Float:
     """The screened equation (u'' = sigma u), by killing walks; returns an estimate of a hit."""
     weight, r = Float(1), distance(p)
     i = UInt(0)
@@ -60,7 +60,7 @@ def screened(p: Array2f, sigma: Float, rng: PCG32):
     return weight
 
 
-def main():
+def main() -> Float:
     n, walks = 9, 128
     c = dr.linspace(Float, -0.9, 0.9, n)
     x, y = dr.meshgrid(c, c)

@@ -2,6 +2,8 @@
 function of the largest sphere at every step, and the gradient of the solution by its parameters.
 """
 
+from collections.abc import Callable
+
 import drjit as dr
 from drjit.auto.ad import PCG32, Array3f, Bool, Float, UInt
 
@@ -13,7 +15,7 @@ class Problem:
 
     DRJIT_STRUCT = {"strength": Float, "center": Array3f}
 
-    def __init__(self, strength=None, center=None):
+    def __init__(self, strength: Float | None = None, center: Array3f | None = None) -> None:
         self.strength = strength if strength is not None else Float(0)
         self.center = center if center is not None else Array3f(0)
 
@@ -34,7 +36,7 @@ def direction(rng: PCG32) -> Array3f:
 def radius_of_source(rng: PCG32) -> Float:
     """A radius in the unit ball with density 6 r (1 - r), by rejection from a loop."""
 
-    def body(rng, r, active):
+    def body(rng: PCG32, r: Float, active: Bool) -> tuple[PCG32, Float, Bool]:
         a = rng.next_float32(active)
         b = rng.next_float32(active)
         take = active & (b < 4 * a * (1 - a))
@@ -50,7 +52,7 @@ def radius_of_source(rng: PCG32) -> Float:
 
 
 @dr.syntax
-def walk(problem: Problem, p: Array3f, rng: PCG32):
+def walk(problem: Problem, p: Array3f, rng: PCG32) -> tuple[Float, UInt]:
     total, i = Float(0), UInt(0)
     r = 1 - dr.norm(p)
     while (r > EPSILON) & (i < STEPS):
@@ -64,7 +66,7 @@ def walk(problem: Problem, p: Array3f, rng: PCG32):
 
 
 @dr.syntax
-def sensitivity(problem: Problem, p: Array3f, rng: PCG32):
+def sensitivity(problem: Problem, p: Array3f, rng: PCG32) -> Float:
     """The same, as a sum that is differentiated in reverse mode: what is walked does not depend on
     the parameters."""
     total, i = Float(0), UInt(0)
@@ -79,7 +81,11 @@ def sensitivity(problem: Problem, p: Array3f, rng: PCG32):
     return total + problem.boundary(dr.normalize(p))
 
 
-def main():
+# What walks from points: an estimate, and perhaps the number of steps.
+Estimator = Callable[[Problem, Array3f, PCG32], Float | tuple[Float, UInt]]
+
+
+def main() -> Float:
     n = 256
     points = Array3f([0, 0.5, -0.3], [0, 0, 0.6], [0, -0.5, 0.2])
     starts = dr.repeat(points, n)
@@ -91,16 +97,20 @@ def main():
 
     # a constant source has the solution (1 - r^2) / 6
     class Constant(Problem):
-        def source(self, p):
+        def source(self, p: Array3f) -> Float:
             return Float(1.0)
 
-        def boundary(self, p):
+        def boundary(self, p: Array3f) -> Float:
             return Float(0.0)
 
     value, _ = walk(Constant(), starts, PCG32(size=dr.width(starts), initstate=3))
     print("poisson", dr.block_sum(value, n) / n, "exact", (1 - dr.squared_norm(points)) / 6)
 
-    def estimate(strength, center, function=walk):
+    def estimate(
+        strength: Float,
+        center: Array3f,
+        function: Estimator = walk,
+    ) -> Float:
         problem = Problem(strength, center)
         value = function(problem, starts, PCG32(size=dr.width(starts), initstate=5))
         return dr.mean(value[0] if isinstance(value, tuple) else value)

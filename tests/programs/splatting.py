@@ -1,11 +1,14 @@
 """Gaussian splatting in the plane: coloured Gaussians are sorted by depth, blended front to back in
 a loop with early exit, and fitted to a picture (after Kerbl et al. 2023)."""
 
+from typing import TypeVar
+
 import drjit as dr
 from drjit.auto.ad import Array2f, Array3f, Bool, Float, TensorXf, UInt
 from drjit.opt import Adam
 
 SIZE, COUNT = 20, 24
+Value = TypeVar("Value", Array3f, Float)
 
 
 class Splats:
@@ -20,7 +23,14 @@ class Splats:
         "depth": Float,
     }
 
-    def __init__(self, **fields):
+    center: Array2f
+    scale: Array2f
+    angle: Float
+    color: Array3f
+    opacity: Float
+    depth: Float
+
+    def __init__(self, **fields: Array2f | Array3f | Float) -> None:
         for name, kind in self.DRJIT_STRUCT.items():
             setattr(self, name, fields.get(name, kind()))
 
@@ -37,7 +47,7 @@ def start() -> Splats:
     )
 
 
-def sigmoid(x):
+def sigmoid(x: Value) -> Value:
     return dr.rcp(1 + dr.exp(-x))
 
 
@@ -49,7 +59,7 @@ def pixels() -> Array2f:
 class Prepared:
     """What pixels read; no PyTree, and therefore no state of the loop."""
 
-    def __init__(self, center, conic, color, opacity):
+    def __init__(self, center: Array2f, conic: Array3f, color: Array3f, opacity: Float) -> None:
         self.center, self.conic, self.color, self.opacity = center, conic, color, opacity
 
 
@@ -68,7 +78,7 @@ def prepare(s: Splats) -> Prepared:
 
 
 @dr.syntax
-def blend(p: Array2f, splats: Prepared, early: bool):
+def blend(p: Array2f, splats: Prepared, early: bool) -> tuple[Array3f, Float, UInt]:
     """Front to back, until nothing shines through."""
     result, light, i, used = Array3f(0), Float(1), UInt(0), UInt(0)
     active = Bool(True)
@@ -88,7 +98,7 @@ def blend(p: Array2f, splats: Prepared, early: bool):
     return result, light, used
 
 
-def render(s: Splats, early: bool = False):
+def render(s: Splats, early: bool = False) -> tuple[Array3f, Float, UInt]:
     return blend(pixels(), prepare(s), early)
 
 
@@ -100,7 +110,7 @@ def target() -> Array3f:
     return dr.select(disk, Array3f(0.9, 0.3, 0.1), dr.select(bar, Array3f(0.1, 0.6, 0.2), sky))
 
 
-def main():
+def main() -> TensorXf:
     s = start()
     image, light, used = render(s, early=True)
     print("image", dr.mean(image, axis=1), dr.mean(light))

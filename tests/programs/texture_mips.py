@@ -27,7 +27,9 @@ def pyramid(finest: TensorXf) -> list[TensorXf]:
 
 
 class MipTexture:
-    def __init__(self, finest: TensorXf, wrap=dr.WrapMode.Repeat, trilinear=True):
+    def __init__(
+        self, finest: TensorXf, wrap: dr.WrapMode = dr.WrapMode.Repeat, trilinear: bool = True
+    ) -> None:
         self.trilinear = trilinear
         self.levels = [
             Texture2f(t, filter_mode=dr.FilterMode.Linear, wrap_mode=wrap) for t in pyramid(finest)
@@ -49,7 +51,7 @@ class MipTexture:
         return result
 
 
-def view(n: int):
+def view(n: int) -> tuple[Array2f, Float, Float]:
     """A plane seen at a grazing angle: places and the size of a pixel's footprint there."""
     c = (dr.arange(Float, n) + 0.5) / n
     x, y = dr.meshgrid(c, c)
@@ -58,7 +60,7 @@ def view(n: int):
     return uv, depth / n * 1.5, y
 
 
-def main():
+def main() -> tuple[TensorXf, TensorXf]:
     goal = checker(SIZE)
     for wrap in (dr.WrapMode.Repeat, dr.WrapMode.Clamp, dr.WrapMode.Mirror):
         texture = MipTexture(goal, wrap)
@@ -85,6 +87,7 @@ def main():
 
     opt = Adam(lr=0.06, params={"texture": dr.full(TensorXf, 0.5, (SIZE, SIZE, 3))})
     rng = dr.rng(seed=9)
+    seen = moved
     for i in range(20):
         jitter = rng.random(Array2f, (2, n * n)) - 0.5
         place = uv + jitter * footprint

@@ -19,21 +19,21 @@ class Phase:
 
 
 class Isotropic(Phase):
-    def sample(self, d, u):
+    def sample(self, d: Array3f, u: Array2f) -> Array3f:
         z = 1 - 2 * u.x
         s, c = dr.sincos(dr.two_pi * u.y)
         r = dr.safe_sqrt(1 - z * z)
         return Array3f(r * c, r * s, z)
 
-    def eval(self, cos):
+    def eval(self, cos: Float) -> Float:
         return Float(0.25 / dr.pi)
 
 
 class HenyeyGreenstein(Phase):
-    def __init__(self, g: float):
+    def __init__(self, g: float) -> None:
         self.g = g
 
-    def sample(self, d, u):
+    def sample(self, d: Array3f, u: Array2f) -> Array3f:
         g = self.g
         q = (1 - g * g) / (1 - g + 2 * g * u.x)
         cos = (1 + g * g - q * q) / (2 * g)
@@ -43,7 +43,7 @@ class HenyeyGreenstein(Phase):
         y = dr.cross(d, x)
         return dr.normalize(x * (sin * c) + y * (sin * s) + d * cos)
 
-    def eval(self, cos):
+    def eval(self, cos: Float) -> Float:
         g = self.g
         return (0.25 / dr.pi) * (1 - g * g) / (1 + g * g - 2 * g * cos) ** 1.5
 
@@ -65,7 +65,9 @@ def leaves(p: Array3f, d: Array3f) -> Float:
 
 
 @dr.syntax
-def ratio_tracking(grid: Texture3f, o, d, far, majorant: float, rng: PCG32):
+def ratio_tracking(
+    grid: Texture3f, o: Array3f, d: Array3f, far: Float, majorant: float, rng: PCG32
+) -> tuple[Float, UInt]:
     """An unbiased estimate of transmittance."""
     t, weight, n = Float(0), Float(1), UInt(0)
     t -= dr.log(1 - rng.next_float32()) / majorant
@@ -77,7 +79,9 @@ def ratio_tracking(grid: Texture3f, o, d, far, majorant: float, rng: PCG32):
 
 
 @dr.syntax
-def scatter_paths(grid: Texture3f, o, d, kind: UInt, majorant: float, rng: PCG32):
+def scatter_paths(
+    grid: Texture3f, o: Array3f, d: Array3f, kind: UInt, majorant: float, rng: PCG32
+) -> tuple[Float, UInt, Array3f]:
     """Multiple scattering: where a path leaves, and after how many events."""
     events, escaped, steps = UInt(0), Bool(False), UInt(0)
     weight = Float(1)
@@ -97,7 +101,7 @@ def scatter_paths(grid: Texture3f, o, d, kind: UInt, majorant: float, rng: PCG32
     return dr.select(escaped, weight, 0), events, d
 
 
-def main():
+def main() -> TensorXf:
     values = density()
     linear = Texture3f(values, wrap_mode=dr.WrapMode.Clamp)
     majorant = float(dr.max(values.array)[0]) * 1.01
@@ -119,7 +123,13 @@ def main():
     exact = integrate(o, d, far, low, high, values[:, :, :, 0])
     print("integral", dr.mean(exact), dr.gather(Float, exact, UInt(0, 14, 35)))
 
-    def visit(state, index, point_in, point_out, active):
+    def visit(
+        state: tuple[UInt, Float],
+        index: Array3u,
+        point_in: Array3f,
+        point_out: Array3f,
+        active: Bool,
+    ) -> tuple[tuple[UInt, Float], Bool]:
         cells, length = state
         cells += 1
         length += dr.norm(point_out - point_in)

@@ -1,13 +1,18 @@
 """Waves on a drum: the wave equation with tensors and slices, steps recorded once by `freeze`, a
 reaction-diffusion system, and how a sound changes with the stiffness of the skin."""
 
+from typing import TypeVar
+
 import drjit as dr
 from drjit.auto.ad import Array2f, Bool, Float, Float16, TensorXf, TensorXf16, UInt
 
 N = 18
 
 
-def laplacian(u: TensorXf) -> TensorXf:
+Tensor = TypeVar("Tensor", TensorXf, TensorXf16)
+
+
+def laplacian(u: Tensor) -> Tensor:
     """Second differences; the rim stays at rest."""
     inner = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]
     out = dr.zeros(type(u), u.shape)
@@ -25,32 +30,34 @@ def drum() -> tuple[TensorXf, TensorXf]:
 
 
 class Drum:
-    def __init__(self, stiffness):
+    def __init__(self, stiffness: TensorXf | float) -> None:
         self.skin, self.u = drum()
         self.v = dr.zeros(TensorXf, (N, N))
         self.stiffness = stiffness
-        self.heard = []
+        self.heard: list[TensorXf] = []
 
-    def step(self):
+    def step(self) -> None:
         self.v = (self.v + self.stiffness * laplacian(self.u)) * self.skin * 0.999
         self.u = self.u + self.v
         self.heard.append(self.u[N // 3, N // 2])
 
 
 @dr.freeze
-def frozen_step(u: TensorXf, v: TensorXf, skin: TensorXf, stiffness: Float):
+def frozen_step(
+    u: TensorXf, v: TensorXf, skin: TensorXf, stiffness: Float
+) -> tuple[TensorXf, TensorXf]:
     v = (v + TensorXf(stiffness, ()) * laplacian(u)) * skin * 0.999
     return u + v, v
 
 
-def gray_scott(steps: int):
+def gray_scott(steps: int) -> tuple[TensorXf, TensorXf]:
     """Two substances on a torus, with shifts by concatenation."""
     u = dr.full(TensorXf, 1, (N, N))
     v = dr.zeros(TensorXf, (N, N))
     v[7:11, 6:12] = 0.5
     u[7:11, 6:12] = 0.25
 
-    def diffuse(a):
+    def diffuse(a: TensorXf) -> TensorXf:
         rows = dr.concat([a[1:], a[:1]], axis=0) + dr.concat([a[-1:], a[:-1]], axis=0)
         columns = dr.concat([a[:, 1:], a[:, :1]], axis=1) + dr.concat(
             [a[:, -1:], a[:, :-1]], axis=1
@@ -65,7 +72,7 @@ def gray_scott(steps: int):
     return u, v
 
 
-def main():
+def main() -> TensorXf:
     skin, strike = drum()
     print("skin", dr.sum(skin), skin[N // 2, :4], "strike", dr.max(strike))
     d = Drum(0.2)
@@ -92,7 +99,7 @@ def main():
     d = Drum(TensorXf(stiffness, ()))
     for _ in range(8):
         d.step()
-    loudness = sum(dr.square(h) for h in d.heard)
+    loudness = sum((dr.square(h) for h in d.heard), start=TensorXf(0))
     dr.backward(loudness)
     print("loudness", loudness, stiffness.grad)
     stiffness = Float(0.2)
@@ -100,7 +107,7 @@ def main():
     d = Drum(TensorXf(stiffness, ()))
     for _ in range(8):
         d.step()
-    loudness = sum(dr.square(h) for h in d.heard)
+    loudness = sum((dr.square(h) for h in d.heard), start=TensorXf(0))
     print("forward", dr.forward(stiffness) or loudness.grad)
 
     # half the precision

@@ -4,6 +4,7 @@ After Peter Shirley, "Ray Tracing in One Weekend" (2016), written for arrays: on
 in which every ray has its own material.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import drjit as dr
@@ -33,10 +34,14 @@ class Hit:
     extra: Float
 
 
+# Centre, radius, material, colour, and a fuzz or refractive index.
+Sphere = tuple[Sequence[float], float, int, Sequence[float], float]
+
+
 class Scene:
     """Spheres as tables: centres and radii, materials, colours, and a fuzz or refractive index."""
 
-    def __init__(self, spheres):
+    def __init__(self, spheres: list[Sphere]) -> None:
         centers, radii, materials, colors, extra = zip(*spheres)
         self.center = Array3f(*(Float([c[i] for c in centers]) for i in range(3)))
         self.radius = Float(list(radii))
@@ -45,7 +50,7 @@ class Scene:
         self.extra = Float(list(extra))
 
     @dr.syntax
-    def intersect(self, ray: Ray, near: float = 1e-3):
+    def intersect(self, ray: Ray, near: float = 1e-3) -> tuple[Bool, Hit]:
         nearest, which = Float(dr.inf), UInt(0)
         i = UInt(0)
         while i < dr.width(self.radius):
@@ -88,16 +93,16 @@ def reflect(d: Array3f, n: Array3f) -> Array3f:
     return d - 2 * dr.dot(d, n) * n
 
 
-def matte(hit: Hit, d: Array3f, u: Float, v: Array3f):
+def matte(hit: Hit, d: Array3f, u: Float, v: Array3f) -> tuple[Array3f, Array3f, Bool]:
     return dr.normalize(hit.n + 0.999 * v), hit.color, Bool(True)
 
 
-def metal(hit: Hit, d: Array3f, u: Float, v: Array3f):
+def metal(hit: Hit, d: Array3f, u: Float, v: Array3f) -> tuple[Array3f, Array3f, Bool]:
     out = dr.normalize(reflect(d, hit.n) + hit.extra * v)
     return out, hit.color, dr.dot(out, hit.n) > 0
 
 
-def glass(hit: Hit, d: Array3f, u: Float, v: Array3f):
+def glass(hit: Hit, d: Array3f, u: Float, v: Array3f) -> tuple[Array3f, Array3f, Bool]:
     eta = dr.select(hit.front, dr.rcp(hit.extra), hit.extra)
     cos = dr.minimum(-dr.dot(d, hit.n), 1)
     sin2 = eta * eta * (1 - cos * cos)
@@ -109,7 +114,7 @@ def glass(hit: Hit, d: Array3f, u: Float, v: Array3f):
 
 
 @dr.syntax
-def radiance(scene: Scene, ray: Ray, rng: PCG32):
+def radiance(scene: Scene, ray: Ray, rng: PCG32) -> tuple[Array3f, UInt]:
     throughput, result = Array3f(1), Array3f(0)
     depth, active = UInt(0), Bool(True)
     while active:
@@ -129,7 +134,7 @@ def radiance(scene: Scene, ray: Ray, rng: PCG32):
     return result, depth
 
 
-def main():
+def main() -> TensorXf:
     scene = Scene(
         [
             ((0, -100.5, -1), 100, MATTE, (0.8, 0.8, 0.0), 0),

@@ -6,11 +6,12 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple
 
 from ...ad import graph
 from ...array.base import ArrayBase, type_label
 from ...array.pytree import too_deep
+from ...array.signatures import freezing
 from ...function.ad.scopes import ADContextManager, ADScope
 from ...function.exchange.text_kernel import TextKernel
 from ...function.signature import importable_name
@@ -421,35 +422,8 @@ class FrozenMethod:
 
 by_identity(FrozenFunction, Frozen, FrozenMethod, TextKernel)
 
-F = TypeVar("F", bound=Callable)
 
-
-@overload
-def freeze(
-    f: None = None,
-    *,
-    state_fn: Callable[..., Any] | None = None,
-    limit: int | None = None,
-    warn_after: int = 10,
-    backend: JitBackend | None = None,
-    auto_opaque: bool = True,
-    enabled: bool = True,
-) -> Callable[[F], F]: ...
-
-
-@overload
-def freeze(
-    f: F,
-    *,
-    state_fn: Callable[..., Any] | None = None,
-    limit: int | None = None,
-    warn_after: int = 10,
-    backend: JitBackend | None = None,
-    auto_opaque: bool = True,
-    enabled: bool = True,
-) -> F: ...
-
-
+@freezing
 def freeze(
     f: Any = None,
     *,

@@ -5,7 +5,7 @@ Throughout, `args` are arrays or PyTrees of arrays. Anything other than differen
 point arrays is ignored.
 """
 
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, overload
 
 from ...ad import traverse as traversal
 from ...ad.graph import Var
@@ -19,6 +19,9 @@ from ...jit.ir import op
 from ...jit.ir.node import LITERAL
 from ..signature import described
 from .grad import grad, variables
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 def _check_mode(mode: Any, what: str) -> None:
@@ -222,6 +225,14 @@ def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
     return grad(args[0]) if len(args) == 1 else grad(args)
 
 
+@overload
+def forward_to(arg: T, /, flags: ADFlag | int = ADFlag.Default) -> T: ...
+
+
+@overload
+def forward_to(*args: *Ts, flags: ADFlag | int = ADFlag.Default) -> tuple[*Ts]: ...
+
+
 @described
 def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     """Propagates the gradients of inputs to `args`, and returns the gradients of `args`.
@@ -236,6 +247,14 @@ def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     [60]
     """
     return _to(ADMode.Forward, args, flags, "dr.forward_to")
+
+
+@overload
+def backward_to(arg: T, /, flags: ADFlag | int = ADFlag.Default) -> T: ...
+
+
+@overload
+def backward_to(*args: *Ts, flags: ADFlag | int = ADFlag.Default) -> tuple[*Ts]: ...
 
 
 @described

@@ -5,10 +5,10 @@ IndexError no later than the next synchronization.
 """
 
 from math import prod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...array import leaf, leaf_access
-from ...array.base import IncompatibleError
+from ...array.base import ArrayBase, IncompatibleError
 from ...array.meta import DYNAMIC
 from ...array.pytree import is_container, map_tree, pairs
 from ...array.show import inner
@@ -28,6 +28,9 @@ from ..conversion import (
 )
 from . import scalar_access
 
+if TYPE_CHECKING:
+    from ...array.kinds import Active, Index
+
 T = TypeVar("T", bound=Any)
 
 REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
@@ -39,8 +42,8 @@ REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
 def gather(
     dtype: type[T],
     source: Any,
-    index: Any,
-    active: Any = True,
+    index: "Index",
+    active: "Active" = True,
     mode: ReduceMode = ReduceMode.Auto,
     shape: tuple[int, ...] | None = None,
 ) -> T:
@@ -100,7 +103,7 @@ def gather(
     if dtype._kind == "leaf":
         return gather(dtype, source, index, active, mode=mode)  # the storage of a tensor
     dims = _result_dims(dtype, shape, what)
-    if is_array(index) and index._kind == "nested":
+    if isinstance(index, ArrayBase) and index._kind == "nested":
         return _gather_components(dtype, source, index, active, mode)
     at = access_to(dtype, index, active, what, mode, packet=prod(dims))
     return assemble(dtype, leaf_access.gather_packet(source, at), dims)
@@ -165,8 +168,8 @@ def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any
 def scatter(
     target: Any,
     value: Any,
-    index: Any,
-    active: Any = True,
+    index: "Index",
+    active: "Active" = True,
     mode: ReduceMode = ReduceMode.Auto,
 ) -> None:
     """Writes `value` to the entries `index` of `target` where `active` is true.
@@ -196,8 +199,8 @@ def scatter_reduce(
     op: ReduceOp,
     target: Any,
     value: Any,
-    index: Any,
-    active: Any = True,
+    index: "Index",
+    active: "Active" = True,
     mode: ReduceMode = ReduceMode.Auto,
 ) -> None:
     """Atomically combines `value` with the entries `index` of `target` by `op`, where `active` is
@@ -234,8 +237,8 @@ def scatter_reduce(
 def scatter_add(
     target: Any,
     value: Any,
-    index: Any,
-    active: Any = True,
+    index: "Index",
+    active: "Active" = True,
     mode: ReduceMode = ReduceMode.Auto,
 ) -> None:
     """Atomically adds `value` to the entries `index` of `target`: `scatter_reduce` with
@@ -361,7 +364,7 @@ def _one_value(cls: type, value: Any, what: str) -> Any:
     return values[0]
 
 
-def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
+def scatter_inc(target: Any, index: "Index", active: "Active" = True) -> Any:
     """Atomically adds 1 to the entries `index` of an integer array and returns the
     previous values.
 
@@ -384,7 +387,7 @@ def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
     return leaf_access.atomic(op.scatter_inc, target, [], access_to(cls, index, active, what))
 
 
-def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any:
+def scatter_exch(target: Any, value: Any, index: "Index", active: "Active" = True) -> Any:
     """Atomically replaces the entries `index` of `target` by `value` and returns the previous
     values, or 0 for inactive lanes.
 
@@ -404,7 +407,7 @@ def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any
 
 
 def scatter_cas(
-    target: Any, compare: Any, value: Any, index: Any, active: Any = True
+    target: Any, compare: Any, value: Any, index: "Index", active: "Active" = True
 ) -> tuple[Any, Any]:
     """Atomically replaces those entries `index` of `target` that equal `compare`, bit by bit, by
     `value`.

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ...array import pytree
 from ...array.base import ArrayBase, type_label
@@ -11,6 +11,8 @@ from ...jit.lazy import np
 from ..ad.grad import detach, enable_grad, grad_enabled
 from ..inspect.traits import shape
 from . import array_file
+
+T = TypeVar("T")
 
 _VERSION = 1  # of the names and kinds of entries
 _NUMBERS = (bool, int, float, np.ndarray, np.generic)
@@ -58,6 +60,16 @@ def save(path: str | os.PathLike[str], state: Any, /) -> None:
     text = {key: value for key, value in found.items() if isinstance(value, str)}
     arrays = {key: stored(key, v, what) for key, v in found.items() if key not in text}
     array_file.write(path, arrays, {"version": _VERSION, "text": text}, what)
+
+
+@overload
+def load(
+    path: str | os.PathLike[str], state: None = None, /, *, strict: bool = True
+) -> dict[str, Any]: ...
+
+
+@overload
+def load(path: str | os.PathLike[str], state: T, /, *, strict: bool = True) -> T: ...
 
 
 def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = True) -> Any:

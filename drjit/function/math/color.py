@@ -52,13 +52,13 @@ def _real(x: Any, what: str) -> Any:
 
 def _decoded(x: Any) -> Any:
     # Bounds keep the branch that is not taken, and its derivative, finite.
-    curve = power(fma(maximum(x, 0.04045), 1 / 1.055, 0.055 / 1.055), 2.4)
-    return select(x <= 0.04045, x * (1 / 12.92), curve)
+    base = fma(maximum(x, 0.04045), 1 / 1.055, 0.055 / 1.055)
+    return select(x <= 0.04045, x * (1 / 12.92), power(base, 2.4))
 
 
 def _encoded(x: Any) -> Any:
-    curve = fma(power(maximum(x, 0.0031308), 1 / 2.4), 1.055, -0.055)
-    return select(x <= 0.0031308, x * 12.92, curve)
+    root = power(maximum(x, 0.0031308), 1 / 2.4)
+    return select(x <= 0.0031308, x * 12.92, fma(root, 1.055, -0.055))
 
 
 def srgb_to_linear(x: T, clip: bool = True) -> T:
@@ -134,7 +134,8 @@ def oklab_to_linear_srgb(value: T) -> T:
 
 
 def _transform(matrix: Matrix, v: list) -> list:
-    return [fma(v[0], a, fma(v[1], b, v[2] * c)) for a, b, c in matrix]
+    sums = [fma(v[1], b, v[2] * c) for _, b, c in matrix]
+    return [fma(v[0], row[0], s) for row, s in zip(matrix, sums, strict=True)]
 
 
 def _convert(value: Any, convert: Any, what: str) -> Any:
