@@ -22,7 +22,7 @@ from ...jit.ir.scope import StateTarget
 from ...jit.trace import record
 from ..region.closure import CapturedArrays
 from ..region.condition import check_mode, chosen_mode, mask_of
-from ..region.failure import call
+from ..region.failure import RecordAgain, call
 from ..region.masked import masked, merged
 from ..region.outcome import BranchOutcome, Version, parted
 from ..region.state import State, WeakValue, names
@@ -264,10 +264,6 @@ class _Branch:
         return placed[0] if self.labels else placed[0][0]
 
 
-class _RecordAgain(Exception):
-    """The branch must be recorded again, with further results."""
-
-
 class _Symbolic:
     """A branch whose functions are recorded with arrays that stand for their arguments.
 
@@ -307,7 +303,7 @@ class _Symbolic:
                     raise
                 self._leave_outside(k)
                 self._begin_again()
-            except _RecordAgain:
+            except RecordAgain:
                 branch.args.restore(branch.before)
                 self._begin_again()
             except BaseException:
@@ -388,7 +384,7 @@ class _Symbolic:
         if len(self.outcomes) == 2:
             if more := branch.parted_versions(self.outcomes).keys() - branch.parted:
                 branch.parted += sorted(more)
-                raise _RecordAgain
+                raise RecordAgain
             branch.check(self.outcomes)  # here, so that an error undoes the recording
         size = branch.mask._node.size
         return [

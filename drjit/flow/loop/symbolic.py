@@ -15,6 +15,7 @@ from ...jit.ir.scope import ACTIVE, StateTarget
 from ...jit.trace import record
 from ..region.closure import CapturedArrays
 from ..region.dependence import Trace, adds_to
+from ..region.failure import RecordAgain
 from ..region.private_state import PrivateState
 from ..region.recorded import NOTHING, RecordedRegion
 from ..region.state import WeakValue
@@ -27,10 +28,6 @@ from .recorded_loop import loop_of
 def _differentiable(contents: Sequence[Value | None]) -> list[int]:
     """Returns the positions of the contents for which derivatives are recorded."""
     return [k for k, v in enumerate(contents) if v and v.var is not None and visible(v.var)]
-
-
-class _RecordAgain(Exception):
-    """The loop must be recorded again, with other arrays as its state."""
 
 
 _tracked: weakref.WeakSet[CodeType] = weakref.WeakSet()
@@ -105,7 +102,7 @@ class Symbolic:
         while True:
             try:
                 return self._record()
-            except _RecordAgain:
+            except RecordAgain:
                 continue
 
     def _record(self) -> tuple:
@@ -136,7 +133,7 @@ class Symbolic:
                     self.outside.add(k)
                     if target.written:
                         self._lose(k)
-                    raise _RecordAgain from None
+                    raise RecordAgain from None
             raise
         except BaseException as error:
             self._restore()
@@ -146,7 +143,7 @@ class Symbolic:
                 self.guessed = False
                 sizes = [1 if v is None else v.node.size for v in self.before]
                 self.outside = {k for k, size in enumerate(sizes) if size != 1}
-                raise _RecordAgain from None
+                raise RecordAgain from None
             raise
         outer_gradients.finish()
         found = list(self.results)
@@ -277,14 +274,14 @@ class Symbolic:
             self.tracking = True
             if self.code is not None:
                 _tracked.add(self.code)
-            raise _RecordAgain
+            raise RecordAgain
         owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
         self.trace = trace = Trace(body, variables, owners)
         if self.presumed and not body.around:
             self.trace, self.presumed = None, False
             if body.scatters:  # would make their targets differentiable
                 self.tracking = False
-                raise _RecordAgain
+                raise RecordAgain
             return
         self.sums = {
             k
@@ -299,7 +296,7 @@ class Symbolic:
         if not self.settled:
             self.settled = True
             self.outside = self._misfits(now.size)
-            raise _RecordAgain
+            raise RecordAgain
         raise RuntimeError(
             f"{self.loop.what}: variable '{self.state.paths[k]}' has {now.size} entries, which "
             "does not fit the other variables and the condition, and so has an incompatible size; "

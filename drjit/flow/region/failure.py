@@ -9,6 +9,10 @@ from typing import Any
 from ...jit.ir.scope import StateTarget
 
 
+class RecordAgain(Exception):
+    """A statement must be recorded again, with other arrays as its state or result."""
+
+
 class Failure(RuntimeError):
     """A function called by a statement raised an exception, which is the `__cause__`."""
 

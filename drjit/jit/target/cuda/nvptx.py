@@ -9,10 +9,6 @@ from llvmlite import binding
 from ..simd.ir import KernelError
 from ..simd.llvm import lock
 
-LOWEST = (7, 0)
-"""The oldest compute capability with what kernels need: shuffles and votes of threads that have
-diverged, and atomic operations on 16 bits."""
-
 # The version of PTX for a compute capability, which the driver must know: see `OLDEST_DRIVERS` in
 # drjit/jit/cuda/driver.py. Compute capability 9.0 has reductions of several floats, of PTX 8.1.
 _VERSIONS = {(9, 0): 81, (10, 0): 86, (12, 0): 87}

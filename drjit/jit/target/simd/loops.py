@@ -36,23 +36,12 @@ def loop(
 ) -> Iterator[tuple[str, list[str]]]:
     """A loop over `start, start + step, ...` below `end`: yields the position and carried
     values."""
-    origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
-    f.do(f"br label %{head}")
-    f.start(head)
-    line = len(f.lines)
-    before = [("i64", start), *carried]
-    position, *names = [f.op("") for _ in before]
-    f.branch(f.op(f"icmp slt i64 {position}, {end}"), inside, done)
-    f.start(inside)
-    values = list(names)
-    yield position, values
-    after = [f.op(f"add nsw i64 {position}, {step}"), *values]
-    for name, (kind, x), y in zip([position, *names], before, after, strict=True):
-        f.lines[line] = f"{name} = phi {kind} [{x}, %{origin}], [{y}, %{f.block}]"
-        line += 1
-    f.do(f"br label %{head}")
-    f.start(done)
-    values[:] = names
+    counted: list[Carried] = [("i64", str(start)), *carried]
+    with during(f, lambda names: f.op(f"icmp slt i64 {names[0]}, {end}"), counted) as found:
+        position, *values = found
+        yield position, values
+        found[:] = [f.op(f"add nsw i64 {position}, {step}"), *values]
+    values[:] = found[1:]
 
 
 @contextmanager

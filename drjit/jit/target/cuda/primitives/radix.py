@@ -32,8 +32,6 @@ from .tiles import MemoryTile, TileShape
 DIGIT = 8
 """Bits of a digit."""
 BINS = 1 << DIGIT
-PASSES = 8
-"""The largest number of passes."""
 STATUS = 2
 """How many states of a word of a tile each pass adds."""
 
