@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit.cpu import kernel, memory, programs
+from drjit.jit.cpu import device, kernel, memory, programs
 from drjit.jit.run import schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
@@ -33,6 +33,7 @@ def taken(monkeypatch):
     monkeypatch.setattr(programs, "_known", known)
     monkeypatch.setattr(schedule, "again", again)
     monkeypatch.setattr(schedule, "forget_again", known.forget)
+    monkeypatch.setattr(kernel, "learn", programs.learn)
     yield found
     known.forget()
 
@@ -305,6 +306,7 @@ def test_the_code_is_made_once_there_are_many_launches(stored, monkeypatch):
     for name, value in {"_known": None, "_coming": None, "_seen": 0, "OFTEN": 4}.items():
         monkeypatch.setattr(programs, name, value)
     monkeypatch.setattr(programs, "MANY", 8)
+    monkeypatch.setattr(kernel, "learn", programs.learn)
     monkeypatch.setattr(schedule, "again", None)
     monkeypatch.setattr(schedule, "forget_again", None)
     real, asked = programs.loaded, []
@@ -324,3 +326,17 @@ def test_the_code_is_made_once_there_are_many_launches(stored, monkeypatch):
     assert programs._known is not None and schedule.again is not None
     assert asked == ([False] if stored else [False, True])
     programs._known.forget()
+
+
+def test_programs_are_counted_before_anything_is_loaded(monkeypatch):
+    counted = []
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(schedule, "again", None)
+    monkeypatch.setattr(programs, "learn", lambda *program: counted.append(program))
+    monkeypatch.setattr(kernel, "learn", device._learn)
+    monkeypatch.setattr(device, "_seen", device._REPEATED - 3)
+    x = data(Float, 7)
+    for _ in range(10):
+        dr.eval(x - 9.5)
+    assert len(counted) in (6, 7)  # the structure may be known
+    assert kernel.learn is programs.learn

@@ -86,11 +86,18 @@ class Cpu(Device):
         return buffer.view(dtype.numpy, size)
 
 
-def _learn(*program: Any) -> None:
-    from . import programs  # only for programs that repeat themselves
+_REPEATED = 1024  # launches of small kernels that take as long as importing `programs` does
+_seen = 0
 
-    kernel.learn = programs.learn
-    kernel.learn(*program)
+
+def _learn(*program: Any) -> None:
+    """Counts the programs that `kernel.learn` is told of; `programs` takes over after many."""
+    global _seen
+    _seen += 1
+    if _seen == _REPEATED:
+        from . import programs
+
+        kernel.learn = programs.learn
 
 
 kernel.learn = _learn

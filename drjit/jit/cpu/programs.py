@@ -23,8 +23,8 @@ from ..run import schedule
 from . import background, kernel, memory, native, program_code, runtime
 
 VISITS, WORDS, INPUTS, LITERALS, OUTPUTS = 512, 1024, 128, 128, 64
-# Launches of small kernels after which the native code is loaded, if the disk cache has it, and
-# after which it is compiled, which takes as long as 20,000 launches save.
+# Further launches of small kernels after which the native code is loaded, if the disk cache has it,
+# and after which it is compiled, which takes as long as 20,000 launches save.
 OFTEN, MANY = 256, 2048
 MOST = 2048  # programs known, and programs met once
 
