@@ -10,7 +10,7 @@ from ...array.elementwise import elementwise
 from ...array.show import common_width, inner
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ...jit.ir.node import LITERAL, normalize
+from ...jit.ir.node import LITERAL, ROUNDED
 from .. import conversion
 from ..conversion import is_array, label
 from ..data.reduce import axes_of, reduce_axes, sum
@@ -78,7 +78,8 @@ def _scaled(total: Any, n: int) -> Any:
             return v / n if n else float("nan")
         if v._node.op is LITERAL or n == 0:
             return leaf.apply(op.div, v, leaf.literal(cls, n))
-        return v * normalize(cls._dtype, 1 / normalize(cls._dtype, n))
+        rounded = ROUNDED[cls._dtype]
+        return v * rounded[1 / rounded[n]]
 
     if not isinstance(total, ArrayBase) or total._kind == "leaf":
         return quotient(total, type(total))

@@ -224,7 +224,10 @@ def add_lanes(
     that count or None for all. Returns the node that stands for the buffer from then on."""
     operands, here = [], active()
     for _, factors, some in sums:
-        operands.append((*factors, here if some is None else combine(op.and_, (some, here))))
+        mask = here
+        if some is not None:
+            mask = make(op.and_, dt.mask, max(some.size, here.size), (some, here))
+        operands.append((*factors, mask))
     lanes = broadcast_size(tuple(chain.from_iterable(operands)), what)
     with schedule.lock:  # in between, another thread must not evaluate the target
         buffer, order = target.claim()
