@@ -59,7 +59,7 @@ _WIDE_TYPES = [f"{sign}64{end}" for sign in "fiu" for end in "(,"]
 _READS_OR_STORES = (
     " load(", "gather", "scatter", "reduce", "scan", "radix", "compress", "f64",
 )  # fmt: skip
-_LIBRARY_CALLS = [f"= {name}(" for name in _library.names]
+_CALL = re.compile(r"= (\w+)\(")
 
 
 class Object(NamedTuple):
@@ -143,7 +143,7 @@ def _lanes_of_values(text: str, lines: int) -> int:
     if any(name in text for name in _WIDE_TYPES):
         few = any(name in text for name in _READS_OR_STORES)
         return default_lanes() if few else _lanes_of(4)
-    calls = sum([text.count(name) for name in _LIBRARY_CALLS])
+    calls = sum([name in _library.names for name in _CALL.findall(text)])
     dense = calls * LINES_PER_CALL >= lines and "gather" not in text and "scatter" not in text
     return _lanes_of(4) if dense else default_lanes()
 
