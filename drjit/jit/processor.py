@@ -4,7 +4,6 @@ where the system does not say what is needed.
 """
 
 import os
-import platform
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -155,11 +154,20 @@ def version_file(package: str) -> str:
         return ""
 
 
+@cache
+def _is_arm() -> bool:
+    if hasattr(os, "uname"):
+        return os.uname().machine.lower() in ("aarch64", "arm64")
+    import platform  # slow to import
+
+    return platform.machine().lower() in ("aarch64", "arm64")
+
+
 def register_bytes() -> int:
     """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
     AVX-512, 32 on other x86 processors, 16 on ARM."""
     wish, host = os.environ.get("DRJIT_TARGET_CPU", "native"), _linux()
-    if platform.machine().lower() in ("aarch64", "arm64"):
+    if _is_arm():
         return 16
     if wish == "native" and host:
         return 64 if "avx512f" in host.get("flags", "").split() else 32

@@ -5,7 +5,6 @@ Lines are recorded in debug mode only, because querying Python for them on every
 slow.
 """
 
-import linecache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -29,6 +28,8 @@ def comments(nodes: list[Node]) -> dict[Node, str]:
     found: dict[Node, str] = {}
     if not labels and not locations:
         return found
+    import linecache  # slow to import, and only needed in debug mode
+
     for n in nodes:
         parts = []
         location = locations.get(n)
