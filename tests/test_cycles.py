@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pytest
+from helpers import tracked
 
 import drjit as dr
 from drjit import nn, opt
@@ -27,14 +28,8 @@ pytestmark = pytest.mark.usefixtures("tier")
 MODES = ("symbolic", "evaluated")
 
 
-def variable(*values):
-    x = Float(*values)
-    dr.enable_grad(x)
-    return x
-
-
 def derivatives():
-    x = variable(1, 2, 3)
+    x = tracked(1, 2, 3)
     y = dr.sin(x) * x
     dr.backward(y)
     z = dr.norm(Array3f(x) + Matrix3f(2) @ Array3f(x))
@@ -45,7 +40,7 @@ def derivatives():
 
 
 def second_derivatives():
-    x = variable(1, 2, 3)
+    x = tracked(1, 2, 3)
     flags = dr.ADFlag.Default | dr.ADFlag.KeepGraph
     dr.backward(x * x * x, flags)
     dr.backward(dr.sum(x.grad))
@@ -65,7 +60,7 @@ class Square(dr.CustomOp):
 
 
 def custom_operations():
-    x = variable(1, 2, 3)
+    x = tracked(1, 2, 3)
     dr.backward(dr.custom(Square, x))
     return dr.custom(Square, x)
 
@@ -79,7 +74,7 @@ def reductions():
 
 
 def scatters():
-    x, t = variable(1, 2, 3), dr.zeros(Float, 4)
+    x, t = tracked(1, 2, 3), dr.zeros(Float, 4)
     dr.scatter(t, x, UInt(0, 1, 2))
     dr.scatter_add(t, x, UInt(0, 1, 2))
     dr.backward(dr.gather(Float, t, UInt(0, 1)))
@@ -87,7 +82,7 @@ def scatters():
 
 
 def loops():
-    x = variable(1, 2, 3)
+    x = tracked(1, 2, 3)
     for mode in MODES:
         for limit in (None, 3):
             for traverse in (dr.backward, lambda y: dr.forward(x), len):
@@ -102,14 +97,14 @@ def loops():
 
 
 def branches():
-    x = variable(1, 2, 3)
+    x = tracked(1, 2, 3)
     for mode in MODES:
         for traverse in (dr.backward, lambda y: dr.forward(x), len):
             traverse(dr.if_stmt((x,), x > 1, lambda y: y * x, lambda y: y, mode=mode))
 
 
 def calls():
-    x, w = variable(1, 2, 3), variable(4)
+    x, w = tracked(1, 2, 3), tracked(4)
     for mode in MODES:
         for traverse in (dr.backward, lambda y: dr.forward(x), len):
             y = dr.switch(UInt(0, 1, 0), [lambda y: y * w, lambda y: y], x, mode=mode)
@@ -117,7 +112,7 @@ def calls():
 
 
 def failures():
-    x = variable(1, 2, 3)
+    x = tracked(1, 2, 3)
     for f in (
         lambda: dr.while_loop((UInt(0), x), lambda k, y: k < 3, lambda k, y: (k + 1, 1 / 0)),
         lambda: dr.if_stmt((x,), x > 1, lambda y: 1 / 0, lambda y: y),
@@ -128,7 +123,7 @@ def failures():
 
 
 def local_memory():
-    x = variable(1, 2, 3)
+    x = tracked(1, 2, 3)
 
     def body(i, entries):
         entries[i] = x * Float(i)
@@ -141,7 +136,7 @@ def local_memory():
 
 
 def lists_in_loops():
-    x = variable(1, 2, 3)
+    x = tracked(1, 2, 3)
 
     def body(k, found):
         found["a"][0] = found["a"][0] * x
@@ -164,7 +159,7 @@ def printing():
 
 def debug_mode():
     with dr.scoped_set_flag(dr.JitFlag.Debug):
-        x = variable(1, 2, 3)
+        x = tracked(1, 2, 3)
         dr.backward(x * x + dr.arange(Float, 3))
         return x.grad
 
@@ -172,7 +167,7 @@ def debug_mode():
 def textures():
     data = TensorXf(np.ones((8, 8, 3), np.float32))
     dr.enable_grad(data)
-    texture, at = Texture2f(data), Array2f(variable(0.1, 0.2), 0.5)
+    texture, at = Texture2f(data), Array2f(tracked(0.1, 0.2), 0.5)
     dr.backward(texture.eval(at)[0] + texture.eval_cubic(at)[1])
     texture.eval_cubic_hessian(at)
     texture.eval_fetch(at)
@@ -286,7 +281,7 @@ def recorded_loop():
             x = x * 0.5 + i * k
         return i + 1, x
 
-    x = variable(dr.linspace(Float, 0, 1, 5000))
+    x = tracked(dr.linspace(Float, 0, 1, 5000))
     return dr.while_loop((UInt(0), x), lambda i, x: i < 3, body)[1]
 
 

@@ -17,11 +17,6 @@ def shortest(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule.forget_kernels()
 
 
-def texts(*values) -> str:
-    """The texts of the kernels that compute values."""
-    return dr.kernel_source(*values)
-
-
 @pytest.mark.parametrize("n", [0, 1, 15, 17, 1000])
 def test_a_function_called_again_and_again_is_one_piece_of_text(tier: str, n: int) -> None:
     call = dr.func(formula)
@@ -30,7 +25,7 @@ def test_a_function_called_again_and_again_is_one_piece_of_text(tier: str, n: in
     for _ in range(6):
         y = call(y)
     if n:
-        source = texts(y)
+        source = dr.kernel_source(y)
         assert source.count("def body") == 1
         assert source.count("= body0(i, p, ") == 6
         assert source.count("sqrt") == 1
@@ -71,7 +66,7 @@ def test_bodies_with_loops_and_branches(tier: str) -> None:
     k = UInt32(np.arange(37) % 5)
     y, same, k2 = call(x, k)
     z, _, k3 = call(y, k)
-    source = texts(z, k3, k2)
+    source = dr.kernel_source(z, k3, k2)
     assert source.count("def body0") == 1 and source.count("= body0(i, p, ") == 2
     dr.eval(z, k3, k2, same)
 
@@ -120,7 +115,7 @@ def test_gathers_of_functions_called_again_and_again(tier: str) -> None:
 
     x, k = Plain(np.arange(17, dtype=np.float32)), UInt32(np.arange(17) % 3)
     y = call(call(inner(k) + x, k), k)
-    text = texts(y)
+    text = dr.kernel_source(y)
     assert text.count("gather(f32") <= 4 and "s: int, n: int" in text
 
     n = np.arange(17) % 3
@@ -150,7 +145,7 @@ def test_functions_inside_of_loops_and_of_other_functions(tier: str) -> None:
         for _ in range(2):
             want = plain_formula(plain_formula(want)) + plain_formula(want)
         want = want * 0.125
-    assert texts(y).count("sqrt") <= 2
+    assert dr.kernel_source(y).count("sqrt") <= 2
     np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
 
 
@@ -161,7 +156,7 @@ def test_the_same_text_for_other_types_is_another_function(tier: str) -> None:
 
     x, k = dr.arange(Float, 5), dr.arange(Int, 5)
     y, n = call(call(x)), call(call(k))
-    source = texts(y, n)
+    source = dr.kernel_source(y, n)
     assert "a0: f32" in source and "a0: i32" in source
 
     def plain(x):
@@ -180,5 +175,5 @@ def test_lanes_that_call_other_functions(tier: str) -> None:
     want, number = x.numpy(), index.numpy()
     for _ in range(3):
         want = np.where(number == 1, np.sin(want) * np.cos(want) + want, plain_formula(want))
-    assert texts(y).count("sqrt") == 1
+    assert dr.kernel_source(y).count("sqrt") == 1
     np.testing.assert_allclose(y.numpy(), want, rtol=1e-4)

@@ -22,11 +22,6 @@ def shortest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "SHORTEST", 3)
 
 
-def source_of(*values) -> str:
-    """The texts of the kernels that compute values."""
-    return dr.kernel_source(*values)
-
-
 def ramp(n: int = 17) -> np.ndarray:
     return np.linspace(-1, 2, n, dtype=np.float32)
 
@@ -61,7 +56,7 @@ def test_the_work_behind_a_call_does_not_grow_with_the_length_of_the_function(
         y = Float(ramp())
         for _ in range(times):
             y = call(y)
-        text = source_of(y)
+        text = dr.kernel_source(y)
         assert len(written) == (times > 1) and text.count("def body") == (times > 1)
         assert text.count("sqrt") == 20
         return max(numbered)
@@ -94,7 +89,7 @@ def test_constants_that_differ_are_arguments(tier: str) -> None:
         y, want = steps(numbers)
         np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
     y, _ = steps((0.3, 0.2, 0.4))
-    text = source_of(y)
+    text = dr.kernel_source(y)
     assert text.count("sqrt") == 1 and "a1: f32" in text
 
 
@@ -106,7 +101,7 @@ def test_constants_that_differed_once_stay_arguments(monkeypatch: pytest.MonkeyP
         y = Plain(ramp())
         for a, b in rows:
             y = call(y, a, b)
-        return source_of(y)
+        return dr.kernel_source(y)
 
     # The first two have bodies of their own: constants differ, first one, then both.
     first = text([(0.25, 0.5), (0.75, 0.5), (0.75, 0.125), (0.3, 0.2), (0.9, 0.7), (0.4, 0.7)])
@@ -133,7 +128,7 @@ def test_constants_that_change_need_no_other_kernels(tier: str) -> None:
             y = call(y, k)
             want = np.tan(plain_formula(plain_formula(want, np.float32(k)), np.float32(0.125)))
             want = want * np.float32(k)
-        texts.append(source_of(y))
+        texts.append(dr.kernel_source(y))
         np.testing.assert_allclose(y.numpy(), want, rtol=2e-2)
     assert len(set(texts)) <= 8
     assert len(set(texts[10:])) <= 3
@@ -174,7 +169,7 @@ def test_gathers_share_what_reads_the_same_array(tier: str) -> None:
 
     x, k = Plain(ramp()), dr.arange(dr.llvm.UInt, 17) % 3
     y, z = calls(x, k, first, first, first), calls(x, k, second, first)
-    assert source_of(y).count("gather(") == 2 < source_of(z).count("gather(")
+    assert dr.kernel_source(y).count("gather(") == 2 < dr.kernel_source(z).count("gather(")
     number, want = np.arange(17) % 3, ramp()
     a, b = first.numpy()[number], second.numpy()[number]
     for _ in range(3):
@@ -349,7 +344,7 @@ def test_derivatives_share_as_well() -> None:
         for _ in range(times):
             y = call(y)
         dr.backward(y)
-        return source_of(dr.grad(x)).count("\n")
+        return dr.kernel_source(dr.grad(x)).count("\n")
 
     few, many = lines(3), lines(12)
     assert many - few < 9 * 12
@@ -367,7 +362,7 @@ def test_what_one_call_needs_of_the_results(tier: str) -> None:
     unneeded = dr.tan(x)
     a, _ = call(x, unneeded)
     b, _ = call(a, unneeded)
-    assert "tan(" not in source_of(b)
+    assert "tan(" not in dr.kernel_source(b)
     _, c = call(unneeded, b)
     want = plain_formula(plain_formula(plain_formula(ramp()))) + 1
     np.testing.assert_allclose(c.numpy(), want, rtol=1e-5)
