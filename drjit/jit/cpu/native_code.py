@@ -209,7 +209,7 @@ def run(c, kernel, finish, params, size, block, threads, times):
 def is_idle(c):
     return load(c.completed, acquire) == load(c.submitted, monotonic)
 
-# Runs the jobs of `Entry` records, of which the first without a kernel is the end, as a single
+# Runs the jobs of `JobEntry` records, of which the first without a kernel is the end, as a single
 # block each in the calling thread. Their parameter blocks begin at `params`, and `lanes` is the
 # number of lanes where a record has none.
 def run_entries(c, entry, params, lanes):
@@ -222,7 +222,7 @@ def run_entries(c, entry, params, lanes):
 # Functions of Python: `self` are bytes with the address of the control block, `arguments` the place
 # of the `count` arguments. They run jobs in the calling thread and give True, if nothing is queued.
 
-# Takes the address of `Entry` records, the bytes of the parameter blocks, and the number of lanes.
+# Takes the address of `JobEntry` records, the bytes of the parameter blocks, and the number of lanes.
 def start(self, arguments, count):
     c = word(self + CONTENTS)
     idle = is_idle(c)
@@ -233,7 +233,7 @@ def start(self, arguments, count):
     return call("i64(i64)", c.truth, idle)
 
 # Takes the address of `Patch` records, of which the first without a place is the end and followed
-# by `Entry` records with the addresses of their blocks, and the words that the patches refer to.
+# by `JobEntry` records with the addresses of their blocks, and the words that the patches refer to.
 def repeat(self, arguments, count):
     c = word(self + CONTENTS)
     idle = is_idle(c)

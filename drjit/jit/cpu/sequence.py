@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from array import array
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -136,8 +137,9 @@ class LaunchSequence:
             table += (k.entry.kernel, k.entry.finish, k.entry.times, start, size)
             start += 8 * k.program.words
         table += (0,) * 5
-        # `native.Patch` and `native.Entry` records
-        words = (ctypes.c_int64 * len(table))(*table)
+        # `native.Patch` and `native.JobEntry` records; an array of ctypes would be of a new type,
+        # which only the collector of cycles frees
+        words = array("q", table)
         self._owned = own, block, words
-        self._address = ctypes.addressof(words)
+        self._address = words.buffer_info()[0]
         return True
