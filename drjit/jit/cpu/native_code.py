@@ -194,8 +194,10 @@ def post(c, kernel, finish, params, size, block, threads, times):
     recruit(c, 0)
     return ticket
 
-# Runs a job in the calling thread.
+# Runs a job in the calling thread. Python read that the jobs before it are complete, without the
+# order that this thread needs to see their results.
 def run(c, kernel, finish, params, size, block, threads, times):
+    load(c.completed, acquire)
     begun(c, times)
     b = 0
     while 1:
