@@ -224,7 +224,7 @@ def run_entries(c, entry, params, lanes):
 # Functions of Python: `self` are bytes with the address of the control block, `arguments` the place
 # of the `count` arguments. They run jobs in the calling thread and give True, if nothing is queued.
 
-# Takes the address of `JobEntry` records, the bytes of the parameter blocks, and the number of lanes.
+# Takes the address of `JobEntry` records, the bytes of parameter blocks, and the number of lanes.
 def start(self, arguments, count):
     c = word(self + CONTENTS)
     idle = is_idle(c)
