@@ -23,8 +23,8 @@ from .graph import Value, Var, as_value, recorder
 class LaneRule:
     """The derivative rule of an operation that is not element-wise.
 
-    `forward(v, tangents)` gives the tangent of the result of `v` from those of its operands (None:
-    zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
+    `forward(v, tangents)` returns the tangent of the result of `v`, given those of its operands
+    (None: zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
     `give.scatter_add(i, values, access)`. The gradient may have one entry that stands for all.
     An op that `masks` passes nothing on in some lanes.
     """

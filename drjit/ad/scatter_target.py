@@ -141,7 +141,7 @@ def _name(kind: str) -> str:
 
 
 def _write(memory: GradMemory, value: Node, at: Access, kind: op.Op | None = None) -> Node:
-    """Writes to the memory; gives the old values if the operation does."""
+    """Writes to the memory, and returns the previous values if the operation does."""
     if access.is_idle([value], at, memory.held[0].size):
         return node.literal(value.dtype, 0, broadcast_size((value, at.index, at.mask), at.what))
     after = access.scatter(Replacement(memory.held.pop()), [value], at, kind)

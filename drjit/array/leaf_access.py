@@ -70,9 +70,9 @@ def gather_weighted(source: Any, taps: list[Access], weights: list) -> list | No
 
 
 def replace(array: Any, change: Callable[..., Node | None], *args: Any) -> bool:
-    """Stores what `change(replacement, *args)` makes of the node of an array as the only reference,
-    so that the next scatter can write in place. If that is None, or `change` fails, the array is
-    unchanged. Returns whether the node was replaced."""
+    """Replaces the node of an array by the result of `change(replacement, *args)`, which takes over
+    the only reference to it, so that the next scatter can write in place. If the result is None, or
+    `change` fails, the array is unchanged. Returns whether the node was replaced."""
     node = array._node
     witness = weakref.ref(node)
     array._node = None
@@ -123,7 +123,7 @@ def scatter(target: Any, values: list, at: Access) -> None:
 
 
 def atomic(kind: op.Op, target: Any, values: list, at: Access) -> Any:
-    """Carries out an atomic operation for the lanes; gives the old values of the entries.
+    """Performs an atomic operation in each lane, and returns the previous values of the entries.
     Derivatives hold where no index occurs twice."""
     differentiable = _differentiable(target, values)
     nodes, cls = [v._node for v in values], type(target)

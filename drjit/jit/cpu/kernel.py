@@ -555,7 +555,7 @@ def _copy_bytes(effect: Any) -> int:
 
 
 def _shared_out(size: int, block: int, nbytes: int) -> tuple[int, int]:
-    """Returns the lanes of a block, and how many private copies of so many bytes there are."""
+    """Returns the lanes of a block, and the number of private copies of `nbytes` bytes each."""
     threads = runtime.thread_count()
     most = max(COPIES_BYTES // nbytes, 1)
     if most < threads:

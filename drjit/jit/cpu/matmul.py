@@ -29,7 +29,7 @@ _PER_LANE = 8
 
 
 def _largest(depth: int) -> tuple[int, int]:
-    """Returns the rows and columns of the largest tile, for columns of B with so many bytes: these
+    """Returns the rows and columns of the largest tile, for columns of B of `depth` bytes: these
     fill half of a core's second-level cache, if that has 512 KiB or more."""
     fewest, most = _COLUMNS
     columns = processor.second_level_cache() // 2 // depth

@@ -386,7 +386,7 @@ def _fresh(capacity: int, free: list[Block]) -> Block:
 
 
 def _from_system(size: int) -> tuple[Any, int]:
-    """Returns memory of so many bytes, and its address."""
+    """Returns memory of `size` bytes, and its address."""
     if size < _MAPPED:
         base: Any = bytearray(size)
     else:  # pages that are not touched before they are used

@@ -133,8 +133,8 @@ def _reduce_runs(
 
 
 def _group(t: DType, reads: int, width: int) -> int:
-    """Returns how many threads share so many consecutive reads: enough for whole sectors of memory,
-    and for not too many reads of each."""
+    """Returns how many threads share `reads` consecutive reads: enough for whole sectors of memory
+    and for a moderate number of reads per thread."""
     if reads > _OF_WARP:
         return THREADS
     sector = min(_power(reads), _power(max(_SECTOR // (width * t.itemsize), 1)))
@@ -225,7 +225,7 @@ def _scan_long(
 
 
 def _aligned(source: Buffer, t: DType, step: int) -> int:
-    """Returns whether every so many elements begin at a multiple of the widest access."""
+    """Returns whether every `step`-th element is aligned for the widest access."""
     return int((source.address | step * t.itemsize) % _WIDEST == 0)
 
 

@@ -38,7 +38,7 @@ _serial = attrgetter("serial")
 
 
 def is_full() -> bool:
-    """Returns whether so many structures are known that they should be forgotten."""
+    """Returns whether there are too many known structures to keep them."""
     return len(_interned) > _INTERN_LIMIT
 
 

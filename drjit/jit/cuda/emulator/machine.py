@@ -70,7 +70,7 @@ class ThreadChunk(Warps):
         return self.pc == self.end
 
     def run(self, turns: int) -> None:
-        """Executes up to so many blocks."""
+        """Executes at most `turns` blocks."""
         for _ in self.steps(turns, False):
             pass
 

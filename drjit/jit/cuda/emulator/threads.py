@@ -18,7 +18,7 @@ Shape = tuple[int, int, int]
 
 @lru_cache(maxsize=64)
 def places(threads: int, blocks: int) -> np.ndarray:
-    """The places of the threads of so many blocks."""
+    """The places of the threads of `blocks` blocks."""
     warps = -(-threads // 32)
     one = np.arange(threads, dtype=i64)
     all_blocks = np.arange(blocks, dtype=i64)[:, None] * (warps * 32) + one

@@ -79,7 +79,8 @@ def _last_block(t: Any, f: GpuFunction, reductions: Sequence[tuple], first: str)
 
 
 def _over_blocks(f: GpuFunction, op: str, acc: str, base: str) -> str:
-    """Returns the reduction of the totals of every so many blocks, from the thread's number on."""
+    """Returns the reduction of the totals of the blocks that a thread takes: those with its number
+    plus a multiple of the number of threads."""
     kind, size = MEMORY[acc], BYTES[acc]
     with loop(f, "%thread", "%blocks", f.threads, [(kind, neutral(op, acc))]) as (j, total):
         place = f.op(f"getelementptr {kind}, ptr {base}, i64 {j}")

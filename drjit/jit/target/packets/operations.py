@@ -173,7 +173,7 @@ def _results(name: str, code: str) -> int:
 
 
 def _tried(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
-    """Translates an operation in a function of its own, to see what it gives."""
+    """Translates an operation in a function of its own, and returns the type of its result."""
     nodes = [_spelled(a) or ast.Name(f"x{k}") for k, a in enumerate(args)]
     kinds = {f"x{k}": a for k, a in enumerate(args)}
     return _type(attempt(t, ast.Call(ast.Name(name), nodes, []), kinds), t)

@@ -90,7 +90,7 @@ def default_lanes() -> int:
 
 
 def _lanes_of(registers: int) -> int:
-    """Returns the number of lanes of a packet with so many registers for a 32-bit value."""
+    """Returns the number of lanes of a packet whose 32-bit values take `registers` registers."""
     return max(registers * processor.register_bytes() // 4, FEWEST_OF_PACKETS)
 
 

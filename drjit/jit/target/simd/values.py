@@ -92,7 +92,7 @@ class Mask:
         return f"<{self.lanes} x i1>"
 
     def like(self, name: str) -> "Mask":
-        """Returns another mask of so many lanes."""
+        """Returns another mask with as many lanes."""
         return Mask(self.f, self.lanes, name)
 
     def __and__(self, other: "Mask") -> "Mask":
@@ -353,7 +353,7 @@ class Code:
         return Mask(self.f, lanes, f"<{', '.join(lane)}>")
 
     def lane_masks(self, bits: str, lanes: int) -> list[Mask]:
-        """Returns the lanes of a packet, given as bits, as masks of so many lanes each."""
+        """Returns the lanes of a packet, given as bits, as masks of `lanes` lanes each."""
         f, kind = self.f, self.f.vector["mask"]
         whole = f.op(f"bitcast i{f.lanes} {bits} to {kind}")
         firsts = range(0, f.lanes, lanes)

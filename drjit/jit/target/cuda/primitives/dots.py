@@ -43,7 +43,8 @@ class _Part:
 
 
 class _Sum(NamedTuple):
-    """How a thread sums products of `width` elements, or of one and so many (`spreads`)."""
+    """How a thread sums products of `width` elements with `width` others or, with `spreads`, with
+    a single one."""
 
     f: EntryFunction
     code: str
