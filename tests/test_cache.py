@@ -506,3 +506,30 @@ print(len(texts), dr.grad(x).numpy().tolist())
     assert [line.partition(" ")[2] for line in lines[:2]] == [
         line.partition(" ")[2] for line in lines[2:]
     ]
+
+
+SMALL = """
+import sys
+import drjit as dr
+from drjit.jit.cpu import kernel
+from drjit.llvm import Float
+kernel.INSTEAD_OF_NUMPY = float(sys.argv[1])
+print(dr.sin(Float(1, 2, 3)) + 1, dr.sum(Float(1, 2, 3)))
+print(sorted({"numpy", "llvmlite"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "first", "second"), [(1, "['llvmlite']", "[]"), (0, "['numpy']", "['numpy']")]
+)
+def test_small_kernels_are_compiled_as_long_as_numpy_is_not_imported(
+    tmp_path, seconds, first, second
+):
+    """For a limited time; the next process then finds them, and loads neither LLVM nor NumPy."""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), DRJIT_CACHE_DIR=str(tmp_path))
+    env["DRJIT_TIER"] = "auto"
+    for imported in (first, second):
+        command = [sys.executable, "-c", SMALL, str(seconds)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+        assert done.stderr == ""
+        assert done.stdout.splitlines() == ["[1.84147, 1.9093, 1.14112] [6]", imported]
