@@ -21,8 +21,10 @@ from drjit.jit.ir.dtype import DType, by_numpy
 from drjit.jit.ir.op import neutral
 from drjit.jit.primitives import matmul
 from drjit.jit.run import history, launch
-from drjit.jit.target.cuda.primitives import compress, dots, products, radix, rows, runs, scan
+from drjit.jit.target.cuda.primitives import compress, dots, products, radix, scan
+from drjit.jit.target.cuda.primitives.column_reduction import Rows
 from drjit.jit.target.cuda.primitives.entry import EntryFunction
+from drjit.jit.target.cuda.primitives.run_reduction import Runs
 from drjit.jit.target.cuda.primitives.tiles import TileShape
 from drjit.jit.target.numpy.reduction import OPERATIONS
 
@@ -480,9 +482,9 @@ def test_reads_of_shared_memory_do_not_conflict():
 # --------------------------------------------------------------------------- kernels and launches
 
 KERNELS = [
-    runs.Runs("add", "f32", "f32", 4, 8), runs.Runs("add", "f16", "f32", 8, 256, True),
-    runs.Runs("min", "u8", "u8", 16, 32), rows.Rows("add", "f32", "f32", 4, 32),
-    rows.Rows("mul", "f64", "f64", 2, 8), scan.ShortRuns("add", "u8", True),
+    Runs("add", "f32", "f32", 4, 8), Runs("add", "f16", "f32", 8, 256, True),
+    Runs("min", "u8", "u8", 16, 32), Rows("add", "f32", "f32", 4, 32),
+    Rows("mul", "f64", "f64", 2, 8), scan.ShortRuns("add", "u8", True),
     scan.ShortRuns("max", "f32", False), scan.LookBackScan("add", "u32", False),
     scan.ChainedScan("add", "f64", False), scan.ChainedScan("add", "f16", True),
     compress.Compress(), radix.CountDigits("u32", 4), radix.PlanPasses(8),
@@ -574,7 +576,7 @@ def test_launches_are_recorded(gpu):
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
         gpu.prefix("add", dt.f32, LONG, source, False, LONG)
     entries = [e for (e,) in history.take()]
-    assert [type(e.kernel.spec) for e in entries] == [runs.Runs, scan.ChainedScan]
+    assert [type(e.kernel.spec) for e in entries] == [Runs, scan.ChainedScan]
     assert all(e.size == LONG and e.time.last >= 0 for e in entries)
 
 

@@ -18,10 +18,10 @@ from ..run import launch
 from ..target.cuda.form import EACH, THREADS
 from ..target.cuda.primitives import compress as _compress
 from ..target.cuda.primitives import dots, products, radix, scan
+from ..target.cuda.primitives.column_reduction import Rows
 from ..target.cuda.primitives.entry import EntryFunction
 from ..target.cuda.primitives.lookback import FIRST
-from ..target.cuda.primitives.rows import Rows
-from ..target.cuda.primitives.runs import Runs
+from ..target.cuda.primitives.run_reduction import Runs
 from ..target.cuda.primitives.tiles import TileShape
 from .kernel import CudaKernel
 

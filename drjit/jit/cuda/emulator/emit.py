@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
 from drjit.jit.cuda.emulator.forms import Form, width
-from drjit.jit.cuda.emulator.operands import PtxOperand, flatten
+from drjit.jit.cuda.emulator.ptx_operands import PtxOperand, flatten
 from drjit.jit.cuda.emulator.scope import python_name
 
 if TYPE_CHECKING:

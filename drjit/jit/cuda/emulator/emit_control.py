@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from drjit.jit.cuda.emulator.emit import EXTERNAL, address, call_parts, emitter
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
-from drjit.jit.cuda.emulator.operands import PtxOperand, flatten
+from drjit.jit.cuda.emulator.ptx_operands import PtxOperand, flatten
 from drjit.jit.cuda.emulator.scope import python_name
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from drjit.jit.cuda.emulator.emit import EMITTERS, enter, entry_names, hidden
 from drjit.jit.cuda.emulator.emit_control import barrier
 from drjit.jit.cuda.emulator.errors import EmulatorError, UnknownInstruction
 from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
-from drjit.jit.cuda.emulator.operands import (
+from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram, PtxVariable
+from drjit.jit.cuda.emulator.ptx_operands import (
     Constants,
     PtxOperand,
     Symbols,
@@ -23,7 +24,6 @@ from drjit.jit.cuda.emulator.operands import (
     flatten,
     registers,
 )
-from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram, PtxVariable
 
 _TERMINATORS = {"branch", "table", "return", "exit", "call", "barrier"}
 # Guarded instructions that are executed as they are, with a mask, instead of a branch around them.

@@ -8,10 +8,10 @@ from ...simd.ir import BYTES, MEMORY
 from ...simd.loops import address, cast, during, fma, least, splat
 from ...simd.reduction import accumulator
 from ..form import THREADS
+from .column_reduction import column_of_thread, of_columns, store_columns
 from .entry import EntryFunction, row
 from .products import starts
-from .rows import column_of_thread, of_columns, store_columns
-from .runs import TOGETHER, Total, store_of_group
+from .run_reduction import TOGETHER, Total, store_of_group
 
 _TOGETHER = 4  # blocks on a multiprocessor, so that enough reads are under way
 

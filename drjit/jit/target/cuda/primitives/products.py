@@ -16,7 +16,7 @@ from ..form import THREADS
 from ..function import WARP
 from ..threads import lane_of_warp, warp_of_block
 from .entry import EntryFunction, row
-from .operands import OperandForm, TileOperand, accumulated
+from .product_operands import OperandForm, TileOperand, accumulated
 
 _WIDEST = 16
 # Rows of tiles of the result that neighbouring blocks share, so that they read the same operands.

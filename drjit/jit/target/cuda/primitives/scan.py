@@ -21,7 +21,7 @@ from ..function import shared
 from ..threads import BlockScan, ScanState, of_block
 from .entry import EntryFunction, row
 from .lookback import before_tile, next_tile
-from .runs import Total
+from .run_reduction import Total
 from .tiles import MemoryTile, TileShape
 
 

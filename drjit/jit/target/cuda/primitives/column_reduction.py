@@ -9,7 +9,7 @@ from ...simd.ir import BYTES
 from ...simd.loops import address, least, when
 from ..form import THREADS
 from .entry import EntryFunction, row
-from .runs import Total
+from .run_reduction import Total
 
 
 class Rows(NamedTuple):
