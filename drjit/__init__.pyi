@@ -1,12 +1,13 @@
 # Written by .ci/stubs.py.
 # fmt: off
 # ruff: noqa
+from .array import meta as _meta
+Dynamic = _meta.DYNAMIC
 from . import auto as auto
 from . import cuda as cuda
 from . import llvm as llvm
 from . import scalar as scalar
 from .array.base import ArrayBase as ArrayBase
-from .array.meta import DYNAMIC as Dynamic
 from .array.meta import VarState as VarState
 from .jit.backend import JitBackend as JitBackend
 from .jit.flags import JitFlag as JitFlag

@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from .array import leaf_access
 from .array.base import ArrayBase, type_label
@@ -30,6 +30,8 @@ from .jit.trace.access import Access
 
 __all__ = ["dda", "integrate", "integrate_ref"]
 
+T = TypeVar("T", bound=Any)
+
 MODES = (None, "scalar", "symbolic", "evaluated")
 LABELS = ("state", "cell", "position", "distance", "active")
 
@@ -41,12 +43,12 @@ def dda(
     grid_res: Any,
     grid_min: Any,
     grid_max: Any,
-    func: Callable[[Any, Any, Any, Any, Any], tuple[Any, Any]],
-    state: Any,
+    func: Callable[[T, Any, Any, Any, Any], tuple[T, Any]],
+    state: T,
     active: Any = True,
     mode: str | None = None,
     max_iterations: int | None = None,
-) -> Any:
+) -> T:
     """Calls a function for every grid cell along a ray, in order, and returns the final state.
 
     The ray goes from `ray_o` to `ray_o + ray_max * ray_d`; `ray_d` may have any length, and

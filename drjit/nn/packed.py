@@ -1,13 +1,23 @@
 """Packing: arrays move into one shared buffer, and each module into a buffer of its own."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from ..array import pytree
 from ..array.base import ArrayBase, type_label
 from ..function.data.shape import concat
 from .matrix import LayoutName, MatrixView, check, entries, viewed
 from .module import Module
+
+ModuleT = TypeVar("ModuleT", bound=Module)
+
+
+@overload
+def pack(arg: ModuleT, /, *, layout: Literal["inference", "training"] = "inference") -> ModuleT: ...
+
+
+@overload
+def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> Any: ...
 
 
 def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> Any:
@@ -34,7 +44,7 @@ def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> 
     ('training', 4, [1, 2, 3, 4, 5, 6])
     """
     if len(args) == 2 and isinstance(args[1], str):
-        return pack(args[0], layout=args[1])  # pyright: ignore[reportArgumentType]
+        return pack(args[0], layout=args[1])  # pyright: ignore[reportCallIssue]
     if layout not in ("inference", "training"):
         raise RuntimeError(f"{_WHAT}: 'layout' must be 'inference' or 'training', not {layout!r}")
     rest = [k for k, arg in enumerate(args) if not isinstance(arg, Module)]

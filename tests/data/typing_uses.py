@@ -5,6 +5,7 @@ from typing import Any, assert_type
 import drjit as dr
 from drjit import nn
 from drjit.auto.ad import (
+    PCG32,
     Array2b,
     Array2f,
     Array3b,
@@ -26,6 +27,7 @@ from drjit.auto.ad import (
     TensorXf,
     TensorXi,
     TensorXu,
+    Texture2f,
     UInt,
 )
 from drjit.opt import Adam
@@ -324,3 +326,55 @@ def wrapped(x: TensorXf) -> TensorXf:
 
 assert_type(wrapped(TensorXf([1])), TensorXf)
 assert_type(dr.nn.ReLU()(x), Float)
+
+
+@dr.freeze
+def frozen_once(x: Float, n: int = 1) -> Float:
+    return x * n
+
+
+@dr.freeze(limit=3)
+def frozen_twice(x: Float) -> tuple[Float, Float]:
+    return x, x
+
+
+class Simulation:
+    @dr.freeze
+    def step(self, x: Float) -> Float:
+        return x
+
+
+assert_type(frozen_once(x, n=2), Float)
+assert_type(frozen_once.n_recordings, int)
+assert_type(frozen_twice(x), tuple[Float, Float])
+assert_type(Simulation().step(x), Float)
+assert_type(Simulation().step.n_cached_recordings, int)
+assert_type(dr.forward_to(v), Array3f)
+assert_type(dr.backward_to(x, v), tuple[Float, Array3f])
+assert_type(dr.concat([x, x]), Float)
+assert_type(dr.opaque(Array3f, 1), Array3f)
+assert_type(dr.opaque(x), Float)
+assert_type(dr.reshape(Array3f, x, (3, 2)), Array3f)
+assert_type(dr.meshgrid(x, x), tuple[Float, ...])
+assert_type(dr.load("state.npz", {"x": x}), dict[str, Float])
+assert_type(dr.load("state.npz"), dict[str, Any])
+assert_type(PCG32().next_float32(), Float)
+assert_type(PCG32().next_float(Float64), Float64)
+assert_type(PCG32().next_uint32_bounded(7), UInt)
+assert_type(Texture2f(TensorXf([1])).tensor(), TensorXf)
+assert_type(Texture2f(TensorXf([1])).eval_cubic_grad(Array2f(1)), tuple[Any, list[Array2f]])
+assert_type(nn.pack(nn.Sequential(nn.Linear(2, 3))), nn.Sequential)
+
+
+def unknown(value: Any) -> None:
+    """What is not known of an argument is not known of the result."""
+    assert_type(dr.sin(value), Any)
+    assert_type(dr.clip(value, 0, 1), Any)
+    assert_type(dr.minimum(value, 2), Any)
+    assert_type(dr.select(x > 0, value, 1), Any)
+    assert_type(dr.isnan(value), Any)
+
+
+assert_type(dr.minimum(1, 2.5), float)
+assert_type(dr.atan2(1, 2), float)
+assert_type(dr.abs(-1), int)

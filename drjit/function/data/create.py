@@ -4,7 +4,7 @@ the program text."""
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ...array import leaf
 from ...array.meta import DYNAMIC
@@ -362,6 +362,14 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
 
 
 _MISSING = object()
+
+
+@overload
+def opaque(dtype: type[T], value: Any, shape: Any = 1) -> T: ...
+
+
+@overload
+def opaque(arg: T, /) -> T: ...
 
 
 def opaque(

@@ -1,7 +1,7 @@
 """Reshaping: the entries of an array in another shape or type."""
 
 from math import prod
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ...array.base import KernelValue
 from ...array.pytree import is_container, map_tree
@@ -11,6 +11,24 @@ from ..arguments import integers
 from ..conversion import is_array, is_array_class, is_flat, label, tensor
 from .entries import flat_size, take_entries
 from .layout import ravel, unravel_dims
+
+T = TypeVar("T", bound=Any)
+
+
+@overload
+def reshape(
+    dtype: type[T], value: Any, shape: Any = None, order: str = "A", shrink: bool = False
+) -> T: ...
+
+
+@overload
+def reshape(
+    dtype: Any = None,
+    value: Any = None,
+    shape: Any = None,
+    order: str = "A",
+    shrink: bool = False,
+) -> Any: ...
 
 
 def reshape(

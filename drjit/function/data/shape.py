@@ -4,7 +4,7 @@ arrays, tensors, and PyTrees."""
 import operator
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ...array import leaf, leaf_access
 from ...array.pytree import is_container, map_tree
@@ -33,6 +33,18 @@ def _each(f: Callable[[Any], Any], value: Any) -> Any:
 
 
 # Grids
+
+
+@overload
+def meshgrid(arg: T, /, *, indexing: str = "xy") -> T: ...
+
+
+@overload
+def meshgrid(arg: T, other: T, /, *args: T, indexing: str = "xy") -> tuple[T, ...]: ...
+
+
+@overload
+def meshgrid(*args: Any, indexing: str = "xy") -> Any: ...
 
 
 def meshgrid(*args: Any, indexing: str = "xy") -> Any:
@@ -238,7 +250,7 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
 # Concatenation
 
 
-def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
+def concat(arr: Sequence[T], /, axis: int | None = 0) -> T:
     """Concatenates arrays along an axis; None joins their flat entries, see `ravel`.
 
     One-dimensional arrays have axis 0 only. In nested arrays, axis 0 are the components, which can

@@ -8,7 +8,7 @@ signs follow the right-hand rule.
 import math
 import operator
 from functools import partial, reduce
-from typing import Any
+from typing import Any, TypeVar
 
 from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
@@ -28,6 +28,8 @@ _gt = partial(elementwise, op.gt)
 # If half the distance of the pitch from a right angle is below this, the other two Euler angles
 # cannot be told apart.
 _NEAR = {"float16": 2e-2, "float32": 1.6e-4, "float64": 1.6e-4}
+
+T = TypeVar("T", bound=Any)
 
 
 def _related(a: Any, kind: str, *dims: int) -> Any:
@@ -63,7 +65,7 @@ def _dot(a: Any, b: Any) -> Any:
     return reduce(operator.add, map(operator.mul, a, b))
 
 
-def quat_to_matrix(dtype: type, q: Any) -> Any:
+def quat_to_matrix(dtype: type[T], q: Any) -> T:
     """Returns the rotation matrix of a unit quaternion, as a matrix type with 3 or 4 rows; with 4,
     it is the matrix of an affine transformation.
 
@@ -254,7 +256,7 @@ def _like_parts(cls: Any, parts: list) -> Any:
     return of_components(cls, parts)
 
 
-def rotate(dtype: type, axis: Any, angle: Any) -> Any:
+def rotate(dtype: type[T], axis: Any, angle: Any) -> T:
     """Returns the quaternion of a rotation by an angle in radians around an axis of length 1.
 
     Raises:
