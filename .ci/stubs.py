@@ -35,7 +35,7 @@ ORDER = sorted(LEAF_NAME, key=lambda dtype: dtype.order)
 def package() -> str:
     """The stub of the package itself: what it imports, and what it will import on first use."""
     # What a stub imports by another name is not part of its interface.
-    dynamic = ["from .array import meta as _meta", "Dynamic = _meta.DYNAMIC"]
+    renamed = ["Dynamic: int"]
     eager = [
         ast.unparse(statement)
         for statement in ast.parse((PACKAGE / "__init__.py").read_text()).body
@@ -46,7 +46,7 @@ def package() -> str:
     ]
     lazy = [f"from . import {name} as {name}" for name in dr._LAZY]
     functions = [f"from .{m} import {n} as {n}" for n, m in _names.MODULES.items()]
-    found = [*dynamic, *eager, *lazy, *functions, "__version__: str", "__all__: list[str]"]
+    found = [*renamed, *eager, *lazy, *functions, "__version__: str", "__all__: list[str]"]
     return "\n".join(found)
 
 

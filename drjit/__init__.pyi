@@ -1,8 +1,7 @@
 # Written by .ci/stubs.py.
 # fmt: off
 # ruff: noqa
-from .array import meta as _meta
-Dynamic = _meta.DYNAMIC
+Dynamic: int
 from . import auto as auto
 from . import cuda as cuda
 from . import llvm as llvm

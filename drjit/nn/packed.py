@@ -1,7 +1,7 @@
 """Packing: arrays move into one shared buffer, and each module into a buffer of its own."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, cast, overload
 
 from ..array import pytree
 from ..array.base import ArrayBase, type_label
@@ -44,7 +44,7 @@ def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> 
     ('training', 4, [1, 2, 3, 4, 5, 6])
     """
     if len(args) == 2 and isinstance(args[1], str):
-        return pack(args[0], layout=args[1])  # pyright: ignore[reportCallIssue]
+        return pack(args[0], layout=cast(Any, args[1]))
     if layout not in ("inference", "training"):
         raise RuntimeError(f"{_WHAT}: 'layout' must be 'inference' or 'training', not {layout!r}")
     rest = [k for k, arg in enumerate(args) if not isinstance(arg, Module)]

@@ -50,7 +50,9 @@ def grid(conductivity: Float, n: int) -> Sparse:
     """Five-point stencil with harmonic means between cells, and loss to the outside."""
     cell = dr.arange(UInt, n * n)
     x, y = Int(cell % n), Int(cell // n)
-    rows, columns, values = [], [], []
+    rows: list[UInt] = []
+    columns: list[UInt] = []
+    values: list[Float] = []
     diagonal = dr.full(Float, 0.05, n * n)
     for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
         inside = (x + dx >= 0) & (x + dx < n) & (y + dy >= 0) & (y + dy < n)

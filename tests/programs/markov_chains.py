@@ -63,7 +63,7 @@ class Ising:
         self.half_step(1)
         dr.eval(self.spins, self.rng)
 
-    def energy(self) -> Float:
+    def energy(self) -> TensorXf:
         s = TensorXf(Float(self.spins), (self.size, self.size))
         n = self.size
         right = dr.concat([s[:, 1:], s[:, :1]], axis=1)
