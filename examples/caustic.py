@@ -114,15 +114,14 @@ def main() -> None:
 
     goal = target()
     opt = Adam(lr=0.002, params={"height": dr.zeros(TensorXf, (RES, RES, 1))})
-    start = found = goal
-    for k in range(arguments.iterations):
+    hits, passes, _ = photons(Surface(opt["height"]))
+    start = found = dr.detach(screen(hits, passes))
+    for _ in range(arguments.iterations):
         hits, passes, _ = photons(Surface(opt["height"]))
         image = screen(hits, passes)
         dr.backward(dr.mean(dr.square(image - goal), axis=None))
         opt.step()
         found = dr.detach(image)
-        if k == 0:
-            start = found
     error = float(dr.sqrt(dr.mean(dr.square(found - goal))).array[0])
     row = [shown(p, 0, 4) for p in (goal, start, found)]
     heights = opt["height"][:, :, 0]
