@@ -68,6 +68,7 @@ ROWS = (
     Row("random_numbers", "uniform random numbers, 16M", "ms"),
     Row("import_time", "import", "ms"),
     Row("first_print", "first print of three numbers, empty cache", "ms"),
+    Row("first_print_cached", "the same with its kernel in the disk cache", "ms", warm=True),
     Row("compile_30", "new kernel of 30 operations", "ms"),
     Row("compile_300", "new kernel of 300 operations", "ms"),
     Row("compile_3000", "new kernel of 3000 operations", "ms"),

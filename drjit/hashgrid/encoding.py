@@ -127,6 +127,7 @@ class HashEncoding:
         self._torchngp_compat = torchngp_compat
         self._smooth_weight_gradients = smooth_weight_gradients
         self._smooth_weight_lambda = smooth_weight_lambda
+        self._init_scale = init_scale
         self._levels = self._made_levels()
         last = self._levels[-1]
         self._n_entries = last.offset + last.size

@@ -140,12 +140,13 @@ class Translator(Arguments):
         """Splits a long block. The condition is never true, which LLVM cannot know, or it would
         merge the blocks again: the first word is the address of the error record, or zero. It is
         loaded before the first block, because a volatile load waits for all loads of its block,
-        and selecting instructions would take a fifth longer.
+        and selecting instructions would take a fifth longer; on a GPU it would occupy registers.
         """
         f = self.f
         self.parts += 1
         following = f.new_block()
-        word = f.once("%never.word", "load volatile i64, ptr %p")
+        load = "load volatile i64, ptr %p"
+        word = f.once("%never.word", load) if f.lanes > 1 else f.op(load)
         never = f.op(f"icmp eq i64 {word}, {self.parts}")
         f.branch(never, "never", following, weights=", !prof !1")
         f.start(following)
