@@ -128,10 +128,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 # test_cuda_programs runs the programs of test_programs.
 _NOT_ABOUT_DEVICES = (
     "test_cache", "test_cuda", "test_device", "test_docs.py", "test_doctor", "test_examples",
-    "test_interface", "test_memory.py", "test_module_contents", "test_native",
-    "test_numba_route", "test_numpy_target", "test_oracle", "test_package", "test_programs",
-    "test_robustness_process", "test_runtime", "test_signatures", "test_simd",
-    "test_stepping",
+    "test_editor", "test_interface", "test_known_programs", "test_many_threads", "test_memory.py",
+    "test_module_contents", "test_native", "test_numba_route", "test_numpy_target", "test_oracle",
+    "test_package", "test_processors", "test_programs", "test_robustness_process", "test_runtime",
+    "test_signatures", "test_simd", "test_stepping",
 )  # fmt: skip
 
 

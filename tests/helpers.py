@@ -21,13 +21,14 @@ DEVICE = dr.llvm.Float._device
 """That of the types of drjit.llvm, which is a GPU with --device cuda."""
 
 ALLOCATOR = memory if DEVICE.on_host else DEVICE.pool
-"""Its `allocate` returns memory of `DEVICE` for kernels and arrays."""
+ALLOCATE = "allocate" if DEVICE.on_host else "block"
+"""The name of its function that returns memory of `DEVICE` for kernels and arrays."""
 
 
 def allocate_by(patch: Any, allocate: Callable) -> None:
     """Lets a function allocate the memory of kernels and arrays."""
     patch.setattr(schedule, "again", None)  # which allocates by itself
-    patch.setattr(ALLOCATOR, "allocate", allocate)
+    patch.setattr(ALLOCATOR, ALLOCATE, allocate)
     if hasattr(ALLOCATOR, "allocate_all"):
         patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
 

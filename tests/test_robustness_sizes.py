@@ -10,7 +10,7 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import ALLOCATOR, allocate_by, named
+from helpers import ALLOCATE, ALLOCATOR, allocate_by, named
 
 import drjit as dr
 from drjit import llvm
@@ -337,7 +337,9 @@ def test_a_view_outlives_its_array_and_sees_no_later_scatter(tier):
 def test_a_failed_allocation_loses_nothing(tier, monkeypatch):
     """Whatever allocation fails, the evaluation can be repeated once there is memory."""
 
-    def allocate(*args, real=ALLOCATOR.allocate, **kwargs):
+    real = getattr(ALLOCATOR, ALLOCATE)
+
+    def allocate(*args, **kwargs):
         budget[0] -= 1
         if budget[0] < 0:
             raise MemoryError("Cannot allocate 1 byte")

@@ -10,7 +10,7 @@ from typing import Any
 import helpers
 import numpy as np
 import pytest
-from helpers import ALLOCATOR, DEVICE, allocate_by, watch_launches
+from helpers import ALLOCATE, ALLOCATOR, DEVICE, allocate_by, watch_launches
 
 from drjit.jit import flags
 from drjit.jit.cpu import kernel, memory
@@ -644,7 +644,7 @@ def test_a_failed_allocation_leaves_everything_intact(
     y = mul(x, total)
     z = add(target.node, number(1))
     count = 0
-    allocate = ALLOCATOR.allocate
+    allocate = getattr(ALLOCATOR, ALLOCATE)
 
     def failing(*arguments: object, **options: object) -> Buffer:
         nonlocal count
