@@ -2,24 +2,25 @@
 fail the test."""
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from refusals import Refusals
 
 from drjit.jit.cuda import assembler
 from drjit.jit.cuda.assembler import AssemblerError, Ptxas
 from drjit.jit.target.cuda import nvptx
 
 
-class Assembling:
-    """The plugin. `totals` are what the summary says, of all processes that share the run."""
+class Assembling(Refusals):
+    """The plugin."""
+
+    name, error = "assembled", AssemblerError
 
     def __init__(self, tool: Ptxas) -> None:
         self.tool = tool
         self.oldest = (7, 5) if tool.version >= (13, 0) else (5, 0)
-        self.totals = {"texts": 0, "refused": 0, "kernels": 0, "spilling": 0, "seconds": 0.0}
-        self.refused: list[str] = []
+        super().__init__(texts=0, refused=0, kernels=0, spilling=0, seconds=0.0)
 
     def install(self) -> None:
         """From now on, texts are assembled where they are made."""
@@ -46,26 +47,6 @@ class Assembling:
             self.totals["kernels"] += len(kernels)
             self.totals["spilling"] += sum(k.spill_stores + k.spill_loads > 0 for k in kernels)
         self.totals["seconds"] += time.perf_counter() - start
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self) -> Iterator[None]:
-        try:
-            result = yield
-        finally:
-            refused = "\n".join(self.refused)
-            self.refused.clear()
-        if refused:
-            raise AssemblerError(refused)
-        return result
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput["assembled"] = self.totals
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        for name, number in getattr(node, "workeroutput", {}).get("assembled", {}).items():
-            self.totals[name] += number
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.write_line(

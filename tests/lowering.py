@@ -1,10 +1,10 @@
 """Machine code for processors other than this one, which is made and looked at but cannot run; and
 what `--arm` does: each text that a test compiles is also assembled for ARM."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from refusals import Refusals
 
 from drjit.jit import processor
 from drjit.jit.target import foreign, library, simd
@@ -49,13 +49,14 @@ def both(text: str, machine: str) -> tuple[bytes, str]:
         return target.emit_object(module), target.emit_assembly(module)
 
 
-class Lowering:
-    """The plugin. `totals` are what the summary says, of all processes that share the run."""
+class Lowering(Refusals):
+    """The plugin."""
+
+    name = "lowered"
 
     def __init__(self) -> None:
-        self.totals = {"texts": 0, "refused": 0}
+        super().__init__(texts=0, refused=0)
         self.known: set[str] = set()
-        self.refused: list[str] = []
 
     def install(self) -> None:
         """From now on, texts are lowered for ARM where they are compiled."""
@@ -80,26 +81,6 @@ class Lowering:
             except Exception as error:
                 self.totals["refused"] += 1
                 self.refused.append(f"{machine}: {error}\n{text}")
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self) -> Iterator[None]:
-        try:
-            result = yield
-        finally:
-            refused = "\n".join(self.refused)
-            self.refused.clear()
-        if refused:
-            raise AssertionError(refused)
-        return result
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput["lowered"] = self.totals
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        for name, number in getattr(node, "workeroutput", {}).get("lowered", {}).items():
-            self.totals[name] += number
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.write_line(

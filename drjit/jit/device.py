@@ -70,7 +70,7 @@ class Kernel(ABC):
     the text was made, without its instructions, and `work` what it does."""
 
     __slots__ = (
-        "__weakref__", "bytecode", "device", "fills", "launches", "loops", "made_at", "name",
+        "__weakref__", "bytecode", "counted", "device", "fills", "loops", "made_at", "name",
         "operations", "program", "rendering", "seconds", "state", "statements", "text", "work",
     )  # fmt: skip
 
@@ -88,10 +88,15 @@ class Kernel(ABC):
         self.fills = work is not None and work.fills
         self.loops = work is not None and work.loops
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
-        self.launches = 0
+        self.counted = 0  # launches
         self.made_at = 1  # the launch for which it was compiled
         self.rendering = 0.0  # seconds that making the text took
         self.seconds = 0.0  # what making the compiled form took
+
+    @property
+    def launches(self) -> int:
+        """How many times it was launched."""
+        return self.counted
 
     @property
     @abstractmethod

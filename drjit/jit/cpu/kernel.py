@@ -84,7 +84,7 @@ class CpuKernel(Kernel):
     """A kernel with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "clock", "coming", "cost", "counted", "entry", "entry_address", "few", "function", "loaded",
+        "clock", "coming", "cost", "entry", "entry_address", "few", "function", "loaded",
         "measured", "narrow", "numpy_calls", "numpy_cost", "outputs", "own", "pack", "passed",
         "records", "room", "size", "spent", "stored", "time",
     )  # fmt: skip
@@ -98,8 +98,7 @@ class CpuKernel(Kernel):
         work: Work | None = None,
     ) -> None:
         name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
-        self.counted: int = 0  # launches that native code has not counted in `records`
-        self.records: list[Any] = []  # see `programs`
+        self.records: list[Any] = []  # where native code counts launches, see `programs`
         super().__init__(memory.Buffer.device, text, name, program, work)
         self.cost = cost
         outputs = program.outputs if program is not None else ()
@@ -143,12 +142,8 @@ class CpuKernel(Kernel):
         return "compiled" if self.address else "numpy"
 
     @property
-    def launches(self) -> int:  # type: ignore[override]
+    def launches(self) -> int:
         return self.counted + sum([r.launches for r in self.records])
-
-    @launches.setter
-    def launches(self, count: int) -> None:
-        self.counted += count - self.launches
 
     @property
     def mean_time(self) -> float:
@@ -533,7 +528,7 @@ def run_text(
     on results of blocks must agree on both. `cost` overrides the kernel's cost if that depends on
     the arguments.
     """
-    kernel.launches += 1
+    kernel.counted += 1
     if kernel.prefers_numpy(size) if on_numpy is None else on_numpy:
         p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
         _interpret(kernel, [None, *p], size)

@@ -163,7 +163,7 @@ class CudaKernel(Kernel):
                 words.append(b.address)
             words += numbers
             written = [(values[k].data, expansion) for k, expansion in effects]
-            self.launches += 1
+            self.counted += 1
             outputs = self._queued(size, words, written, record)
             link(read, outputs, [b for b, _ in written], record if checks else None)
             for o, b in zip(made, outputs, strict=True):

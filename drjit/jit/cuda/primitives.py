@@ -59,7 +59,7 @@ def _run(device: Any, spec: Any, size: int, grid: int, *arguments: Any) -> None:
     kernel = device.made.get(key)
     if kernel is None:
         kernel = device.made[key] = PrimitiveKernel(device, spec)
-    kernel.launches += 1
+    kernel.counted += 1
     code = kernel.codes.get(0) or kernel.compile()
     words = [a if isinstance(a, int) else a.address for a in arguments]
     kernel.queue(code, struct.pack(f"<{len(words)}q", *words), size, grid)

@@ -196,7 +196,7 @@ def run(
     record = None
     if checks or kernel.loops:
         record = ErrorRecord(kernel.device, [(c.data, c.deps[0].dtype) for c in checks])
-    kernel.launches += 1
+    kernel.counted += 1
     outputs = kernel.launch(size, inputs, literals, checks, targets, record)
     own = record if checks else None
     link([n.data for n in inputs], outputs, [e.buffer for e in targets], own)
