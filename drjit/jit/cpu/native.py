@@ -133,15 +133,21 @@ def source() -> str:
 
 
 def _compile(
-    source: str, structures: Structures, constants: dict[str, int], exported: Collection[str]
+    source: str,
+    structures: Structures,
+    constants: dict[str, int],
+    exported: Collection[str],
+    level: int,
 ) -> bytes:
-    """Returns the machine code of a source in the language of `native_ir`."""
+    """Returns the machine code of a source in the language of `native_ir`, generated at one of
+    LLVM's levels."""
     from drjit.jit.target.simd import image, llvm
 
     from . import native_ir  # not needed if the object code is in the cache
 
     text = native_ir.module_text(source, structures, constants, frozenset(exported))
-    return image.linked(llvm.object_code(text, False, in_memory=True), sorted(exported))
+    code = llvm.object_code(text, False, in_memory=True, level=level)
+    return image.linked(code, sorted(exported))
 
 
 def addresses(
@@ -150,9 +156,11 @@ def addresses(
     constants: dict[str, int],
     exported: Collection[str],
     compiles: bool = True,
+    level: int = 2,
 ) -> dict[str, int]:
-    """Returns the addresses of functions of a source, from the disk cache or compiled; nothing if
-    they are not in the cache and it `compiles` nothing."""
+    """Returns the addresses of functions of a source, from the disk cache or compiled at one of
+    LLVM's levels of code generation; nothing if they are not in the cache and it `compiles`
+    nothing."""
     from drjit.jit.target import simd
 
     fields = [
@@ -164,7 +172,7 @@ def addresses(
     entry = cache.get(key)
     if entry is None and not compiles:
         return {}
-    code = entry.code if entry else _compile(source, structures, constants, exported)
+    code = entry.code if entry else _compile(source, structures, constants, exported, level)
     names = sorted(exported)
     library, found = simd.link(code, names)
     if entry is None:
@@ -175,7 +183,8 @@ def addresses(
 
 
 def _load() -> SimpleNamespace:
-    places = addresses(source(), STRUCTURES, CONSTANTS, _EXPORTED)
+    # The first launch waits for this: a quarter of the time, and launches take as long as before.
+    places = addresses(source(), STRUCTURES, CONSTANTS, _EXPORTED, level=0)
     pointer = ctypes.c_void_p
     job = (pointer, _word, _word, pointer, _word, _word, _word, _word)
 

@@ -7,7 +7,9 @@ parsed on first use.
 
 import ast
 import os
+import threading
 from functools import cache
+from typing import Any
 
 from ..ir.op import TABLE
 from ..parsing import syntax_tree
@@ -21,18 +23,39 @@ names = frozenset(MODULES)
 _FOLDER = os.path.join(os.path.dirname(__file__), "mathlib")
 
 
-@cache
-def _definitions() -> tuple[dict[str, ast.FunctionDef], dict[str, ast.expr]]:
-    functions, constants = {}, {}
-    for module in ("common", *dict.fromkeys(MODULES.values())):
-        with open(os.path.join(_FOLDER, f"{module}.py"), encoding="utf-8") as file:
-            tree = syntax_tree(file.read())
-        for statement in tree.body:
-            if isinstance(statement, ast.FunctionDef):
-                functions[statement.name] = statement
-            elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-                constants[statement.targets[0].id] = statement.value
-    return functions, constants
+_functions: dict[str, ast.FunctionDef] = {}
+_constants: dict[str, ast.expr] = {}
+_unread = ["common", *dict.fromkeys(MODULES.values())]
+_lock = threading.Lock()  # several threads may compile
+
+
+def _found(name: str, definitions: dict[str, Any]) -> Any:
+    """Returns a definition, for which it reads the module of a public function, or those that are
+    left; raises KeyError if there is none."""
+    first = MODULES.get(name.rpartition("_")[0], "common")
+    with _lock:
+        while name not in definitions and _unread:
+            _read(first if first in _unread else _unread[0])
+        return definitions[name]
+
+
+def definitions() -> dict[str, ast.FunctionDef]:
+    """Returns the definitions of all functions, those that are parts of others included."""
+    with _lock:
+        while _unread:
+            _read(_unread[0])
+    return _functions
+
+
+def _read(module: str) -> None:
+    with open(os.path.join(_FOLDER, f"{module}.py"), encoding="utf-8") as file:
+        tree = syntax_tree(file.read())
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            _functions[statement.name] = statement
+        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            _constants[statement.targets[0].id] = statement.value
+    _unread.remove(module)
 
 
 def function(name: str, code: str) -> ast.FunctionDef:
@@ -43,16 +66,16 @@ def function(name: str, code: str) -> ast.FunctionDef:
     >>> function("sin", "f32").name
     'sin_f32'
     """
-    return _definitions()[0][f"{name}_{code}"]
+    return _found(f"{name}_{code}", _functions)
 
 
 @cache
 def constant(name: str) -> float | int:
     """Returns the number that a module assigns to a name; raises KeyError if there is none."""
-    return eval(compile(ast.Expression(_definitions()[1][name]), name, "eval"))
+    return eval(compile(ast.Expression(_found(name, _constants)), name, "eval"))
 
 
 @cache
 def table(name: str) -> tuple:
     """Returns the numbers that a module assigns to a name; raises KeyError if there is none."""
-    return ast.literal_eval(_definitions()[1][name])
+    return ast.literal_eval(_found(name, _constants))

@@ -50,7 +50,7 @@ class CannotExport(NotImplementedError):
 @cache
 def has_cases(name: str) -> bool:
     """Whether a library function, or one that it calls, has rare cases."""
-    definitions = library._definitions()[0]
+    definitions = library.definitions()
     called = {
         n.func.id
         for n in ast.walk(definitions[name])
@@ -200,7 +200,7 @@ class NameScope:
             return self._table(args[0].id, self.expr(args[1]))  # type: ignore[attr-defined]
         if name == "polynomial":
             return self._polynomial(self.expr(args[0]), args[1].id)  # type: ignore[attr-defined]
-        if self.is_library and name in library._definitions()[0]:
+        if self.is_library and name in library.definitions():
             return self._library(name, [self.expr(a) for a in args])
         values = [self.expr(a) for a in args]
         if name == "select":

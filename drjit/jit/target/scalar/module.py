@@ -87,7 +87,7 @@ class ExportedModule:
         key = (name, codes)
         found = self._library.get(key)
         if found is None:
-            definition = library._definitions()[0][name]
+            definition = library.definitions()[name]
             made = name.lstrip("_")
             while made in self._names:
                 made += "_"

@@ -115,14 +115,17 @@ def object_code(
     in_memory: bool = False,
     vectorizes: bool = False,
     plain: bool = False,
+    level: int | None = None,
 ) -> bytes:
     """Compiles the text of a module to an object file; `parted` says that long blocks were
     split, `in_memory` that variables are in memory, `vectorizes` that there are loops over lanes,
-    `plain` that instructions need not be combined.
+    `plain` that instructions need not be combined. `level` is that of code generation, if the text
+    does not decide.
     """
     with lock:
         module = _optimized(ir, parted, in_memory, vectorizes, plain)
-        return _machine_for(ir, plain).emit_object(module)
+        machine = _machine_for(ir, plain) if level is None else _machine(level)
+        return machine.emit_object(module)
 
 
 def assembly(ir: str, parted: bool, in_memory: bool = False, plain: bool = False) -> str:
