@@ -176,7 +176,7 @@ class Accesses(Threads):
         self.memory.check(address, size, "atomic access")
         return address
 
-    def trap(self) -> None:
+    def trap(self, place: np.ndarray) -> None:
         raise Fault(TrapExecuted, "the kernel executed trap", 0)
 
 

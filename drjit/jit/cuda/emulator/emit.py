@@ -20,12 +20,6 @@ EMITTERS: dict[str, Emitter] = {}
 # Functions of the driver that kernels may call.
 EXTERNAL = {"vprintf", "__assertfail"}
 
-_NEEDS_PLACE = {
-    "atomic", "shuffle", "vote", "match", "redux", "elect", "warp_barrier", "mma", "ldmatrix",
-    "stmatrix", "movmatrix", "activemask", "async_copy", "async_commit", "async_wait", "trap",
-    "isspacep",
-}  # fmt: skip
-
 
 def emitter(kind: str) -> Callable[[Emitter], Emitter]:
     def register(function: Emitter) -> Emitter:
@@ -48,7 +42,7 @@ def hidden(w: "FunctionWriter", f: Form, operands: list[str]) -> tuple[list[str]
                 return [name], [name] if kind == "store" else []
             return [], []
         return (["place"], []) if space in ("shared", "local", "") else ([], [])
-    if kind in _NEEDS_PLACE:
+    if kind in ("atomic", "async_copy") or f.uses_place:
         return ["place"], []
     if kind == "mov":
         _spill(w, w.names.operand(operands[1]))
@@ -224,13 +218,6 @@ def _convert_address(w: "FunctionWriter", s: "DecodedInstruction") -> None:
         w.assign(s.destinations[0], text, kind)
 
 
-@emitter("isspacep")
-def _is_space(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    space = s.form.details["space"]
-    text = f'm.is_space(place, "{space}", {w.read(s.sources[0], "u64")})'
-    w.assign(s.destinations[0], text, "pred")
-
-
 # ---- memory
 
 
@@ -374,14 +361,3 @@ def _async_copy(w: "FunctionWriter", s: "DecodedInstruction") -> None:
         given = w.read(operand, "pred" if predicate else "u32")
     guard = w.guard or "None"
     w.put(f"m.async_copy(place, {to}, {offset}, {source}, {more}, {size}, {given}, {guard})")
-
-
-@emitter("async_commit")
-def _async_commit(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    w.put("m.async_commit(place)")
-
-
-@emitter("async_wait")
-def _async_wait(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    pending = str(s.sources[0].value) if s.sources else "-1"
-    w.put(f"m.async_wait(place, {pending})")

@@ -1,11 +1,11 @@
-"""Code of branches and calls, and of instructions of warps and blocks."""
+"""Code of branches, calls and barriers."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from drjit.jit.cuda.emulator.emit import EXTERNAL, address, call_parts, emitter
+from drjit.jit.cuda.emulator.emit import EXTERNAL, call_parts, emitter
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
-from drjit.jit.cuda.emulator.ptx_operands import PtxOperand, flatten
+from drjit.jit.cuda.emulator.ptx_operands import PtxOperand
 from drjit.jit.cuda.emulator.scope import python_name
 
 if TYPE_CHECKING:
@@ -81,11 +81,6 @@ def _exit(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     _go_to(w, s, w.end)
 
 
-@emitter("trap")
-def _trap(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    w.put("m.trap()")
-
-
 @emitter("call")
 def _call(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     results, target, arguments = call_parts(w, s.instruction.operands)
@@ -108,7 +103,7 @@ def _call(w: "FunctionWriter", s: "DecodedInstruction") -> None:
         raise UnknownInstruction(f"the function {target.name} has no code")
 
 
-# ---- warps and blocks
+# ---- barriers of a block
 
 
 @emitter("barrier")
@@ -136,108 +131,3 @@ def barrier(w: "FunctionWriter", s: "DecodedInstruction") -> Barrier:
     if len(sources) > 1:
         result.count = operand(sources[1])
     return result
-
-
-def _members(w: "FunctionWriter", s: "DecodedInstruction") -> str:
-    position = s.form.details["members"] - s.form.destinations
-    return w.read(s.sources[position], "u32")
-
-
-def _two_results(w: "FunctionWriter", s: "DecodedInstruction", text: str, native: str = "") -> None:
-    """A call that returns a value and a predicate, the second of which may not be wanted."""
-    elements = flatten(s.destinations[0])
-    w.put(f"_0, _1 = {text}")
-    for k, element in enumerate(elements):
-        w.assign(element, f"_{k}", s.form.results[k], native)
-
-
-@emitter("shuffle")
-def _shuffle(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    elements = list(flatten(s.destinations[0]))
-    native = w.native(s.form, s, elements)
-    a = w.read(s.sources[0], "b32", native)
-    b, c = (w.read(s.sources[k], "u32") for k in (1, 2))
-    members = w.read(s.sources[3], "u32")
-    text = f'm.shuffle(place, "{s.form.details["mode"]}", {a}, {b}, {c}, {members})'
-    _two_results(w, s, text, native)
-
-
-@emitter("vote")
-def _vote(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    p = w.read(s.sources[0], "pred")
-    text = f'm.vote(place, "{s.form.details["mode"]}", {p}, {_members(w, s)})'
-    w.assign(s.destinations[0], text, s.form.results[0])
-
-
-@emitter("match")
-def _match(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    a = w.read(s.sources[0], s.form.sources[0])
-    text = f'm.match(place, "{s.form.details["mode"]}", {a}, {_members(w, s)})'
-    _two_results(w, s, text)
-
-
-@emitter("activemask")
-def _active(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    w.assign(s.destinations[0], "m.active(place)", "u32")
-
-
-@emitter("redux")
-def _redux(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    kind = s.form.results[0]
-    a = w.read(s.sources[0], kind)
-    if s.form.details["abs"]:
-        a = f"np.abs({a})"
-    operation, nan = s.form.details["operation"], s.form.details["nan"]
-    text = f'm.reduce_warp(place, "{operation}", {a}, {_members(w, s)}, {nan})'
-    w.assign(s.destinations[0], text, kind)
-
-
-@emitter("elect")
-def _elect(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    _two_results(w, s, f"m.elect(place, {_members(w, s)})")
-
-
-@emitter("warp_barrier")
-def _warp_barrier(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    w.put(f"m.warp_barrier(place, {_members(w, s)})")
-
-
-def _vector(w: "FunctionWriter", operand: PtxOperand, kind: str) -> str:
-    parts = ", ".join(w.read(part, kind) for part in flatten(operand))
-    return f"({parts},)"
-
-
-def _several(w: "FunctionWriter", s: "DecodedInstruction", text: str) -> None:
-    elements = flatten(s.destinations[0])
-    w.put(", ".join(f"_{k}" for k in range(len(elements))) + f", = {text}")
-    for k, element in enumerate(elements):
-        w.assign(element, f"_{k}", s.form.results[0])
-
-
-@emitter("mma")
-def _mma(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    d = s.form.details
-    a, b = (_vector(w, s.sources[k], "u32") for k in (0, 1))
-    c = _vector(w, s.sources[2], s.form.sources[2])
-    _several(w, s, f'm.mma(place, "{d["type"]}", {d["depth"]}, {a}, {b}, {c})')
-
-
-@emitter("ldmatrix")
-def _load_matrix(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    base, offset = address(w, s.sources[0])
-    count = len(flatten(s.destinations[0]))
-    transposed = s.form.details["transposed"]
-    _several(w, s, f"m.load_matrix(place, {base}, {offset}, {count}, {transposed})")
-
-
-@emitter("stmatrix")
-def _store_matrix(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    base, offset = address(w, s.sources[0])
-    values = _vector(w, s.sources[1], "u32")
-    w.put(f"m.store_matrix(place, {base}, {offset}, {values}, {s.form.details['transposed']})")
-
-
-@emitter("movmatrix")
-def _move_matrix(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    text = f"m.transpose_matrix(place, {w.read(s.sources[0], 'u32')})"
-    w.assign(s.destinations[0], text, "u32")

@@ -2,8 +2,8 @@
 
 A `Form` says how each operand is read (as which type) and gives the Python expression of each
 result. The expressions are what the generated code of a kernel consists of; functions in them are
-those of `numeric`, `integer` and `convert`. Forms of memory, control flow and warps have no
-expression: `kind` names the function that generates their code.
+those of `numeric`, `integer` and `convert`, or methods of the machine `m`. Forms of memory and
+control flow have no expression: `kind` names the function that generates their code.
 
 Types are those of NumPy by their size in bits (u32, i32, f32, ...), "pred", and some with a
 meaning:
@@ -12,9 +12,10 @@ meaning:
 * b16, b32, b64: bits that are only moved, in the type of the result;
 * u32>u64 and its like: read as the first type, and widened to the second; shift: an amount;
 * f16x2, bf16x2, u16x2, i16x2, f32x2: words as rows of two numbers; bf16: float32 after widening;
-* address: an operand in brackets.
+* address: an operand in brackets; u32* and its like: all elements of a vector.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -40,6 +41,11 @@ class Form:
     # How many of the leading operands are written to.
     destinations: int = 1
 
+    @property
+    def uses_place(self) -> bool:
+        """Whether an expression is of a method of the machine for the threads that execute."""
+        return any("(place" in text for text in self.texts)
+
 
 Rule = Callable[[list[str]], Form]
 RULES: dict[str, Rule] = {}
@@ -60,14 +66,47 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 @lru_cache(maxsize=4096)
 def form(opcode: str) -> Form:
     """The form of an instruction with all its qualifiers. Raises `UnknownInstruction`."""
-    name, *qualifiers = opcode.split(".")
-    function = RULES.get(name)
-    if function is None:
+    q = opcode.split(".")
+    if q[0] not in RULES and q[0] not in EXPRESSIONS:
         raise UnknownInstruction(f"unknown instruction {opcode}")
     try:
-        return function([name, *qualifiers])
+        return RULES[q[0]](q) if q[0] in RULES else _expression(q, *EXPRESSIONS[q[0]])
     except (KeyError, IndexError, ValueError):
         raise UnknownInstruction(f"unknown variant of an instruction: {opcode}") from None
+
+
+# Instructions that are one expression, with the types of their result and operands. T stands for
+# the type of the instruction, X for that with or without a sign; ?name says whether there is such a
+# qualifier.
+EXPRESSIONS = {
+    "and": ("X", "X X", "{0} & {1}"),
+    "or": ("X", "X X", "{0} | {1}"),
+    "xor": ("X", "X X", "{0} ^ {1}"),
+    "not": ("X", "X", "~{0}"),
+    "cnot": ("T", "T", "({0} == T(0)).astype(T)"),
+    # NumPy, like PTX, shifts by more than the width as if bit by bit.
+    "shl": ("X", "X shift", "{0} << {1}"),
+    "shr": ("T", "T shift", "{0} >> {1}"),
+    "rem": ("T", "T T", "remainder({0}, {1})"),
+    "sad": ("T", "T T T", "{2} + absolute_difference({0}, {1}).view(T)"),
+    "popc": ("u32", "T", "np.bitwise_count({0}).astype(u32)"),
+    "clz": ("u32", "T", "count_leading_zeros({0})"),
+    "brev": ("T", "T", "reverse_bits({0})"),
+    "bfind": ("u32", "T", "find_first({0}, ?shiftamt)"),
+    "fns": ("u32", "u32 u32 u32", "find_nth({0}, {1}, {2})"),
+    "bfe": ("T", "T u32 u32", "extract_field({0}, {1}, {2})"),
+    "bfi": ("T", "T T u32 u32", "insert_field({0}, {1}, {2}, {3})"),
+    "bmsk": ("u32", "u32 u32", "bit_mask({0}, {1}, ?clamp)"),
+    "szext": ("T", "T u32", "extend_sign({0}, {1}, ?clamp)"),
+    "copysign": ("T", "T T", "copy_sign({0}, {1})"),
+}
+
+
+def _expression(q: list[str], result: str, sources: str, text: str) -> Form:
+    types = {"T": code(q[-1]), "X": free(q[-1])}
+    text = re.sub(r"\?(\w+)", lambda m: str(m[1] in q), re.sub(r"\bT\b", types["T"], text))
+    kinds = [types.get(name, name) for name in (result, *sources.split())]
+    return Form((kinds[0],), tuple(kinds[1:]), (text,))
 
 
 def code(name: str) -> str:

@@ -92,38 +92,25 @@ def _sign(q: list[str]) -> Form:
     return Form((kind,), (kind,), (_modifiers(q, kind, text),), arithmetic=True)
 
 
-@rule("min", "max")
+@rule("min", "max", "min3", "max3")
 def _extreme(q: list[str]) -> Form:
+    """`min` and `max`, which the translator calls min3 and max3 if they have three operands."""
     kind = code(q[-1])
     sources = (kind, kind)
     if not is_float(kind):
         name = "np.minimum" if q[0] == "min" else "np.maximum"
         text = f"{name}({{0}}, {{1}})"
         return Form((kind,), sources, (f"relu({text})" if "relu" in q else text,))
-    name = "minimum" if q[0] == "min" else "maximum"
+    name = "minimum" if q[0][:3] == "min" else "maximum"
     text = f"{name}({{0}}, {{1}})"
+    operands = "{0}, {1}"
+    if q[0][3:]:
+        text, sources, operands = f"{name}({text}, {{2}})", (kind,) * 3, "{0}, {1}, {2}"
     if "xorsign" in q:
         text = f"xor_sign({name}(np.abs({{0}}), np.abs({{1}})), {{0}}, {{1}})"
     if "NaN" in q:
-        text = f"nan_if_any({text}, {{0}}, {{1}})"
+        text = f"nan_if_any({text}, {operands})"
     return Form((kind,), sources, (_modifiers(q, kind, text),), arithmetic=True)
-
-
-@rule("min3", "max3")
-def _extreme_of_three(q: list[str]) -> Form:
-    """`min` and `max` with three operands, which the translator calls min3 and max3."""
-    kind = code(q[-1])
-    name = "minimum" if q[0] == "min3" else "maximum"
-    text = f"{name}({name}({{0}}, {{1}}), {{2}})"
-    if "NaN" in q:
-        text = f"nan_if_any({text}, {{0}}, {{1}}, {{2}})"
-    return Form((kind,), (kind,) * 3, (_modifiers(q, kind, text),), arithmetic=True)
-
-
-@rule("copysign")
-def _copy_sign(q: list[str]) -> Form:
-    kind = code(q[-1])
-    return Form((kind,), (kind, kind), ("copy_sign({0}, {1})",))
 
 
 @rule("testp")

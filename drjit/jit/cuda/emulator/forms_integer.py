@@ -1,6 +1,6 @@
 """Forms of integer and bit operations, predicates and moves between registers."""
 
-from drjit.jit.cuda.emulator.forms import PAIRS, Form, code, free, half_of, is_float, rule
+from drjit.jit.cuda.emulator.forms import PAIRS, Form, code, free, half_of, is_float, rule, width
 from drjit.jit.cuda.emulator.forms_float import float_form
 
 _SYMBOLS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
@@ -21,11 +21,7 @@ def _add(q: list[str]) -> Form:
 
 
 @rule("addc", "subc")
-def _add_with_carry(q: list[str]) -> Form:
-    return _carrying(q, True)
-
-
-def _carrying(q: list[str], reads: bool) -> Form:
+def _carrying(q: list[str], reads: bool = True) -> Form:
     """add.cc, addc, addc.cc and their like: the carry flag is a predicate register `%CC`."""
     kind = "u" + code(q[-1])[1:]
     adds = q[0].startswith("add")
@@ -92,11 +88,7 @@ def _multiply_add(q: list[str]) -> Form:
 
 
 @rule("madc")
-def _mad_with_carry(q: list[str]) -> Form:
-    return _mad_carry(q, True)
-
-
-def _mad_carry(q: list[str], reads: bool) -> Form:
+def _mad_carry(q: list[str], reads: bool = True) -> Form:
     kind = code(q[-1])
     word = "u" + kind[1:]
     product = _high_product(kind) if "hi" in q else "({0} * {1})"
@@ -128,45 +120,6 @@ def _multiply24(q: list[str]) -> Form:
     return Form((kind,), (kind, kind, kind), (total,))
 
 
-@rule("sad")
-def _sum_of_differences(q: list[str]) -> Form:
-    kind = code(q[-1])
-    total = f"{{2}} + absolute_difference({{0}}, {{1}}).view({kind})"
-    return Form((kind,), (kind, kind, kind), (total,))
-
-
-@rule("rem")
-def _remainder(q: list[str]) -> Form:
-    kind = code(q[-1])
-    return Form((kind,), (kind, kind), ("remainder({0}, {1})",))
-
-
-@rule("and", "or", "xor")
-def _logic(q: list[str]) -> Form:
-    kind = free(q[-1])
-    return Form((kind,), (kind, kind), (f"{{0}} {_SYMBOLS[q[0]]} {{1}}",))
-
-
-@rule("not")
-def _not(q: list[str]) -> Form:
-    kind = free(q[-1])
-    return Form((kind,), (kind,), ("~{0}",))
-
-
-@rule("cnot")
-def _logical_not(q: list[str]) -> Form:
-    kind = code(q[-1])
-    return Form((kind,), (kind,), (f"({{0}} == {kind}(0)).astype({kind})",))
-
-
-@rule("shl", "shr")
-def _shift(q: list[str]) -> Form:
-    kind = free(q[-1]) if q[0] == "shl" else code(q[-1])
-    # NumPy, like PTX, shifts by more than the width as if bit by bit.
-    symbol = "<<" if q[0] == "shl" else ">>"
-    return Form((kind,), (kind, "shift"), (f"{{0}} {symbol} {{1}}",))
-
-
 @rule("shf")
 def _funnel_shift(q: list[str]) -> Form:
     amount = "{2} & u32(31)" if "wrap" in q else "np.minimum({2}, u32(32))"
@@ -194,37 +147,6 @@ def _logic3(q: list[str]) -> Form:
     return Form(("u32",), ("u32", "u32", "u32", "number"), ("logic3({0}, {1}, {2}, {3})",))
 
 
-@rule("popc")
-def _population(q: list[str]) -> Form:
-    return Form(("u32",), (code(q[-1]),), ("np.bitwise_count({0}).astype(u32)",))
-
-
-@rule("clz", "brev", "bfind", "fns")
-def _bit_search(q: list[str]) -> Form:
-    kind = code(q[-1])
-    if q[0] == "clz":
-        return Form(("u32",), (kind,), ("count_leading_zeros({0})",))
-    if q[0] == "brev":
-        return Form((kind,), (kind,), ("reverse_bits({0})",))
-    if q[0] == "bfind":
-        return Form(("u32",), (kind,), (f"find_first({{0}}, {'shiftamt' in q})",))
-    return Form(("u32",), ("u32", "u32", "u32"), ("find_nth({0}, {1}, {2})",))
-
-
-@rule("bfe", "bfi", "bmsk", "szext")
-def _bit_field(q: list[str]) -> Form:
-    kind = code(q[-1])
-    if q[0] == "bfe":
-        return Form((kind,), (kind, "u32", "u32"), ("extract_field({0}, {1}, {2})",))
-    if q[0] == "bfi":
-        text = "insert_field({0}, {1}, {2}, {3})"
-        return Form((kind,), (kind, kind, "u32", "u32"), (text,))
-    clamp = "clamp" in q
-    if q[0] == "bmsk":
-        return Form(("u32",), ("u32", "u32"), (f"bit_mask({{0}}, {{1}}, {clamp})",))
-    return Form((kind,), (kind, "u32"), (f"extend_sign({{0}}, {{1}}, {clamp})",))
-
-
 @rule("dp4a")
 def _dot4(q: list[str]) -> Form:
     a, b = (code(t)[0] == "i" for t in q[1:3])
@@ -246,6 +168,7 @@ _COMPARISONS = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
 }  # fmt: skip
+_COMBINATIONS = ("and", "or", "xor")
 
 
 def comparison(name: str, kind: str, a: str, b: str) -> str:
@@ -266,67 +189,53 @@ def comparison(name: str, kind: str, a: str, b: str) -> str:
     return f"({a} {_COMPARISONS['ne' if name == 'neu' else name]} {b})"
 
 
-def _compared(q: list[str], kind: str) -> str:
+def _compared(q: list[str], kind: str) -> tuple[str, str, tuple[str, ...]]:
+    """The comparison of two operands, what it is combined with, and the types of operands."""
     a, b = ("flush({0})", "flush({1})") if "ftz" in q else ("{0}", "{1}")
-    return comparison(q[1], kind, a, b)
+    combination = next((f" {_SYMBOLS[name]} {{2}}" for name in q[2:] if name in _COMBINATIONS), "")
+    sources = (kind, kind, "pred") if combination else (kind, kind)
+    return comparison(q[1], kind, a, b), combination, sources
 
 
 @rule("setp")
 def _set_predicate(q: list[str]) -> Form:
     kind = free(q[-1]) if q[1] in ("eq", "ne") else code(q[-1])
-    text = _compared(q, kind)
-    inverse = f"~{text}"
-    combination = next((name for name in ("and", "or", "xor") if name in q[2:]), None)
-    if kind in PAIRS:
-        text, inverse = f"{text}[:, 0]", f"{text}[:, 1]"
-    sources = (kind, kind)
-    if combination:
-        sources = (kind, kind, "pred")
-        symbol = _SYMBOLS[combination]
-        text, inverse = f"{text} {symbol} {{2}}", f"{inverse} {symbol} {{2}}"
-    return Form(("pred", "pred"), sources, (text, inverse))
+    text, combination, sources = _compared(q, kind)
+    texts = (f"{text}[:, 0]", f"{text}[:, 1]") if kind in PAIRS else (text, f"~{text}")
+    return Form(("pred", "pred"), sources, tuple([t + combination for t in texts]))
 
 
 @rule("set")
 def _set(q: list[str]) -> Form:
     result, kind = code(q[-2]), code(q[-1])
-    text = _compared(q, kind)
-    sources = (kind, kind)
-    combination = next((name for name in ("and", "or", "xor") if name in q[2:]), None)
+    text, combination, sources = _compared(q, kind)
     if combination:
-        text, sources = f"({text} {_SYMBOLS[combination]} {{2}})", (kind, kind, "pred")
+        text = f"({text}{combination})"
     if is_float(result):
         number = "f32" if "bf16" in result else half_of(result)
         return Form((result,), sources, (f"{text}.astype({number})",))
-    if kind in PAIRS:
-        return Form(("u16x2",), sources, (f"-{text}.astype(u16)",))
-    word = "u" + result[1:]
-    return Form((word,), sources, (f"-{text}.astype({word})",))
+    word, bits = ("u16x2", "u16") if kind in PAIRS else ("u" + result[1:],) * 2
+    return Form((word,), sources, (f"-{text}.astype({bits})",))
 
 
 @rule("selp")
 def _select(q: list[str]) -> Form:
-    kind = "b" + str(_bits(q[-1]))
+    kind = "b" + str(width(code(q[-1])))
     return Form((kind,), (kind, kind, "pred"), ("where({2}, {0}, {1})",))
 
 
 @rule("slct")
 def _select_sign(q: list[str]) -> Form:
-    kind = "b" + str(_bits(q[-2]))
+    kind = "b" + str(width(code(q[-2])))
     condition = "flush({2})" if "ftz" in q else "{2}"
     return Form((kind,), (kind, kind, code(q[-1])), (f"where({condition} >= 0, {{0}}, {{1}})",))
-
-
-def _bits(name: str) -> int:
-    kind = code(name)
-    return int(PAIRS[kind][1][1:]) if kind in PAIRS else 16 if kind == "bf16" else int(kind[1:])
 
 
 @rule("mov")
 def _move(q: list[str]) -> Form:
     if q[-1] == "pred":
         return Form(("pred",), ("pred",), ("{0}",))
-    kind = "b" + str(_bits(q[-1]))
+    kind = "b" + str(width(code(q[-1])))
     return Form((kind,), (kind,), ("{0}",), kind="mov")
 
 
@@ -341,4 +250,5 @@ def _convert_address(q: list[str]) -> Form:
 
 @rule("isspacep")
 def _is_space(q: list[str]) -> Form:
-    return Form(("pred",), ("u64",), kind="isspacep", details={"space": q[1].partition(":")[0]})
+    space = q[1].partition(":")[0]
+    return Form(("pred",), ("u64",), (f'm.is_space(place, "{space}", {{0}})',))

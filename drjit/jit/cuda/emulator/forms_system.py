@@ -78,9 +78,10 @@ def _copy(q: list[str]) -> Form:
     if q[1] != "async" or "mbarrier" in q or "bulk" in q:
         raise KeyError
     if q[2] == "commit_group":
-        return Form((), (), kind="async_commit", destinations=0)
+        return _of_machine((), "async_commit(place)", ())
     if q[2] in ("wait_group", "wait_all"):
-        return Form((), ("number",), kind="async_wait", destinations=0)
+        pending = "{0}" if q[2] == "wait_group" else "-1"
+        return _of_machine((), f"async_wait(place, {pending})", ("number",))
     sources = ("address", "address", "number", "u32")
     return Form((), sources, kind="async_copy", destinations=0)
 
@@ -90,6 +91,8 @@ def _copy(q: list[str]) -> Form:
 
 @rule("bra", "brx", "ret", "exit", "trap", "call")
 def _control(q: list[str]) -> Form:
+    if q[0] == "trap":
+        return _of_machine((), "trap(place)", ("u64",))
     sources = ("u32", "label") if q[0] == "brx" else ("u64",)
     kind = {"bra": "branch", "brx": "table", "ret": "return"}.get(q[0], q[0])
     return Form((), sources, kind=kind, destinations=0)
@@ -98,10 +101,18 @@ def _control(q: list[str]) -> Form:
 # ---- warps and blocks
 
 
+def _of_machine(results: tuple, call: str, sources: tuple, members: int | None = None) -> Form:
+    """An instruction that is a call of the machine. Those of a warp wait for the threads that the
+    operand at `members` names, or (-1) for all of them."""
+    details = {} if members is None else {"members": members}
+    kind, count = "machine" if members is None else "warp", min(len(results), 1)
+    return Form(results, sources, (f"m.{call}",), kind=kind, details=details, destinations=count)
+
+
 @rule("bar", "barrier")
 def _barrier(q: list[str]) -> Form:
     if "warp" in q:
-        return Form((), ("u32",), kind="warp_barrier", destinations=0, details={"members": 0})
+        return _of_machine((), "warp_barrier(place, {0})", ("u32",), 0)
     if "cluster" in q:
         raise KeyError
     aligned = q[0] == "bar" or "aligned" in q
@@ -114,54 +125,29 @@ def _barrier(q: list[str]) -> Form:
     return Form((result,), ("u32", "u32", "pred"), kind="barrier", details=details)
 
 
-@rule("shfl")
-def _shuffle(q: list[str]) -> Form:
-    _require(q, "sync")
-    details: dict[str, object] = {"mode": q[2], "members": 4}
-    sources = ("b32", "u32", "u32", "u32")
-    return Form(("b32", "pred"), sources, kind="shuffle", details=details)
-
-
-@rule("vote")
-def _vote(q: list[str]) -> Form:
-    _require(q, "sync")
-    result = "u32" if q[2] == "ballot" else "pred"
-    details: dict[str, object] = {"mode": q[2], "members": 2}
-    return Form((result,), ("pred", "u32"), kind="vote", details=details)
-
-
-@rule("match")
-def _match(q: list[str]) -> Form:
-    _require(q, "sync")
-    kind = "u" + q[-1][1:]
-    details: dict[str, object] = {"mode": q[1], "members": 2}
-    return Form(("u32", "pred"), (kind, "u32"), kind="match", details=details)
+@rule("shfl", "vote", "match", "redux", "elect")
+def _collective(q: list[str]) -> Form:
+    if "sync" not in q:
+        raise KeyError
+    if q[0] == "shfl":
+        call = f'shuffle(place, "{q[2]}", {{0}}, {{1}}, {{2}}, {{3}})'
+        return _of_machine(("b32", "pred"), call, ("b32", "u32", "u32", "u32"), 3)
+    if q[0] == "elect":
+        return _of_machine(("u32", "pred"), "elect(place, {0})", ("u32",), 0)
+    if q[0] == "vote":
+        result = "u32" if q[2] == "ballot" else "pred"
+        return _of_machine((result,), f'vote(place, "{q[2]}", {{0}}, {{1}})', ("pred", "u32"), 1)
+    if q[0] == "match":
+        call = f'match(place, "{q[1]}", {{0}}, {{1}})'
+        return _of_machine(("u32", "pred"), call, ("u" + q[-1][1:], "u32"), 1)
+    x = "np.abs({0})" if "abs" in q else "{0}"
+    call = f'reduce_warp(place, "{q[2]}", {x}, {{1}}, {"NaN" in q})'
+    return _of_machine((code(q[-1]),), call, (code(q[-1]), "u32"), 1)
 
 
 @rule("activemask")
 def _active(q: list[str]) -> Form:
-    return Form(("u32",), (), kind="activemask")
-
-
-@rule("redux")
-def _reduce(q: list[str]) -> Form:
-    _require(q, "sync")
-    kind = code(q[-1])
-    details: dict[str, object] = {
-        "operation": q[2], "members": 2, "abs": "abs" in q, "nan": "NaN" in q,
-    }  # fmt: skip
-    return Form((kind,), (kind, "u32"), kind="redux", details=details)
-
-
-@rule("elect")
-def _elect(q: list[str]) -> Form:
-    _require(q, "sync")
-    return Form(("u32", "pred"), ("u32",), kind="elect", details={"members": 1})
-
-
-def _require(q: list[str], name: str) -> None:
-    if name not in q:
-        raise KeyError(name)
+    return _of_machine(("u32",), "active(place)", ())
 
 
 @rule("mma")
@@ -171,10 +157,9 @@ def _mma(q: list[str]) -> Form:
         raise KeyError
     if q[7] != q[8] or q[6] != q[9] or (q[6] == "f16" and q[7] != "f16"):
         raise KeyError
-    accumulator = "f32" if q[6] == "f32" else "u32"
-    details: dict[str, object] = {"depth": int(q[3].rpartition("k")[2]), "type": q[7]}
-    sources = ("u32", "u32", accumulator)
-    return Form((accumulator,), sources, kind="mma", details=details)
+    kind = "f32" if q[6] == "f32" else "u32"
+    call = f'mma(place, "{q[7]}", {q[3].rpartition("k")[2]}, {{0}}, {{1}}, {{2}})'
+    return _of_machine((kind,), call, ("u32*", "u32*", f"{kind}*"), -1)
 
 
 _SHAPES = {
@@ -184,16 +169,16 @@ _SHAPES = {
 }
 
 
-@rule("ldmatrix", "stmatrix")
+@rule("ldmatrix", "stmatrix", "movmatrix")
 def _matrix_access(q: list[str]) -> Form:
+    if q[0] == "movmatrix":
+        return _of_machine(("u32",), "transpose_matrix(place, {0})", ("u32",), -1)
     if "m8n8" not in q or q[-1] != "b16":
         raise KeyError
-    details: dict[str, object] = {"transposed": "trans" in q}
-    if q[0] == "ldmatrix":
-        return Form(("u32",), ("address",), kind="ldmatrix", details=details)
-    return Form((), ("address", "u32"), kind="stmatrix", details=details, destinations=0)
-
-
-@rule("movmatrix")
-def _move_matrix(q: list[str]) -> Form:
-    return Form(("u32",), ("u32",), kind="movmatrix")
+    transposed = "trans" in q
+    if q[0] == "stmatrix":
+        call = f"store_matrix(place, {{0}}, {{1}}, {transposed})"
+        return _of_machine((), call, ("address", "u32*"), -1)
+    count = next(int(name[1:]) for name in q if name in ("x1", "x2", "x4"))
+    call = f"load_matrix(place, {{0}}, {count}, {transposed})"
+    return _of_machine(("u32",), call, ("address",), -1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drjit.jit.cuda.emulator import forms_float, forms_integer, forms_system
-from drjit.jit.cuda.emulator.emit import EMITTERS, enter, entry_names, hidden
+from drjit.jit.cuda.emulator.emit import EMITTERS, address, enter, entry_names, hidden
 from drjit.jit.cuda.emulator.emit_control import barrier
 from drjit.jit.cuda.emulator.errors import EmulatorError, UnknownInstruction
 from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
@@ -27,11 +27,7 @@ from drjit.jit.cuda.emulator.ptx_operands import (
 
 _TERMINATORS = {"branch", "table", "return", "exit", "call", "barrier"}
 # Guarded instructions that are executed as they are, with a mask, instead of a branch around them.
-_MASKED = {"", "mov", "load", "store", "atomic", "cvta", "isspacep", "nothing", "async_copy"}
-_WARP = {
-    "shuffle", "vote", "match", "redux", "elect", "warp_barrier", "mma", "ldmatrix", "stmatrix",
-    "movmatrix",
-}  # fmt: skip
+_MASKED = {"", "mov", "load", "store", "atomic", "cvta", "nothing", "async_copy"}
 _ = forms_float, forms_integer, forms_system  # which register their rules
 
 
@@ -227,7 +223,7 @@ class FunctionWriter:
                 self.names.vote(operand, "u64", 1)
                 self.names.vote(operand, "u32", 1)
             else:
-                self.names.vote(operand, kind, 1)
+                self.names.vote(operand, kind.rstrip("*"), 1)
             if operand.kind == "reg":
                 uses.append(operand.name)
                 continue
@@ -247,7 +243,7 @@ class FunctionWriter:
             kind = statement.form.kind
             if k in leaders:
                 covered = set()
-            if kind in _WARP:
+            if kind == "warp":
                 members = self._members(statement)
                 if not covered & {members, "-1"}:
                     leaders.add(k)
@@ -274,11 +270,10 @@ class FunctionWriter:
 
     def _members(self, statement: DecodedInstruction) -> str:
         """The operand that names the threads of a warp instruction: "-1" or a register."""
-        position = statement.form.details.get("members")
-        if position is None:
+        position = statement.form.details["members"]
+        if position < 0:
             return "-1"
-        index = position - statement.form.destinations
-        operand = statement.sources[index]
+        operand = statement.sources[position]
         if operand.kind == "integer":
             value = operand.value & 0xFFFFFFFF
             return "-1" if value == 0xFFFFFFFF else str(value)
@@ -303,8 +298,7 @@ class FunctionWriter:
             first: dict[str, None] = {}
             known: set[str] = set()
             if block is self.blocks[0]:
-                for name in self._entry_names():
-                    known.add(name)
+                known.update(entry_names(self))
             for statement in self.statements[block.first : block.end]:
                 for name in statement.uses:
                     if name not in known:
@@ -320,9 +314,6 @@ class FunctionWriter:
             self._write_block(block, reads, crossing)
 
     keep_all = False
-
-    def _entry_names(self) -> list[str]:
-        return entry_names(self)
 
     def key(self, name: str) -> str:
         """Where a register is between blocks. Special registers are the same in all functions."""
@@ -350,10 +341,10 @@ class FunctionWriter:
             i = statement.instruction
             self.put(f"# {i.line}: {i.text}")
             f = statement.form
-            if k == 0 and (f.kind in _WARP or f.kind == "barrier"):
+            if k == 0 and f.kind in ("warp", "barrier"):
                 self._set_sync(block, statement)
             try:
-                if not f.kind:
+                if f.texts and f.kind != "mov":
                     self.expression(statement)
                 else:
                     EMITTERS[f.kind](self, statement)
@@ -413,16 +404,20 @@ class FunctionWriter:
             self.read(operand, f.sources[min(k, len(f.sources) - 1)], native)
             for k, operand in enumerate(statement.sources)
         ]
-        texts = f.texts
-        if len(elements) == 1 or len(texts) == 1:
-            self.assign(elements[0], texts[0].format(*arguments), f.results[0], native)
+        values = [text.format(*arguments) for text in f.texts[: max(len(elements), 1)]]
+        several = f.kind == "warp" and (len(f.results) > 1 or f.sources[0] in ("u32*", "address"))
+        if not elements:
+            self.put(values[0])
+            return
+        if len(values) == 1 and not several:
+            self.assign(elements[0], values[0], f.results[0], native)
             return
         # Results of all expressions first: a destination may be an operand as well.
-        values = [text.format(*arguments) for text in texts[: len(elements)]]
-        temporaries = ", ".join(f"_{k}" for k in range(len(values)))
+        count = max(len(elements), len(f.results) if several else 0)
+        temporaries = ", ".join(f"_{k}" for k in range(count)) + "," * (count == 1)
         self.put(f"{temporaries} = {', '.join(values)}")
         for k, element in enumerate(elements):
-            self.assign(element, f"_{k}", f.results[k], native)
+            self.assign(element, f"_{k}", f.results[min(k, len(f.results) - 1)], native)
 
     def native(self, f: Form, statement: DecodedInstruction, elements: list[PtxOperand]) -> str:
         """The type for operands whose form does not say it: that of the result, or of a source."""
@@ -445,6 +440,10 @@ class FunctionWriter:
             return self._shift_amount(operand, native)
         if kind == "number":
             return str(operand.value)
+        if kind == "address":
+            return "{}, {}".format(*address(self, operand))
+        if kind[-1] == "*":
+            return "(" + ", ".join(self.read(o, kind[:-1]) for o in flatten(operand)) + ",)"
         if kind[0] in "xb" and kind[1:].isdigit():
             moved = kind[0] == "b"
             kind = native if native[:1] in "iuf" else "u" + kind[1:]
