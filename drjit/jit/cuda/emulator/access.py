@@ -5,6 +5,7 @@ one address, both address and result have one element. `where` is a predicate: o
 take part.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,30 @@ def chosen(where: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, list[np.
     """The positions where a predicate holds, and the elements of arrays there."""
     lanes = np.flatnonzero(where)
     return lanes, [a if len(a) == 1 else a[lanes] for a in arrays]
+
+
+def filled(
+    parts: Iterable[tuple[np.ndarray, Callable[[], Any]]], n: int, dtype: Any, count: int
+) -> Any:
+    """Elements for `n` threads, which a function loads for each part of the lanes; 0 for others."""
+    out = np.zeros((count, n), dtype)
+    for lanes, load in parts:
+        if len(lanes):
+            with Among(lanes):
+                out[:, lanes] = load()
+    return out[0] if count == 1 else tuple(out)
+
+
+def taken(array: np.ndarray, index: np.ndarray) -> Any:
+    """Elements of an array, or a tuple with those of each column."""
+    found = array[index]
+    return found if found.ndim == 1 else tuple(np.ascontiguousarray(found.T))
+
+
+def put(array: np.ndarray, index: np.ndarray, rows: tuple[np.ndarray, ...]) -> None:
+    """Writes elements, or one to each column; of several for one index, the last one prevails."""
+    values = rows[0] if len(rows) == 1 else np.stack(np.broadcast_arrays(*rows), 1)
+    array[index] = values if len(index) > 1 else values[-1:]
 
 
 class Accesses(Threads):
@@ -68,10 +93,7 @@ class Accesses(Threads):
             return self._load_where(address, dtype, count, where)
         size = dtype().itemsize * count
         self.memory.check(address, size, "read")
-        index = flat_index(address, size)
-        if count == 1:
-            return flat(dtype)[index]
-        return tuple(np.ascontiguousarray(flat(dtype, count)[index].T))
+        return taken(flat(dtype, count), flat_index(address, size))
 
     def _load_where(self, address: np.ndarray, dtype: Any, count: int, where: np.ndarray) -> Any:
         lanes, (some,) = chosen(where, address)
@@ -80,13 +102,8 @@ class Accesses(Threads):
                 return self.load(address, 0, dtype, count)
             zeros = np.zeros(1, dtype)
             return zeros if count == 1 else (zeros,) * count
-        out = np.zeros((count, len(where)), dtype)
-        if len(lanes):
-            with Among(lanes):
-                values = self.load(some, 0, dtype, count)
-            for k, value in enumerate((values,) if count == 1 else values):
-                out[k, lanes] = value
-        return out[0] if count == 1 else tuple(out)
+        part = lanes, lambda: self.load(some, 0, dtype, count)
+        return filled([part], len(where), dtype, count)
 
     def store(self, base: np.ndarray, offset: int, values: Any, where: Any = None) -> None:
         """Writes elements, or tuples of consecutive ones. Of several threads that write to one
@@ -101,20 +118,10 @@ class Accesses(Threads):
                 with Among(lanes):
                     self.store(some, 0, tuple(rest))
                 return
-        dtype = rows[0].dtype.type
         size = rows[0].itemsize * len(rows)
         self.memory.check(address, size, "write")
         self.memory.writes += 1
-        index = flat_index(address, size)
-        if len(rows) == 1:
-            value = rows[0]
-            flat(dtype)[index] = value if len(index) > 1 else value[-1:]
-            return
-        n = max(len(index), *map(len, rows))
-        table = np.empty((n, len(rows)), dtype)
-        for k, row in enumerate(rows):
-            table[:, k] = row
-        flat(dtype, len(rows))[index] = table if len(index) > 1 else table[-1:]
+        put(flat(rows[0].dtype.type, len(rows)), flat_index(address, size), rows)
 
     # ---- atomic operations
 

@@ -223,10 +223,8 @@ def _convert_address(w: "FunctionWriter", s: "DecodedInstruction") -> None:
 
 def _access(w: "FunctionWriter", verb: str, space: str, base: str, offset: int) -> str:
     """The beginning of a call of the machine, up to the offset."""
-    if space in ("shared", "local"):
-        return f"m.{verb}_{space}(place, {base}, {offset}"
-    if space == "" and w.layout.windows:
-        return f"m.{verb}_generic(place, {base}, {offset}"
+    if space in ("shared", "local") or (space == "" and w.layout.windows):
+        return f'm.{verb}_in("{space}", place, {base}, {offset}'
     return f"m.{verb}({base}, {offset}"
 
 
@@ -262,7 +260,7 @@ def _load(w: "FunctionWriter", s: "DecodedInstruction") -> None:
         text += f", {count}"
     if w.guard:
         text += f", {w.guard}"
-    if f.details["strong"] and "(place" in text:
+    if f.details["strong"] and "_in(" in text:
         text += ", strong=True"
     text += ")"
     if count == 1:
@@ -302,7 +300,7 @@ def _store(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     text += f", {texts[0]}" if len(texts) == 1 else f", ({', '.join(texts)})"
     if w.guard:
         text += f", {w.guard}"
-    if f.details["strong"] and "(place" in text:
+    if f.details["strong"] and "_in(" in text:
         text += ", strong=True"
     w.put(text + ")")
 

@@ -54,7 +54,7 @@ class DeviceMachine(ThreadChunk):
             at = -(-at // size) * size
             dtype = np.float64 if kind in "eEfgG" else np.int64 if wide else np.int32
             pointer = np.array([at], np.uint64)
-            value = self.load_generic(place[lane : lane + 1], pointer, 0, dtype)[0]
+            value = self.load_in("", place[lane : lane + 1], pointer, 0, dtype)[0]
             at += size
             if kind == "s":
                 return self.string(int(value))

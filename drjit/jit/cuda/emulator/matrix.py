@@ -20,6 +20,7 @@ from drjit.jit.cuda.emulator.windows import Windows
 u16, u32, i64 = np.uint16, np.uint32, np.int64
 f16, f32, f64 = np.float16, np.float32, np.float64
 G, T = np.arange(32) >> 2, np.arange(32) & 3
+PAIR = 2 * T[:, None] + np.arange(2)
 
 
 class Fragments(Windows):
@@ -55,9 +56,13 @@ class Fragments(Windows):
     def _spread(self, value: np.ndarray, warps: int) -> np.ndarray:
         return np.broadcast_to(value, (warps * 32,)).reshape(warps, 32)
 
+    def _pairs(self, value: np.ndarray, warps: int) -> np.ndarray:
+        """The two halves of each word."""
+        return np.ascontiguousarray(self._spread(value, warps)).view(u16).reshape(warps, 32, 2)
+
     def _halves(self, value: np.ndarray, kind: str, warps: int) -> np.ndarray:
         """The two numbers in each word, as float64."""
-        rows = np.ascontiguousarray(self._spread(value, warps)).view(u16).reshape(warps, 32, 2)
+        rows = self._pairs(value, warps)
         return (rows.view(f16) if kind == "f16" else widen(rows)).astype(f64)
 
     def mma(
@@ -66,31 +71,24 @@ class Fragments(Windows):
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
         """D = A B + C for matrices of 16 x depth, depth x 8, and 16 x 8 numbers per warp."""
         n = self._require_warps(place)
-        left, right = np.zeros((n, 16, depth)), np.zeros((n, depth, 8))
+        left, right, total = np.zeros((n, 16, depth)), np.zeros((n, depth, 8)), np.zeros((n, 16, 8))
         for r, value in enumerate(a):
             row, column = G + 8 * (r & 1), r >> 1
             if kind == "tf32":
                 left[:, row, T + 4 * column] = self._tf32(value, n)
             else:
-                pair = self._halves(value, kind, n)
-                for k in range(2):
-                    left[:, row, 2 * T + 8 * column + k] = pair[:, :, k]
+                left[:, row[:, None], PAIR + 8 * column] = self._halves(value, kind, n)
         for r, value in enumerate(b):
             if kind == "tf32":
                 right[:, T + 4 * r, G] = self._tf32(value, n)
             else:
-                pair = self._halves(value, kind, n)
-                for k in range(2):
-                    right[:, 2 * T + 8 * r + k, G] = pair[:, :, k]
-        total = np.zeros((n, 16, 8))
+                right[:, PAIR + 8 * r, G[:, None]] = self._halves(value, kind, n)
         wide = len(c) == 4
         for r, value in enumerate(c):
             if wide:
                 total[:, G + 8 * (r >> 1), 2 * T + (r & 1)] = self._spread(value, n)
             else:
-                pair = self._halves(value, "f16", n)
-                for k in range(2):
-                    total[:, G + 8 * r, 2 * T + k] = pair[:, :, k]
+                total[:, (G + 8 * r)[:, None], PAIR] = self._halves(value, "f16", n)
         # In the order of the columns of A; sums of a product of matrices have any order.
         for k in range(depth):
             total += left[:, :, k, None] * right[:, k, None, :]
@@ -99,8 +97,7 @@ class Fragments(Windows):
             parts = (result[:, G + 8 * (r >> 1), 2 * T + (r & 1)] for r in range(4))
             return tuple(np.ascontiguousarray(part).reshape(-1) for part in parts)
         narrow = canonical(total.astype(f16))
-        words = (np.stack([narrow[:, G + 8 * r, 2 * T + k] for k in range(2)], 2) for r in range(2))
-        return tuple(np.ascontiguousarray(word).view(u32).reshape(-1) for word in words)
+        return tuple(_words(narrow[:, (G + 8 * r)[:, None], PAIR]) for r in range(2))
 
     def _tf32(self, value: np.ndarray, warps: int) -> np.ndarray:
         """float32, of which the hardware reads the upper 19 bits."""
@@ -128,20 +125,17 @@ class Fragments(Windows):
         rows = self._row_addresses(place, base, offset, count, "read")
         memory = self.shared.view(u16)
         result = []
-        line = self.line() if self.detector is not None else 0
         for i in range(count):
-            at = rows[:, i]
-            halves = []
-            for k in range(2):
-                row, column = (2 * T + k, G) if transposed else (G, 2 * T + k)
-                element = at[:, row] + 2 * column
-                halves.append(memory[element // 2])
-                if self.detector is not None:
-                    self.note(place, element.reshape(-1), 2, False, False, None, line)
-            words = np.stack(halves, 2)
-            result.append(np.ascontiguousarray(words).view(u32).reshape(-1))
-            self._matrix_conflicts(at, line)
+            element = self._elements(rows[:, i], transposed)
+            result.append(_words(memory[element // 2]))
+            self._note_matrix(place, rows[:, i], element, False, False)
         return tuple(result)
+
+    def _elements(self, at: np.ndarray, transposed: bool) -> np.ndarray:
+        """Where the two elements of each lane are, given the rows of a matrix."""
+        if transposed:
+            return at[:, PAIR] + 2 * G[:, None]
+        return at[:, G[:, None]] + 2 * PAIR
 
     def store_matrix(
         self, place: np.ndarray, base: np.ndarray, offset: int, values: tuple[np.ndarray, ...],
@@ -150,26 +144,23 @@ class Fragments(Windows):
         """`stmatrix`: the opposite."""
         rows = self._row_addresses(place, base, offset, len(values), "write")
         memory = self.shared.view(u16)
-        n = len(place) // 32
-        line = self.line() if self.detector is not None else 0
+        # Two lanes may share a word: no race between them.
+        strong = transposed and self.detector is not None and self.detector.grain > 2
         for i, value in enumerate(values):
-            at = rows[:, i]
-            pair = np.ascontiguousarray(self._spread(value, n)).view(u16).reshape(n, 32, 2)
-            for k in range(2):
-                row, column = (2 * T + k, G) if transposed else (G, 2 * T + k)
-                element = at[:, row] + 2 * column
-                memory[element // 2] = pair[:, :, k]
-                if self.detector is not None:
-                    # Two lanes may share a word: no race between them.
-                    strong = transposed and self.detector.grain > 2
-                    self.note(place, element.reshape(-1), 2, True, strong, None, line)
-            self._matrix_conflicts(at, line)
+            element = self._elements(rows[:, i], transposed)
+            memory[element // 2] = self._pairs(value, len(place) // 32)
+            self._note_matrix(place, rows[:, i], element, True, strong)
         self.memory.writes += 1
 
-    def _matrix_conflicts(self, at: np.ndarray, line: int) -> None:
-        """The eight rows of a matrix are one request of 32 words."""
+    def _note_matrix(
+        self, place: np.ndarray, at: np.ndarray, element: np.ndarray, writes: bool, strong: bool
+    ) -> None:
+        """Checks an access to a matrix, whose eight rows are one request of 32 words."""
         if self.detector is None:
             return
+        line = self.line()
+        for k in range(2):
+            self.note(place, element[:, :, k].reshape(-1), 2, writes, strong, None, line)
         found = bank_conflicts((at[:, :, None] // 4 + np.arange(4)).reshape(-1, 32))
         if found:
             self.conflicts[line] = self.conflicts.get(line, 0) + found
@@ -177,12 +168,14 @@ class Fragments(Windows):
     def transpose_matrix(self, place: np.ndarray, a: np.ndarray) -> np.ndarray:
         """`movmatrix`: the transpose of a matrix that is spread over a warp."""
         n = self._require_warps(place)
-        pair = np.ascontiguousarray(self._spread(a, n)).view(u16).reshape(n, 32, 2)
         matrix = np.empty((n, 8, 8), u16)
-        for k in range(2):
-            matrix[:, G, 2 * T + k] = pair[:, :, k]
-        words = np.stack([matrix[:, 2 * T + k, G] for k in range(2)], 2)
-        return np.ascontiguousarray(words).view(u32).reshape(-1)
+        matrix[:, G[:, None], PAIR] = self._pairs(a, n)
+        return _words(matrix[:, PAIR, G[:, None]])
+
+
+def _words(halves: np.ndarray) -> np.ndarray:
+    """Pairs of 16 bits as the words of threads."""
+    return np.ascontiguousarray(halves).view(u32).reshape(-1)
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -8,11 +8,12 @@ earlier: until then, nobody may touch their target.
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.access import Accesses, Among, chosen, moved
+from drjit.jit.cuda.emulator.access import Accesses, Among, chosen, filled, moved, put, taken
 from drjit.jit.cuda.emulator.errors import Fault, Misaligned, OutOfBounds, Race
 from drjit.jit.cuda.emulator.memory import flat, flat_index
 from drjit.jit.cuda.emulator.race import RaceDetector, bank_conflicts
@@ -130,85 +131,61 @@ class Windows(Accesses):
 
     # ---- accesses to shared and local memory
 
-    def load_shared(
-        self, place: np.ndarray, base: np.ndarray, offset: int, dtype: Any, count: int = 1,
-        where: Any = None, strong: bool = False,
+    def load_in(
+        self, space: str, place: np.ndarray, base: np.ndarray, offset: int, dtype: Any,
+        count: int = 1, where: Any = None, strong: bool = False,
     ) -> Any:  # fmt: skip
-        return self._load("shared", place, base, offset, dtype, count, where, strong)
-
-    def load_local(
-        self, place: np.ndarray, base: np.ndarray, offset: int, dtype: Any, count: int = 1,
-        where: Any = None, strong: bool = False,
-    ) -> Any:  # fmt: skip
-        return self._load("local", place, base, offset, dtype, count, where, strong)
-
-    def _load(
-        self, space: str, place: np.ndarray, base: np.ndarray, offset: int, dtype: Any, count: int,
-        where: Any, strong: bool,
-    ) -> Any:  # fmt: skip
-        if where is not None:
-            lanes = np.flatnonzero(np.broadcast_to(where, (len(place),)))
-            out = np.zeros((count, len(place)), dtype)
-            if len(lanes):
-                some = base if len(base) == 1 else base[lanes]
-                with Among(lanes):
-                    values = self._load(
-                        space, place[lanes], some, offset, dtype, count, None, strong
-                    )
-                for k, value in enumerate((values,) if count == 1 else values):
-                    out[k, lanes] = value
-            return out[0] if count == 1 else tuple(out)
+        """Loads from shared or local memory, or from whichever space an address belongs to."""
+        if where is not None or not space:
+            parts = self._parts(space, place, base, offset, where)
+            if parts is None:
+                return self.load(base, offset, dtype, count, where)
+            loads = [
+                (lanes, partial(self.load_in, name, *rest, dtype, count, None, strong) if name
+                 else partial(self.load, *rest[1:], dtype, count))
+                for name, lanes, *rest in parts
+            ]  # fmt: skip
+            return filled(loads, len(place), dtype, count)
         size = dtype().itemsize * count
         at = self.inside(space, place, base, offset, size, "read")
-        array = self._array(space)[0]
         if space == "shared":
             self._note(place, at, size, False, strong, None)
-        if count == 1:
-            return array.view(dtype)[at // size]
-        rows = array[: len(array) // size * size].view(dtype).reshape(-1, count)[at // size]
-        return tuple(np.ascontiguousarray(rows.T))
+        return taken(self._table(space, dtype, count), at // size)
 
-    def store_shared(
-        self, place: np.ndarray, base: np.ndarray, offset: int, values: Any, where: Any = None,
-        strong: bool = False,
+    def store_in(
+        self, space: str, place: np.ndarray, base: np.ndarray, offset: int, values: Any,
+        where: Any = None, strong: bool = False,
     ) -> None:  # fmt: skip
-        self._store("shared", place, base, offset, values, where, strong)
-
-    def store_local(
-        self, place: np.ndarray, base: np.ndarray, offset: int, values: Any, where: Any = None,
-        strong: bool = False,
-    ) -> None:  # fmt: skip
-        self._store("local", place, base, offset, values, where, strong)
-
-    def _store(
-        self, space: str, place: np.ndarray, base: np.ndarray, offset: int, values: Any, where: Any,
-        strong: bool,
-    ) -> None:  # fmt: skip
+        """Stores to shared or local memory, or to whichever space an address belongs to."""
         rows = values if type(values) is tuple else (values,)
-        if where is not None:
-            where = np.broadcast_to(where, (len(place),))
-            lanes, (place, base, *rest) = chosen(where, place, base, *rows)
-            if len(lanes):
+        if where is not None or not space:
+            parts = self._parts(space, place, base, offset, where)
+            if parts is None:
+                self.store(base, offset, values, where)
+                return
+            for name, lanes, *rest in parts:
+                if not len(lanes):
+                    continue
+                some = tuple(row if len(row) == 1 else row[lanes] for row in rows)
                 with Among(lanes):
-                    self._store(space, place, base, offset, tuple(rest), None, strong)
+                    if name:
+                        self.store_in(name, *rest, some, None, strong)
+                    else:
+                        self.store(*rest[1:], some)
             return
         size = rows[0].itemsize * len(rows)
         at = self.inside(space, place, base, offset, size, "write")
         if space == "shared":
             self._note(place, at, size, True, strong, rows[0])
         self.memory.writes += 1
+        put(self._table(space, rows[0].dtype, len(rows)), at // size, rows)
+
+    def _table(self, space: str, dtype: Any, count: int) -> np.ndarray:
+        """The memory of a space as elements, or as rows of `count` elements."""
         array = self._array(space)[0]
-        dtype = rows[0].dtype
-        n = max(len(at), *map(len, rows))
-        index = at // size
-        if len(rows) == 1:
-            array.view(dtype)[index] = rows[0] if len(index) > 1 else rows[0][-1:]
-            return
-        table = np.empty((n, len(rows)), dtype)
-        for k, row in enumerate(rows):
-            table[:, k] = row
-        target = array[: len(array) // size * size].view(dtype).reshape(-1, len(rows))
-        target[index] = table if len(index) > 1 else table[-1:]
+        size = np.dtype(dtype).itemsize * count
+        elements = array[: len(array) // size * size].view(dtype)
+        return elements if count == 1 else elements.reshape(-1, count)
 
     def store_local_rows(self, place: np.ndarray, offset: int, rows: np.ndarray) -> None:
         """Copies parameters of a call to local memory."""
@@ -292,64 +269,28 @@ class Windows(Accesses):
         start = array.ctypes.data
         return (a >= u64(start)) & (a < u64(start + len(array)))
 
-    def load_generic(
-        self, place: np.ndarray, base: np.ndarray, offset: int, dtype: Any, count: int = 1,
-        where: Any = None, strong: bool = False,
-    ) -> Any:  # fmt: skip
-        """Loads from whichever space an address belongs to."""
+    def _parts(
+        self, space: str, place: np.ndarray, base: np.ndarray, offset: int, where: Any
+    ) -> list[Any] | None:
+        """An access in parts, each with the space, and with lanes, places, addresses (offsets in
+        other spaces than the global one), and an offset. None if all of it is global."""
+        n = len(place)
+        if space:
+            lanes, (base, place) = chosen(np.broadcast_to(where, (n,)), base, place)
+            return [(space, lanes, place, base, offset)]
         address = moved(base, offset)
-        parts = self._by_space(place, address, where)
-        if parts is None:
-            return self.load(address, 0, dtype, count, where)
-        out = np.zeros((count, len(place)), dtype)
-        for space, lanes, some, at in parts:
-            with Among(lanes):
-                if space:
-                    values = self._load(space, some, at, 0, dtype, count, None, strong)
-                else:
-                    values = self.load(at, 0, dtype, count)
-            for k, value in enumerate((values,) if count == 1 else values):
-                out[k, lanes] = value
-        return out[0] if count == 1 else tuple(out)
-
-    def store_generic(
-        self, place: np.ndarray, base: np.ndarray, offset: int, values: Any, where: Any = None,
-        strong: bool = False,
-    ) -> None:  # fmt: skip
-        """Stores to whichever space an address belongs to."""
-        address = moved(base, offset)
-        parts = self._by_space(place, address, where)
-        if parts is None:
-            self.store(address, 0, values, where)
-            return
-        rows = values if type(values) is tuple else (values,)
-        for space, lanes, some, at in parts:
-            chosen_rows = tuple(row if len(row) == 1 else row[lanes] for row in rows)
-            with Among(lanes):
-                if space:
-                    self._store(space, some, at, 0, chosen_rows, None, strong)
-                else:
-                    self.store(at, 0, chosen_rows)
-
-    def _by_space(
-        self, place: np.ndarray, address: np.ndarray, where: Any
-    ) -> list[tuple[str, np.ndarray, np.ndarray, np.ndarray]] | None:
-        """Lanes, places, and addresses or offsets by space; None if all of it is global."""
         shared, local = self._within("shared", address), self._within("local", address)
         if not np.count_nonzero(shared) and not np.count_nonzero(local):
             return None
-        n = len(place)
         address = np.broadcast_to(address, (n,))
         active = np.ones(n, bool) if where is None else np.broadcast_to(where, (n,))
         shared, local = (np.broadcast_to(x, (n,)) & active for x in (shared, local))
         parts = []
-        for space, mask in (("shared", shared), ("local", local), ("", active & ~shared & ~local)):
+        for name, mask in (("shared", shared), ("local", local), ("", active & ~shared & ~local)):
             lanes = np.flatnonzero(mask)
             if len(lanes):
                 some, at = place[lanes], address[lanes]
-                if space:
-                    at = self.cvta_to(some, space, at)
-                parts.append((space, lanes, some, at))
+                parts.append((name, lanes, some, self.cvta_to(some, name, at) if name else at, 0))
         return parts
 
     def effective(
@@ -357,15 +298,13 @@ class Windows(Accesses):
     ) -> np.ndarray:
         """The real addresses of an atomic operation."""
         if space == "":
-            address = moved(base, offset)
-            parts = self._by_space(place, address, None)
+            parts = self._parts("", place, base, offset, None)
             if parts is None:
                 return super().effective("global", place, base, offset, size)
-            address = np.broadcast_to(address, (len(place),))
-            for part, lanes, some, at in parts:
+            for part, lanes, *rest in parts:
                 with Among(lanes):
-                    self.effective(part or "global", some, at, 0, size)
-            return address
+                    self.effective(part or "global", *rest, size)
+            return np.broadcast_to(moved(base, offset), (len(place),))
         if space not in ("shared", "local"):
             return super().effective(space, place, base, offset, size)
         at = self.inside(space, place, base, offset, size, "atomic access")
