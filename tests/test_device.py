@@ -143,9 +143,9 @@ class Second(Device):
     def sort(self, t, n, keys, payload, bits):
         values = keys.array(t.numpy, n)
         order = np.argsort(values, kind="stable")
-        moved = None if payload is None else payload.array(np.uint32, n)[order]
-        carried = None if moved is None else self._computed("sort", moved, dt.u32)
-        return self._computed("sort", values[order], t), carried
+        if payload is None:
+            return self._computed("sort", values[order], t)
+        return self._computed("sort", payload.array(np.uint32, n)[order], dt.u32)
 
     def matmul(self, t, a, b, layout):
         m, n, k = layout.sizes

@@ -61,7 +61,7 @@ def test_every_type(cls, n, tier):
 
 
 @pytest.mark.parametrize("lanes", [8, 16], ids=["8 lanes", "16 lanes"])
-@pytest.mark.parametrize("cls", [Float, Int64], ids=["Float", "Int64"])
+@pytest.mark.parametrize("cls", [Float, Int64, Float16], ids=["Float", "Int64", "Float16"])
 def test_several_blocks(cls, lanes, monkeypatch, tmp_path):
     dr.flush_kernel_cache()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))

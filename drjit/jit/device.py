@@ -326,11 +326,9 @@ class Device(ABC):
         """Returns the `u32` indices at which a mask is true, and their number."""
 
     @abstractmethod
-    def sort(
-        self, t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int
-    ) -> tuple[Buffer, Buffer | None]:
-        """Sorts unsigned keys of `bits` bits in increasing order, and the `u32` payload with them;
-        equal keys keep their order."""
+    def sort(self, t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int) -> Buffer:
+        """Sorts unsigned keys of `bits` bits in increasing order; returns them or, if there is one,
+        the `u32` payload in their order. Equal keys keep their order."""
 
     @abstractmethod
     def matmul(self, t: DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: Any) -> Buffer:

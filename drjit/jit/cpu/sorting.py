@@ -5,6 +5,8 @@ positions, and a second launch moves keys there (D. E. Knuth, The Art of Compute
 section 5.2.5).
 """
 
+from collections.abc import Iterator, Sequence
+
 from ..device import Buffer
 from ..ir import dtype as dt
 from ..ir.dtype import DType
@@ -24,32 +26,74 @@ _MOVE_PAIRS = """def kernel(i, p):
     x1 = load(u32, p[5], i)
     radix_move(p[2], i, x0, p[3], p[4], x0, p[6], x1)
 """
+# The last pass needs no keys, and a key of 32 bits moves with its payload as one word, which takes
+# two thirds of the time of two stores to different places.
+_MOVE_PAYLOAD = """def kernel(i, p):
+    x0 = load({t}, p[1], i)
+    x1 = load(u32, p[5], i)
+    radix_move(p[2], i, x0, p[3], p[4], x1)
+"""
+_JOIN = """def kernel(i, p):
+    x0 = load({t}, p[1], i)
+    x1 = load(u32, p[5], i)
+    v0 = u64(x0)
+    v1 = shl(v0, 32)
+    v2 = u64(x1)
+    v3 = v1 | v2
+    radix_move(p[2], i, x0, p[3], p[4], v3)
+"""
+_MOVE_LOW = """def kernel(i, p):
+    x0 = load({t}, p[1], i)
+    v0 = u32(x0)
+    radix_move(p[2], i, x0, p[3], p[4], v0)
+"""
 _DIGIT = 11
 _ENTRIES = (1 << _DIGIT) + 1  # as in target/simd/radix.py
 # Lanes below which one thread is faster than several with tables of their own.
 _ONE_BLOCK = 1 << 15
 
 
-def sort(
-    t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int
-) -> tuple[Buffer, Buffer | None]:
+def sort(t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int) -> Buffer:
     blocks = min(2 * runtime.thread_count(), -(-n // _ONE_BLOCK))
     block = -(-n // (blocks * 64)) * 64
     entries = -(-n // block) * _ENTRIES
-    count = kernel.for_text(_COUNT.format(t=t.code), 4, 8)
-    text = _MOVE if payload is None else _MOVE_PAIRS
-    move = kernel.for_text(text.format(t=t.code), 5 if payload is None else 7, 16)
-    on_numpy = count.prefers_numpy(8 * n)
-    for shift in range(0, bits, _DIGIT):
-        source, table = (keys, t, n), (_zeros(entries), dt.u32, entries)
-        kernel.run_text(count, n, [source, table, shift], block, on_numpy)
-        keys = allocate_for(t, n)
-        arguments = [source, table, shift, (keys, t, n)]
-        if payload is not None:
-            carried, payload = payload, allocate_for(dt.u32, n)
-            arguments += [(carried, dt.u32, n), (payload, dt.u32, n)]
+    on_numpy = _count(t).prefers_numpy(8 * n)
+    columns = [(keys, t, n)] if payload is None else [(keys, t, n), (payload, dt.u32, n)]
+    for text, key, shift, results in _passes(t, payload is not None, bits):
+        table = _zeros(entries), dt.u32, entries
+        kernel.run_text(_count(key), n, [columns[0], table, shift], block, on_numpy)
+        made = [(allocate_for(r, n), r, n) for r in results]
+        arguments = [columns[0], table, shift, made[0]]
+        if "p[5]" in text:
+            arguments += [columns[1], *made[1:]]
+        move = kernel.for_text(text.format(t=key.code), 1 + len(arguments), 16)
         kernel.run_text(move, n, arguments, block, on_numpy)
-    return keys, payload
+        columns = made
+    return columns[0][0]
+
+
+def _count(t: DType) -> kernel.CpuKernel:
+    return kernel.for_text(_COUNT.format(t=t.code), 4, 8)
+
+
+def _passes(
+    t: DType, has_payload: bool, bits: int
+) -> Iterator[tuple[str, DType, int, Sequence[DType]]]:
+    """Yields the kernel of each pass, the type of its keys, where their digit begins, and the types
+    of what it moves."""
+    *shifts, last = range(0, bits, _DIGIT)
+    if not has_payload:
+        for shift in (*shifts, last):
+            yield _MOVE, t, shift, (t,)
+    elif t.bits > 32 or not shifts:
+        for shift in shifts:
+            yield _MOVE_PAIRS, t, shift, (t, dt.u32)
+        yield _MOVE_PAYLOAD, t, last, (dt.u32,)
+    else:
+        yield _JOIN, t, 0, (dt.u64,)
+        for shift in shifts[1:]:
+            yield _MOVE, dt.u64, 32 + shift, (dt.u64,)
+        yield _MOVE_LOW, dt.u64, 32 + last, (dt.u32,)
 
 
 def _zeros(count: int) -> Buffer:

@@ -245,9 +245,7 @@ def compress(device: Any, n: int, mask: Buffer) -> tuple[Buffer, int]:
 # ---------------------------------------------------------------------------------------- sorting
 
 
-def sort(
-    device: Any, t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int
-) -> tuple[Buffer, Buffer | None]:
+def sort(device: Any, t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int) -> Buffer:
     columns = [(t, keys)] if payload is None else [(t, keys), (dt.u32, payload)]
     results = [device.allocate_for(c, n) for c, _ in columns]
     size = radix.tile_size(t.code)
@@ -259,7 +257,7 @@ def sort(
     else:
         _sort_tiles(device, t, n, columns, results, bits)
     _done(device, [b for _, b in columns], results)
-    return results[0], results[1] if payload is not None else None
+    return results[-1]
 
 
 def _sort_tiles(

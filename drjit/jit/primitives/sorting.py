@@ -62,7 +62,7 @@ def sort(a: Node, descending: bool) -> Node:
     """Sorts values in increasing or decreasing order; NaN counts as larger than every number."""
     if a.size <= 1:
         return a
-    found, _ = _sorted(keys(a, descending, exact=True), None, a.dtype.bits)
+    found = _sorted(keys(a, descending, exact=True), None, a.dtype.bits)
     return values(a.dtype, found, descending)
 
 
@@ -76,22 +76,21 @@ def argsort(a: Node, descending: bool, run: int = 0) -> Node:
     n = a.size
     if n <= 1 or run == 1:
         return lane(n) if n else literal(dt.u32, 0, 0)
-    _, order = _sorted(keys(a, descending), lane(n), a.dtype.bits)
+    order = _sorted(keys(a, descending), lane(n), a.dtype.bits)
     if run and run < n:
         # Sort the sorted values stably by run.
         number = apply(op.quotient, order, literal(dt.u32, run))
-        _, order = _sorted(number, order, (n // run - 1).bit_length())
+        order = _sorted(number, order, (n // run - 1).bit_length())
     return order
 
 
 @operation
 @one_operation("MkPerm", lambda key, *_: key.size)
-def _sorted(key: Node, payload: Node | None, bits: int) -> tuple[Node, Node]:
-    """Sorts keys of `bits` bits, and a payload along with them."""
+def _sorted(key: Node, payload: Node | None, bits: int) -> Node:
+    """Returns keys of `bits` bits sorted, or the payload in their order."""
     n, t = key.size, key.dtype
     source = schedule.materialize(key).data
     carried = schedule.materialize(payload).data if payload is not None else None
     device = source.device if carried is None else common(source, carried)
-    found, moved = device.sort(t, n, source, carried, bits)
-    first = buffer(t, n, found)
-    return first, first if moved is None else buffer(dt.u32, n, moved)
+    found = device.sort(t, n, source, carried, bits)
+    return buffer(t if payload is None else dt.u32, n, found)
