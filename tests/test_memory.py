@@ -45,8 +45,16 @@ def test_a_buffer_is_aligned_large_enough_and_not_much_larger(nbytes):
 
 def test_a_large_buffer_begins_at_a_large_page():
     buffer = memory.allocate(3 << 20)
-    assert buffer.address % memory.LARGE_PAGE == 0
+    assert buffer.address % memory.LARGE_PAGE < 4096
     buffer.array(np.dtype(np.uint8), buffer.nbytes)[-1] = 1
+
+
+@pytest.mark.parametrize("nbytes", [400_000, 3 << 20])
+def test_buffers_begin_at_different_places_of_a_page(nbytes):
+    """Else the entries of one lane in many arrays would compete for a few places of the cache."""
+    memory.flush_malloc_cache()
+    buffers = [memory.allocate(nbytes) for _ in range(16)]
+    assert len({b.address % 4096 for b in buffers}) == 16
 
 
 def test_size_classes_are_their_own_class():
