@@ -16,7 +16,7 @@ class Observer:
     def __init__(self, **arrays):
         self.arrays = arrays
         self.found, self.separate, self.rounds = {}, {}, 0
-        completion.observers.add(self)
+        completion.observe(self)
 
     def variables(self):
         return [self.variable(a) for a in self.arrays.values()]

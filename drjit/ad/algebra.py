@@ -51,9 +51,13 @@ def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, .
 
 
 def _fast(op_: Op) -> Any:
+    multiplies = op_ is op.mul
+
     def compute(a: Node, b: Node) -> Node:
         size, dtype = a.size, a.dtype
-        if size != b.size or a.op is LITERAL or b.op is LITERAL or dtype.is_vector:
+        if a.op is LITERAL or size != b.size or b.op is LITERAL or dtype.is_vector:
+            if multiplies and a.op is LITERAL and a.data == 1 and size == 1 and b.op is not LITERAL:
+                return b  # the gradient where a traversal starts
             return combine(op_, (a, b))
         n = Node()
         n.op = op_

@@ -8,6 +8,7 @@ are left to the rule itself.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from ..jit.ir import node, op
@@ -15,7 +16,7 @@ from ..jit.ir.node import LITERAL, SIMPLIFY, SPLAT, WITH_LITERAL, Node, serials
 from ..jit.ir.op import Op
 from ..jit.run import bytecode
 from .algebra import PLAIN, guard
-from .rules import Rule, same
+from .rules import RULES, Rule, same
 
 
 class _Term(NamedTuple):
@@ -140,16 +141,18 @@ class _Function:
         }  # fmt: skip
         self.names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}
 
-    def compiled(self, parameters: str, body: list[str]) -> Any:
-        """Compiles the function with the given statements."""
+    def opening(self) -> list[str]:
+        """Returns the statements that assign operands, inputs and result."""
         lines = [f"{''.join([f'd{i}, ' for i in range(self.count)])}= v.deps"]
         if self.inputs:
             lines.append(f"{', '.join(self.inputs)}, = v.inputs")
         if self.rule.keeps_result:
             lines.append("y = v.result")
-        text = "\n".join([f"def run({parameters}):", *_indented([*lines, *body])])
-        exec(bytecode.compiled(text), self.names)
-        return self.names["run"]
+        return lines
+
+    def compiled(self, parameters: str, body: list[str]) -> Any:
+        """Compiles the function with the given statements."""
+        return _compiled(parameters, [*self.opening(), *body], self.names)
 
     def operands(self) -> list[int]:
         """Returns the numbers of the operands that receive gradients."""
@@ -190,35 +193,100 @@ class _Contribution(NamedTuple):
         adds it."""
         count, *factors = self.factors or (0,)
         start = len(self.lines) - count
+        product = self.lines[start:]
         op_, deps = ("op_fma", [*factors, "before"]) if count else ("op_add", ["before", self.name])
-        simple = [f"{target}.grad = {self.name} if before is None else add(before, {self.name})"]
+        single = []
         if otherwise:
-            simple = [f"if {target}.size == 1:", f"    {otherwise}", "else:", *_indented(simple)]
-        single = f" or {target}.size == 1" if otherwise else ""
+            single = [f"elif {target}.size != size:", *_indented([*product, otherwise])]
         return [
             *self.lines[:start],
             f"before = {target}.grad",
-            f"if before is None{single} or (o := before.op) is literal or o is splat:",
-            *_indented([*self.lines[start:], *simple]),
+            f"if before is None{otherwise and f' and {target}.size == size'}:",
+            *_indented([*product, f"{target}.grad = {self.name}"]),
+            *single,
+            "elif (o := before.op) is literal or o is splat:",
+            *_indented([*product, f"{target}.grad = add(before, {self.name})"]),
             "else:",
             *_indented(_creation("total", op_, "dtype", "size", deps)),
             f"    {target}.grad = total",
         ]
 
 
-def _backward(rule: Rule, masked: bool) -> Any:
-    """Returns the function `(v, g, sink, guard)` that passes a full gradient on. With `masked`, it
-    is 0 in some lanes, and so are those further along."""
-    f = _Function(rule)
-    guarded = rule.guarded or (masked and rule.product)
-    lines = ["dtype, size = v.dtype, v.size"]
+def _compiled(parameters: str, body: list[str], names: dict[str, Any]) -> Any:
+    """Compiles a function with some statements, which refer to `names`."""
+    text = "\n".join([f"def run({parameters}):", *_indented(body)])
+    exec(bytecode.compiled(text), names)
+    return names["run"]
+
+
+def _passing(f: _Function, masked: bool) -> list[str]:
+    """Returns the statements that pass a full gradient `g` on; see `_backward`."""
+    guarded = f.rule.guarded or (masked and f.rule.product)
+    lines = []
     for i in f.operands():
         found = f.contribution(i, "g", "guard(g)" if guarded else "")
         added = found.added(f"d{i}", f"sink.accumulate(d{i}, {found.name}, size)")
         if masked:
             added.append(f"sink.masked.add(d{i})")
         lines += [f"if d{i} is not None:", *_indented(added)]
+    return lines
+
+
+def _backward(rule: Rule, masked: bool) -> Any:
+    """Returns the function `(v, g, sink, guard)` that passes a full gradient on. With `masked`, it
+    is 0 in some lanes, and so are those further along."""
+    f = _Function(rule)
+    lines = ["dtype, size = v.dtype, v.size", *_passing(f, masked)]
     return f.compiled("v, g, sink, guard", lines)
+
+
+_INLINE = "mul", "add", "fma", "sub", "sin"
+"""The operations whose rules are part of `sweep`, which saves a call for each."""
+
+
+@cache
+def sweep() -> Any:
+    """Returns the function `(variables, sink, guard)` that visits variables, last one first: what
+    `GradientSink.visit` does for each. It runs for every edge, so it passes on full gradients
+    itself."""
+    names: dict[str, Any] = {}
+    cases = [
+        "elif masked and v in masked and rule.direct is not None:",
+        "    rule.masked(v, g, sink, guard)",
+    ]
+    for rule in [RULES[op.TABLE[name]] for name in _INLINE]:
+        f = _Function(rule)
+        body = [*f.opening(), "dtype = v.dtype", *_passing(f, rule.masks)]
+        cases += [f"elif rule is {rule.name}_rule:", *_indented(body)]
+        names |= {f"{rule.name}_rule": rule, **f.names}
+    visit = [
+        "rule, g, size = v.rule, v.grad, v.size",
+        "if rule is None:",
+        "    continue",
+        "if g is None or g.size != size or (o := g.op) is literal or o is splat:",
+        "    general(v, rule)",
+        "    continue",
+        *cases,
+        "elif (run := rule.direct) is not None:",
+        "    run(v, g, sink, guard)",
+        "else:",
+        "    general(v, rule)",
+        "    continue",
+        "if clears:",
+        "    v.grad = v.grad_var = None",
+        "else:",
+        "    sink.clear(v, rule)",
+    ]
+    body = [
+        "masked, general, clears, v = sink.masked, sink.visit, sink.clears, None",
+        "try:",
+        "    for v in reversed(variables):",
+        *_indented(_indented(visit)),
+        "except BaseException:",
+        "    sink.var = v",
+        "    raise",
+    ]
+    return _compiled("variables, sink, guard", body, names)
 
 
 def _forward(rule: Rule) -> Any:

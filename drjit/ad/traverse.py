@@ -19,21 +19,32 @@ from ..jit.device import Device, current, using
 from ..jit.enumeration import Named
 from ..jit.flags import JitFlag
 from ..jit.ir import node
-from ..jit.ir.node import LITERAL, SPLAT, Node
+from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from ..jit.trace.feature_vectors import add_lanes
 from . import (
     completion,
-    generated,  # noqa: F401 - registers compilers
+    generated,
     lanes,
     steps,
     trap,
     vector,
 )
-from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
-from .graph import GradScope, Value, Var, as_value, living, scope, take_gradient, title, where
+from .algebra import PLAIN, RECORDED, Guards, guard, keep_graph, set_keep_graph
+from .graph import (
+    GradScope,
+    Value,
+    Var,
+    as_value,
+    living,
+    scope,
+    scopes,
+    take_gradient,
+    title,
+    where,
+)
 from .rules import same
 
 
@@ -68,14 +79,16 @@ _TRAPS = int(JitFlag.TrapNaN | JitFlag.TrapInf)
 
 
 class _Queue:
-    """A thread's queue: variables, the directions in which they were collected, the device on which
-    the first ones are, and variables from before the boundary of a scope that were reached along
-    edges. Variables in it have its `mark`."""
+    """A thread's queue: variables, whether each was created before the one ahead of it, the
+    directions in which they were collected, the device on which the first ones are, and variables
+    from before the boundary of a scope that were reached along edges. Variables in it have its
+    `mark`."""
 
-    __slots__ = ("device", "mark", "modes", "outside", "variables")
+    __slots__ = ("device", "mark", "modes", "outside", "sorted", "variables")
 
     def __init__(self) -> None:
         self.variables: list[Var] = []
+        self.sorted = False
         self.mark = object()
         self.modes: set[ADMode] = set()
         self.device: Device | None = None
@@ -99,6 +112,7 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 _serial = attrgetter("serial")
+_NONE: frozenset[Var] = frozenset()
 
 
 def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | None = None) -> None:
@@ -106,11 +120,13 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     serial numbers from `since` on, or those that they depend on. `device` is where they are, and
     constants for their derivatives should be."""
     queue = _thread.queue
-    queue.device = queue.device or device
+    if queue.device is None:
+        queue.device = device
     queue.modes.add(mode)
-    inner = scope()
+    inner = scope() if scopes else None
     first = 0 if inner is None else inner.isolate_from
     if mode is ADMode.Forward:
+        queue.sorted = False
         reached = set(seeds)
         queue.add(seeds)
         start = max(min((v.serial for v in reached), default=0), since - 1)
@@ -124,19 +140,26 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     if first:
         queue.outside.update(dict.fromkeys([v for v in seeds if v.serial < first]))
         seeds = [v for v in seeds if v.serial >= first]
-    start = len(queue.variables)
+    before, mark = queue.variables, queue.mark
+    queue.variables = found = []
     queue.add(seeds)
-    found, mark = queue.variables[start:], queue.mark
-    isolated = first > 0
+    isolated, in_order = first > 0, not before and len(found) == 1
+    last = found[0].serial if in_order else 0
     for v in found:  # the list grows during iteration
         for d in v.deps:
             if d is not None and d.mark is not mark:
-                if isolated and d.serial < first:
+                serial = d.serial
+                if isolated and serial < first:
                     queue.outside[d] = None
-                else:
-                    d.mark = mark
-                    found.append(d)
-    queue.variables[start:] = found
+                    continue
+                d.mark = mark
+                found.append(d)
+                if serial > last:
+                    in_order = False
+                last = serial
+    queue.sorted = in_order
+    if before:
+        queue.variables = before + found
 
 
 def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
@@ -150,7 +173,8 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
     queue, _thread.queue = _thread.queue, _Queue()
     variables = queue.variables
     variables.reverse()  # almost in order then
-    variables.sort(key=_serial)
+    if not queue.sorted:
+        variables.sort(key=_serial)
     if not variables and not queue.outside:
         return
     if queue.device is None or queue.device is current():
@@ -166,14 +190,16 @@ def _traverse(
     keep = bool(flags & _KEEP_GRAPH)
     if keep:
         flags = flags & ~_CLEAR_EDGES
-    members = None if modes == {mode} else set(variables)
+    members = None if len(modes) == 1 and mode in modes else set(variables)
     sink = GradientSink(keep, members)
     first = sink.first
     if mode is ADMode.Forward:
         _check_outside(outside)
     if first:
         outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
-    before = set_keep_graph(keep), _thread.frees
+    before, frees = keep_graph(), _thread.frees
+    if before is not keep:
+        set_keep_graph(keep)
     _thread.frees = bool(flags & _CLEAR_EDGES) and members is None
     collector.defer()
     try:
@@ -182,7 +208,7 @@ def _traverse(
                 variables = [v for v in variables if v.serial >= first]
                 sink.begin(variables)
             clears = flags & _CLEAR_VERTICES
-            interior = _used() if clears not in (0, _CLEAR_VERTICES) else frozenset()
+            interior = _used() if clears not in (0, _CLEAR_VERTICES) else _NONE
             for part in completion.parts(variables, keep, not first and members is None):
                 _backward(part, flags, interior, sink)
             if sink.inner is not None:
@@ -200,8 +226,9 @@ def _traverse(
                 v.grad = v.grad_var = None
         raise
     finally:
-        set_keep_graph(before[0])
-        _thread.frees = before[1]
+        if before is not keep:
+            set_keep_graph(before)
+        _thread.frees = frees
 
 
 def frees() -> bool:
@@ -215,7 +242,7 @@ def visit(mode: ADMode, variables: list[Var]) -> None:
     before = set_keep_graph(False)
     try:
         if mode is ADMode.Backward:
-            _backward(variables, 0, frozenset(), sink)
+            _backward(variables, 0, _NONE, sink)
         else:
             _forward(variables, 0, sink)
     except BaseException as error:
@@ -258,50 +285,15 @@ def _postpone(inner: GradScope, outside: dict[Var, None], members: set[Var] | No
 
 
 def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: "GradientSink") -> None:
-    """Visits variables, last one first; the `interior` ones have dependents.
-
-    This loop runs for every edge, so it handles the common case inline: plain nodes, and operands
-    of the size of the result.
-    """
-    plain = sink.plain and sink.members is None
-    clears = flags & _CLEAR_VERTICES
-    selective = clears != _CLEAR_VERTICES or sink.first > 0 or sink.keep
-    masked, guards = sink.masked, Guards()
-    v: Any = None
-    try:
-        for v in reversed(variables):
-            rule = v.rule
-            if rule is None:
-                continue
-            g = v.grad
-            if g is not None and plain and (run := rule.direct) is not None:
-                made_by = g.op
-                if made_by is LITERAL or made_by is SPLAT or g.size != v.size:
-                    _partials(v, rule, sink)
-                else:
-                    if masked and v in masked:
-                        run = rule.masked
-                    run(v, g, sink, guards)
-                if not selective:
-                    v.grad = v.grad_var = None
-                    continue
-            elif not rule.elementwise:
-                if g is not None or rule.always:
-                    sink.var, sink.masking = v, rule.masks or v in masked
-                    rule.backward(v, None if g is None else as_value((g, v.grad_var)), sink)
-                    sink.masking = False
-            elif g is not None:
-                _partials(v, rule, sink)
-            if selective:
-                if clears:
-                    _clear(v, rule, v in interior, flags, sink)
-            elif rule.keeps_gradient:
-                rule.clears(v)
-            else:
-                v.grad = v.grad_var = None
-    except BaseException:
-        sink.var = v
-        raise
+    """Visits variables, last one first; the `interior` ones have dependents."""
+    sink.flags, sink.interior = flags & _CLEAR_VERTICES, interior
+    sink.clears = sink.flags == _CLEAR_VERTICES and not sink.first and not sink.keep
+    if sink.plain and sink.members is None:
+        generated.sweep()(variables, sink, Guards())
+        return
+    for v in reversed(variables):
+        if v.rule is not None:
+            sink.visit(v, v.rule)
 
 
 def _used() -> set[Var]:
@@ -309,21 +301,15 @@ def _used() -> set[Var]:
     return {d for v in living() for d in v.deps if d is not None}
 
 
-def _clear(v: Var, rule: Any, interior: bool, flags: int, sink: "GradientSink") -> None:
-    """Clears the gradient of a visited variable if the flags say so."""
-    if v.serial >= sink.first and flags & (_CLEAR_INTERIOR if interior else _CLEAR_INPUT):
-        if rule.keeps_gradient:
-            rule.clears(v)
-        else:
-            v.grad = v.grad_var = None
-
-
 def _partials(v: Var, rule: Any, sink: "GradientSink") -> None:
     """Passes the gradient of an element-wise operation's result on to its operands: the general
     case."""
-    sink.var, sink.masking = v, rule.masks or v in sink.masked
-    guarded = rule.guarded or (sink.masking and rule.product)
+    masking = sink.masking = rule.masks or v in sink.masked
+    guarded = rule.guarded or (masking and rule.product)
     g, y, inputs, o = v.grad, v.result, v.inputs, PLAIN
+    if sink.plain and sink.members is None and not masking and not guarded:
+        _unguarded(v, rule, g, sink)
+        return
     if sink.keep:
         g, y, inputs, o = sink.operands(v, g, v.grad_var)
     zeros = None
@@ -341,10 +327,28 @@ def _partials(v: Var, rule: Any, sink: "GradientSink") -> None:
     sink.masking = False
 
 
+def _unguarded(v: Var, rule: Any, g: Any, sink: "GradientSink") -> None:
+    """The same for a gradient that is not 0 in some lanes only, in a traversal of plain nodes."""
+    size, y, inputs = v.size, v.result, v.inputs
+    for d, partial in zip(v.deps, rule.partials):  # noqa: B905
+        if d is None or partial is None:
+            continue
+        c = g if partial is same else partial(PLAIN, g, y, *inputs)
+        if d.size != size:
+            sink.accumulate(d, c, size)
+        else:
+            d.grad = c if d.grad is None else PLAIN.add(d.grad, c)
+
+
 def _cut(variables: list[Var], members: set[Var] | None) -> None:
     """Frees the edges of variables, or those to the members of a traversal."""
+    if members is None:
+        for v in variables:
+            v.deps = v.inputs = ()
+            v.result = v.rule = v.data = None
+        return
     for v in variables:
-        if members is not None and any(d is not None and d not in members for d in v.deps):
+        if any(d is not None and d not in members for d in v.deps):
             v.deps = tuple([None if d in members else d for d in v.deps])
         else:
             v.deps = v.inputs = ()
@@ -406,22 +410,30 @@ class GradientSink:
 
     `masked` are variables whose gradient may be 0 in some lanes because an operation passes nothing
     on there, so products must be guarded against turning it into NaN.
+
+    A reverse traversal `clears` all gradients behind it, or those that `flags` say: of variables
+    among the `interior`, or of others.
     """
+
+    clears: bool
+    flags: int
+    interior: Set[Var]
 
     def __init__(self, keep: bool, members: set[Var] | None) -> None:
         self.keep, self.members = keep, members
-        inner = scope()
-        self.first = 0 if inner is None else inner.isolate_from
-        self.inner = inner if self.first else None
+        inner = scope() if scopes else None
+        first = self.first = 0 if inner is None else inner.isolate_from
+        self.inner = inner if first else None
         self.var: Any = None
         self.masked: set[Var] = set()
         self.masking = False
         self.recording = recording()
         now = jit_flags.current
         self.trap = bool(now & _DEBUG and now & _TRAPS)
-        self.outer: Any = self.inner.outer_gradients if self.inner and self.recording else None
+        outer: Any = self.inner.outer_gradients if self.inner and self.recording else None
+        self.outer = outer
         # Contributions are nodes that are only added up.
-        self.plain = not keep and not self.trap and not (self.outer and self.outer.atomic)
+        self.plain = not (keep or self.trap or (outer and outer.atomic))
 
     def begin(self, variables: list[Var]) -> None:
         """Prepares a traversal within a body: gradients of inputs of a body being recorded are
@@ -437,6 +449,30 @@ class GradientSink:
             for v in variables:
                 if v.grad is not None and v.rule is not None:
                     self._restrict(v, mask)
+
+    def visit(self, v: Var, rule: Any) -> None:
+        """Passes the gradient of a variable on, and clears it: the general case."""
+        g = v.grad
+        self.var = v
+        if rule.elementwise:
+            if g is not None:
+                _partials(v, rule, self)
+        elif g is not None or rule.always:
+            self.masking = rule.masks or v in self.masked
+            rule.backward(v, None if g is None else as_value((g, v.grad_var)), self)
+            self.masking = False
+        self.clear(v, rule)
+
+    def clear(self, v: Var, rule: Any) -> None:
+        """Clears the gradient of a visited variable if the flags say so."""
+        if not self.clears:
+            which = _CLEAR_INTERIOR if v in self.interior else _CLEAR_INPUT
+            if v.serial < self.first or not self.flags & which:
+                return
+        if rule.keeps_gradient:
+            rule.clears(v)
+        else:
+            v.grad = v.grad_var = None
 
     def takes(self, v: Var) -> bool:
         """Returns whether the traversal visits a variable."""
@@ -570,6 +606,7 @@ def finish_isolation(inner: GradScope) -> None:
         else:
             before = [m for m in members if m.serial < inner.isolate_from]
             _thread.queue.add(before)
+            _thread.queue.sorted = False
             _thread.queue.modes.add(ADMode.Forward)
     enqueue(ADMode.Backward, full)
     traverse(ADMode.Backward, _CLEAR_VERTICES)

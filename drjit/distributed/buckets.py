@@ -149,7 +149,7 @@ class Averages:
         self._step: GradientStep | None = None
         self._order: list[int] | None = None  # in which gradients became complete in process 0
         if overlap:
-            completion.observers.add(self)
+            completion.observe(self)
 
     def _current(self) -> GradientStep:
         parameters = self._parameters()
