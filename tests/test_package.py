@@ -97,9 +97,9 @@ def test_import_leaves_heavy_packages_alone():
 WITHOUT_NUMPY = """
 import sys
 import drjit as dr
-from drjit.llvm.ad import Array3f, Float, Float16, Float64, Int, UInt, UInt8
+from drjit.llvm.ad import Array3f, Complex2f, Float, Float16, Float64, Int, Int64, UInt, UInt8
 dr.set_flag(dr.JitFlag.LaunchBlocking, True)
-x = Float([1, 2.5, -3])
+x, z = Float([1, 2.5, -3]), Complex2f(3, [4, 1e20])
 dr.enable_grad(x)
 y = dr.select(x > 0, dr.sqrt(abs(x)), dr.fma(x, 2, 1))
 dr.backward(dr.sum(y))
@@ -112,6 +112,8 @@ i = Int(0)
 while i[0] < 3:
     i += 1
 print(i, isinstance(x, (int, float)), dr.floor(Float(-0.5)), ~UInt(1), dr.lzcnt(UInt(1)))
+print(dr.sin(Float(1)), dr.lgamma(Float64(0.3)), dr.fma(Float64(0.1), 10, -1), Float(1) / 0)
+print(Float(Int64(1 << 60)), UInt8(Float(300)), dr.exp(Float16(2)), dr.smallest(x), dr.abs(z))
 print("numpy" in sys.modules)
 import numpy as np
 print(x.numpy(), Float(np.float32([1, 2])) + np.float32(1), np.array([1, 2]) + Int(1, 2))

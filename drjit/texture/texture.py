@@ -20,7 +20,6 @@ from ..function.math.arithmetic import floor, maximum, minimum, select
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
-from ..jit.lazy import np
 from ..jit.trace.template import Template, repeatable
 from .filters import Channels, Taps, cells, combinations, derivatives, lerp_weights, spline_weights
 from .footprint import footprint
@@ -219,19 +218,18 @@ class Texture(Texels):
         sizes, n = self._sizes(), self._dims
         texel = TexelReader(self, dtype, active, method).texel
         found = derivatives(texel, self._taps(where, 4, order), sizes, order)
-        unit = np.eye(n, dtype=int)
 
-        def channel(orders: Any, c: int) -> Any:
-            value = found[tuple(orders.tolist())][c]
-            return value * prod([float(s) ** int(o) for s, o in zip(sizes, orders, strict=True)])
+        def channel(c: int, *axes: int) -> Any:
+            orders = tuple([axes.count(k) for k in range(n)])
+            return found[orders][c] * prod([float(sizes[k]) for k in axes])
 
         vector = table.find(self._namespace, "vector", dtype, (n,))
         square = table.find(self._namespace, "matrix", dtype, (n, n)) if n > 1 else vector
         gradients, hessians = [], []
         for c in range(self.channel_count()):
-            gradients.append(assemble(vector, [channel(unit[k], c) for k in range(n)], (n,)))
+            gradients.append(assemble(vector, [channel(c, k) for k in range(n)], (n,)))
             if order > 1:
-                second = [channel(unit[k] + unit[m], c) for k in range(n) for m in range(n)]
+                second = [channel(c, k, m) for k in range(n) for m in range(n)]
                 hessians.append(assemble(square, second, (n, n) if n > 1 else (1,)))
         return self._vector(dtype, found[(0,) * n]), gradients, hessians
 

@@ -6,7 +6,6 @@ from typing import Any
 from ...array.base import ArrayBase
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
-from ...jit.lazy import np
 from ..arguments import unexpected
 
 e = math.e
@@ -32,6 +31,8 @@ inv_log_two = 1.0 / log_two
 
 _BITS = {dt.f16: 11, dt.f32: 24, dt.f64: 53}
 """Bits of the significand, including the leading one."""
+_LIMIT = {dt.f16: 16, dt.f32: 128, dt.f64: 1024}
+"""The exponent of the smallest power of two that is too large for the type."""
 
 
 def _dtype(arg: Any, name: str) -> DType:
@@ -66,8 +67,7 @@ def recip_overflow(arg: Any, /) -> float:
     Raises:
         TypeError: the argument is not a floating point array or type.
     """
-    t = _dtype(arg, "recip_overflow")
-    return 2.0 ** -float(np.finfo(t.numpy).maxexp)
+    return 2.0 ** -_LIMIT[_dtype(arg, "recip_overflow")]
 
 
 def smallest(arg: Any, /) -> float:
@@ -76,7 +76,7 @@ def smallest(arg: Any, /) -> float:
     Raises:
         TypeError: the argument is not a floating point array or type.
     """
-    return float(np.finfo(_dtype(arg, "smallest").numpy).smallest_normal)
+    return 2.0 ** (2 - _LIMIT[_dtype(arg, "smallest")])
 
 
 def largest(arg: Any, /) -> float:
@@ -85,4 +85,5 @@ def largest(arg: Any, /) -> float:
     Raises:
         TypeError: the argument is not a floating point array or type.
     """
-    return float(np.finfo(_dtype(arg, "largest").numpy).max)
+    t = _dtype(arg, "largest")
+    return (2.0 - 2.0 ** (1 - _BITS[t])) * 2.0 ** (_LIMIT[t] - 1)

@@ -3,22 +3,21 @@ data.
 
 Nodes are immutable except that evaluation turns them into buffers and drops their operands. They
 form an acyclic graph and are freed by reference counting. Operations on literals are folded
-immediately, using the same NumPy definitions as kernels.
+immediately, as kernels compute them.
 """
 
 import math
-import operator
 import struct
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from itertools import count
 from typing import Any
 
 from ..device import Device, current
-from ..lazy import np
 from . import dtype as dt
 from . import op
 from .dtype import DType
+from .folding import NORMALIZE, ROUNDED, folder, normalize
 from .op import Op
 
 serials = count(1)
@@ -83,7 +82,7 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     """
     if size > LARGEST:
         raise too_large(size)
-    return make(LITERAL, dtype, size, (), _NORMALIZE[dtype.element](value))
+    return make(LITERAL, dtype, size, (), NORMALIZE[dtype.element](value))
 
 
 @cache
@@ -115,71 +114,6 @@ def literals(dtype: DType) -> Callable[[Any], Node | None]:
     return made
 
 
-def normalize(dtype: DType, value: Any) -> Any:
-    """Returns the Python number that a literal of the given type stores for `value`."""
-    return _NORMALIZE[dtype.element](value)
-
-
-def _to_float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def _rounder(form: str) -> Callable[[Any], float]:
-    pack, unpack = struct.Struct(form).pack, struct.Struct(form).unpack
-
-    def rounded(value: Any) -> float:
-        try:
-            return unpack(pack(value))[0]
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
-        except struct.error:  # not a number, but convertible to one
-            return rounded(_to_float(value))
-
-    return rounded
-
-
-def _wrapper(dtype: DType) -> Callable[[Any], int]:
-    low, high, count = dtype.low, dtype.high, 1 << dtype.bits
-
-    def wrapped(value: Any) -> int:
-        if type(value) is not int:
-            if isinstance(value, (float, np.floating)):
-                if value != value:
-                    return 0
-                return low if value <= low else high if value >= high else int(value)
-            value = int(value)
-        return value if low <= value <= high else (value - low) % count + low
-
-    return wrapped
-
-
-_NORMALIZE: dict[DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
-_NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _rounder("f")}
-
-
-class _Rounded(dict[float, float]):
-    """Cache of numbers rounded to a floating point type. Programs use the same few constants over
-    and over, and a lookup is faster than rounding. Zeros are not cached, because the two signs
-    compare equal.
-    """
-
-    def __init__(self, rounded: Callable[[Any], float]) -> None:
-        super().__init__()
-        self._rounded = rounded
-
-    def __missing__(self, value: float) -> float:
-        if len(self) >= 4096:
-            self.clear()
-        found = self[value] = self._rounded(value)
-        return found
-
-
-ROUNDED = {t: _Rounded(_NORMALIZE[t]) for t in dt.ALL if t.is_float}
-
-
 class _Constants(dict[tuple[DType, float], Node]):
     def __missing__(self, key: tuple[DType, float]) -> Node:
         found = self[key] = literal(*key)
@@ -187,7 +121,7 @@ class _Constants(dict[tuple[DType, float], Node]):
 
 
 CONSTANTS = _Constants(
-    {(t, v): make(LITERAL, t, 1, (), f(v)) for t, f in _NORMALIZE.items() for v in (0, 1)}
+    {(t, v): make(LITERAL, t, 1, (), f(v)) for t, f in NORMALIZE.items() for v in (0, 1)}
 )
 """Literals of size 1 by type and value, where the package chose the value, so that nodes may be
 shared. Numbers in user programs must not share nodes: kernels would then depend on which of them
@@ -337,15 +271,16 @@ def cast(dtype: DType, a: Node) -> Node:
         return a
     if a.op is LITERAL:
         value, to = a.data, dtype.element
-        # Fold here where integers wrap or a number is rounded at most once. Other cases, such as
-        # large integers that become floats, are left to NumPy.
+        # Normalizing folds where integers wrap or a number is rounded at most once, but not, for
+        # example, large integers that become floats.
         if type(value) is float:
             same = to.is_float
         else:
             same = to.is_int or abs(value) <= 1 << 24
         if not same:
-            with np.errstate(all="ignore"):
-                value = _numpy()[to.code](a.dtype.scalar(value)).item()
+            from ..target import number
+
+            value = number.convert(to, a.dtype.element, value)
         return literal(dtype, value, a.size)
     if a.op is SPLAT:
         return splat(dtype.count, cast(dtype.element, a.deps[0]))
@@ -381,111 +316,17 @@ def resize(a: Node, size: int) -> Node:
     return make(op.select, a.dtype, size, (literal(dt.mask, True, size), a, a))
 
 
-def _numpy() -> dict[str, Any]:
-    """Returns the operations of kernels on NumPy, which this imports."""
-    from ..target import numpy as numpy_target
-
-    return numpy_target.namespace
-
-
 def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
-    """Evaluates an operation on literals with its NumPy definition."""
+    """Evaluates an operation on literals as kernels do."""
     fold = folder(op_, dtype.element)
+    values = tuple([d.data for d in deps])
     if fold is not None:
-        value = fold(*[d.data for d in deps])
+        value = fold(*values)
         if value is not None:
             return value
-    values = [d.dtype.scalar(d.data) for d in deps]
-    own = op_.kind in ("prefix", "infix")
-    function = op_.python if own else _numpy()[op_.text]
-    with np.errstate(all="ignore"):
-        return function(*values).item()
+    from ..target import number  # the math library, which most programs need for arrays alone
 
-
-@cache
-def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
-    """Returns a fast constant folder: a function from the data of literal operands to the data of
-    the result. It returns None in cases that need NumPy. Most operations have no such folder."""
-    if op_ is op.fma and dtype is dt.f32:
-        return _fma_f32
-    plain = _PLAIN.get(op_)
-    if op_ in _OF_BITS:
-        plain = partial(_OF_BITS[op_], dtype.bits)
-    elif op_ is op.not_ and dtype.is_mask:
-        return operator.not_
-    normalized = ROUNDED[dtype].__getitem__ if dtype.is_float else _NORMALIZE[dtype]
-    if plain is None or op_.result == "mask":
-        return plain
-
-    if op_.arity == 2:  # the common case
-
-        def folded_pair(a: Any, b: Any) -> Any:
-            value = plain(a, b)
-            return normalized(value) if value else value
-
-        return folded_pair
-
-    def folded(*values: Any) -> Any:
-        value = plain(*values)
-        return normalized(value) if value else value
-
-    return folded
-
-
-def _fma_f32(a: float, b: float, c: float) -> float | None:
-    """Returns `a * b + c`, rounded once, or None where that is not finite."""
-    rounded = _NORMALIZE[dt.f32]
-    product = a * b
-    total = product + c
-    back = total - product
-    error = (product - (total - back)) + (c - back)  # error of the sum (Knuth, TAOCP 2, 4.2.2)
-    value = ROUNDED[dt.f32][total] if total else total
-    if error == 0:
-        return value
-    if error != error or math.isinf(value):
-        return None
-    # The exact sum lies between `total` and the next double in its direction. It rounds like both
-    # of them; if they round differently, like the one that is not a midpoint of two values.
-    other = rounded(math.nextafter(total, math.copysign(math.inf, error)))
-    return other if abs(total - value) == abs(other - total) and other != value else value
-
-
-# Operations that double precision with one more rounding, or unbounded integers, compute exactly as
-# well. (A quotient or root of 24-bit numbers is never so close to the midpoint of two of them that
-# rounding to 53 bits first changes the result.) Calling NumPy would dominate the time to trace
-# programs with many constants; it is left for the cases in which a folder returns None.
-def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
-    """Returns a function that rounds floats to integers and keeps signs of zeros."""
-
-    def rounded(a: float) -> float:
-        return math.copysign(function(a), a) if math.isfinite(a) else a
-
-    return rounded
-
-
-_PLAIN: dict[Op, Callable[..., Any]] = {
-    **{o: o.python for o in (*op.ARITHMETIC, *op.COMPARISONS) if o.kind == "infix"},
-    op.neg: operator.neg,
-    op.div: lambda a, b: a / b if b else None,
-    op.select: lambda m, a, b: a if m else b,
-    op.sqrt: lambda a: math.sqrt(a) if a >= 0 else None,
-    op.not_: operator.invert,
-    op.abs: abs,
-    op.minimum: lambda a, b: a if a < b else b,
-    op.maximum: lambda a, b: a if a > b else b,
-    op.floor: _whole(math.floor),
-    op.ceil: _whole(math.ceil),
-    op.trunc: _whole(math.trunc),
-    op.round: _whole(round),
-}
-# Functions of the number of bits and of operands.
-_OF_BITS: dict[Op, Callable[..., int | None]] = {
-    op.shl: lambda bits, a, b: a << b if 0 <= b < bits else None,
-    op.shr: lambda bits, a, b: a >> b if 0 <= b < bits else None,
-    op.popcnt: lambda bits, a: (a % (1 << bits)).bit_count(),
-    op.lzcnt: lambda bits, a: bits - (a % (1 << bits)).bit_length(),
-    op.tzcnt: lambda bits, a: (a & -a).bit_length() - 1 if a else bits,
-}
+    return number.evaluate(op_, deps[op_.result == "second"].dtype.element, values)
 
 
 # Algebraic identities. A rule returns a simpler node of the given size, or None. Only identities

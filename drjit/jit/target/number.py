@@ -1,0 +1,219 @@
+"""Operations of the kernel language on single numbers, in Python: literals are folded with them.
+
+Results are those of kernels, bit by bit, except for the sign of NaN. The NumPy target would give
+the same, but importing NumPy takes longer than many programs do altogether.
+"""
+
+import builtins
+import math
+import operator
+import struct
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+from ..ir import dtype as dt
+from ..ir import op
+from ..ir.dtype import DType
+from ..ir.folding import folder, normalize
+from ..ir.op import Op
+
+_INF, _NAN = math.inf, math.nan
+
+
+def evaluate(op_: Op, dtype: DType, values: tuple[Any, ...]) -> Any:
+    """Returns an operation on operands of an element type.
+
+    >>> evaluate(op.sin, dt.f32, (1.0,))
+    0.8414709568023682
+    """
+    fold = folder(op_, dtype)
+    value = fold(*values) if fold else None
+    if value is not None:
+        return value
+    rare = _RARE.get(op_)
+    return rare(dtype, *values) if rare else _call(op_, dtype, values)
+
+
+def convert(to: DType, dtype: DType, value: Any) -> Any:
+    """Returns a number of one element type as another: rounded once, integers wrap around, floats
+    that become integers saturate.
+
+    >>> convert(dt.f32, dt.i64, (1 << 62) + (1 << 38) + 1) == float((1 << 62) + (1 << 39))
+    True
+    """
+    if to.is_mask:
+        return value != 0
+    if to.is_float and not dtype.is_float:
+        # Double precision rounds only what is longer: a last bit that stands for all that are cut
+        # off lets the second rounding be the right one.
+        excess = max(0, abs(value).bit_length() - 53)
+        kept = (abs(value) >> excess) | (value % (1 << excess) != 0)
+        if to is not dt.f64:
+            value = math.copysign(kept << excess, value)
+        if to is dt.f16:
+            value = normalize(dt.f32, value)
+    return normalize(to, value)
+
+
+def _call(op_: Op, dtype: DType, values: tuple[Any, ...]) -> Any:
+    """Evaluates a function of the math library."""
+    wide = dt.f32 if dtype is dt.f16 else dtype
+    function = _library(op_.library)[f"{op_.name}_{wide.code}"]
+    found = function(*[Number(wide, v) for v in values]).value
+    return found if wide is dtype else normalize(dtype, found)
+
+
+# Where folders return None.
+
+
+def _divided(dtype: DType, a: float, b: float) -> float:
+    zero_or_nan = not a or a != a
+    return _NAN if zero_or_nan else math.copysign(_INF, a) * math.copysign(1.0, b)
+
+
+def _fma(dtype: DType, a: float, b: float, c: float) -> float:
+    if dtype is dt.f16:
+        single = partial(normalize, dt.f32)
+        return normalize(dtype, single(single(a * b) + c))
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        # A product that is too large for double precision must not meet another infinity.
+        return c if math.isfinite(a) and math.isfinite(b) else a * b + c
+    if dtype is dt.f32:
+        return normalize(dtype, _odd_sum(a * b, c))  # the product is exact
+    (na, da), (nb, db), (nc, dc) = [x.as_integer_ratio() for x in (a, b, c)]
+    numerator = na * nb * dc + nc * da * db
+    if not numerator:
+        return a * b + c
+    try:
+        return numerator / (da * db * dc)  # Python rounds quotients of integers correctly
+    except OverflowError:
+        return _INF if numerator > 0 else -_INF
+
+
+def _odd_sum(a: float, b: float) -> float:
+    """Returns `a + b` rounded to odd, which can be rounded again (see `numpy/fused.py`)."""
+    total = a + b
+    back = total - a
+    error = (a - (total - back)) + (b - back)
+    (bits,) = struct.unpack("q", struct.pack("d", total))
+    if not error or bits & 1:
+        return total
+    return math.nextafter(total, math.copysign(_INF, error))
+
+
+def _quotient(dtype: DType, a: int, b: int) -> int:
+    quotient = abs(a) // abs(b) if b else 0
+    return normalize(dtype, quotient if (a < 0) == (b < 0) else -quotient)
+
+
+def _remainder(dtype: DType, a: int, b: int) -> int:
+    remainder = abs(a) % abs(b) if b else 0
+    return -remainder if a < 0 else remainder
+
+
+def _reversed(dtype: DType, a: int) -> int:
+    bits = f"{a % (1 << dtype.bits):0{dtype.bits}b}"
+    return normalize(dtype, int(bits[::-1], 2))
+
+
+_RARE: dict[Op, Callable[..., Any]] = {
+    op.div: _divided,
+    op.sqrt: lambda dtype, a: _NAN,
+    op.fma: _fma,
+    op.quotient: _quotient,
+    op.remainder: _remainder,
+    op.mul_hi: lambda dtype, a, b: normalize(dtype, a * b >> dtype.bits),
+    op.brev: _reversed,
+    op.shl: lambda dtype, a, b: 0,
+    op.shr: lambda dtype, a, b: -1 if a < 0 else 0,
+}
+
+
+# The math library is text of the kernel language: here it runs on objects with its operators.
+
+
+class Number:
+    """A number of an element type, as the math library computes with it."""
+
+    __slots__ = ("dtype", "value")
+
+    def __init__(self, dtype: DType, value: Any) -> None:
+        self.dtype, self.value = dtype, value
+
+
+def _apply(op_: Op, *operands: Any) -> Number:
+    """Applies an operation; Python numbers among the operands take the type of the others."""
+    first = op_.result == "second"
+    for x in operands[first:]:
+        if type(x) is Number:
+            dtype = x.dtype
+            break
+    else:
+        raise TypeError(f"{op_.name}: no operand has an element type")
+    values = [x.value if type(x) is Number else normalize(dtype, x) for x in operands]
+    return Number(dt.mask if op_.result == "mask" else dtype, evaluate(op_, dtype, tuple(values)))
+
+
+def _operator(op_: Op, reflected: bool = False) -> Callable[..., Number]:
+    if reflected:
+        return lambda self, other: _apply(op_, other, self)
+    return lambda *operands: _apply(op_, *operands)
+
+
+for _op in op.TABLE.values():
+    if _op.kind in ("prefix", "infix"):
+        setattr(Number, f"__{_op.method}__", _operator(_op))
+        if _op.result != "mask" and _op.arity == 2:
+            setattr(Number, f"__r{_op.method}__", _operator(_op, True))
+
+
+class _Type:
+    """An element type in the text: `f32(x)` converts, `bitcast(f32, x)` names it."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+
+    def __call__(self, x: Any) -> Number:
+        to = self.dtype
+        return Number(to, convert(to, x.dtype, x.value) if type(x) is Number else normalize(to, x))
+
+
+def _bitcast(to: _Type, x: Number) -> Number:
+    bits = struct.pack(dt.FORMATS[x.dtype], x.value)
+    return Number(to.dtype, *struct.unpack(dt.FORMATS[to.dtype], bits))
+
+
+def _table(values: tuple, x: Number) -> Number:
+    """Element `x` of a tuple, or the last one; the name of the tuple determines the type."""
+    scope = sys._getframe(1).f_globals
+    name = next(key for key, value in scope.items() if value is values)
+    return Number(dt.BY_CODE[name.rpartition("_")[2]], values[min(x.value, len(values) - 1)])
+
+
+_LANGUAGE = SimpleNamespace(
+    **{t.code: _Type(t) for t in dt.ALL},
+    **{o.text: partial(_apply, o) for o in op.TABLE.values() if o.kind == "call"},
+    any_lane=operator.attrgetter("value"),
+    bitcast=_bitcast,
+    table=_table,
+)
+
+
+@cache
+def _library(module: str) -> dict[str, Any]:
+    """Returns what a module of the library defines, if what it imports is the above."""
+
+    def imported(name: str, *args: Any) -> Any:
+        if name == "numpy.elementwise":
+            return _LANGUAGE
+        level = args[-1] if len(args) == 4 else 0
+        return SimpleNamespace(**_library(name)) if level else __import__(name, *args)
+
+    spec: Any = find_spec(f"{__package__}.mathlib.{module}")
+    scope = {"__name__": spec.name, "__builtins__": vars(builtins) | {"__import__": imported}}
+    exec(spec.loader.get_code(spec.name), scope)
+    return scope
