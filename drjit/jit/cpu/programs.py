@@ -31,16 +31,17 @@ MOST = 2048  # programs known, and programs met once
 _word = ctypes.c_int64
 
 
-def _structure(name: str, *fields: str, **arrays: tuple[Any, int]) -> type[ctypes.Structure]:
+def structure(name: str, *fields: str, **arrays: tuple[Any, int]) -> type[ctypes.Structure]:
+    """Returns a structure of words and arrays, of types and lengths."""
     rows = [*[(f, _word) for f in fields], *[(k, t * n) for k, (t, n) in arrays.items()]]
     return type(name, (ctypes.Structure,), {"_fields_": rows})
 
 
-Cell = _structure("Cell", "object", "number", "stamp", "_pad")
-Literal = _structure("Literal", "dtype", "bits", "number", "_pad")
-Pick = _structure("Pick", "index", "rounds")
-Room = _structure("Room", "pool", "capacity", "needed", "_pad")
-Record = _structure(
+Cell = structure("Cell", "object", "number", "stamp", "_pad")
+Literal = structure("Literal", "dtype", "bits", "number", "_pad")
+Pick = structure("Pick", "index", "rounds")
+Room = structure("Room", "pool", "capacity", "needed", "_pad")
+Record = structure(
     "Record", "next", "hash", "length", "key", "entry", "launches", "inputs", "literals",
     "input_order", "literal_order", "rooms",
 )  # fmt: skip
@@ -48,12 +49,12 @@ _FUNCTIONS = {
     "integer": "PyLong_AsLongLong", "unsigned": "PyLong_AsUnsignedLongLongMask",
     "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef", "decref": "Py_DecRef",
 }  # fmt: skip
-_OBJECTS = {
+OBJECTS = {
     "none": None, "float_type": float, "int_type": int, "bool_type": bool, "empty": (),
     "buffer_type": memory.Buffer, "literal": LITERAL, "buffer": BUFFER,
 }  # fmt: skip
-Scan = _structure(
-    "Scan", *_FUNCTIONS, *_OBJECTS, "usage", "stamp", "size", "outputs", "hash", "length",
+Scan = structure(
+    "Scan", *_FUNCTIONS, *OBJECTS, "usage", "stamp", "size", "outputs", "hash", "length",
     "inputs_met", "literals_met", "spares_left",
     cells=(Cell, 1024), plain=(Cell, 256), order=(native.Slot, VISITS), key=(native.Slot, WORDS),
     inputs=(native.Slot, INPUTS), literals=(Literal, LITERALS), spares=(native.Slot, 2 * OUTPUTS),
@@ -86,12 +87,11 @@ def _at(address: int) -> int:
 
 
 def _structures() -> tuple[dict[str, Any], dict[str, int]]:
-    """Returns the structures and numbers that the code refers to."""
     blank = object.__new__(memory.Block)
     made = object.__new__(memory.Buffer)
     made._block = nothing = object.__new__(memory.Block)
     nothing.free, nothing.owner = None, None
-    names = "op", "dtype", "size", "deps", "data"
+    names = "op", "dtype", "size", "deps", "data", "mark", "id"
     structures = {
         **native.STRUCTURES,
         **{"s": Scan, "cell": Cell, "literal": Literal, "pick": Pick, "room": Room},
@@ -120,15 +120,24 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
     return structures, native.CONSTANTS | constants
 
 
+def layouts() -> tuple[dict[str, Any], dict[str, int]] | None:
+    """Returns the structures and numbers that native code refers to; None if the interpreter's
+    objects are laid out in another way."""
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None
+    try:
+        return _structures()
+    except _Unknown:
+        return None
+
+
 def loaded(compiles: bool = True) -> dict[str, int]:
     """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
     or is not in the disk cache and this `compiles` nothing."""
-    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+    found = layouts()
+    if found is None:
         return {}
-    try:
-        structures, constants = _structures()
-    except _Unknown:
-        return {}
+    structures, constants = found
     source = native.source() + program_code.CODE
     return native.addresses(source, structures, constants, ("again", "examine"), compiles)
 
@@ -144,7 +153,7 @@ class KnownPrograms:
         s = self.scan
         for name, function in _FUNCTIONS.items():
             setattr(s, name, native.address_of(getattr(ctypes.pythonapi, function)))
-        for name, thing in _OBJECTS.items():
+        for name, thing in OBJECTS.items():
             setattr(s, name, id(thing))
         s.usage = ctypes.addressof(memory.usage)
         for o in op.TABLE.values():

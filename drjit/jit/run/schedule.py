@@ -41,6 +41,7 @@ _serial, _id = attrgetter("serial"), attrgetter("id")
 # which inputs come in the order of their use.
 _kernels: dict[tuple, tuple[Kernel, structure.KernelArguments]] = {}
 _settled: dict[tuple, Kernel] = {}
+_short: dict[tuple, tuple[Kernel, structure.KernelArguments]] = {}  # by short keys
 # What evaluations launch in which something waits for something else, by all that is met; the plans
 # for other sizes that were used last come first.
 _plans: dict[tuple, list["EvaluationPlan"]] = {}
@@ -208,6 +209,7 @@ def forget_kernels() -> None:
     _entries = 0
     _kernels.clear()
     _settled.clear()
+    _short.clear()
     _plans.clear()
     if forget_again is not None:
         forget_again()
@@ -345,7 +347,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         again = [n for n in group if n.op is not BUFFER]
         done += _work(size, again, structure.ProgramGraph(again), device)
     if key is not None and None not in done:
-        _make_room(0 if key in _plans else len(key[0]))
+        _make_room(0 if key in _plans else len(order))
         plans = _plans.setdefault(key, [])
         plans.insert(0, _plan([v for v in done if v], watched, order))
         del plans[MOST_PLANS:]
@@ -359,7 +361,7 @@ def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
     inputs, literals = graph.inputs, graph.literals
     if not inputs or not size or graph.checks:
         return False
-    known = _kernels.get(graph.plain_key())
+    known = (_short if graph.is_short else _kernels).get(graph.plain_key())
     if known is None:
         return False
     made, (some, others, _) = known
@@ -511,34 +513,38 @@ def _run(
         return None
     if graph.open:
         raise stages.symbolic()
-    key, targets = graph.key()
+    key, targets = _key_of(graph, size, roots, device)
+    named = (_labels or flags.current & 1) and _is_named(graph)
+    known = short = None
+    if graph.is_short:
+        known = None if named else _short.get(key)
+        if known is None:
+            short = key if graph.spell_out() and not named else None
+            key, targets = _key_of(graph, size, roots, device)
     if targets:
         # The text, which identifies kernels, does not show the positions of effects among the
         # roots.
         roots = sorted(roots, key=_has_value, reverse=True)
-    streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
-    if streams:
-        key = (*key, True)
-    if not graph.inputs and not targets:  # the key may say nothing about the device
-        key = (*key, device or current())
-    named = (_labels or flags.current & 1) and _is_named(graph)
-    known = None if named else _kernels.get(key)
     name = ""  # under which a new program is kept
+    if known is None and not named:
+        known = _kernels.get(key)
     if known is None:
         devices = graph.devices()
         if len(devices) > 1:
             return _run_apart(size, roots, device)
         at = next(iter(devices), device or current())
-        _make_room(0 if named else len(key))
+        _make_room(0 if named else len(key) + len(graph.order))
         comments = label.comments(graph.ordered()) if named else None
         name = "" if named else known_programs.name_of(key, at)
         known = known_programs.find(name, at) if name else None
         if known is None:
-            known = _settle(graph, roots, streams, at, comments)
+            known = _settle(graph, roots, _streams(size, roots), at, comments)
         else:
             name = ""
         if not named:  # other programs of this structure get a text of their own
             _kernels[key] = known
+    if short is not None:
+        _short[short] = known
     made, passed = known
     inputs, literals, checks = [
         found if taken is None else [found[k] for k in taken]
@@ -549,6 +555,18 @@ def _run(
     if name:
         known_programs.keep(name, made, passed)
     return parts
+
+
+def _key_of(
+    graph: structure.ProgramGraph, size: int, roots: list[Node], device: Device | None
+) -> tuple[tuple, list[Node]]:
+    """Returns the key that determines the kernel of a program, and its effects."""
+    key, targets = graph.key()
+    if _streams(size, roots):
+        key = (*key, True)
+    if not graph.inputs and not targets:  # the key may say nothing about the device
+        key = (*key, device or current())
+    return key, targets
 
 
 def _run_apart(size: int, roots: list[Node], device: Device | None) -> None:
@@ -632,9 +650,12 @@ def _has_value(n: Node) -> bool:
     return not (n.op.effect or n.op.block)
 
 
-def _result_bytes(size: int, roots: list[Node]) -> int:
+def _streams(size: int, roots: list[Node]) -> bool:
+    """Returns whether results are so large that they bypass the caches."""
+    if size < STREAM_LANES:
+        return False
     values = [n.dtype.itemsize for n in roots if n.op is not op.reduce and _has_value(n)]
-    return size * sum(values)
+    return size * sum(values) >= STREAM_BYTES
 
 
 def _kernel_for(

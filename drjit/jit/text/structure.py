@@ -9,7 +9,7 @@ that turn out to be equal by coincidence are separated from then on, so a number
 launch to launch costs one more kernel, not one per value.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -48,21 +48,35 @@ def forget() -> None:
     _equal.clear()
 
 
+collect: Callable[..., bytes | None] | None = None
+"""Goes through nodes as `ProgramGraph._visit` does, in less time; set by a device."""
+load_collect: Callable[[int], int] | None = None
+"""Sets it, given the number of operands visited so far; returns at which to call this again, or
+0."""
+_visited, _load_at = 0, 1 << 14
+
+
 class ProgramGraph:
     """The nodes below some roots. `order` lists them in traversal order, with repetitions. Nodes
     that the scheduler must treat specially are `noted`. A program takes `inputs`, a literal for
     each parameter (`literals`), and bounds `checks`.
 
-    Visited nodes carry the `mark`. Their `id` is the position of their row in the key, or of an
-    equal literal's row.
+    Visited nodes carry the `mark`. Their `id` is the position in `order` of their first occurrence,
+    or of that of an equal literal.
     """
 
     # Most programs have none of these, which exist from the first one on.
     noted: Any = ()
     checks: Any = ()
     open = 0  # nodes defined inside bodies only, minus those of visited bodies
+    is_short = False  # whether the key is a short one, which means something in this process only
 
     def __init__(self, roots: list[Node]) -> None:
+        self._roots: list[list[Node]] = []
+        self._begin()
+        self.add(roots)
+
+    def _begin(self) -> None:
         self.mark = object()
         self.order: list[Node] = []
         self.inputs: list[Node] = []
@@ -73,20 +87,51 @@ class ProgramGraph:
         self._key: list[Any] = []
         self._values: dict[Any, int] = {}
         self._bodies: set[Any] = set()  # bodies shared by calls
-        self.add(roots)
 
     def add(self, roots: list[Node]) -> None:
         """Adds the nodes below more roots."""
+        self._roots.append(roots)
+        if collect is None or (self.order and not self.is_short):
+            self._visit(roots)
+            return
+        start = len(self.order)
+        self.order += roots
+        special: list[Node] = []
+        rows: list[Any] = []
+        lists = self.order, self.inputs, self.literals, special, rows
+        words = collect(*lists, self.mark, start)
+        if words is None:
+            self.spell_out()
+            return
+        self.is_short = True
+        self._key.append(words)
+        self._key += rows
+        for n in special:
+            self._special(n)
+
+    def spell_out(self) -> bool:
+        """Replaces a short key by one of Python's objects. Returns whether the same nodes would be
+        taken for both."""
+        before = self.inputs, self.literals, self.checks
+        self.is_short, self.noted, self.checks, self.open = False, (), (), 0
+        self._begin()
+        for roots in self._roots:
+            self._visit(roots)
+        return before == (self.inputs, self.literals, self.checks)
+
+    def _visit(self, roots: list[Node]) -> None:
+        """Adds the nodes below more roots and their rows."""
+        global _visited, _load_at
         mark, order, key, values = self.mark, self.order, self._key, self._values
         start = len(order)
         key.append(len(roots))
         order += roots
-        for n in islice(order, start, None):  # the list grows during iteration
+        for k, n in enumerate(islice(order, start, None), start):  # it grows during iteration
             if n.mark is mark:
                 key.append(n.id)
                 continue
             n.mark = mark
-            n.id = len(key)
+            n.id = k
             o = n.op
             if o.plain:
                 key.append(o)
@@ -99,7 +144,7 @@ class ProgramGraph:
                 value = (n.dtype, value or repr(value))  # 0.0 and -0.0 differ
                 first = values.get(value)
                 if first is None:
-                    values[value] = n.id
+                    values[value] = k
                     self.literals.append(n)
                     key += (o, n.dtype)
                 else:
@@ -111,9 +156,12 @@ class ProgramGraph:
             else:
                 order += n.deps
                 self._special(n)
+        _visited += len(order) - start
+        if _load_at and _visited > _load_at and load_collect is not None:
+            _load_at = load_collect(_visited)
 
     def _special(self, n: Node) -> None:
-        """Adds the row of a node that is not plain arithmetic."""
+        """Adds the row of a node that is neither plain arithmetic nor a literal or buffer."""
         o, key = n.op, self._key
         key += (o, len(n.deps))
         if o.waits:

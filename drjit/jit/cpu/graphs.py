@@ -1,0 +1,87 @@
+"""Loads the native code that goes through the nodes of programs (`graph_code.py`), in processes
+that evaluate many or large ones."""
+
+import ctypes
+from typing import Any
+
+from ..ir import op
+from ..text import structure
+from . import background, graph_code, kernel, native, programs
+
+WORDS, LITERALS = 1 << 16, 1 << 11
+# Operands after which the code is loaded, if the disk cache has it, and after which it is compiled:
+# what Python takes for these.
+OFTEN, MANY = 1 << 14, 1 << 17
+
+_Literal = programs.structure("Literal", "dtype", "bits", "number", "stamp")
+_FUNCTIONS = {
+    "integer": "PyLong_AsLongLong", "unsigned": "PyLong_AsUnsignedLongLongMask",
+    "number": "PyLong_FromLongLong", "append": "PyList_Append",
+    "bytes": "PyBytes_FromStringAndSize", "incref": "Py_IncRef", "decref": "Py_DecRef",
+}  # fmt: skip
+_Scan = programs.structure(
+    "Scan", *_FUNCTIONS, *programs.OBJECTS, "stamp", "length", "failed", "literals_met", "owner",
+    plain=(native.Slot, 256), literals=(_Literal, 2 * LITERALS), key=(native.Slot, WORDS),
+)  # fmt: skip
+
+
+def loaded(compiles: bool = True) -> int:
+    """Returns the address of the code; 0 if it does not fit to the interpreter, or is not in the
+    disk cache and this `compiles` nothing."""
+    found = programs.layouts()
+    if found is None:
+        return 0
+    structures, constants = found
+    node = structures["node"]
+    structures = {"s": _Scan, "literal": _Literal, "slot": native.Slot, "node": node}
+    constants = constants | {
+        "WORDS": WORDS, "LITERALS": LITERALS, "FRACTION": (1 << 52) - 1,
+        "MARK": node.mark.offset, "ID": node.id.offset,
+    }  # fmt: skip
+    names = ("collect",)
+    return native.addresses(graph_code.CODE, structures, constants, names, compiles).get(*names, 0)
+
+
+def collector(place: int) -> Any:
+    """Returns the code at an address as a function; see `structure.collect`."""
+    memory = ctypes.create_string_buffer(ctypes.sizeof(_Scan))
+    s: Any = _Scan.from_buffer(memory)
+    for name, function in _FUNCTIONS.items():
+        setattr(s, name, native.address_of(getattr(ctypes.pythonapi, function)))
+    for name, thing in programs.OBJECTS.items():
+        setattr(s, name, id(thing))
+    for o in op.TABLE.values():
+        if o.plain:
+            k = id(o) >> 4
+            while s.plain[k % 256].value:
+                k += 1
+            s.plain[k % 256].value = id(o)
+    _kept.append(memory)
+    return native.bound("collect", place, ctypes.addressof(s))
+
+
+_kept: list[Any] = []  # memory that native code uses
+_coming: Any = None
+
+
+def load(operands: int) -> int:
+    """Loads the code, or has it compiled in the background, after Python has visited a number of
+    operands. Returns after how many to call this again, or 0."""
+    global _coming
+    if kernel.tier == "numpy":
+        return 0
+    place = 0
+    if _coming is not None:
+        if not _coming.done():
+            return operands + OFTEN
+        place = _coming.result()
+    elif operands < MANY:
+        place = loaded(compiles=False)
+        if not place:
+            return MANY
+    else:
+        _coming = background.submit(loaded)
+        return operands + OFTEN
+    if place:
+        structure.collect = collector(place)
+    return 0

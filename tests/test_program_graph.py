@@ -1,0 +1,181 @@
+"""Native code goes through the nodes of large programs. It finds what Python finds, and programs
+that differ are different ones for both."""
+
+import gc
+import math
+import threading
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.jit.cpu import graphs, kernel
+from drjit.jit.run import schedule
+from drjit.jit.text import structure
+from drjit.llvm import Array3f, Bool, Float, Float64, Int, UInt, UInt64
+from drjit.llvm.ad import Float as ADFloat
+
+pytestmark = pytest.mark.skipif(not graphs.loaded(), reason="other layout of objects")
+
+
+@pytest.fixture(autouse=True)
+def native(monkeypatch):
+    monkeypatch.setattr(structure, "collect", graphs.collector(graphs.loaded()))
+    schedule.forget_kernels()
+
+
+def chain(x, y):
+    for k in range(50):
+        x = dr.fma(x, 1 + k % 7, dr.sin(y)) - 0.5
+    return x
+
+
+def special(x, y):
+    i = dr.arange(UInt, 6) % 3
+    total = dr.zeros(Float, 3)
+    dr.scatter_add(total, x, i)
+    found = dr.gather(Float, x, i) + dr.sum(y)
+    return Array3f(found, dr.select(found > 1, Float(UInt(found)), y), dr.lerp(x, y, 0.5))
+
+
+def loop(x, y):
+    return dr.while_loop((x, y, UInt(0)), lambda a, b, i: i < 3, lambda a, b, i: (b, a * 2, i + 1))
+
+
+def leaves(value):
+    if isinstance(value, Float | Float64 | Int | UInt | UInt64 | Bool):
+        return [value]
+    return [leaf for part in value for leaf in leaves(part)]
+
+
+def facts(graph):
+    ids = [n.id for n in graph.order]
+    return graph.order, ids, graph.inputs, graph.literals, [*graph.noted], [*graph.checks]
+
+
+@pytest.mark.parametrize("program", [chain, special, loop])
+def test_both_find_the_same(program):
+    x, y = Float(1, 2, 3, 4, 5, 6), dr.opaque(Float, 0.5, 6)
+    roots = [v._node for v in leaves(program(x, y))]
+    graph = structure.ProgramGraph(roots)
+    graph.add(roots[:1])
+    assert graph.is_short
+    short, is_open = facts(graph), graph.open
+    assert graph.spell_out()
+    assert facts(graph) == short and graph.open == is_open and not graph.is_short
+
+
+@pytest.mark.parametrize("program", [chain, special, loop])
+def test_results(program):
+    values = []
+    for k in range(3):
+        x, y = Float(1, 2, 3, 4, 5, 6 + k), dr.opaque(Float, 0.5, 6)
+        made = program(x, y)
+        dr.eval(made)
+        values.append([v.numpy() for v in leaves(made)])
+    structure.collect = None
+    for k in range(3):
+        x, y = Float(1, 2, 3, 4, 5, 6 + k), dr.opaque(Float, 0.5, 6)
+        for found, v in zip(values[k], leaves(program(x, y)), strict=True):
+            assert found.tolist() == v.numpy().tolist()
+    assert schedule._short
+
+
+x, i, w = Float(1, 2), Int(3, 4), UInt64(5, 6)
+DIFFERENT = [
+    (x + 1 + 2, x + 1 + 1),
+    (x * 0.0, x * 0.0 + x),
+    (x * 0.0 + x * -0.0, x * 0.0 + x * 0.0),
+    (i << 1, i << 2),
+    (i << 1, i >> 1),
+    (Float64(x), Float(i)),
+    (Float(i), Float(w)),
+    (w + (1 << 63), w * (1 << 63)),
+    (x + x, x + Float(3, 4)),
+    (x + Float(3, 4), x + Float(3)),
+    (dr.gather(Float, x, UInt(i)), dr.gather(Float, x, UInt(i), Bool(True, False))),
+    (dr.arange(Int, 2), dr.arange(Int, 2) + i),
+]
+
+
+@pytest.mark.parametrize("pair", DIFFERENT)
+def test_other_programs_have_other_keys(pair):
+    a, b = [structure.ProgramGraph([v._node]) for v in pair]
+    assert a.is_short and b.is_short and a.key() != b.key()
+    again = structure.ProgramGraph([pair[0]._node])
+    assert again.key() == a.key()
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, 0.0, -0.0, math.nan, 1e-45])
+def test_numbers(number):
+    for scale in (number, 2.0):
+        value = Float(1, 2) * 3 * scale + scale
+        expected = np.array([3, 6], np.float32) * np.float32(scale) + np.float32(scale)
+        np.testing.assert_array_equal(value.numpy(), expected)
+
+
+def test_a_number_that_another_one_equalled():
+    for a, b in ((2.5, 2.5), (2.5, 3.5), (4.5, 4.5)):
+        value = chain(Float(1, 2) * a, dr.opaque(Float, 0, 2) + b)
+        structure.collect, saved = None, structure.collect
+        expected = chain(Float(1, 2) * a, dr.opaque(Float, 0, 2) + b).numpy()
+        structure.collect = saved
+        assert value.numpy().tolist() == expected.tolist()
+
+
+def test_long_programs_and_gradients():
+    p = ADFloat(0.5, 0.25)
+    dr.enable_grad(p)
+    for _ in range(3):
+        y = p
+        for k in range(2000):
+            y = y * 0.999 + 0.001 * (k % 3)
+        dr.backward(dr.sum(y))
+        assert p.grad.numpy() == pytest.approx([0.999**2000] * 2, rel=1e-4)
+        dr.clear_grad(p)
+
+
+def test_nothing_is_kept():
+    x, y = Float(1, 2, 3), dr.opaque(Float, 0.5, 3)
+    for _ in range(3):
+        dr.eval(chain(x, y), special(Float(range(6)), y[0]))
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(100):
+        dr.eval(chain(x, y), special(Float(range(6)), y[0]))
+    gc.collect()
+    assert len(gc.get_objects()) - before < 50
+
+
+def test_threads():
+    errors = []
+
+    def work(k):
+        try:
+            for _ in range(30):
+                v = chain(Float(k, k + 1), dr.opaque(Float, 0.5, 2))
+                assert v.numpy().tolist() == expected[k]
+        except BaseException as e:
+            errors.append(e)
+
+    structure.collect, saved = None, structure.collect
+    expected = [chain(Float(k, k + 1), dr.opaque(Float, 0.5, 2)).numpy().tolist() for k in range(4)]
+    structure.collect = saved
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+
+
+def test_it_is_loaded_after_many_operands(monkeypatch):
+    monkeypatch.setattr(structure, "collect", None)
+    monkeypatch.setattr(structure, "_load_at", 1000)
+    monkeypatch.setattr(structure, "_visited", 0)
+    monkeypatch.setattr(graphs, "_coming", None)
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    x, y = Float(1, 2), dr.opaque(Float, 0.5, 2)
+    for _ in range(12):  # the code is in the disk cache
+        dr.eval(chain(x, y))
+    assert structure.collect is not None and not structure._load_at
