@@ -39,10 +39,10 @@ def words(*values):
 class Gate:
     """A job that holds up the queue until it is opened."""
 
-    def __init__(self):
+    def __init__(self, expected=0):
         self.flag = np.zeros(1, np.int64)
         self.ticket = runtime.launch(
-            address("gate"), 0, words(self.flag), 1, 1, keep=(self, self.flag)
+            address("gate"), 0, words(self.flag), 1, 1, keep=(self, self.flag), expected=expected
         )
 
     def open(self):
@@ -161,6 +161,16 @@ def test_long_kernels_are_queued_in_twos():
     threading.Timer(0.2, gate.open).start()
     runtime.launch(address("add"), 0, words(a, a, 1), 4, 16, keep=a)
     assert runtime.completed() >= gate.ticket
+
+
+def test_short_kernels_are_queued_behind_a_long_one():
+    a, gate = np.zeros(4, "q"), Gate(expected=100 * runtime.AHEAD_NS)
+    for _ in range(20):
+        runtime.launch(address("add"), 0, words(a, a, 1), 4, 16, keep=a, expected=1000)
+    assert runtime.completed() < gate.ticket
+    gate.open()
+    runtime.sync()
+    assert a.tolist() == [20] * 4
 
 
 def test_what_a_job_needs_lives_until_it_is_complete_and_no_longer():

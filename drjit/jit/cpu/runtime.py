@@ -28,9 +28,9 @@ _EXIT_SECONDS = 1.0
 GRACE_SECONDS = 2.0
 """How long an interrupted wait lets kernels run before it stops their loops."""
 AHEAD_NS = 50_000_000
-"""How much work may be queued, measured by the time that kernels took before. A program that is
-faster than the machine stays this close to it, which bounds the age of its output and the delay of
-reads and Ctrl-C."""
+"""How much work may be queued behind the oldest job, measured by the time that kernels took before.
+A program that is faster than the machine stays this close to it, which bounds the age of its output
+and the delay of reads and Ctrl-C."""
 UNKNOWN_NS = AHEAD_NS // 8  # assumed time of a kernel before it has run once
 AHEAD_JOBS = 2  # may be queued regardless of their duration, so that no worker waits for Python
 _STOP_WORD = 5  # of the record at the first parameter: see docs/kernel-language.md
@@ -342,7 +342,7 @@ def _fall_back() -> None:
     _prune()
     while _ahead > AHEAD_NS:
         with _lock:
-            if len(unfinished) <= AHEAD_JOBS:
+            if len(unfinished) <= AHEAD_JOBS or _ahead - unfinished[0][4] <= AHEAD_NS:
                 return
             oldest = unfinished[0][0]
         _await(oldest)
