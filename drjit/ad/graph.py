@@ -179,6 +179,8 @@ def new_slot(n: Node | Var) -> Var:
 
 def new_input(n: Node | Var) -> Var:
     """Creates a variable for a differentiable input."""
+    if not scopes and not taped:
+        return _blank(Var, n)
     inner = scope()
     tape = None if inner is None else inner.tape
     v = _blank(Var if tape is None else Inner, n)

@@ -112,22 +112,23 @@ class FrozenFunction:
 
     def __call__(self, arg: dict, /) -> Any:
         """Calls the function, or replays its recording for matching inputs."""
-        return self.call(arg, None, (arg,), list)
+        return self.call(arg, None, (arg,))
 
-    def call(
-        self, tree: Any, names: Any, inputs: Sequence[Any], find: Callable[[], Sequence[Any]]
-    ) -> Any:
-        """The same for a tree that consists of `inputs` with `names`; `find` returns further
-        inputs, which the function reads without receiving them as arguments."""
+    def _implicit(self, tree: Any) -> list[Any]:
+        """Returns further inputs, which the function reads without receiving them as arguments."""
+        return []
+
+    def call(self, tree: Any, names: Any, inputs: Sequence[Any]) -> Any:
+        """The same for a tree that consists of `inputs` with `names`."""
         now = flags.current
         if not (now & _FREEZING and self._limit) or innermost() is not None:
             return self._function(tree)
         if now & _RECORDING and active() is not None:
             return self._function(tree)
-        implicit = find()
-        if self._shortcuts:
-            found = self._short(names, inputs, implicit)
-            if type(found) is tuple:
+        implicit = self._implicit(tree)
+        if self._shortcuts and (not graph.scopes or graph.scope() is None):
+            found = self._short(names, now & _IMPORTANT, inputs, implicit)
+            if found is not None:
                 return found[0]
         layout = self._layout(names, inputs, implicit)
         if self._backend is not JitBackend.Invalid:
@@ -153,21 +154,20 @@ class FrozenFunction:
         self._prepare(layout, data)
         with progress.Task(f"recording {self._what}"):
             recording, result = self._recorded(tree, (inputs, implicit), layout)
-        self._keep(family, recording, implicit, find())
+        self._keep(family, recording, implicit, self._implicit(tree))
         return result
 
-    def _short(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> tuple | None:
+    def _short(
+        self, names: Any, important: int, inputs: Sequence[Any], implicit: Sequence[Any]
+    ) -> tuple | None:
         """Performs a call if a shortcut finds that a recording matches, and returns a tuple with
         its result; otherwise, returns None."""
-        if graph.scope() is not None:
-            return None
-        important = _important()
         for s in self._shortcuts:
             if s.names == names and s.flags == important and s.family.has(s.sizes, s.replay):
                 found = s.check(inputs, implicit)
                 if found is None:
                     continue
-                if not isinstance(found, Match):
+                if isinstance(found, tuple):
                     return found
                 if not s.final and s.replay.at_once is not None:
                     self._shortcuts = [t for t in self._shortcuts if t is not s]
@@ -391,11 +391,12 @@ class Frozen(FrozenFunction):
             return self.f(*args, **kwargs)
         inputs = (*args, *kwargs.values()) if kwargs else args
         names = (len(args), *kwargs)
-        return self.call((args, kwargs), names, inputs, lambda: self._implicit(args, kwargs))
+        return self.call((args, kwargs), names, inputs)
 
-    def _implicit(self, args: tuple, kwargs: dict) -> list[Any]:
+    def _implicit(self, tree: tuple[tuple, dict]) -> list[Any]:
         found = self._free_variables.values()
         if self._state_fn is not None:
+            args, kwargs = tree
             state = self._state_fn(*args, **kwargs)
             found += state if isinstance(state, (list, tuple)) else [state]
         return found

@@ -243,6 +243,15 @@ _CLASSES: tuple[tuple[Any, str], ...] = (
 )
 
 
+class _IsFixed(dict[type, bool]):
+    """Whether values of a class are modules, classes or built-in functions."""
+
+    def __missing__(self, cls: type) -> bool:
+        found = self[cls] = issubclass(cls, _FIXED)
+        return found
+
+
+_is_fixed = _IsFixed()
 _names: dict[type, tuple[str, ...]] = {}  # attribute names of structures
 
 
@@ -316,13 +325,13 @@ class FreeVariables:
         scope, found = self._scope, [*self._objects]
         for name in self._names:
             v = scope.get(name, _module)  # which is left out
-            if type(v) not in _FIXED and not isinstance(v, _FIXED):  # the quicker test first
+            if not _is_fixed[type(v)]:
                 found.append(v)
         for cell in self._cells:
             try:
                 v = cell.cell_contents
             except ValueError:  # not yet set
                 continue
-            if not isinstance(v, _FIXED):
+            if not _is_fixed[type(v)]:
                 found.append(v)
         return found

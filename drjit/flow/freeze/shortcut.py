@@ -4,12 +4,15 @@ returns their values and objects in the same order.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.run import schedule
 from ..call.instance import InstanceArray
 from .layout import DEEPEST, InputLayout, is_simple, kind_of, opened, reference_to
+
+_FEW = 6  # objects that are compared with each other one by one
 
 # How the parts of a container are read.
 _PARTS: dict[str, Callable[[str, Any], str]] = {
@@ -81,6 +84,17 @@ def _evaluated(nodes: list[Node]) -> bool:
     return True
 
 
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Returns the statements that return if two variables are the same object."""
+    if len(names) < 2:
+        return []
+    if len(names) <= _FEW:
+        same = " or ".join([f"{a} is {b}" for a, b in combinations(names, 2)])
+    else:
+        same = f"len({{{', '.join([f'id({n})' for n in names])}}}) != {len(names)}"
+    return [f"if {same}: return None"]
+
+
 class _UnknownKind(Exception):
     """The inputs contain something that only `InputLayout` can compare."""
 
@@ -128,17 +142,22 @@ class _Writer:
         if value is None or cls is bool:
             self.unless(f"{name} is {value}")
         elif kind == "constant":
-            self.unless(f"type({name}) is {cls.__name__} and {name} == {self.known(value)}")
+            self.unless(self.equals(name, value))
         elif kind == "number":
             if not value or value != value:  # the sign of a zero matters
                 raise _UnknownKind
-            self.unless(f"type({name}) is {self.known(cls)} and {name} == {self.known(value)}")
+            self.unless(self.equals(name, value))
         elif kind == "hashed":
             self.identity(name, value)
         elif kind in ("leaf", "other") or kind in _PARTS:
             self.object(name, value, kind)
         else:
             raise _UnknownKind
+
+    def equals(self, name: str, value: Any) -> str:
+        """Returns the condition that a variable has the type and value of a constant."""
+        known, cls = self.known(value), self.known(type(value))
+        return f"{name} is {known} or (type({name}) is {cls} and {name} == {known})"
 
     def identity(self, name: str, value: Any) -> None:
         """Checks that an object is the same one, which is not kept alive where possible."""
@@ -205,8 +224,8 @@ class _Writer:
             elif v != v:
                 raise _UnknownKind
             else:
-                value_, type_ = self.known(v), self.known(type(v))
-                self.unless(f"type({place}) is {type_} and {place} == {value_}")
+                self.lines.append(f"attribute = {place}")
+                self.unless(self.equals("attribute", v))
 
     def leaf(self, number: int, a: Any) -> None:
         self.node(f"o{number}._node", a._node, number, "_node")
@@ -254,15 +273,12 @@ class _Writer:
         nodes = ", ".join([f"v{k}" for k in range(len(self.held))])
         data = [f"v{k}" for k in self.nodes.values()]
         objects = ", ".join([f"o{k}" for k in range(len(self.objects))])
-        lines = [*self.lines]
-        if len(data) > 1:
-            lines.append(f"if len({{{', '.join(data)}}}) != {len(data)}: return None")
+        lines = [*self.lines, *_distinct(data)]
         for numbers in self.classes.values():
             # Arrays are different ones if their values are.
             alone = [k in self.own and len(self.held[self.own[k]]) == 1 for k in numbers]
-            names = [f"id(o{k})" for k, apart in zip(numbers, alone, strict=True) if not apart]
-            if len(names) > 1:
-                lines.append(f"if len({{{', '.join(names)}}}) != {len(names)}: return None")
+            names = [f"o{k}" for k, apart in zip(numbers, alone, strict=True) if not apart]
+            lines += _distinct(names)
         self.names["held"] = self.held
         if data:
             # A literal in place of data would not become data.
