@@ -13,6 +13,7 @@ from drjit.jit.cuda.emulator.numeric import (
     f32,
     f64,
     narrow,
+    neighbour,
     odd_sum,
     u32,
     where,
@@ -65,15 +66,10 @@ def from_integer(x: np.ndarray, dtype: Any, mode: str) -> np.ndarray:
 
 def _directed_integer(value: int, dtype: Any, mode: str) -> Any:
     nearest = dtype(value)
-    if not np.isfinite(nearest):
-        above, below = nearest > 0, nearest < 0
-    else:
+    above, below = nearest > 0, nearest < 0
+    if np.isfinite(nearest):
         above, below = int(nearest) > value, int(nearest) < value
-    if above and (mode == "rm" or (mode == "rz" and value > 0)):
-        return np.nextafter(nearest, dtype(-np.inf))
-    if below and (mode == "rp" or (mode == "rz" and value < 0)):
-        return np.nextafter(nearest, dtype(np.inf))
-    return nearest
+    return neighbour(nearest, above, below, mode, value > 0)
 
 
 def to_float(x: np.ndarray, dtype: Any, mode: str) -> np.ndarray:

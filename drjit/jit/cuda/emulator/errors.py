@@ -7,6 +7,8 @@ the kernel's text and the threads' coordinates are known, turns it into an `Emul
 
 from typing import Any
 
+import numpy as np
+
 
 class EmulatorError(Exception):
     """A mistake in a kernel, in its launch, or in what it was given.
@@ -99,6 +101,11 @@ class Fault(Exception):
     ):
         super().__init__(message)
         self.kind, self.message, self.lane, self.slot, self.line = kind, message, lane, slot, line
+
+
+def first(mask: np.ndarray) -> int | None:
+    """The position of the first element that is true."""
+    return int(np.flatnonzero(mask)[0]) if np.count_nonzero(mask) else None
 
 
 def coordinates(index: int, shape: tuple[int, int, int]) -> tuple[int, int, int]:

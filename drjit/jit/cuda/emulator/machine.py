@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 
 from drjit.jit.cuda.emulator.emit_control import Barrier
-from drjit.jit.cuda.emulator.errors import Deadlock, DivergentCollective, Fault, InvalidTarget
+from drjit.jit.cuda.emulator.errors import (
+    Deadlock,
+    DivergentCollective,
+    Fault,
+    InvalidTarget,
+    first,
+)
 from drjit.jit.cuda.emulator.threads import spread
 from drjit.jit.cuda.emulator.translate import BasicBlock
 from drjit.jit.cuda.emulator.warp import Warps
@@ -495,8 +501,7 @@ class ThreadChunk(Warps):
     def jump(self, index: np.ndarray, targets: tuple[int, ...]) -> Any:
         """`brx.idx`."""
         outside = index >= len(targets)
-        if np.count_nonzero(outside):
-            k = int(np.flatnonzero(outside)[0])
+        if (k := first(outside)) is not None:
             message = f"the index {int(index[k])} of a jump is beyond its {len(targets)} targets"
             raise Fault(InvalidTarget, message, k)
         return self.go_back(np.array(targets, i64)[index])

@@ -19,6 +19,7 @@ from drjit.jit.cuda.emulator.errors import (
     Misaligned,
     OutOfBounds,
     UseAfterRelease,
+    first,
 )
 
 ALIGNMENT = 256
@@ -221,8 +222,7 @@ class Memory:
         k = np.searchsorted(starts, address, "right") - 1
         # Not `address + width <= end`, which overflows at the end of the address space.
         outside = (address >= ends[k]) | (ends[k] - address < width)
-        if outside.any():
-            lane = int(np.flatnonzero(outside)[0])
+        if (lane := first(outside)) is not None:
             fault = self.explain(int(address[lane]), width, access)
             fault.lane = lane
             raise fault

@@ -14,7 +14,10 @@ one operation to be rounded twice without harm (S. A. Figueroa, "When is double 
 innocuous?", SIGNUM Newsletter 30(3), 1995); the same makes NumPy's float16 exact.
 """
 
+import operator
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from math import isfinite, isqrt
 from typing import Any
 
@@ -210,53 +213,39 @@ def directed(total: np.ndarray, error: Any, mode: str, dtype: Any) -> np.ndarray
     return where(below, np.nextafter(r, most), r)
 
 
+_OPERATIONS: dict[str, Any] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+    "fma": lambda a, b, c: a * b + c, "sqrt": np.sqrt,
+}  # fmt: skip
+
+
+def _summands(operation: str, x: Sequence[Any]) -> tuple[Any, Any]:
+    """What add, sub and fma add up."""
+    return x[0] * x[1] if operation == "fma" else x[0], -x[1] if operation == "sub" else x[-1]
+
+
 def rounded(operation: str, mode: str, *operands: np.ndarray) -> np.ndarray:
     """An operation (add, sub, mul, div, fma, sqrt) in a rounding mode other than to nearest."""
-    if operands[0].dtype == f64:
-        return _rounded_f64(operation, mode, operands)
-    a, b, c = (x.astype(f64) for x in (*operands, *operands, *operands)[:3])
-    error: Any = 0.0
+    if operands[0].dtype == f64:  # with rational numbers: rarely used, and slow
+        return np.vectorize(partial(_round_one, operation, mode), otypes=[f64])(*operands)
+    x = [operand.astype(f64) for operand in operands]
     # Quotients and roots of 24-bit numbers are further from any other 24-bit number than float64
     # rounds; sums may not be.
-    if operation == "mul":
-        total = a * b
-    elif operation == "div":
-        total = a / b
-    elif operation == "sqrt":
-        total = np.sqrt(a)
-    else:
-        first = a * b if operation == "fma" else a
-        second = c if operation == "fma" else -b if operation == "sub" else b
-        total, error = two_sum(first, second)
-        if mode == "rm":  # a sum of opposite numbers is -0
-            cancels = (total == 0) & (np.signbit(first) != np.signbit(second))
-            total = where(cancels, -0.0, total)
+    if operation in ("mul", "div", "sqrt"):
+        return directed(_OPERATIONS[operation](*x), 0.0, mode, f32)
+    first, second = _summands(operation, x)
+    total, error = two_sum(first, second)
+    if mode == "rm":  # a sum of opposite numbers is -0
+        cancels = (total == 0) & (np.signbit(first) != np.signbit(second))
+        total = where(cancels, -0.0, total)
     return directed(total, error, mode, f32)
 
 
-def _rounded_f64(operation: str, mode: str, operands: tuple[np.ndarray, ...]) -> np.ndarray:
-    """The same for float64, with rational numbers: rarely used, and slow."""
-    arrays = np.broadcast_arrays(*operands)
-    out = np.empty(arrays[0].shape, f64)
-    for k, values in enumerate(zip(*(array.tolist() for array in arrays), strict=True)):
-        out[k] = _round_one(operation, mode, values)
-    return out
-
-
-def _plain(operation: str, v: tuple[float, ...]) -> float:
-    x = [f64(value) for value in v]
-    if operation == "sqrt":
-        return float(np.sqrt(x[0]))
-    if operation == "fma":
-        return float(x[0] * x[1] + x[2])
-    r = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[operation]
-    return float(r(*x))
-
-
-def _round_one(operation: str, mode: str, v: tuple[float, ...]) -> float:
+def _round_one(operation: str, mode: str, *v: Any) -> float:
+    plain = _OPERATIONS[operation](*map(f64, v))
     special = not all(map(isfinite, v)) or (operation == "div" and v[1] == 0)
     if special or (operation == "sqrt" and v[0] <= 0):
-        return _plain(operation, v)
+        return plain
     x = [Fraction(value) for value in v]
     if operation == "sqrt":
         digits = 1 << 1200  # an approximation from below, exact if there is an exact root
@@ -266,38 +255,28 @@ def _round_one(operation: str, mode: str, v: tuple[float, ...]) -> float:
         if exact * exact != x[0]:
             exact += Fraction(1, 2 * digits)
     else:
-        exact = {
-            "add": lambda: x[0] + x[1],
-            "sub": lambda: x[0] - x[1],
-            "mul": lambda: x[0] * x[1],
-            "div": lambda: x[0] / x[1],
-            "fma": lambda: x[0] * x[1] + x[2],
-        }[operation]()
+        exact = _OPERATIONS[operation](*x)
     if exact == 0:
-        nearest = _plain(operation, v)
-        cancels = operation in ("add", "sub", "fma") and mode == "rm" and nearest == 0
-        both = cancels and np.signbit(nearest)
-        return -0.0 if cancels and (both or _opposite(operation, v)) else nearest
+        cancels = operation in ("add", "sub", "fma") and mode == "rm" and plain == 0
+        opposite = cancels and len({*map(bool, np.signbit(_summands(operation, v)))}) > 1
+        return -0.0 if cancels and (np.signbit(plain) or opposite) else plain
     try:
         nearest = exact.numerator / exact.denominator
     except OverflowError:
         nearest = np.inf if exact > 0 else -np.inf
     above = nearest == np.inf or (nearest != -np.inf and Fraction(nearest) > exact)
     below = nearest == -np.inf or (nearest != np.inf and Fraction(nearest) < exact)
-    down = mode == "rm" or (mode == "rz" and exact > 0)
-    up = mode == "rp" or (mode == "rz" and exact < 0)
-    if above and down:
-        nearest = np.nextafter(nearest, -np.inf)
-    elif below and up:
-        nearest = np.nextafter(nearest, np.inf)
-    zero = nearest == 0
-    return float(np.copysign(0.0, float(exact > 0) - 0.5) if zero else nearest)
+    nearest = neighbour(f64(nearest), above, below, mode, exact > 0)
+    return np.copysign(0.0, float(exact > 0) - 0.5) if nearest == 0 else nearest
 
 
-def _opposite(operation: str, v: tuple[float, ...]) -> bool:
-    first = v[0] * v[1] if operation == "fma" else v[0]
-    second = -v[1] if operation == "sub" else v[-1]
-    return bool(np.signbit(first) != np.signbit(second))
+def neighbour(nearest: Any, above: bool, below: bool, mode: str, positive: bool) -> Any:
+    """A number, or the next one if it is on the wrong side of an exact result for the mode."""
+    if above and (mode == "rm" or (mode == "rz" and positive)):
+        return np.nextafter(nearest, type(nearest)(-np.inf))
+    if below and (mode == "rp" or (mode == "rz" and not positive)):
+        return np.nextafter(nearest, type(nearest)(np.inf))
+    return nearest
 
 
 # ---- approximations
@@ -346,14 +325,7 @@ def copy_sign(sign: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
 def test_property(name: str, x: np.ndarray) -> np.ndarray:
     """`testp`: a predicate."""
     tiny, size = _TINY[x.dtype], np.abs(x)
-    if name == "finite":
-        return np.isfinite(x)
-    if name == "infinite":
-        return np.isinf(x)
-    if name == "number":
-        return x == x
-    if name == "notanumber":
-        return x != x
-    if name == "normal":
-        return np.isfinite(x) & (size >= tiny)
-    return (size < tiny) & (size > 0)
+    return {
+        "finite": np.isfinite(x), "infinite": np.isinf(x), "number": x == x, "notanumber": x != x,
+        "normal": np.isfinite(x) & (size >= tiny), "subnormal": (size < tiny) & (size > 0),
+    }[name]  # fmt: skip

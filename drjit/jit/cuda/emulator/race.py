@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.errors import Fault, Race
+from drjit.jit.cuda.emulator.errors import Fault, Race, first
 
 i64 = np.int64
 
@@ -120,8 +120,7 @@ class RaceDetector:
         at = np.zeros(len(self.writes["place"]), i64)
         at[words] = lanes
         different = lost & (values[lanes] != values[at[words]])
-        if np.count_nonzero(different):
-            k = int(np.flatnonzero(different)[0])
+        if (k := first(different)) is not None:
             other = int(self.writes["place"][words[k]])
             raise Fault(
                 Race,

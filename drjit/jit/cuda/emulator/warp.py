@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.errors import DivergentCollective, Fault
+from drjit.jit.cuda.emulator.errors import DivergentCollective, Fault, first
 from drjit.jit.cuda.emulator.matrix import Fragments
 from drjit.jit.cuda.emulator.numeric import canonical, maximum, minimum
 from drjit.jit.cuda.emulator.threads import spread
@@ -52,8 +52,7 @@ class Warps(Fragments):
         lane = place & 31
         members = spread(members, len(place))
         unnamed = ((members >> lane.astype(u32)) & u32(1)) == 0
-        if np.count_nonzero(unnamed):
-            k = int(np.flatnonzero(unnamed)[0])
+        if (k := first(unnamed)) is not None:
             raise Fault(
                 DivergentCollective,
                 f"divergent collective: lane {int(lane[k])} executes the instruction, but its mask "
@@ -94,8 +93,7 @@ class Warps(Fragments):
         row, lane, table = self.members_of(place, members)
         j, within = _partners(mode, lane, b.astype(i64), c.astype(i64))
         missing = ~table[row, lane, j]
-        if np.count_nonzero(missing):
-            k = int(np.flatnonzero(missing)[0])
+        if (k := first(missing)) is not None:
             raise Fault(
                 DivergentCollective,
                 f"divergent collective: lane {int(lane[k])} reads from lane {int(j[k])}, which "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drjit.jit.cuda.emulator.access import Accesses, Among, chosen, filled, moved, put, taken
-from drjit.jit.cuda.emulator.errors import Fault, Misaligned, OutOfBounds, Race
+from drjit.jit.cuda.emulator.errors import Fault, Misaligned, OutOfBounds, Race, first
 from drjit.jit.cuda.emulator.memory import flat, flat_index
 from drjit.jit.cuda.emulator.race import RaceDetector, bank_conflicts
 from drjit.jit.cuda.emulator.threads import spread
@@ -106,8 +106,7 @@ class Windows(Accesses):
         signed = base.view(f"i{base.itemsize}").astype(i64)
         at = signed + i64(offset) if offset else signed
         outside = (at < 0) | (at > limit - size)
-        if np.count_nonzero(outside):
-            lane = int(np.flatnonzero(outside)[0])
+        if (lane := first(outside)) is not None:
             a = int(at[lane])
             beyond = (
                 f"{a + size - limit} bytes beyond the end" if a >= 0 else "before the beginning"
