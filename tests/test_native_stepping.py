@@ -5,7 +5,9 @@ import doctest
 import threading
 from collections import Counter
 
-from drjit.jit.cpu import native, native_stepping
+import native_stepping
+
+from drjit.jit.cpu import native
 
 KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
 FINISH = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)

@@ -318,8 +318,7 @@ class _Scatter(LaneRule):
             product, count = gather(product, _where(v)), gather(count, _where(v))
             own, own_zero = factors, zeros
         others = RECORDED(op.div, product, own)
-        only = RECORDED(op.eq, count, own_zero)
-        return _select(only.node, others, _lift(own, 0))
+        return _select(RECORDED(op.eq, count, own_zero).node, others, _lift(own, 0))
 
 
 def _each(value: Value, v: Var) -> Value:
@@ -448,8 +447,7 @@ class _Prefix(LaneRule):
             return prefix("add", t, exclusive, run)
         if reduction == "mul" and keep_graph():
             x = Value(v.inputs[0], v.deps[0])
-            before = RECORDED(op.mul, t, prefix("mul", x, True, run))
-            found = recurrence(x, before, run)
+            found = recurrence(x, RECORDED(op.mul, t, prefix("mul", x, True, run)), run)
             return _neighbour(found, -1, run) if exclusive else found
         if reduction == "mul":
             factors, is_zero, first, result, rest = self._products(v)

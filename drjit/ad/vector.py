@@ -113,8 +113,7 @@ class _Take(LaneRule):
 
 def take(a: Value, index: Node, mask: Node, what: str = "") -> Value:
     """Returns the feature of each lane at an index, 0 where the mask is false."""
-    n = vector.take(a.node, index, mask, what)
-    return _value(TAKE, n, (index, mask), (a.var,))
+    return _value(TAKE, vector.take(a.node, index, mask, what), (index, mask), (a.var,))
 
 
 class _Put(LaneRule):

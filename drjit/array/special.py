@@ -183,8 +183,7 @@ def matrix_product(a: Any, b: Any) -> Any:
     """
     if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
         other: Any = b if isinstance(a, (list, tuple)) else a
-        size = other._size
-        vector = table.find(other._namespace, "vector", other._dtype, (size,))
+        vector = table.find(other._namespace, "vector", other._dtype, (other._size,))
         a, b = (vector(v) if isinstance(v, (list, tuple)) else v for v in (a, b))
     ka, kb = kind_of(a), kind_of(b)
     if ka == kb == "matrix":

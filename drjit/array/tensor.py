@@ -69,8 +69,7 @@ def broadcast(array: Any, shape: Shape, target: Shape) -> Any:
     if array._kind == "nested":
         values = np.array(array._components, array._dtype.numpy).reshape(shape)
         return type(array)(np.broadcast_to(values, target).ravel())
-    index = broadcast_index(array, shape, target)
-    return leaf_access.gather(array, Access(index._node))
+    return leaf_access.gather(array, Access(broadcast_index(array, shape, target)._node))
 
 
 def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:

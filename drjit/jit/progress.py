@@ -103,8 +103,7 @@ def _display() -> "_Lines | None":
 
 
 def _in_notebook() -> bool:
-    shell = sys.modules.get("IPython")
-    get = getattr(shell, "get_ipython", None)
+    get = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return get is not None and getattr(get(), "kernel", None) is not None
 
 

@@ -222,8 +222,7 @@ class Texels:
                 f"{what}: levels after the first follow from it, unless the texture has "
                 "MipBasis.Laplacian"
             )
-        cls = self._tensor_class
-        made = cls(value)
+        made = self._tensor_class(value)
         if made._shape != before._shape:
             raise RuntimeError(
                 f"{what}: level {level} has shape {before._shape}, not {made._shape}"

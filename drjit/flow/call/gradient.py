@@ -86,8 +86,7 @@ class RecordedCall(RecordedOp):
     def note(self, body: RecordedRegion, results: Sequence[Value | None]) -> None:
         """Records the dependences of a function's results while its scope is open. None stands for
         arrays that it has written to."""
-        found = [v or NOTHING for v in results]
-        body.close(found, self.targets.note())
+        body.close([v or NOTHING for v in results], self.targets.note())
         self.bodies.append(body)
         self.outputs |= {k for k, v in enumerate(body.results) if v.var is not None}
         self.around = list(dict.fromkeys([*self.around, *body.around]))

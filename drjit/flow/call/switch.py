@@ -245,8 +245,7 @@ def _symbolic(call: FunctionCall) -> Any:
     masks = [call.mask(f) for f in call.functions]
     # Constants stay constants, so that functions are simplified for them.
     passed = [k for k, a in enumerate(call.arguments.leaves) if a._node.op is not LITERAL]
-    held = leaf.values(call.arguments.leaves)
-    recorded = RecordedCall(call.what, held, passed, masks)
+    recorded = RecordedCall(call.what, leaf.values(call.arguments.leaves), passed, masks)
     given = call.arguments.emptied().filled  # positional and named arguments of functions
     results: list[Tree] = []
     outer_gradients = capture.OuterGradients(atomic=True)

@@ -415,8 +415,7 @@ def _numpy(dtype: DType) -> str:
 
 
 def _place(where: tuple) -> str:
-    text = describe(where)
-    return text.rpartition("/")[2]
+    return describe(where).rpartition("/")[2]
 
 
 def _components(part: Any) -> tuple[list[int], list[Leaf]]:

@@ -49,8 +49,7 @@ def spread(tree: Any) -> Any:
 def _spread(value: Any) -> Any:
     if not isinstance(value, KernelValue):
         return value
-    meta = value.__meta__
-    cls = table.find(meta.namespace, "leaf", value._dtype)
+    cls = table.find(value.__meta__.namespace, "leaf", value._dtype)
     parts = vector.unpack(Value(value._node, value._var))
     return _class(value)([leaf.from_value(cls, part) for part in parts])
 

@@ -59,8 +59,7 @@ def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
         )
     lines = inspect.getblock(lines)
     indented = lines[0][:1].isspace()
-    text = "".join(["if True:\n", *lines] if indented else lines)
-    tree = syntax_tree(text, file)
+    tree = syntax_tree("".join(["if True:\n", *lines] if indented else lines), file)
     ast.increment_lineno(tree, first - 1 - indented)
     body: Any = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
     function = body[0]

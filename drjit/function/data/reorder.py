@@ -258,5 +258,4 @@ def slice_index(dtype: type, shape: tuple[int, ...], indices: tuple) -> tuple[tu
         return found.shape, dtype(index)
     if index._node.size == 1 and found.active._node.is_literal:
         return found.shape, dtype(leaf.resize(index, max(1, len(index))))
-    plain = table.find(dtype._namespace, "leaf", dt.u32)
-    return found.shape, plain(index)
+    return found.shape, table.find(dtype._namespace, "leaf", dt.u32)(index)

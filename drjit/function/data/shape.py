@@ -162,8 +162,7 @@ def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
     # Entry k of the result comes from the last entry that starts at or before k: count the starts.
     marks = leaf.literal(type(counts), 0, total)
     one = leaf.literal(type(counts), 1)
-    inside = starts < total
-    at = Access(starts._node, inside._node, what, reduce="add")
+    at = Access(starts._node, (starts < total)._node, what, reduce="add")
     leaf_access.scatter(marks, [one], at)
     return leaf_access.prefix("add", marks, False) - 1
 

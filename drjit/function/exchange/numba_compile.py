@@ -82,8 +82,7 @@ def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) ->
             f"dr.wrap(): Numba cannot compile {title}() for ({', '.join(map(str, types))}): {error}"
         ) from None
     result = _converted(result, precision)
-    made = _foreign(title, codes, flat(result), ir, entry)
-    return CompiledFunction(made, result)
+    return CompiledFunction(_foreign(title, codes, flat(result), ir, entry), result)
 
 
 def _converted(structure: Structure, precision: str) -> Structure:

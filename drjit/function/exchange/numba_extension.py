@@ -111,8 +111,7 @@ def _emit(function: NumbaCallable, context: Any, builder: Any, sig: Any, args: t
     results = cgutils.alloca_once(builder, kind, size=native.results)
     of = ir.FunctionType(ir.IntType(32), [results.type, *[kind] * len(args)])
     address = context.get_constant(types.intp, native.status)
-    called = builder.inttoptr(address, ir.PointerType(of))
-    status = builder.call(called, [results, *args])
+    status = builder.call(builder.inttoptr(address, ir.PointerType(of)), [results, *args])
     with builder.if_then(cgutils.is_not_null(builder, status), likely=False):
         text = OUT_OF_BOUNDS.format(label(function.function))
         context.call_conv.return_user_exc(builder, IndexError, (text,))

@@ -79,8 +79,7 @@ def _traced(function: Callable, count: int, dtype: DType, gradient: bool) -> Sin
     given = [a._node for a in arguments]
     try:
         if not gradient:
-            roots = [_result(function(*arguments), function, cls)[1]]
-            return single.kernel(roots, given)
+            return single.kernel([_result(function(*arguments), function, cls)[1]], given)
         try:
             return single.kernel(_backward(function, arguments, cls), given)
         except RuntimeError:  # loops that run backwards need memory for what they computed

@@ -156,8 +156,7 @@ class TextKernel:
     def _call(self, args: tuple, kwargs: dict, size: int | None, flags_set: int) -> Any:
         if kwargs or len(args) != len(self._names):
             args = self._bound(args, kwargs)
-        text = self._read
-        given = dict(zip(text.arguments, args, strict=True))
+        given = dict(zip(self._read.arguments, args, strict=True))
         arrays = self._arrays(given)
         numbers = {k: self._number(k, v) for k, v in given.items() if k not in arrays}
         self._refuse_recording(arrays)

@@ -213,8 +213,7 @@ def atanh(x: Any, y: Any) -> Pair:
     """DLMF 4.37.24, with the logarithm as a real atanh where that is more accurate."""
     far, near = (1.0 + x) * (1.0 + x) + y * y, (1.0 - x) * (1.0 - x) + y * y
     w = _div(2.0 * x, x * x + y * y + 1.0)
-    small = _le(_abs(w), 0.5)
-    half = _select(small, 0.5 * _atanh(w), 0.25 * _log(_div(far, near)))
+    half = _select(_le(_abs(w), 0.5), 0.5 * _atanh(w), 0.25 * _log(_div(far, near)))
     return half, 0.5 * _atan2(2.0 * y, (1.0 - x) * (1.0 + x) - y * y)
 
 

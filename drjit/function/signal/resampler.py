@@ -280,8 +280,7 @@ class Resampler:
         value = work(target)
         if place.scale is not None:
             value = value * place.scale
-        size = outer * self.source_res * stride
-        result = leaf.literal(work, 0, size)
+        result = leaf.literal(work, 0, outer * self.source_res * stride)
         for k in range(self.taps):
             where, weight, active = place.tap(k)
             at = Access(where._node, active._node, "dr.resample", reduce="add")

@@ -136,5 +136,4 @@ def take(capsule: Any, what: str) -> Taken:
     if parts:
         shape = (*shape, 2)
         strides = None if strides is None else (*[2 * s for s in strides], 1)
-    start = (tensor.data or 0) + tensor.byte_offset
-    return Taken(start, dtype, shape, strides, owner)
+    return Taken((tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, owner)

@@ -196,8 +196,7 @@ class LibCuda(Driver):
         return name.value.decode(errors="replace")
 
     def device_attribute(self, ordinal: int, attribute: DeviceAttribute) -> int:
-        device = self.handle(ordinal)
-        return self._number("cuDeviceGetAttribute", attribute, device)
+        return self._number("cuDeviceGetAttribute", attribute, self.handle(ordinal))
 
     def handle(self, ordinal: int) -> int:
         return self._number("cuDeviceGet", ordinal)

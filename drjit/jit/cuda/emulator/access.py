@@ -49,13 +49,13 @@ def filled(
     return out[0] if count == 1 else tuple(out)
 
 
-def taken(array: np.ndarray, index: np.ndarray) -> Any:
+def taken(array: Any, index: np.ndarray) -> Any:
     """Elements of an array, or a tuple with those of each column."""
     found = array[index]
     return found if found.ndim == 1 else tuple(np.ascontiguousarray(found.T))
 
 
-def put(array: np.ndarray, index: np.ndarray, rows: tuple[np.ndarray, ...]) -> None:
+def put(array: Any, index: np.ndarray, rows: tuple[np.ndarray, ...]) -> None:
     """Writes elements, or one to each column; of several for one index, the last one prevails."""
     values = rows[0] if len(rows) == 1 else np.stack(np.broadcast_arrays(*rows), 1)
     array[index] = values if len(index) > 1 else values[-1:]

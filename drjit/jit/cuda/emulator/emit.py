@@ -36,8 +36,7 @@ def hidden(w: "FunctionWriter", f: Form, operands: list[str]) -> tuple[list[str]
         space = f.details["space"]
         if space == "param":
             text = operands[0 if kind == "store" else 1]
-            base = w.names.operand(text).parts[0]
-            name = _bytes_name(w, base)
+            name = _bytes_name(w, w.names.operand(text).parts[0])
             if name is not None:
                 return [name], [name] if kind == "store" else []
             return [], []
@@ -139,8 +138,7 @@ def address(w: "FunctionWriter", operand: PtxOperand) -> tuple[str, int]:
     """The expression of the base of an address, and the offset."""
     base, offset = operand.parts[0], operand.value
     if base.kind == "reg":
-        kind = f"u{w.names.widths[base.name]}"
-        return w.register(base.name, kind), offset
+        return w.register(base.name, f"u{w.names.widths[base.name]}"), offset
     if base.kind == "integer":
         return w.constants.name("u64", base.value), offset
     text, more = symbol(w, base)

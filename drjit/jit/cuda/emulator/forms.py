@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
 
@@ -48,14 +48,15 @@ class Form:
 
 
 Rule = Callable[[list[str]], Form]
+F = TypeVar("F", bound=Rule)
 RULES: dict[str, Rule] = {}
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[F], F]:
     """Registers a function from the qualifiers of an instruction (what follows its name, which
     comes first) to its form."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: F) -> F:
         for name in names:
             RULES[name] = function
         return function

@@ -264,8 +264,7 @@ class EmulatedLaunch:
     ) -> dict[str, str]:
         """Registers of a thread at a fault: those of the instruction first, then the latest."""
         number = int(block.rpartition("_")[2])
-        writer = self.code.writers[self.code.blocks[number].function]
-        shown = writer.names.shown
+        shown = self.code.writers[self.code.blocks[number].function].names.shown
         words = set(re.findall(r"[%\w$]+", instruction.text)) if instruction else set()
         named = [name for name in shown if shown[name] in words]
         others = [n for n in local if n in shown and n not in named]

@@ -472,8 +472,7 @@ class ThreadChunk(Warps):
     def where_threads_are(self) -> str:
         """For messages: the lines at which threads are."""
         if self.pc is not None:
-            everyone = np.arange(self.size)
-            return self._describe_waiting(self.pc, everyone)
+            return self._describe_waiting(self.pc, np.arange(self.size))
         places = [(pc, group.here) for pc, group in self.groups.items()]
         places += list(self.waiting.items())
         places += [(pc, here) for e in self.barriers.values() for pc, here, _ in e]

@@ -83,8 +83,7 @@ class Entry:
         ...     print(step)
         """
         launch = EmulatedLaunch(self, grid, block, parameters, shared, True, single=True)
-        threads = launch.block[0] * launch.block[1] * launch.block[2]
-        per_block = -(-threads // 32)
+        per_block = -(-(launch.block[0] * launch.block[1] * launch.block[2]) // 32)
         for machine in launch.machines():
             relative = warp - machine.first * per_block
             with np.errstate(all="ignore"):

@@ -250,8 +250,7 @@ def _round_one(operation: str, mode: str, *v: Any) -> float:
     if operation == "sqrt":
         digits = 1 << 1200  # an approximation from below, exact if there is an exact root
         scaled = x[0] * digits * digits
-        root = isqrt(scaled.numerator // scaled.denominator)
-        exact = Fraction(root, digits)
+        exact = Fraction(isqrt(scaled.numerator // scaled.denominator), digits)
         if exact * exact != x[0]:
             exact += Fraction(1, 2 * digits)
     else:

@@ -31,8 +31,7 @@ def places(threads: int, blocks: int) -> np.ndarray:
 def _thread_index(block: Shape, blocks: int, axis: int) -> np.ndarray:
     if block[axis] == 1:
         return np.zeros(1, u32)
-    threads = block[0] * block[1] * block[2]
-    linear = np.arange(threads, dtype=u32)
+    linear = np.arange(block[0] * block[1] * block[2], dtype=u32)
     inner = int(np.prod(block[:axis], dtype=int))
     one = linear // u32(inner) % u32(block[axis])
     result = np.tile(one, blocks)

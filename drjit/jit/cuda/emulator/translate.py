@@ -405,19 +405,20 @@ class FunctionWriter:
             for k, operand in enumerate(statement.sources)
         ]
         values = [text.format(*arguments) for text in f.texts[: max(len(elements), 1)]]
-        several = f.kind == "warp" and (len(f.results) > 1 or f.sources[0] in ("u32*", "address"))
+        kinds = [*f.results]
+        several = f.kind == "warp" and (len(kinds) > 1 or f.sources[0] in ("u32*", "address"))
         if not elements:
             self.put(values[0])
             return
         if len(values) == 1 and not several:
-            self.assign(elements[0], values[0], f.results[0], native)
+            self.assign(elements[0], values[0], kinds[0], native)
             return
         # Results of all expressions first: a destination may be an operand as well.
-        count = max(len(elements), len(f.results) if several else 0)
+        count = max(len(elements), len(kinds) if several else 0)
         temporaries = ", ".join(f"_{k}" for k in range(count)) + "," * (count == 1)
         self.put(f"{temporaries} = {', '.join(values)}")
         for k, element in enumerate(elements):
-            self.assign(element, f"_{k}", f.results[min(k, len(f.results) - 1)], native)
+            self.assign(element, f"_{k}", kinds[min(k, len(kinds) - 1)], native)
 
     def native(self, f: Form, statement: DecodedInstruction, elements: list[PtxOperand]) -> str:
         """The type for operands whose form does not say it: that of the result, or of a source."""

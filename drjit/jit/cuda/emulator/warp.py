@@ -118,8 +118,7 @@ class Warps(Fragments):
         if mode == "ballot":
             return _packed(table & true)[row, lane]
         every, some = np.all(true | ~table, 2), np.any(true & table, 2)
-        results = {"all": every, "any": some, "uni": every | ~some}
-        return results[mode][row, lane]
+        return {"all": every, "any": some, "uni": every | ~some}[mode][row, lane]
 
     def match(
         self, place: np.ndarray, mode: str, a: np.ndarray, members: np.ndarray
@@ -163,8 +162,7 @@ class Warps(Fragments):
         result = np.full(table.shape[:2], none)
         function = minimum if operation == "min" else maximum
         for k in range(32):
-            value = np.where(table[:, :, k], values[:, None, k], none)
-            result = function(result, value)
+            result = function(result, np.where(table[:, :, k], values[:, None, k], none))
         if nan:
             result = np.where((table & np.isnan(values)[:, None, :]).any(2), none, result)
         return canonical(result)

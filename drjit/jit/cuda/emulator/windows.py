@@ -140,9 +140,9 @@ class Windows(Accesses):
             if parts is None:
                 return self.load(base, offset, dtype, count, where)
             loads = [
-                (lanes, partial(self.load_in, name, *rest, dtype, count, None, strong) if name
-                 else partial(self.load, *rest[1:], dtype, count))
-                for name, lanes, *rest in parts
+                (lanes, partial(self.load_in, name, some, at, more, dtype, count, None, strong)
+                 if name else partial(self.load, at, more, dtype, count))
+                for name, lanes, some, at, more in parts
             ]  # fmt: skip
             return filled(loads, len(place), dtype, count)
         size = dtype().itemsize * count
@@ -162,15 +162,15 @@ class Windows(Accesses):
             if parts is None:
                 self.store(base, offset, values, where)
                 return
-            for name, lanes, *rest in parts:
+            for name, lanes, some, at, more in parts:
                 if not len(lanes):
                     continue
-                some = tuple(row if len(row) == 1 else row[lanes] for row in rows)
+                chosen_rows = tuple(row if len(row) == 1 else row[lanes] for row in rows)
                 with Among(lanes):
                     if name:
-                        self.store_in(name, *rest, some, None, strong)
+                        self.store_in(name, some, at, more, chosen_rows, None, strong)
                     else:
-                        self.store(*rest[1:], some)
+                        self.store(at, more, chosen_rows)
             return
         size = rows[0].itemsize * len(rows)
         at = self.inside(space, place, base, offset, size, "write")
@@ -300,9 +300,9 @@ class Windows(Accesses):
             parts = self._parts("", place, base, offset, None)
             if parts is None:
                 return super().effective("global", place, base, offset, size)
-            for part, lanes, *rest in parts:
+            for part, lanes, some, at, more in parts:
                 with Among(lanes):
-                    self.effective(part or "global", *rest, size)
+                    self.effective(part or "global", some, at, more, size)
             return np.broadcast_to(moved(base, offset), (len(place),))
         if space not in ("shared", "local"):
             return super().effective(space, place, base, offset, size)

@@ -37,6 +37,5 @@ def compile(
     from .plan import Options
 
     collector.defer()
-    options = Options(capability, reduced)
-    made = translate(text, name, words, contract, _library, options)
+    made = translate(text, name, words, contract, _library, Options(capability, reduced))
     return made._replace(code=nvptx.ptx(made.code, capability))

@@ -112,8 +112,7 @@ def _exchanged(
     kind = MEMORY[word]
     with when(f, f.scalar("mask", mask), [(kind, "0")]) as result:
         given = [element(f, word, reinterpret(f, word, code, v)) for v in values]
-        at = lane_address(f, kind, base, index)
-        instruction = how.format(*given, at=at, kind=kind)
+        instruction = how.format(*given, at=lane_address(f, kind, base, index), kind=kind)
         old = f.op(f"{instruction} monotonic, align {BYTES[word]}")
         if how.startswith("cmpxchg"):
             old = f.op(f"extractvalue {{{kind}, i1}} {old}, 0")

@@ -425,8 +425,7 @@ def row_stride(by_warp: bool, m: MatrixOperand) -> int:
     banks."""
     if by_warp:
         return 32 * -(-m.columns // 16) + 16
-    size = BYTES[accumulator(m.code)]
-    return padded(m.columns * size, 16)
+    return padded(m.columns * BYTES[accumulator(m.code)], 16)
 
 
 def tf32_rows(m: MatrixOperand) -> tuple[int, int]:

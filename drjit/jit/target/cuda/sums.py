@@ -486,8 +486,7 @@ def accumulate(
     sums, halved = _columns_of_warp(t, v, mask)
 
     def add(values: Sequence[str]) -> None:
-        target = _target(t, code, k, a, n, offset)
-        _add_columns(t, v.count, target, values, halved)
+        _add_columns(t, v.count, _target(t, code, k, a, n, offset), values, halved)
 
     if t.depth:
         add(sums)

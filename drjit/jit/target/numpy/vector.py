@@ -66,8 +66,7 @@ def total(v: Value) -> Value:
 def _rows(v: Value, index: Value, m: Value, lanes: int) -> tuple[Any, ...]:
     """Returns the lanes of a mask, and the feature of a vector that each of them selects."""
     chosen = np.flatnonzero(np.broadcast_to(m, lanes))
-    rows = np.broadcast_to(index, lanes)[chosen]
-    return chosen, rows
+    return chosen, np.broadcast_to(index, lanes)[chosen]
 
 
 def take(v: Value, index: Value, m: Value) -> Value:

@@ -132,8 +132,7 @@ class PacketLower(Lower):
         if op == "static_getitem":
             if resty is WORD:
                 return Held(None, node=ast.Subscript(ast.Name("p"), ast.Constant(expr.index)))
-            several = self.loadvar(expr.value.name).value
-            return held(several[expr.index], resty)
+            return held(self.loadvar(expr.value.name).value[expr.index], resty)
         if op in ("exhaust_iter", "cast"):
             return self.loadvar(expr.value.name)
         if op == "call":
@@ -226,8 +225,7 @@ class PacketLower(Lower):
                 self.t.f.variables[name] = self.t.f.variables[source]
         RUNS[group[0].value.func.id](self.t, group)
         for name, target in results.items():
-            value = held(self.t.f.variables[name], self.typeof(target))
-            self.storevar(value, target)
+            self.storevar(held(self.t.f.variables[name], self.typeof(target)), target)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

@@ -173,8 +173,7 @@ class LaneWriter:
         if name not in self.body_results:
             self.body_results[name] = self.body(definition)
         results = self.body_results[name]
-        words = self.parameters()
-        texts = ", ".join(["i", *words, *[v.text for v in values]])
+        texts = ", ".join(["i", *self.parameters(), *[v.text for v in values]])
         text = f"{self.name}_{name}({texts})"
         if len(results) == 1:
             return Fragment(results[0], text, True)

@@ -250,8 +250,7 @@ SEVERAL: dict[str, Callable[[Any, list[str], list[Any]], list[str]]] = {
 
 
 def _store(w: "Writer", args: list[Any]) -> list[str]:
-    code = args[0].id
-    return [w.put(code, w.word(args[1]), "i", w.scope.expr(args[3]))]
+    return [w.put(args[0].id, w.word(args[1]), "i", w.scope.expr(args[3]))]
 
 
 def _store_vector(w: "Writer", args: list[Any]) -> list[str]:

@@ -107,8 +107,7 @@ class ExpressionReader:
     def variable(self, name: str) -> Expression:
         """Returns a variable as an operand."""
         v = self.scope[name]
-        known = v.known
-        return Expression(name, (v.dtype,), True, None, v.signed, known, v.raised)
+        return Expression(name, (v.dtype,), True, None, v.signed, v.known, v.raised)
 
     def typed(self, value: Expression, dtype: DType, e: ast.expr | None = None) -> Expression:
         """Returns a value that has a type; a number takes it."""

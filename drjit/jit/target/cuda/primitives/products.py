@@ -178,8 +178,7 @@ class MultiplyAdds(NamedTuple):
     def emit(self, f: EntryFunction) -> None:
         """Writes the body."""
         f.together = 2
-        code = self.layout.code
-        acc = accumulator(code)
+        acc = accumulator(self.layout.code)
         task = ProductTile(f, self.layout, self.rows, self.columns)
         width = min(_WIDEST // BYTES[acc], self.y, self.x)
         gap = _WIDEST // BYTES[acc]

@@ -14,8 +14,8 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from ..parsing import syntax_tree
-from . import native
+from drjit.jit.cpu import native
+from drjit.jit.parsing import syntax_tree
 
 _WIDE = (1 << 64) - 1
 _C_TYPES = {"i64": ctypes.c_int64, "i32": ctypes.c_int, "ptr": ctypes.c_void_p, "void": None}
