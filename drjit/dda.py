@@ -111,22 +111,22 @@ def dda(
         t_next = select(moving, (corner + exit_ - o) * inverse, math.inf)
         t = minimum(min_(t_next), end)
         leaving = t_next <= t
-        within_cell = clip(fma(d, t, o) - corner, 0, 1)
-        there = select(leaving, exit_, within_cell)
+        there = select(leaving, exit_, clip(fma(d, t, o) - corner, 0, 1))
         index = unsigned(*[cell[size - 1 - i] for i in range(size)])
         answer = func(user, index, vector(here), vector(there), active & (t > before))
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            raise TypeError(
-                f"{what}(): 'func' must return the state and a mask, got {type_label(answer)}"
-            )
-        user, go_on = answer
+        user, go_on = _pair(answer, what)
         cell = select(leaving, cell + step, cell)
         here = select(leaving, 1 - exit_, there)
         active = all_((cell >= 0) & (cell < res)) & (t < end) & go_on & active
         return user, cell, here, t, active
 
-    values = (state, cell, here, start, active)
-    return _loop(values, body, limit, mode if traced else "scalar")[0]
+    return _loop((state, cell, here, start, active), body, limit, mode if traced else "scalar")[0]
+
+
+def _pair(answer: Any, what: str) -> tuple[Any, Any]:
+    if isinstance(answer, tuple) and len(answer) == 2:
+        return answer
+    raise TypeError(f"{what}(): 'func' must return the state and a mask, got {type_label(answer)}")
 
 
 def _span(moving: Any, a: Any, b: Any, ray_max: Any) -> tuple[Any, Any]:

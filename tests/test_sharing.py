@@ -31,7 +31,7 @@ def test_the_work_behind_a_call_does_not_grow_with_the_length_of_the_function(
 ) -> None:
     """Python runs at every call; nodes, statements and functions are those of one."""
     calls, written, numbered = [], [], []
-    function, number = source._Writer.function, structure.number
+    function, number = source._SourceWriter.function, structure.number
 
     def counted(self, case):
         written.append(case)
@@ -41,7 +41,7 @@ def test_the_work_behind_a_call_does_not_grow_with_the_length_of_the_function(
         numbered.append(len(nodes))
         return number(nodes, *more)
 
-    monkeypatch.setattr(source._Writer, "function", counted)
+    monkeypatch.setattr(source._SourceWriter, "function", counted)
     monkeypatch.setattr(structure, "number", counted_nodes)
 
     @dr.func

@@ -434,11 +434,11 @@ _missing: dict[JitBackend, str] = {}
 _lock = threading.RLock()
 
 
-class _Thread(threading.local):
+class _ChosenDevice(threading.local):
     device: Device | None = None
 
 
-_thread = _Thread()
+_thread = _ChosenDevice()
 
 
 def register(device: Device) -> None:

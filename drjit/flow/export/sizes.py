@@ -16,7 +16,7 @@ _FIRST, _SECOND = (37, 43, 53, 61, 71, 79), (41, 47, 59, 67, 73, 83)
 _LARGE = 1 << 13  # sizes that other arrays rarely have anyway
 
 
-class _Function:
+class _ShapeFunction:
     """A function with examples of its arguments, whose distinct sizes are `sizes`."""
 
     def __init__(self, function: Callable, examples: Sequence[Any], what: str) -> None:
@@ -89,7 +89,7 @@ def traced(
     A size is free if traces for two values of it differ only in numbers that are proportional to
     it.
     """
-    f = _Function(function, examples, what)
+    f = _ShapeFunction(function, examples, what)
     free: list[int] = f.sizes
     if not f.allows(free):
         f.trace({})  # raises what is wrong with the function itself

@@ -15,7 +15,7 @@ from ...array.tree import opened, rebuilt, set_contents
 from .state import State, assign, holding
 
 
-class _Copy(NamedTuple):
+class _ContainerCopy(NamedTuple):
     """A copy of a container, kept alive so that its id is not reused; its original; and the parts
     of each, or for arrays the contents of the one-dimensional ones."""
 
@@ -38,7 +38,7 @@ class PrivateState:
         tree = self._tree = state.tree
         # Copies of one-dimensional arrays, their originals, and their contents, by number.
         self._arrays: dict[int, tuple[Any, Any, Value]] = {}
-        self._copies: dict[int, _Copy] = {}
+        self._copies: dict[int, _ContainerCopy] = {}
         leaves = [*tree.leaves]
         for k, original in enumerate(tree.leaves):
             if k not in kept:
@@ -63,7 +63,7 @@ class PrivateState:
         elif not any(map(is_not, values, outside)):
             return original
         made = _like(original, tree.keys.get(k), values)
-        self._copies[id(made)] = _Copy(made, original, values, outside, start)
+        self._copies[id(made)] = _ContainerCopy(made, original, values, outside, start)
         return made
 
     def returned(self, values: tuple) -> tuple:

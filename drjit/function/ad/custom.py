@@ -191,7 +191,7 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     """Returns the variables of an operation's results, which depend on those of its arguments."""
     if not any(visible(v) for v in arguments):
         return [None] * len(results)
-    state = _State(op)
+    state = _Attachment(op)
     hub = state.hub(tuple(arguments))
     op.arguments = arguments
     op.results = state.outer_gradients = [graph.new_slot(n) for n in results]
@@ -199,7 +199,7 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
 
 
-class _State:
+class _Attachment:
     """The graph's data about a custom operation: where gradients of its results are stored
     (`outer_gradients`), whether there are any, the variables whose gradients its callback has yet
     to read, the trace of the body that contains it, and the scope in which it was created, whose
@@ -418,7 +418,7 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
     if not deps:
         return detach(result)
     op._inputs = map_arrays(_stand_in, named)
-    state = _State(op)
+    state = _Attachment(op)
     hub = state.hub(deps)
 
     def attach(a: Any, cls: Any) -> Any:

@@ -24,7 +24,7 @@ _NUMBERS = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
 def adopt(function: Any, derivative: Any) -> Callable:
     """Returns a function of Numba as a function of arrays; see `wrap`."""
-    made = _Function(_dispatcher(function), derivative and _dispatcher(derivative))
+    made = _NumbaFunction(_dispatcher(function), derivative and _dispatcher(derivative))
 
     @wraps(made.function.py_func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -131,7 +131,7 @@ class _Arguments:
         return [_rebuilt(s, lambda place: self.leaves[place]) for s in self.structure]
 
 
-class _Function:
+class _NumbaFunction:
     """A function of Numba and the one for its derivatives, compiled for each types of arguments."""
 
     def __init__(self, function: Any, derivative: Any) -> None:

@@ -113,7 +113,7 @@ def _pieces(reduce: str, t: dt.DType, n: int, run: int) -> int:
     return next((k for k in range(wanted, 1, -1) if run % k == 0), 1)
 
 
-class _Rows(NamedTuple):
+class _RowTasks(NamedTuple):
     """How rows are reduced: the table passed to the kernel, the number of tasks, their cost, and
     their memory in elements."""
 
@@ -125,7 +125,7 @@ class _Rows(NamedTuple):
 
 
 @lru_cache(256)
-def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> _Rows:
+def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> _RowTasks:
     size, width = matrices * rows * columns, t.accumulator.itemsize
     strip = min(-(-columns // 64) * 64, _STRIP // width)
     strips = -(-columns // strip)
@@ -139,7 +139,7 @@ def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> 
     words = allocate_for(dt.i64, len(table), host=True)
     words.write(dt.i64, table)
     partial = matrices * chunks * columns if chunks > 1 else 0
-    return _Rows(words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial)
+    return _RowTasks(words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial)
 
 
 def reduce_rows(

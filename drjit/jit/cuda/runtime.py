@@ -144,7 +144,7 @@ class Queue:
 
     def unload(self, module: int) -> None:
         """Drops a module of the driver when the launches queued so far have ended."""
-        self._entries.append((self.submitted, "", _Module(self.driver, module), None))
+        self._entries.append((self.submitted, "", _UnloadedModule(self.driver, module), None))
 
     def retain(self, thing: object) -> None:
         """Keeps an object until the work queued so far has ended."""
@@ -328,7 +328,7 @@ class Queue:
         self._errors.clear()
 
 
-class _Module:
+class _UnloadedModule:
     """A module of the driver that ends with this object."""
 
     def __init__(self, driver: Driver, module: int) -> None:

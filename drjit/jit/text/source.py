@@ -102,7 +102,7 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
 
 def render(program: Program) -> str:
     """Returns the kernel text of a program."""
-    writer = _Writer(program)
+    writer = _SourceWriter(program)
     writer.statements(program.body, 1)
     names, lines = writer.names, writer.lines
     for o in program.outputs:
@@ -123,7 +123,7 @@ def render(program: Program) -> str:
     return "\n".join(["def kernel(i, p):", *lines, *writer.functions.values()]) + "\n"
 
 
-class _Writer:
+class _SourceWriter:
     """The lines of a kernel text so far, and the names of instruction values."""
 
     def __init__(self, program: Program) -> None:

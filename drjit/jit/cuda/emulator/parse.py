@@ -141,7 +141,7 @@ def variable(text: str) -> PtxVariable | None:
     return PtxVariable(m["space"], m["name"], m["type"], nbytes, alignment, initial, external)
 
 
-class _Lines:
+class _LineNumbers:
     """Line numbers of positions."""
 
     def __init__(self, text: str):
@@ -156,7 +156,7 @@ def parse(text: str) -> PtxProgram:
     """Reads a PTX text. Raises `PTXSyntaxError` with the line that is not understood."""
     original = text.split("\n")
     text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text).rstrip().rstrip("\0")
-    line = _Lines(text)
+    line = _LineNumbers(text)
     program = PtxProgram({}, {}, original)
     position = 0
     while position < len(text):
@@ -180,7 +180,7 @@ def parse(text: str) -> PtxProgram:
     return program
 
 
-def _error(text: str, position: int, line: _Lines) -> PTXSyntaxError:
+def _error(text: str, position: int, line: _LineNumbers) -> PTXSyntaxError:
     rest = text[position:].lstrip()
     number = line(len(text) - len(rest))
     shown = rest.split("\n")[0]
@@ -204,7 +204,7 @@ def _head(m: re.Match[str], line: int) -> PtxFunction:
     return function
 
 
-def _body(function: PtxFunction, text: str, position: int, line: _Lines) -> int:
+def _body(function: PtxFunction, text: str, position: int, line: _LineNumbers) -> int:
     """Reads statements up to the closing brace; the position after it."""
     code: list[Instruction] = []
     function.code = code

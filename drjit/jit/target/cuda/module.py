@@ -67,8 +67,7 @@ def translate(
     module = GpuModule(GPU, 1, contract, library)
     module.options = options
     module.bodies = bodies
-    if translate is not None:
-        module.translate = translate
+    module.translate = translate or module.translate
     by_value = words <= BY_VALUE
     plan = None
     if any(name in text for name in VECTORS):
@@ -87,14 +86,13 @@ def translate(
         before, f.lines, origin = f.lines, [], f.block
     f.block = "packet"
     module.translate(t, definition)
+    # Whether a thread has several lanes, one after the other.
     strides = bool(t.carried or t.private) or (plan is not None and plan.shared > 0)
     f.do("br label %latch")
     f.start("latch")
     if strides:
         f.do("%next = add nsw i64 %i, %step")
-        f.do("br label %lanes")
-    else:
-        f.do("br label %exit")
+    f.do("br label %lanes" if strides else "br label %exit")
     f.start("exit")
     t.finish()
     private.combine(t)
@@ -103,27 +101,8 @@ def translate(
     if t.parts:
         f.start("never")
         f.do("ret void")
-
     start, origin = private.prepare(t, origin)
-    start = [*before, *start, "br label %lanes", "lanes:"]
-    if strides:
-        start.append(f"%i = phi i64 [%first, %{origin}], [%next, %latch]")
-        for c in t.carried:
-            start.append(f"{c.name} = phi {c.kind} [{c.start}, %{origin}], [{c.end}, %latch]")
-    else:
-        start.append("%i = add i64 %first, 0")
-    bound = "%i"
-    if f.warps:
-        start.append("%warp.first = and i64 %i, -32")
-        bound = "%warp.first"
-    if plan is not None and plan.sums:  # for which all threads of a block meet
-        start.append("%block.first = sub i64 %i, %thread")
-        bound = "%block.first"
-    start.append(f"%inside = icmp slt i64 {bound}, %end")
-    start.append("br i1 %inside, label %packet, label %exit")
-    start.append("packet:")
-    if f.warps:
-        start += ["%active.i = icmp slt i64 %i, %end", "%active = bitcast i1 %active.i to <1 x i1>"]
+    start = [*before, *start, *_lanes(t, plan, origin, strides)]
     exported = [_entry(name, f, words, by_value, "\n".join(start))]
     finish = ""
     if t.expansions:
@@ -135,6 +114,31 @@ def translate(
         exported.append(_entry(finish, g, words, by_value, ""))
     form = Compiled(module.text(exported), name, by_value, strides, finish, module.threads)
     return form if plan is None else form._replace(shared=plan.shared, each=plan.each)
+
+
+def _lanes(t: Any, plan: KernelPlan | None, origin: str, strides: bool) -> list[str]:
+    """Returns what comes before the code of a lane, from the end of the block `origin`: which lane
+    it is, and whether there is one."""
+    start = ["br label %lanes", "lanes:"]
+    if strides:
+        start.append(f"%i = phi i64 [%first, %{origin}], [%next, %latch]")
+        for c in t.carried:
+            start.append(f"{c.name} = phi {c.kind} [{c.start}, %{origin}], [{c.end}, %latch]")
+    else:
+        start.append("%i = add i64 %first, 0")
+    bound = "%i"
+    if t.f.warps:
+        start.append("%warp.first = and i64 %i, -32")
+        bound = "%warp.first"
+    if plan is not None and plan.sums:  # for which all threads of a block meet
+        start.append("%block.first = sub i64 %i, %thread")
+        bound = "%block.first"
+    start.append(f"%inside = icmp slt i64 {bound}, %end")
+    start.append("br i1 %inside, label %packet, label %exit")
+    start.append("packet:")
+    if t.f.warps:
+        start += ["%active.i = icmp slt i64 %i, %end", "%active = bitcast i1 %active.i to <1 x i1>"]
+    return start
 
 
 def _entry(name: str, f: Any, words: int, by_value: bool, start: str) -> str:

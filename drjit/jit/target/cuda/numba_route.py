@@ -124,7 +124,7 @@ def _translated(
     return form._replace(code=nvvm.dialect(form.code))
 
 
-class _Module:
+class _CodegenModule:
     """A module that is known as text."""
 
     functions = ()
@@ -165,7 +165,7 @@ def _intrinsic(form: Compiled, name: str) -> Any:
     class Linked(codegen.CUDACodeLibrary):
         """What Numba links to the code of a kernel."""
 
-        modules = [_Module(_linked(form, name))]  # noqa: RUF012
+        modules = [_CodegenModule(_linked(form, name))]  # noqa: RUF012
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         into = context.active_code_library

@@ -19,7 +19,7 @@ from ..simd.ir import KernelError
 from ..simd.translate import BLOCK_LINES, RUNS, Translator
 from ..simd.vector import VectorTranslator
 from .operations import Held, call_body, current, held, operations
-from .text import NumbaReader, Step
+from .text import LoweringStep, NumbaReader
 from .types import LANES, PARAMETERS, WORD, FeaturesType, Packet
 
 
@@ -93,7 +93,7 @@ class PacketLower(Lower):
         if kind is ir.Assign:
             name = inst.target.name
             self.storevar(self.lower_assign(self.typeof(name), inst), name)
-        elif kind is Step:
+        elif kind is LoweringStep:
             inst.run(self)
         elif kind is not ir.Return and kind is not ir.Del:
             super().lower_inst(inst)
@@ -186,7 +186,7 @@ class PacketLower(Lower):
             for s in block.body:
                 if type(s) is ir.Assign:
                     count[s.target.name] += 1
-                elif type(s) is Step:
+                elif type(s) is LoweringStep:
                     count.update(s.targets)
         f = self.t.f
         for name, times in count.items():

@@ -18,7 +18,7 @@ from .operations import SYMBOLS, TESTS, attempt, function_types, operation, resu
 from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, packet
 
 
-class Step(ir.Stmt):
+class LoweringStep(ir.Stmt):
     """A statement that is a function of the lowering, with the variables that it assigns."""
 
     def __init__(self, loc: Any, run: Callable, targets: Sequence[str]):
@@ -224,7 +224,7 @@ class NumbaReader:
 
     def mark(self, run: Callable, targets: Sequence[str] = ()) -> None:
         """Appends a statement that is a function of the lowering."""
-        self.block.append(Step(self.loc, run, targets))
+        self.block.append(LoweringStep(self.loc, run, targets))
 
     def around(self, s: ast.stmt, read: Callable[[], None]) -> None:
         """Reads a statement, whose beginning and end matter to vectors."""
