@@ -194,7 +194,8 @@ def _named(name: str) -> property:
             return index.getattr_swizzle(self, "xyz")
         if name in ("real", "imag") and kind not in ("complex", "quaternion"):
             return self if name == "real" else filled(self, 0)
-        return self._components[_position(self, name)]
+        position = _position(self, name)
+        return self._components[position]
 
     def put(self: Any, value: Any) -> None:
         self[_position(self, name)] = value
