@@ -120,8 +120,9 @@ print(x.numpy(), Float(np.float32([1, 2])) + np.float32(1), np.array([1, 2]) + I
 """
 
 
-def test_a_program_without_numpy_prints_what_it_prints_with_it(monkeypatch):
-    monkeypatch.setenv("DRJIT_TIER", "compiled")
+@pytest.mark.parametrize("tier", ["auto", "compiled"])
+def test_a_program_without_numpy_prints_what_it_prints_with_it(monkeypatch, tier):
+    monkeypatch.setenv("DRJIT_TIER", tier)
     before, after = in_fresh_process(WITHOUT_NUMPY).split("False\n")
     assert before + "True\n" + after == in_fresh_process("import numpy" + WITHOUT_NUMPY)
 

@@ -357,10 +357,10 @@ def test_a_cache_folder_that_cannot_be_used(tmp_path, monkeypatch):
     folder = tmp_path / "readonly"
     folder.mkdir(mode=0o500)
     text = """
-    import tempfile
+    from drjit.jit.run import cache
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
-    tempfile.mkstemp = refuse
+    cache._create = refuse
     kernel.tier = 'compiled'
     print(right())
     """
@@ -385,5 +385,5 @@ def test_a_tier_that_does_not_exist():
     environment = os.environ | {"DRJIT_TIER": "fast"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
-    expected = "ValueError: DRJIT_TIER='fast': expected one of auto, numpy, compiled"
+    expected = "ValueError: DRJIT_TIER='fast': expected one of auto, python, numpy, compiled"
     assert done.stderr.splitlines()[-1] == expected

@@ -1,4 +1,5 @@
-"""One kernel text, three executions: on NumPy, through our front end, and compiled by Numba.
+"""One kernel text, three executions: as Python (on NumPy, and on single numbers), through our front
+end, and compiled by Numba.
 
 Every operation is defined by IEEE 754 or by integers, the library's functions are kernel text, and
 no target contracts products and sums: so results agree bit for bit (any NaN equals any NaN).
@@ -93,12 +94,12 @@ def execute(build: Callable[[], dict[str, Node]], monkeypatch: pytest.MonkeyPatc
     two: debug mode is that on NumPy."""
     found = {}
     names: list[str] = []
-    for execution in ("numpy", "compiled", "numba")[: 2 + DEVICE.on_host]:
+    for execution in ("numpy", "compiled", "numba", "python")[: 4 if DEVICE.on_host else 2]:
         with monkeypatch.context() as patch:
             if not DEVICE.on_host:
                 patch.setattr(flags, "current", flags.current | DEBUG * (execution == "numpy"))
-            elif execution == "numpy":
-                patch.setattr(kernel, "tier", "numpy")
+            elif execution in kernel.INTERPRETED:
+                patch.setattr(kernel, "tier", execution)
             else:
                 patch.setattr(kernel, "tier", "compiled")
                 flag = NUMBA * (execution == "numba")

@@ -70,7 +70,7 @@ class Kernel(ABC):
     the text was made, without its instructions, and `work` what it does."""
 
     __slots__ = (
-        "__weakref__", "bytecode", "counted", "device", "fills", "loops", "made_at", "name",
+        "__weakref__", "bytecode", "counted", "device", "fills", "form", "loops", "made_at", "name",
         "operations", "program", "rendering", "seconds", "state", "statements", "text", "work",
     )  # fmt: skip
 
@@ -84,6 +84,7 @@ class Kernel(ABC):
             work = program.work
         self.work: Any = work
         self.bytecode = b""  # the text as Python has compiled it, if it has
+        self.form: Any = None  # which compiled form is in the disk cache, as simple objects
         self.operations = work.instructions if work is not None else 0
         self.fills = work is not None and work.fills
         self.loops = work is not None and work.loops

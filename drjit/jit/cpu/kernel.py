@@ -1,9 +1,9 @@
 """Kernels: the text, how often and where it ran, and the choice of the tier for the next launch.
 
-A new, small kernel first runs on NumPy, if that has been imported. Once the time spent there would
-have paid for compiling, or if there is much work, the text is compiled (or loaded from the disk
-cache) and runs on all threads from then on. A kernel that recurs is compiled earlier, in the
-background.
+A new, small kernel first runs on NumPy, if that has been imported, or else lane by lane as Python,
+if there are very few. Once the time spent there would have paid for compiling, or if there is much
+work, the text is compiled (or loaded from the disk cache) and runs on all threads from then on. A
+kernel that recurs is compiled earlier, in the background.
 """
 
 import ctypes
@@ -29,7 +29,9 @@ from . import background, memory, runtime
 from .memory import Buffer
 from .native import JobEntry, Times
 
-TIERS = ("auto", "numpy", "compiled")
+TIERS = ("auto", "python", "numpy", "compiled")
+INTERPRETED = frozenset({"python", "numpy"})
+"""Those that compile nothing: on single numbers where that is possible, otherwise on NumPy."""
 tier: str = os.environ.get("DRJIT_TIER", "auto")
 if tier not in TIERS:
     raise ValueError(f"DRJIT_TIER={tier!r}: expected one of {', '.join(TIERS)}")
@@ -39,6 +41,9 @@ if tier not in TIERS:
 NUMPY_STATEMENT = 1.5e-6
 NUMPY_LANE = 0.8e-9
 NUMPY_FUSED = 20
+# On single numbers: a launch, and each operation on a lane.
+PLAIN_LAUNCH = 30e-6
+PLAIN_LANE = 2e-6
 COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
 LOAD = 0.3e-3  # a kernel from the disk cache
@@ -76,6 +81,7 @@ _FAST, _NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
 _Entries = JobEntry * 2  # the second one is the end
 _kernels: dict[Any, "CpuKernel"] = {}
 _instead = 0.0  # seconds that kernels have taken to compile or to load
+_plain = 0.0  # estimated seconds that they have run on single numbers
 learn: Callable[..., None] = None  # type: ignore[assignment]
 """Takes note of the program of a small kernel; set by the device to that of `programs`."""
 
@@ -84,9 +90,9 @@ class CpuKernel(Kernel):
     """A kernel with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "clock", "coming", "cost", "entry", "entry_address", "few", "function", "loaded",
-        "measured", "narrow", "numpy_calls", "numpy_cost", "outputs", "own", "pack", "passed",
-        "records", "room", "size", "spent", "stored", "time",
+        "clock", "coming", "cost", "entry", "entry_address", "few", "functions", "handled",
+        "loaded", "measured", "narrow", "numpy_calls", "numpy_cost", "outputs", "own", "pack",
+        "passed", "records", "room", "size", "spent", "stored", "time",
     )  # fmt: skip
 
     def __init__(
@@ -118,7 +124,8 @@ class CpuKernel(Kernel):
         self.numpy_cost = cost + (NUMPY_FUSED * work.fused if work else 0)
         self.numpy_calls = work.calls + NUMPY_FUSED * work.fused_calls if work else cost
         self.pack = struct.Struct("<" + layout).pack
-        self.function: Any = None
+        self.functions: dict[str, Any] = {}  # what Python runs, by tier
+        self.handled: bool | None = None  # whether it can run on single numbers
         self.loaded: Any = None
         self.few = 0  # how many lanes the calling thread computes, once it is compiled
         self.narrow = False  # whether wider packets than those of the compiled form may pay
@@ -139,7 +146,7 @@ class CpuKernel(Kernel):
 
     @property
     def tier(self) -> str:
-        return "compiled" if self.address else "numpy"
+        return "compiled" if self.address else "python" if self.state == "python" else "numpy"
 
     @property
     def launches(self) -> int:
@@ -152,15 +159,18 @@ class CpuKernel(Kernel):
 
     @property
     def can_be_interrupted(self) -> bool:
-        return not self.address or tier == "numpy"
+        return not self.address or tier in INTERPRETED
 
     def launch(
         self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
         record: Any,
     ) -> list[Buffer | None]:  # fmt: skip
-        compiled = self.address and tier != "numpy" and not flags.current & _DEBUG
-        if not compiled and self.prefers_numpy(size):
-            return _run_numpy(self, size, inputs, literals, checks, targets, record)
+        compiled = self.address and tier not in INTERPRETED and not flags.current & _DEBUG
+        if not compiled:
+            if not targets and self.prefers_numbers(size):
+                return _run_numbers(self, size, inputs, literals, checks, record)
+            if self.prefers_numpy(size):
+                return _run_numpy(self, size, inputs, literals, checks, targets, record)
         if not self.address or self.narrow:
             self.compile()
         work = size * self.cost
@@ -207,7 +217,7 @@ class CpuKernel(Kernel):
         # end, and for those that are not compiled yet.
         if size > self.few or flags.current & SLOW or runtime.unfinished or log.level >= 3:
             return None
-        if tier == "numpy":
+        if tier in INTERPRETED:
             return None
         words: list[Any] = [0]
         for n in inputs:
@@ -236,11 +246,32 @@ class CpuKernel(Kernel):
         lanes = {"store": size, "vectors": whole_blocks(size)}
         return [itemsize * lanes.get(kind, 1) for kind, itemsize in self.own]
 
+    def prefers_numbers(self, size: int) -> bool:
+        """Returns whether to run on single numbers, which new processes do as long as that takes
+        less time than to import NumPy or to load a compiled form; accumulates its cost."""
+        global _plain
+        if tier not in ("auto", "python") or self.loops or flags.current & _DEBUG:
+            return False
+        if tier == "auto" and (self.address or "numpy" in sys.modules):
+            return False
+        once = PLAIN_LAUNCH + self.cost * size * PLAIN_LANE
+        first = "drjit.jit.target.simd" not in sys.modules and _plain + once < FIRST_LOAD
+        if tier == "auto" and self.spent + once >= LOAD and not first:
+            return False
+        if self.handled is None:
+            from ..target import python
+
+            self.handled = python.handles(self.text)
+        if self.handled:
+            self.spent += once
+            _plain += once
+        return self.handled
+
     def prefers_numpy(self, size: int) -> bool:
         """Returns whether the NumPy tier is better for the next launch; accumulates its cost."""
         if tier == "compiled":
             return False
-        if tier == "numpy" or flags.current & _DEBUG:
+        if tier in INTERPRETED or flags.current & _DEBUG:
             return True
         if self.address or self.loops:  # the duration of a loop is unknown
             return False
@@ -273,27 +304,40 @@ class CpuKernel(Kernel):
     def is_stored(self) -> bool:
         """Whether the disk cache had the compiled form on the first query."""
         if self.stored is None:
-            from ..target import simd
-
-            options = _options()
-            self.stored = cache.has(_key(self.text, options, simd.packet_lanes(self.text)))
+            self.stored = cache.has(self._keys(_options())[0][0])
         return self.stored
+
+    def _keys(self, options: int, only_best: bool = True) -> list[tuple[str, int]]:
+        """Returns the keys in the disk cache and the packet widths of the compiled forms, the best
+        one first. Those of a text take a while to find out: a process notes them for later ones."""
+        what = cache.compiler(), options
+        if self.form is not None and self.form[:2] == what:
+            return [self.form[2:]]
+        from ..target import simd
+
+        best = simd.packet_lanes(self.text)
+        widths = [best]
+        if self.loops and not only_best:
+            first = min(best, simd.default_lanes())
+            widths = sorted({best, first}, reverse=True)
+        keys = [(_key(self.text, options, lanes), lanes) for lanes in widths]
+        if not self.loops and not options & _NUMBA:  # whose version counts as well
+            self.form = *what, *keys[0]
+        return keys
 
     def compile(self) -> None:
         """Makes the compiled form available, from the disk cache or by compiling the text. A better
         form is made in the background once it pays off, and used when it is done.
         """
-        from ..target import simd
-
         global _instead
         options = _options()
         coming = self.coming
         if not self.address:
-            best = simd.packet_lanes(self.text)
-            first = min(best, simd.default_lanes()) if self.loops else best
-            widths = sorted({best, first}, reverse=True)
             start = time.thread_time()
-            made = self._made(widths, options) if coming is None else coming.result()
+            if coming is None:
+                made = self._made(self._keys(options, only_best=False), options)
+            else:
+                made = coming.result()
             _instead += time.thread_time() - start
             self.made_at = self.launches
         elif coming is None:
@@ -314,21 +358,18 @@ class CpuKernel(Kernel):
 
     def _in_background(self, options: int) -> Any:
         """Makes the best compiled form in the background."""
-        from ..target import simd
+        keys = self._keys(options)
+        return background.submit(lambda: self._made(keys, options))
 
-        lanes = [simd.packet_lanes(self.text)]
-        return background.submit(lambda: self._made(lanes, options))
-
-    def _made(self, widths: list[int], options: int) -> tuple[Any, str, bool, float]:
-        """Returns the first packet width that the disk cache has, or otherwise the last one,
+    def _made(self, keys: list[tuple[str, int]], options: int) -> tuple[Any, str, bool, float]:
+        """Returns the first of some forms that the disk cache has, or otherwise the last one,
         compiled; where it is from, whether it is not the first, and the seconds that it took.
         """
         from ..target import simd
 
         start = time.perf_counter()
-        key = ""
-        for lanes in widths:
-            key = _key(self.text, options, lanes)
+        (_, widest), (last, narrowest) = keys[0], keys[-1]
+        for key, lanes in keys:
             entry = cache.get(key)
             if entry is None:
                 continue
@@ -337,13 +378,13 @@ class CpuKernel(Kernel):
             except Exception as error:  # a damaged entry is compiled again
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
                 continue
-            return loaded, "disk", lanes < widths[0], time.perf_counter() - start
+            return loaded, "disk", lanes < widest, time.perf_counter() - start
         contract, by_numba = bool(options & _FAST), bool(options & _NUMBA)
         with progress.compiling(self):
-            code = simd.compile(self.text, self.name, widths[-1], contract, by_numba=by_numba)
+            code = simd.compile(self.text, self.name, narrowest, contract, by_numba=by_numba)
         loaded = simd.load(code.code, self.name, code.has_finish)
-        cache.put(key, self.text, code.code, code.has_finish)
-        return loaded, "memory", widths[-1] < widths[0], time.perf_counter() - start
+        cache.put(last, self.text, code.code, code.has_finish)
+        return loaded, "memory", narrowest < widest, time.perf_counter() - start
 
 
 def _options() -> int:
@@ -422,10 +463,37 @@ def _run_numpy(
     return outputs
 
 
-def _interpret(kernel: CpuKernel, p: list, size: int) -> None:
-    """Runs a kernel text on NumPy."""
-    from ..target import numpy as numpy_target
+def _run_numbers(
+    kernel: CpuKernel, size: int, inputs: list, literals: list, checks: Sequence, record: Any
+) -> list[Buffer | None]:
+    from ..target import python
 
+    runtime.drain()
+    outputs = [python.Output() for _ in kernel.outputs]
+    p: list[Any] = [python.ErrorReport(record.words) if record else None]
+    p += [n.data.entries(n.dtype, n.size) for n in inputs]
+    p += [n.data for n in literals]
+    p += [c.data[0] for c in checks]
+    for (kind, _), o in zip(kernel.outputs, outputs, strict=True):
+        p += [None, o] if kind == "reduce" else [o]
+    _interpret(kernel, p, size, "python")
+    made: list[Buffer | None] = []
+    for (_, itemsize), o, row in zip(kernel.outputs, outputs, kernel.program.outputs, strict=True):
+        found = o.result(row.dtype)
+        b = memory.allocate(itemsize * len(found), host=True)
+        b.write(row.dtype, found)
+        made.append(b)
+    if record is not None:
+        runtime.report(record.check)
+    return made
+
+
+def _interpret(kernel: CpuKernel, p: list, size: int, where: str = "numpy") -> None:
+    """Runs a kernel text as Python: on NumPy, or on single numbers."""
+    if where == "numpy":
+        from ..target import numpy as target
+    else:
+        from ..target import python as target
     busy = runtime.completed() < runtime.submitted
     waiting = time.perf_counter()
     runtime.drain()
@@ -433,32 +501,34 @@ def _interpret(kernel: CpuKernel, p: list, size: int) -> None:
     if busy:  # a compiled kernel would have been queued
         kernel.spent += start - waiting
     if kernel.state == "new":
-        kernel.state = "numpy"
+        kernel.state = where
     if flags.current & JitFlag.Debug:
         from .. import debug
 
         debug.run(kernel.text, kernel.name, p, size)
     else:
-        if kernel.function is None:
-            names = dict(numpy_target.namespace)
+        function = kernel.functions.get(where)
+        if function is None:
+            names = dict(target.namespace)
             if kernel.bytecode:
                 code = marshal.loads(kernel.bytecode)
             else:
                 code = compile(kernel.text, f"<{kernel.name}>", "exec")
                 kernel.bytecode = marshal.dumps(code)
             exec(code, names)
-            kernel.function = names["kernel"]
-        numpy_target.run(kernel.function, p, size)
+            function = kernel.functions[where] = names["kernel"]
+        target.run(function, p, size)
     seconds = time.perf_counter() - start
     kernel.time += seconds
     kernel.measured += 1
     if flags.current & JitFlag.KernelHistory:
-        history.add(kernel, size, "numpy", seconds)
+        history.add(kernel, size, where, seconds)
     if log.level >= 3:
         log.log(
             log.LogLevel.Info,
-            "kernel %s: ran on NumPy, %d lanes, %.3f ms",
+            "kernel %s: ran on %s, %d lanes, %.3f ms",
             kernel.name,
+            "NumPy" if where == "numpy" else "single numbers",
             size,
             seconds * 1e3,
         )

@@ -189,7 +189,12 @@ class KnownPrograms:
     def again(self, roots: list[Node]) -> bool:
         """Evaluates nodes if their program is known and nothing is queued; returns whether it has
         done so."""
-        if not self._records or runtime.unfinished or log.level >= 3 or kernel.tier == "numpy":
+        if (
+            not self._records
+            or runtime.unfinished
+            or log.level >= 3
+            or kernel.tier in kernel.INTERPRETED
+        ):
             return False
         if runtime.control() is not self._control:
             self._bind()

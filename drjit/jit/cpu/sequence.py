@@ -74,7 +74,7 @@ class LaunchSequence:
         """Returns whether it was possible; if not, nothing has happened."""
         if not self.is_ready() or flags.current & kernel.SLOW or runtime.unfinished:
             return False
-        if log.level >= 3 or kernel.tier == "numpy":
+        if log.level >= 3 or kernel.tier in kernel.INTERPRETED:
             return False
         words = []
         for k in self._read:

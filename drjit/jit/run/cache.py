@@ -11,6 +11,7 @@ import functools
 import os
 import stat
 import sys
+import threading
 import time
 from typing import NamedTuple
 
@@ -45,11 +46,11 @@ class CachedKernel(NamedTuple):
 
 
 @functools.cache
-def _facts() -> bytes:
-    """Returns what object code depends on besides the text: LLVM, the CPU, and the compiler's own
-    files."""
+def compiler() -> str:
+    """Returns what object code depends on besides the text, as a hash: LLVM, the CPU, and the
+    compiler's own files."""
     own = files_in(os.path.dirname(os.path.dirname(__file__)))
-    return b"".join(b"\0" + fact.encode() for fact in (*processor.identity(), *own))
+    return digest("", *processor.identity(), *own, machine=False)
 
 
 @functools.cache
@@ -75,7 +76,7 @@ def digest(text: str, *facts: object, machine: bool = True) -> str:
     for fact in facts:
         state.update(b"\0" + str(fact).encode())
     if machine:
-        state.update(_facts())
+        state.update(compiler().encode())
     return state.hexdigest()
 
 
@@ -98,8 +99,8 @@ def get(key: str) -> CachedKernel | None:
         return None
     path = _path(where, key)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        with open(path, "rb", buffering=0) as file:
+            data = file.readall()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -122,23 +123,27 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
     where = folder()
     if where is None:
         return
-    import tempfile  # imports many archive formats: not needed for cache hits
-
-    temporary = None
+    # The module `tempfile` takes as long to import as a small program takes to run.
+    name = f"{os.getpid():x}-{threading.get_native_id():x}-{time.time_ns():x}.tmp"
+    temporary = os.path.join(where, name)
     try:
-        handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=where)
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(_create(temporary), "wb") as file:
             file.write(_encode(key, text, code, has_finish))
         os.replace(temporary, _path(where, key))
     except OSError as error:
         _complain("cannot be written", error)
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         return
     if _puts % _PUTS_PER_CHECK == 0:
         evict()
     _puts += 1
+
+
+def _create(path: str) -> int:
+    """Opens a new file that only the user may read."""
+    how = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    return os.open(path, how, 0o600)
 
 
 def evict() -> None:

@@ -43,10 +43,10 @@ def find(name: str, device: Device) -> tuple[Kernel, KernelArguments] | None:
     if entry is None:
         return None
     try:
-        program, work, taken, bytecode = marshal.loads(entry.code)
+        program, work, taken, bytecode, form = marshal.loads(entry.code)
         made: Any = device
         found = made.kernel(entry.text, _program(*program), Work(*work))
-        found.bytecode = found.bytecode or bytecode
+        found.bytecode, found.form = found.bytecode or bytecode, found.form or form
     except Exception as error:  # a damaged entry is made again
         log.log(log.LogLevel.Warn, "cache entry %s cannot be used (%s)", name, error)
         return None
@@ -66,7 +66,7 @@ def keep(name: str, made: Kernel, taken: KernelArguments) -> None:
         program.words,
         program.streams,
     )
-    code = marshal.dumps((row, tuple(made.work), tuple(taken), made.bytecode))
+    code = marshal.dumps((row, tuple(made.work), tuple(taken), made.bytecode, made.form))
     cache.put(name, made.text, code, False)
 
 

@@ -194,7 +194,7 @@ def _table(values: tuple, x: Number) -> Number:
     return Number(dt.BY_CODE[name.rpartition("_")[2]], values[min(x.value, len(values) - 1)])
 
 
-_LANGUAGE = SimpleNamespace(
+LANGUAGE = SimpleNamespace(
     **{t.code: _Type(t) for t in dt.ALL},
     **{o.text: partial(_apply, o) for o in op.TABLE.values() if o.kind == "call"},
     any_lane=operator.attrgetter("value"),
@@ -209,7 +209,7 @@ def _library(module: str) -> dict[str, Any]:
 
     def imported(name: str, *args: Any) -> Any:
         if name == "numpy.elementwise":
-            return _LANGUAGE
+            return LANGUAGE
         level = args[-1] if len(args) == 4 else 0
         return SimpleNamespace(**_library(name)) if level else __import__(name, *args)
 
