@@ -5,6 +5,7 @@ Importing this module adds them to `ArrayBase`.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 from typing import Any, NoReturn
 
@@ -279,6 +280,7 @@ def number_of_derivative(self: Any) -> int:
     return variable_index.number_of_var(self._var)
 
 
+@cache
 def _swizzle(name: str) -> property:
     return property(
         lambda self: index.getattr_swizzle(self, name),
@@ -290,14 +292,13 @@ def _swizzle(name: str) -> property:
 # One property per name of up to four letters: a __setattr__ would slow down every operation. Longer
 # names are read by __getattr__. One-dimensional arrays lack that, too: the interpreter reads
 # attributes of classes without __getattr__ several times as fast.
-_SWIZZLES = {
-    size: {
-        "".join(p): _swizzle("".join(p))
-        for n in range(2, 5)
-        for p in product("xyzw"[:size], repeat=n)
-    }
-    for size in (2, 3, 4)
-}
+@cache
+def _swizzles(size: int) -> dict[str, property]:
+    """Returns the properties of arrays with that many components; the first such class needs them,
+    and many programs have none with four."""
+    letters = "xyzw"[:size]
+    names = ["".join(p) for n in range(2, 5) for p in product(letters, repeat=n)]
+    return {name: _swizzle(name) for name in names}
 
 
 def add_swizzles(cls: Any) -> None:
@@ -309,8 +310,9 @@ def add_swizzles(cls: Any) -> None:
         if len(meta.dims) == 1:
             for name in "xyzw"[: max(meta.dims[0], 0)]:
                 setattr(cls, name, _COMPONENTS[name])
-        for name, swizzle in _SWIZZLES.get(cls._size, {}).items():
-            setattr(cls, name, swizzle)
+        if cls._size in (2, 3, 4):
+            for name, swizzle in _swizzles(cls._size).items():
+                setattr(cls, name, swizzle)
 
 
 def derive(cls: Any) -> None:

@@ -3,7 +3,6 @@ see them change while the loop runs or is recorded.
 """
 
 from collections.abc import Sequence, Set
-from copy import copy
 from operator import is_not
 from typing import Any, NamedTuple
 
@@ -137,6 +136,8 @@ def _like(container: Any, keys: Any, values: list[Any]) -> Any:
     """Returns a container of the same kind with the same keys or fields and other values."""
     if role(type(container)) != "struct":
         return rebuilt(type(container), keys, values)
+    from copy import copy
+
     made = copy(container)
     set_contents(made, keys, values)
     return made

@@ -5,7 +5,6 @@ the file, so that tracebacks and debuggers show the user's lines. The disk cache
 transform a function takes longer than all else that a small program does in its first second.
 """
 
-import linecache
 import marshal
 import os
 import sys
@@ -145,13 +144,14 @@ def _key(f: types.FunctionType, recursive: bool) -> str:
     """Returns the key of a transformed function in the disk cache; nothing if the function is not
     in a file, as those of notebooks, which are seldom the same again."""
     file = f.__code__.co_filename
-    if not os.path.exists(file):
+    try:
+        with open(file, "rb") as source:
+            text = source.read().decode(errors="backslashreplace")
+    except OSError:
         return ""
-    linecache.checkcache(file)
     facts = f.__code__.co_firstlineno, f.__qualname__, f.__code__.co_freevars, recursive
     facts += sys.version, sys.flags.optimize, *cache.files_in(os.path.dirname(__file__))
-    text = "".join(linecache.getlines(file, f.__globals__))
-    return cache.digest(text, file, *facts, machine=False) if text else ""
+    return cache.digest(text, file, *facts, machine=False)
 
 
 def _check(f: Any) -> None:

@@ -1,9 +1,8 @@
 """Operations with user-defined derivatives: `CustomOp` and `custom`."""
 
-import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ...ad import graph, lanes, traverse
 from ...ad.algebra import keep_graph
@@ -18,6 +17,9 @@ from ...jit.ir import node as ir
 from ...jit.ir.node import Node
 from ..protocols import CustomOpT
 from .grad import accum_grad, accumulate, detach, fitting, grad, leaves, map_arrays, variables
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -363,12 +365,11 @@ class _SideResult(LaneRule):
 HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()
 
 
-_POSITIONAL, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-
-
 @cache
-def _signature(function: Callable) -> inspect.Signature:
-    return inspect.signature(function)
+def _signature(function: Callable) -> "Signature":
+    from inspect import signature  # which imports Python's compiler of Python
+
+    return signature(function)
 
 
 def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -377,8 +378,8 @@ def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
         bound = _signature(type(op).eval).bind(op, *args, **kwargs)
     except TypeError as error:
         raise IncompatibleError(f"dr.custom(<{type_label(op)}>): {error}") from None
-    kinds = {p.kind: p.name for p in bound.signature.parameters.values()}
-    op._variadic = kinds.get(_POSITIONAL, ""), kinds.get(_NAMED, "")
+    kinds = {p.kind.name: p.name for p in bound.signature.parameters.values()}
+    op._variadic = kinds.get("VAR_POSITIONAL", ""), kinds.get("VAR_KEYWORD", "")
     return dict(list(bound.arguments.items())[1:])
 
 

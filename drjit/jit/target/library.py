@@ -5,14 +5,15 @@ tables that its module defines by plain assignments, and other functions of the 
 parsed on first use.
 """
 
-import ast
 import os
 import threading
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.op import TABLE
-from ..parsing import syntax_tree
+
+if TYPE_CHECKING:
+    import ast
 
 # The module of mathlib that defines each function.
 MODULES = {o.name: o.library for o in TABLE.values() if o.library} | {"sincos": "trig"}
@@ -23,8 +24,8 @@ names = frozenset(MODULES)
 _FOLDER = os.path.join(os.path.dirname(__file__), "mathlib")
 
 
-_functions: dict[str, ast.FunctionDef] = {}
-_constants: dict[str, ast.expr] = {}
+_functions: dict[str, "ast.FunctionDef"] = {}
+_constants: dict[str, "ast.expr"] = {}
 _unread = ["common", *dict.fromkeys(MODULES.values())]
 _lock = threading.Lock()  # several threads may compile
 
@@ -39,7 +40,7 @@ def _found(name: str, definitions: dict[str, Any]) -> Any:
         return definitions[name]
 
 
-def definitions() -> dict[str, ast.FunctionDef]:
+def definitions() -> dict[str, "ast.FunctionDef"]:
     """Returns the definitions of all functions, those that are parts of others included."""
     with _lock:
         while _unread:
@@ -48,6 +49,10 @@ def definitions() -> dict[str, ast.FunctionDef]:
 
 
 def _read(module: str) -> None:
+    import ast  # not for kernels from the disk cache
+
+    from ..parsing import syntax_tree
+
     with open(os.path.join(_FOLDER, f"{module}.py"), encoding="utf-8") as file:
         tree = syntax_tree(file.read())
     for statement in tree.body:
@@ -58,7 +63,7 @@ def _read(module: str) -> None:
     _unread.remove(module)
 
 
-def function(name: str, code: str) -> ast.FunctionDef:
+def function(name: str, code: str) -> "ast.FunctionDef":
     """Returns the definition of a library function for an element type.
 
     Raises KeyError if there is none.
@@ -72,10 +77,14 @@ def function(name: str, code: str) -> ast.FunctionDef:
 @cache
 def constant(name: str) -> float | int:
     """Returns the number that a module assigns to a name; raises KeyError if there is none."""
+    import ast
+
     return eval(compile(ast.Expression(_found(name, _constants)), name, "eval"))
 
 
 @cache
 def table(name: str) -> tuple:
     """Returns the numbers that a module assigns to a name; raises KeyError if there is none."""
+    import ast
+
     return ast.literal_eval(_found(name, _constants))
