@@ -79,21 +79,26 @@ STRAIGHT = "def kernel(i, p):\n    x0 = load(f32, p[1], i)\n    store(f32, p[2],
 REDUCED = STRAIGHT + "    reduce(f32, 'add', p[3], p[4], i, x0)\n"
 CALLS = REDUCED.replace("    reduce(f32, 'add', p[3], p[4], i, x0)", "    v0 = sin(x0)")
 LOOP = STRAIGHT + "    while any_lane(v0):\n        pass\n"
+UPDATES = "".join([f"        v{k} = select(v0, v{k + 30}, v{k})\n" for k in range(1, 18)])
+STATES = STRAIGHT + f"    while any_lane(v0):\n{UPDATES}"
+LOOKED_UP = STATES + "    v50 = gather(f32, p[5], v1, v0)\n"
+RECORDS = STRAIGHT + "    scatter_reduce_packet(f32, 'add', p[3], p[4], p[5], x1, v0, x0, x0)\n" * 4
 VECTORS = STRAIGHT + "    v0 = splat(f32, 64, x0)\n"
 
 
 @pytest.mark.parametrize(
     ("target", "lanes"),
     [
-        # A plain kernel, a short one with a reduction, one of library calls, a loop, vectors.
-        ("haswell", (8, 16, 32, 16, 16)),
-        ("skylake-avx512", (16, 32, 64, 64, 16)),
-        ("neon", (8, 8, 16, 8, 16)),
+        # A plain kernel, a short one with a reduction, one of library calls, a loop, one with
+        # many variables, the same with a look-up, sums of records, vectors.
+        ("haswell", (8, 16, 32, 16, 16, 16, 8, 16)),
+        ("skylake-avx512", (16, 32, 64, 64, 16, 64, 8, 16)),
+        ("neon", (8, 8, 16, 8, 8, 8, 8, 16)),
     ],
     indirect=["target"],
 )
 def test_lanes_of_a_packet(target, lanes):
-    texts = (STRAIGHT, REDUCED, CALLS, LOOP, VECTORS)
+    texts = (STRAIGHT, REDUCED, CALLS, LOOP, STATES, LOOKED_UP, RECORDS, VECTORS)
     assert tuple([simd.packet_lanes(text) for text in texts]) == lanes
 
 

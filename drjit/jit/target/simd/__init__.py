@@ -48,10 +48,14 @@ FEWEST_OF_PACKETS = 8
 # speed. Beyond the second limit, the values of an iteration leave no registers for a second vector.
 LOOP_LINES = 120
 LONG_LOOP_LINES = 1000
+REGISTERS = 32  # of AVX-512
 # A kernel with a reduction that is not longer than this gets two vectors per packet.
 REDUCTION_LINES = 16
 # A kernel with one library call per this many lines, or more, spends its time in these.
 LINES_PER_CALL = 10
+# The same for sums of records in memory, of which the lanes of a packet are made one by one. With
+# AVX-512, packets of 8 lanes then take half the time of others.
+LINES_PER_RECORD = 32
 # Statements that compute with whole vectors.
 PRODUCTS = (" matvec(", " outer(", " accumulate(", " total(")
 _SIZES = r"= (?:splat|load_vector|broadcast_vector)\((\w+), (\d+),"
@@ -60,6 +64,8 @@ _READS_OR_STORES = (
     " load(", "gather", "scatter", "reduce", "scan", "radix", "compress", "f64",
 )  # fmt: skip
 _CALL = re.compile(r"= (\w+)\(")
+# The updates of a loop's state.
+_STATE = re.compile(r"(?: +(v\d+) = select\(v\d+, [vxc]\d+, \1\)\n)+")
 
 
 class Object(NamedTuple):
@@ -99,6 +105,7 @@ def packet_lanes(text: str) -> int:
     small kernel with a loop (two before AVX-512, where masks take registers, too), for one that
     spends its time in library functions, and for one that computes everything it stores with
     integers. A short kernel with a reduction has two, whose sums need not wait for each other.
+    A loop of arithmetic has one if its state would take more than half of the registers.
 
     Several independent vectors in flight hide the latency of dependent operations, such as those of
     a loop or a polynomial. In other large kernels, or with 64-bit types, they would not fit into
@@ -139,13 +146,30 @@ def _lanes_of_values(text: str, lines: int) -> int:
         if lines > LONG_LOOP_LINES:
             return default_lanes()
         own = processor.register_bytes() == 64  # masks have registers of their own
+        if own and _has_large_state(text):
+            return default_lanes()
         return _lanes_of(4 if own and lines <= LOOP_LINES and "f64" not in text else 2)
     if any(name in text for name in _WIDE_TYPES):
         few = any(name in text for name in _READS_OR_STORES)
         return default_lanes() if few else _lanes_of(4)
-    calls = sum([name in _library.names for name in _CALL.findall(text)])
+    records = text.count(" scatter_reduce_packet(")
+    if records > 1 and lines <= LINES_PER_RECORD * records:
+        return FEWEST_OF_PACKETS
+    calls = _calls(text)
     dense = calls * LINES_PER_CALL >= lines and "gather" not in text and "scatter" not in text
     return _lanes_of(4) if dense else default_lanes()
+
+
+def _calls(text: str) -> int:
+    """Returns the number of calls of library functions."""
+    return sum([name in _library.names for name in _CALL.findall(text)])
+
+
+def _has_large_state(text: str) -> bool:
+    """Returns whether two vectors of every state variable of a loop do not fit into the registers,
+    and nothing but their number limits the loop, as look-ups and library functions would."""
+    states = max([run.group().count("\n") for run in _STATE.finditer(text)], default=0)
+    return states > REGISTERS // 2 and "gather" not in text and not _calls(text)
 
 
 def compile(
