@@ -2,6 +2,7 @@
 that evaluate many or large ones."""
 
 import ctypes
+import sys
 from typing import Any
 
 from ..ir import op
@@ -9,9 +10,9 @@ from ..text import structure
 from . import background, graph_code, kernel, native, programs
 
 WORDS, LITERALS = 1 << 16, 1 << 11
-# Operands after which the code is loaded, if the disk cache has it, and after which it is compiled:
-# what Python takes for these.
-OFTEN, MANY = 1 << 14, 1 << 17
+# Operands after which the code is loaded, if the disk cache has it, and after which it is compiled,
+# once a compiler is loaded, or without one.
+OFTEN, MANY, FIRST = 1 << 12, 1 << 13, 1 << 17
 
 _Literal = programs.structure("Literal", "dtype", "bits", "number", "stamp")
 _FUNCTIONS = {
@@ -70,17 +71,15 @@ def load(operands: int) -> int:
     global _coming
     if kernel.tier == "numpy":
         return 0
-    place = 0
-    if _coming is not None:
-        if not _coming.done():
-            return operands + OFTEN
+    place: int | None = None
+    if operands < MANY:
+        place = loaded(compiles=False) or None
+    elif _coming is None:
+        if operands >= FIRST or "llvmlite" in sys.modules:
+            _coming = background.submit(loaded)
+    elif _coming.done():
         place = _coming.result()
-    elif operands < MANY:
-        place = loaded(compiles=False)
-        if not place:
-            return MANY
-    else:
-        _coming = background.submit(loaded)
+    if place is None:
         return operands + OFTEN
     if place:
         structure.collect = collector(place)

@@ -53,7 +53,7 @@ collect: Callable[..., bytes | None] | None = None
 load_collect: Callable[[int], int] | None = None
 """Sets it, given the number of operands visited so far; returns at which to call this again, or
 0."""
-_visited, _load_at = 0, 1 << 14
+_visited, _load_at = 0, 1 << 12
 
 
 class ProgramGraph:
@@ -81,9 +81,9 @@ class ProgramGraph:
         self.order: list[Node] = []
         self.inputs: list[Node] = []
         self.literals: list[Node] = []
-        # The first occurrence of a node is a row: its operation, and whatever else identifies it.
-        # Later occurrences are a number. Since the number of operands is known, no two programs
-        # have the same key.
+        # The first occurrence of a node is a row: its operation, and whatever else identifies it,
+        # of special nodes after all others. Later occurrences are a number. Since the number of
+        # operands is known, no two programs have the same key.
         self._key: list[Any] = []
         self._values: dict[Any, int] = {}
         self._bodies: set[Any] = set()  # bodies shared by calls
@@ -106,8 +106,7 @@ class ProgramGraph:
         self.is_short = True
         self._key.append(words)
         self._key += rows
-        for n in special:
-            self._special(n)
+        self._add_special(special)
 
     def spell_out(self) -> bool:
         """Replaces a short key by one of Python's objects. Returns whether the same nodes would be
@@ -123,6 +122,7 @@ class ProgramGraph:
         """Adds the nodes below more roots and their rows."""
         global _visited, _load_at
         mark, order, key, values = self.mark, self.order, self._key, self._values
+        special: list[Node] = []
         start = len(order)
         key.append(len(roots))
         order += roots
@@ -154,33 +154,40 @@ class ProgramGraph:
                 self.inputs.append(n)
                 key += (n.data.device, n.dtype, n.size == 1)
             else:
-                order += n.deps
-                self._special(n)
+                deps = n.deps
+                order += deps
+                key += (o, len(deps))
+                special.append(n)
+        self._add_special(special)
         _visited += len(order) - start
         if _load_at and _visited > _load_at and load_collect is not None:
             _load_at = load_collect(_visited)
 
-    def _special(self, n: Node) -> None:
-        """Adds the row of a node that is neither plain arithmetic nor a literal or buffer."""
-        o, key = n.op, self._key
-        key += (o, len(n.deps))
-        if o.waits:
-            self.noted = noted = self.noted or []
-            noted.append(n)
-        if o.block:
-            key.append(n.data.static)
-            body = n.data.shared
-            if body is None or body not in self._bodies:
-                self.open -= _own_states(n)
-                self._bodies.add(body)
-        elif o is _IN_BOUNDS:
-            self.checks = checks = self.checks or []
-            checks.append(n)
-        elif o is AFTER:  # its data is memory
-            key.append(n.dtype)
-        elif not o.effect:  # `key` adds the rest
-            self.open += o is _STATE
-            key += (n.dtype, n.data)
+    def _add_special(self, nodes: list[Node]) -> None:
+        """Adds what identifies nodes that are neither plain arithmetic nor literals or buffers,
+        besides their operations and operands."""
+        add = self._key.append
+        for n in nodes:
+            o = n.op
+            if o.waits:
+                self.noted = noted = self.noted or []
+                noted.append(n)
+            if o.block:
+                add(n.data.static)
+                body = n.data.shared
+                if body is None or body not in self._bodies:
+                    self.open -= _own_states(n)
+                    self._bodies.add(body)
+            elif o is _IN_BOUNDS:
+                self.checks = checks = self.checks or []
+                checks.append(n)
+            elif o is AFTER:  # its data is memory
+                add(n.dtype)
+            elif not o.effect:  # `key` adds the rest
+                if o is _STATE:
+                    self.open += 1
+                add(n.dtype)
+                add(n.data)
 
     def more_than(self, count: int) -> bool:
         """Returns whether there are more than `count` nodes."""
