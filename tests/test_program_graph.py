@@ -12,6 +12,7 @@ import drjit as dr
 from drjit.jit.cpu import graphs, kernel
 from drjit.jit.run import schedule
 from drjit.jit.text import structure
+from drjit.jit.trace import template
 from drjit.llvm import Array3f, Bool, Float, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
 
@@ -20,7 +21,9 @@ pytestmark = pytest.mark.skipif(not graphs.loaded(), reason="other layout of obj
 
 @pytest.fixture(autouse=True)
 def native(monkeypatch):
-    monkeypatch.setattr(structure, "collect", graphs.collector(graphs.loaded()))
+    collect, remake = graphs.functions(graphs.loaded())
+    monkeypatch.setattr(structure, "collect", collect)
+    monkeypatch.setattr(template, "remake", remake)
     schedule.forget_kernels()
 
 
@@ -167,6 +170,24 @@ def test_threads():
     for t in threads:
         t.join()
     assert not errors
+
+
+def test_nodes_of_templates(monkeypatch):
+    def numbers():
+        rng = dr.rng(seed=7)
+        return [rng.normal(Float, 5), rng.random(Array3f, (3, 4)), rng.random(Float64, 1)]
+
+    found, objects = numbers(), 0
+    for k in range(30):
+        numbers()
+        if k == 9:
+            gc.collect()
+            objects = len(gc.get_objects())
+    gc.collect()
+    assert len(gc.get_objects()) - objects < 50
+    monkeypatch.setattr(template, "remake", None)
+    for a, b in zip(found, numbers(), strict=True):
+        assert a.numpy().tolist() == b.numpy().tolist()
 
 
 def test_it_is_loaded_after_many_operands(monkeypatch):

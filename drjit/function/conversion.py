@@ -248,7 +248,7 @@ def pick(source: Any, index: Any, what: str) -> Any:
     """Returns entries of a flat array at positions that are known to be in bounds."""
     if source._kind == "nested":
         return nested(type(source), [source._components[i] for i in index])
-    return leaf_access.gather(source, Access(index._node, what=what))
+    return leaf_access.gather(source, Access(index._node, what=what, inside=True))
 
 
 def access_to(

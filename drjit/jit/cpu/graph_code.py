@@ -1,8 +1,7 @@
-"""The code that goes through the nodes of a program for `structure.ProgramGraph`, in place of
-`ProgramGraph.add`: what takes Python 0.2 us for each operand takes this a tenth.
+"""The code that goes through the nodes of a program for `structure.ProgramGraph`, and makes those
+of a `Template`: what takes Python 0.2 us for each operand takes this a tenth.
 
-It is written in the language of `native_ir.py`; `graphs.py` has the structures and the data. No
-code of Python's runs in the meantime.
+It is written in the language of `native_ir.py`; `graphs.py` has the structures and the data.
 """
 
 CODE = """
@@ -15,6 +14,10 @@ def is_plain(s, x):
         if slot.value == 0:
             return 0
         k = k + 1
+
+def hold(s, x):
+    call("void(ptr)", s.incref, x)
+    return x
 
 def push(s, x):
     slot = s.key[s.length]
@@ -122,9 +125,10 @@ def visit(s, arguments, node, position):
         append(s, word(arguments + 24), node)
     return 1
 
-# A function of Python. Arguments: lists, which are `order`, with the roots from a position on,
-# `inputs`, `literals`, other nodes that are not plain, and data that belong to the key; the mark,
-# and the position. Gives the rest of the key as bytes, or None where Python has to do this.
+# A function of Python, in which no code of Python's runs. Arguments: lists, which are `order`, with
+# the roots from a position on, `inputs`, `literals`, other nodes that are not plain, and data that
+# belong to the key; the mark, and the position. Gives the rest of the key as bytes, or None where
+# Python has to do this.
 def collect(self, arguments, count):
     s = word(self + CONTENTS)
     order = word(arguments)
@@ -135,8 +139,7 @@ def collect(self, arguments, count):
         s.literals_met = 0
         s.owner = mark
     if s.owner != mark:
-        call("void(ptr)", s.incref, s.none)
-        return s.none
+        return hold(s, s.none)
     s.length = 0
     s.failed = 0
     push(s, word(order + SIZE) - k)
@@ -145,13 +148,51 @@ def collect(self, arguments, count):
         if node.mark == mark:
             push(s, 2 * call("i64(ptr)", s.integer, node.id) + 1)
         else:
-            call("void(ptr)", s.incref, mark)
-            replace(node + MARK, mark, s)
+            replace(node + MARK, hold(s, mark), s)
             if visit(s, arguments, node, k) == 0 or s.length > WORDS - 8:
-                call("void(ptr)", s.incref, s.none)
-                return s.none
+                return hold(s, s.none)
         if s.failed:
             return 0
         k = k + 1
     return call("i64(ptr, i64)", s.bytes, s.key[0], 8 * s.length)
+
+# A tuple of values at positions.
+def operands(s, values, place, length):
+    made = call("i64(i64)", s.tuple, length)
+    k = 0
+    while made != 0 and k < length:
+        slot = made + ITEMS + 8 * k
+        slot.value = hold(s, word(word(values + LIST) + 8 * word(place + 8 * k)))
+        k = k + 1
+    return made
+
+# A function of Python. Arguments: the list of values, the number of lanes, and the steps of the
+# template as bytes: operation, type and data of a node, the number of its operands, and their
+# positions among the values. Adds the nodes. The garbage collector may run code of Python's.
+def remake(self, arguments, count):
+    s = word(self + CONTENTS)
+    values = word(arguments)
+    steps = word(arguments + 16)
+    at = steps + CONTENTS
+    end = at + word(steps + SIZE)
+    while at < end:
+        node = call("i64(ptr, i64)", s.allocate, s.node_type, 0)
+        if node == 0:
+            return 0
+        node.op = hold(s, word(at))
+        node.dtype = hold(s, word(at + 8))
+        node.data = hold(s, word(at + 16))
+        node.size = hold(s, word(arguments + 8))
+        node.mark = hold(s, s.none)
+        node.serial = call("i64(ptr)", s.next, s.serials)
+        length = word(at + 24)
+        node.deps = operands(s, values, at + 32, length)
+        failed = node.serial == 0 or node.deps == 0
+        if failed == 0:
+            failed = call("i32(ptr, ptr)", s.append, values, node)
+        call("void(ptr)", s.decref, node)
+        if failed:
+            return 0
+        at = at + 32 + 8 * length
+    return hold(s, s.none)
 """

@@ -91,7 +91,7 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
     made = object.__new__(memory.Buffer)
     made._block = nothing = object.__new__(memory.Block)
     nothing.free, nothing.owner = None, None
-    names = "op", "dtype", "size", "deps", "data", "mark", "id"
+    names = "op", "dtype", "size", "deps", "data", "mark", "id", "serial"
     structures = {
         **native.STRUCTURES,
         **{"s": Scan, "cell": Cell, "literal": Literal, "pick": Pick, "room": Room},

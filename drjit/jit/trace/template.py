@@ -2,13 +2,19 @@
 for other operands, which takes a fraction of the time.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
+from itertools import chain
 from operator import itemgetter
 
 from .. import flags
 from ..ir.dtype import DType
 from ..ir.node import BUFFER, LITERAL, Node, make, next_serial
 from ..ir.scope import innermost
+
+remake: Callable[[list[Node], int, bytes], None] | None = None
+"""Adds the nodes of a template to its operands like `Template.__call__`, in less time; set by a
+device (see `graph_code`)."""
 
 
 class Template:
@@ -19,7 +25,7 @@ class Template:
     have one entry per lane.
     """
 
-    __slots__ = ("_constants", "_results", "_sizes", "_steps")
+    __slots__ = ("_constants", "_results", "_sizes", "_steps", "_words")
 
     def __init__(
         self,
@@ -53,7 +59,11 @@ class Template:
                 made.append(n)
             elif n not in place:
                 place[n] = numbers[n.op, n.dtype, repr(n.data)]
-        self._steps = [(n.op, n.dtype, n.data, *_picker([place[d] for d in n.deps])) for n in made]
+        rows = [(n.op, n.dtype, n.data, [place[d] for d in n.deps]) for n in made]
+        self._steps = [(*row, *_picker(places)) for *row, places in rows]
+        # The same as words, for `remake`.
+        words = [[*map(id, row), len(places), *places] for *row, places in rows]
+        self._words = array("q", chain(*words)).tobytes()
         self._results = [place[n] for n in results]
 
     def __call__(self, sources: Sequence[Node], lanes: Sequence[Node]) -> list[Node] | None:
@@ -68,6 +78,9 @@ class Template:
             if n.op is LITERAL or n.size != size:
                 return None
         values = [*sources, *lanes, *self._constants]
+        if remake is not None:
+            remake(values, size, self._words)
+            return [values[k] for k in self._results]
         add = values.append
         for op, dtype, data, one, several in self._steps:
             n = Node()
