@@ -195,8 +195,8 @@ def computed_at(source: Node, index: Node, most: int = 8) -> Node | None:
         elif o is LITERAL:
             found = literal(n.dtype, n.data)
         elif o.plain and len(made) < most:
-            new = [at(d) for d in deps]
-            if None not in new:
+            new = [copy for d in deps if (copy := at(d)) is not None]
+            if len(new) == len(deps):
                 found = make(o, n.dtype, index.size, tuple(new), n.data)
         if found is not None:
             made[n] = found
