@@ -397,6 +397,7 @@ def traced_seconds(x, differentiable: bool) -> tuple[float, float]:
 
 def ad_plain() -> float:
     """Microseconds to trace an operation of differentiable types that depends on no gradient."""
+    small_loop(200_000, sync=False)  # long enough for everything to be compiled
     x = opaque(dr.linspace(ad.Float, 0, 1, 64))
     return min(traced_seconds(x, False)[0] for _ in range(3000)) / 60 * 1e6
 
@@ -415,6 +416,7 @@ def ad_layers() -> float:
 
 def ad_record() -> float:
     """Microseconds that recording derivatives adds to an operation."""
+    small_loop(200_000, sync=False)  # long enough for everything to be compiled
     x = opaque(dr.linspace(ad.Float, 0, 1, 64))
     plain, recorded = [min(traced_seconds(x, on)[0] for _ in range(3000)) for on in (False, True)]
     return (recorded - plain) / 60 * 1e6

@@ -47,6 +47,16 @@ def exchange(desk, old, new):
         return 1
     return 10 + load(desk.open, acquire)
 
+@inline
+def squared(x):
+    return x * x
+
+def sum_of_squares(x, y):
+    return squared(x) + squared(y)
+
+def place_of_abs():
+    return external("labs")
+
 def through(f, x):
     time = room(2)
     return call("i32(i32, i64)", f, x, 5) + word(time) * 0
@@ -66,8 +76,10 @@ def functions() -> Iterator[Callable[..., int]]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     names = ("divisor", "first_above", "bits", "smallest", "count", "exchange", "through")
+    names += "sum_of_squares", "place_of_abs"
     structures = {"desk": Desk, "drawer": Drawer}
     text = native_ir.module_text(SOURCE, structures, {"LOW": 15}, frozenset(names))
+    assert "@squared(i64 %x) alwaysinline" in text
     module = llvm.parse_assembly(text)
     module.verify()
     machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault")
@@ -88,6 +100,12 @@ def test_numbers(functions: Callable[..., int]) -> None:
     assert functions("bits", 37) == 37 << 4 | 37 >> 2 & 15
     assert [functions("smallest", x, 2) for x in (-5, 2, 7)] == [-5, 2, 2]
     assert functions("smallest", 5, -9) == -5
+
+
+def test_functions_within_others_and_outside(functions: Callable[..., int]) -> None:
+    assert functions("sum_of_squares", 3, -4) == 25
+    labs = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(functions("place_of_abs"))
+    assert labs(-7) == 7
 
 
 def test_fields(functions: Callable[..., int]) -> None:

@@ -57,23 +57,28 @@ def own_code(f: Any, name: str, cls: type) -> Callable:
 class _Ordinary(dict[float, float | None]):
     """See `ordinary_numbers`. Programs use the same few constants over and over."""
 
-    def __init__(self, rounded: dict[float, float], special: tuple) -> None:
+    def __init__(self, dtype: DType, special: tuple) -> None:
         super().__init__()
-        self._rounded, self._special = rounded, special
+        self._dtype, self._special = dtype, special
 
     def __missing__(self, value: float) -> float | None:
         if len(self) >= 4096:
             self.clear()
-        found = self._rounded[value] if value else value
+        found, t = value, self._dtype
+        if value and t.is_float:
+            found = node.ROUNDED[t][value]
+        elif not t.low <= value <= t.high:
+            found = None
         self[value] = found = None if not found or found in self._special else found
         return found
 
 
 @cache
 def ordinary_numbers(dtype: DType, special: tuple) -> dict[float, float | None]:
-    """Returns a table of numbers rounded to a floating point type; None for zeros, of which two
-    compare equal, and for the `special` numbers, which may simplify an operation."""
-    return _Ordinary(node.ROUNDED[dtype], special)
+    """Returns a table of numbers rounded to the type; None for zeros, of which two compare equal if
+    they are floats, for the `special` numbers, which may simplify an operation, and for integers
+    that the type does not have."""
+    return _Ordinary(dtype, special)
 
 
 # The source of the function that records an operation; there is one function per operation and
@@ -327,8 +332,26 @@ class _Recorders(dict[type, Callable]):
     def __missing__(self, cls: Any) -> Callable:
         if "__meta__" not in cls.__dict__ or self.op.arity > 3:
             return nothing
-        self[cls] = made = _for_class(self.op, cls)
+        made = _for_class(self.op, cls)
+        self[cls] = made = made if _native is None else _native(self.op, cls, made)
         return made
+
+
+_native: Callable[[Op, type, Callable], Callable] | None = None
+
+
+def use_native(form: Callable[[Op, type, Callable], Callable]) -> None:
+    """Has all recorders take the form that the function gives them."""
+    global _native
+    _native = form
+    for op_, known in RECORDERS.items():
+        for cls, function in [*known.items()]:
+            if cls is float or cls is int:
+                continue
+            if getattr(cls, "_kind", "") == "leaf":
+                known[cls] = form(op_, cls, function)
+            else:
+                del known[cls]  # made again, from those of its components
 
 
 RECORDERS = {o: _Recorders(o) for o in ops.TABLE.values()}

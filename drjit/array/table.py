@@ -73,6 +73,14 @@ _unfinished: dict[tuple[str, str], type] = {}
 _lock = threading.RLock()
 
 
+def for_each(finish: Callable[[type], None]) -> None:
+    """Calls a function for every class, those built already and those built later."""
+    with _lock:
+        for cls in _classes.values():
+            finish(cls)
+        finishers.append(finish)
+
+
 def python_type(dtype: DType) -> type:
     """Returns the Python type of an entry."""
     return bool if dtype.is_mask else float if dtype.is_float else int

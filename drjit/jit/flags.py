@@ -85,14 +85,27 @@ if progress != "0":
     current |= JitFlag.Progress
 
 
-_debugged: list[tuple[type, Callable[[object], None]]] = []
+_switches: list[Callable[[bool], None]] = []
+
+
+def when_debugging(switch: Callable[[bool], None]) -> None:
+    """Registers a function to be called when debug mode is switched on or off, and now."""
+    _switches.append(switch)
+    switch(bool(current & JitFlag.Debug))
 
 
 def in_debug_mode(cls: type, note: Callable[[object], None]) -> None:
     """Registers a function to be called with every new object of a class in debug mode. Outside
     debug mode nothing is called, because programs create many of these objects.
     """
-    _debugged.append((cls, note))
+
+    def switch(on: bool) -> None:
+        if on:
+            cls.__init__ = note  # type: ignore[misc]
+        elif "__init__" in vars(cls):
+            del cls.__init__
+
+    when_debugging(switch)
 
 
 def _nothing() -> bool:
@@ -136,11 +149,8 @@ def set_flag(arg0: JitFlag, arg1: bool, /) -> None:
         raise TypeError(_not_a_flag(arg0))
     current = current | arg0 if arg1 else current & ~arg0
     if arg0 is JitFlag.Debug:
-        for cls, note in _debugged:
-            if arg1:
-                cls.__init__ = note  # type: ignore[misc]
-            elif "__init__" in vars(cls):
-                del cls.__init__
+        for switch in _switches:
+            switch(arg1)
 
 
 class scoped_set_flag:

@@ -113,7 +113,7 @@ CONSTANTS = {
     "CLOCK": 8 if sys.platform == "darwin" else 1, "CONTENTS": _CONTENTS,
     "ENTRY": ctypes.sizeof(JobEntry), "PATCH": ctypes.sizeof(Patch),
 }  # fmt: skip
-_METH_FASTCALL = 0x80
+_METH_O, _METH_FASTCALL = 0x8, 0x80
 _functions = None
 
 
@@ -206,13 +206,26 @@ def _load() -> SimpleNamespace:
 def bound(name: str, function: int, *owner: int) -> Callable[..., bool]:
     """Returns native code as a function of Python; its first argument are bytes with the addresses
     `owner`. A call costs a fraction of one by ctypes, which converts each argument."""
-    method = _Method(name.encode(), function, _METH_FASTCALL, None)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))  # the function refers to it
+    method = _method(name, function, _METH_FASTCALL, None)
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
     create.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     words = b"".join([place.to_bytes(8, sys.byteorder) for place in owner])
     return create(ctypes.addressof(method), words, None)
+
+
+def method(cls: type, name: str, function: int, text: str) -> Any:
+    """Returns native code as a method of a class with one argument. The text begins with the
+    signature, as those of `int.__add__` and the like."""
+    create = ctypes.pythonapi.PyDescr_NewMethod
+    create.restype, create.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.c_void_p)
+    return create(cls, ctypes.addressof(_method(name, function, _METH_O, text.encode())))
+
+
+def _method(name: str, function: int, flags: int, text: bytes | None) -> _Method:
+    made = _Method(name.encode(), function, flags, text)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # functions refer to it
+    return made
 
 
 def address_of(function: Any) -> int:

@@ -4,7 +4,8 @@ is such a text (`native_code.py`).
 The language has assignments, `if`, `while`, `break` and `return`; all conditions of an `and` or
 `or` are evaluated. A name stands for a number or an address. `job.done` is a field of the structure
 associated with that name, and `c.jobs[k]` the address of an array element, whose index wraps
-around. Functions that take a field receive its address.
+around. Functions that take a field receive its address; those marked `@inline` become part of their
+callers.
 """
 
 import ast
@@ -30,11 +31,14 @@ def module_text(
 ) -> str:
     """Returns the LLVM module of some functions; names in `structures` are addresses of
     structures."""
-    return "\n".join([
-        _Function(f, structures, constants).text("" if f.name in exported else "internal ")
+    functions = [
+        _Function(f, structures, constants)
         for f in syntax_tree(source).body
         if isinstance(f, ast.FunctionDef)
-    ])  # fmt: skip
+    ]
+    texts = [f.text("" if f.definition.name in exported else "internal ") for f in functions]
+    externals = sorted(set().union(*[f.externals for f in functions]))
+    return "\n".join([*[f"@{name} = external global i64" for name in externals], *texts])
 
 
 class _Function:
@@ -46,6 +50,7 @@ class _Function:
         self.lines: list[str] = []
         self.number = 0
         self.loops: list[str] = []  # the ends of enclosing loops
+        self.externals: set[str] = set()
 
     def text(self, linkage: str) -> str:
         """Returns the definition."""
@@ -57,7 +62,9 @@ class _Function:
         head = [f"{name} = alloca {kind}" for name, kind in self.head.items()]
         parameters = ", ".join([f"i64 %{name}" for name in names])
         name = self.definition.name
-        lines = [f"define {linkage}i64 @{name}({parameters}) {{", *head, *self.lines, "}"]
+        inline = " alwaysinline" * bool(self.definition.decorator_list)
+        lines = [f"define {linkage}i64 @{name}({parameters}){inline} {{"]
+        lines += [*head, *self.lines, "}"]
         return "\n".join(lines)
 
     def op(self, text: str) -> str:
@@ -202,6 +209,10 @@ class _Function:
             double = self.op(f"bitcast i64 {self.value(args[0])} to double")
             single = self.op(f"fptrunc double {double} to float")
             return self.op(f"zext i32 {self.op(f'bitcast float {single} to i32')} to i64")
+        if name == "external":  # the address that `foreign.symbols` has for a name
+            symbol = ast.literal_eval(args[0])
+            self.externals.add(symbol)
+            return self.op(f"ptrtoint ptr @{symbol} to i64")
         if name == "call":  # a C function, by its address
             return self.foreign(ast.literal_eval(args[0]), *[self.value(a) for a in args[1:]])
         values = ", ".join([f"i64 {self.value(a)}" for a in args])

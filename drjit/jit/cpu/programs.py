@@ -66,7 +66,7 @@ class _Unknown(Exception):
     """The interpreter's objects are laid out in another way."""
 
 
-def _layout(made: Any, *names: str) -> type[ctypes.Structure]:
+def layout(made: Any, *names: str) -> type[ctypes.Structure]:
     """Returns the structure of an object with the attributes, which are slots."""
     count = type(made).__basicsize__ // 8
     words = (_word * count).from_address(id(made))
@@ -95,9 +95,9 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
     structures = {
         **native.STRUCTURES,
         **{"s": Scan, "cell": Cell, "literal": Literal, "pick": Pick, "room": Room},
-        **{"record": Record, "usage": memory.Usage, "node": _layout(Node(), *names)},
-        "block": _layout(blank, "address"),
-        "buffer": _layout(made, "address", "source", "_block"),
+        **{"record": Record, "usage": memory.Usage, "node": layout(Node(), *names)},
+        "block": layout(blank, "address"),
+        "buffer": layout(made, "address", "source", "_block"),
     }
     made._block = nothing
     head = object.__basicsize__

@@ -7,6 +7,7 @@ target, waits for the previous stage), and runs each stage size by size. The gra
 produces a key, so a known program, or a whole known evaluation, is found by one dictionary look-up.
 """
 
+import math
 import threading
 import time
 import weakref
@@ -61,6 +62,12 @@ _labels: dict = label.labels.data  # type: ignore[attr-defined]
 # These have no single value to keep. An observer needs to know of every launch.
 _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
 _APART = _WATCHED | int(flags.JitFlag.LaunchBlocking)
+
+
+milestone: float = 1 << 15
+"""A serial number: when nodes with larger ones are evaluated, `pass_milestone` is called with one
+of them, and returns the next milestone. It has work to do in programs that trace much."""
+pass_milestone: Callable[[int], float] = None  # type: ignore[assignment]
 
 
 class Effect:
@@ -156,6 +163,10 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     `materialize` turns one into a buffer. What is computed from constants alone is computed on the
     `device`, or the current one.
     """
+    global milestone
+    if roots and roots[-1].serial > milestone:
+        milestone = math.inf  # other threads, and evaluations meanwhile, do not come here
+        milestone = pass_milestone(roots[-1].serial)
     with lock:
         apart = pending or observers or _labels or flags.current & _APART
         if again is not None and not apart and again(roots):

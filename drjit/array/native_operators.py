@@ -1,0 +1,266 @@
+"""Native operators of traced one-dimensional arrays: slots of their classes that make the array and
+the node themselves where operands are plain (`drjit.jit.cpu.operator_code`), and call the functions
+of `inline` for all others. A program that traces much gets them, see `schedule.milestone`.
+
+A slot wrapper, as classes written in C have, is what puts native code into a slot: Python does so
+itself when a class gets one as an attribute, and subclasses inherit and override it as usual.
+"""
+
+import ctypes
+import sys
+from collections.abc import Callable
+from math import inf
+from types import FunctionType
+from typing import Any
+
+from ..ad.algebra import element_recorder
+from ..ad.graph import Var, scopes, taped
+from ..jit import flags
+from ..jit.cpu import background, kernel, native, operator_code, programs
+from ..jit.ir import node
+from ..jit.ir import op as ops
+from ..jit.ir.node import LITERAL, Node, serials
+from ..jit.ir.op import Op
+from ..jit.target import foreign
+from . import inline, table
+
+# Comparisons are numbered as by Python.
+_COMPARISONS = ops.lt, ops.le, ops.eq, ops.ne, ops.gt, ops.ge
+_NUMBERED = (*_COMPARISONS, *ops.ARITHMETIC, *ops.UNARY)
+_RECORDED = "recorded_unary", "recorded_binary"
+_OTHERS = 32  # the place of the first one in place among `Operators.others`
+
+_FUNCTIONS = {
+    "integer": "PyLong_AsLongLong", "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef",
+    "decref": "Py_DecRef", "error": "PyErr_Occurred", "next": "PyIter_Next", "tuple": "PyTuple_New",
+    "item": "PyObject_GetItem", "entries": "PyDict_Size", "call": "PyObject_Vectorcall",
+}  # fmt: skip
+_OBJECTS = {
+    "none": None, "float_type": float, "int_type": int, "literal": LITERAL, "node_type": Node,
+    "var_type": Var, "serials": serials, "scopes": scopes, "taped": taped, "one": 1, "zero": 0,
+    "empty": (),
+}  # fmt: skip
+_FIELDS = (
+    "rule", "deps", "dtype", "size", "inputs", "result", "data", "grad", "grad_var", "mark",
+    "serial",
+)  # fmt: skip
+Cell = programs.structure("Cell", "object", "records")
+Operators = programs.structure(
+    "Operators", *_FUNCTIONS, *_OBJECTS, "off",
+    cells=(Cell, 128), others=(native.Slot, 64),
+)  # fmt: skip
+Record = programs.structure(
+    "Record", "type", "node", "var", "op", "dtype", "out", "result", "result_node", "result_var",
+    "numbers", "zero", "floats", "inverse", "forward", "backward",
+    "rule", "keeps_inputs", "keeps_result",
+)  # fmt: skip
+
+_memory = bytearray(ctypes.sizeof(Operators) + 64)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_memory))
+_start = ctypes.addressof(ctypes.c_char.from_buffer(_memory))
+_operators: Any = Operators.from_address(_start + -_start % 64)
+foreign.symbols["drjit_operators"] = ctypes.addressof(_operators)
+
+
+def loaded(compiles: bool = True) -> dict[str, int]:
+    """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
+    or is not in the disk cache and this `compiles` nothing."""
+    found = programs.layouts()
+    if found is None or not _bases():
+        return {}
+    layouts, constants = found
+    structures: native.Structures = {
+        "o": Operators, "cell": Cell, "record": Record, "slot": native.Slot,
+        "var": programs.layout(Var(), *_FIELDS),
+        **dict.fromkeys(("node", "a", "b", "like"), layouts["node"]),
+    }  # fmt: skip
+    two, one = [[o.name for o in row] for row in (ops.ARITHMETIC, ops.UNARY)]
+    source = operator_code.source(two, one, len(_COMPARISONS))
+    functions = [f"op_{name}" for name in (*two, *one)] + [f"in_place_{name}" for name in two]
+    constants |= {"RECORD": ctypes.sizeof(Record), "OTHERS": _OTHERS}
+    return native.addresses(
+        source, structures, constants, ("compare", *functions, *_RECORDED), compiles
+    )
+
+
+def _bases() -> dict[str, int]:
+    """Returns the addresses of what Python knows about the special methods of operators, which the
+    wrappers of `int` refer to; nothing if wrappers are laid out in another way."""
+    methods = [o.method for o in _NUMBERED] + [f"r{o.method}" for o in ops.ARITHMETIC]
+    found: dict[str, int] = {}
+    for name in [sys.intern(f"__{method}__") for method in methods]:
+        words = _words(vars(int)[name])
+        if len(words) != 7 or words[2:4] != [id(int), id(name)]:
+            return {}
+        found[name] = words[5]
+    base, function = _words(vars(float)["__mul__"])[5:]
+    same = found["__mul__"] == base != found["__rmul__"] and len({*found.values()}) == len(found)
+    return found if same and function == _words(vars(float)["__rmul__"])[6] else {}
+
+
+def _words(thing: Any) -> list[int]:
+    """Returns the memory of an object."""
+    count = type(thing).__basicsize__ // 8
+    return [*(ctypes.c_int64 * count).from_address(id(thing))]
+
+
+def _is_generated(function: Any) -> bool:
+    return type(function) is FunctionType and function.__module__ == inline.__name__
+
+
+def _wrapper(cls: type, base: int, function: int) -> Any:
+    """Returns the attribute that puts a C function into the slot of a special method."""
+    create = ctypes.pythonapi.PyDescr_NewWrapper
+    create.restype, create.argtypes = ctypes.py_object, (ctypes.py_object, *[ctypes.c_void_p] * 2)
+    return create(cls, base, function)
+
+
+def _place(descriptor: Any, cls: type) -> int:
+    """Returns where an object of the class has an attribute, in bytes."""
+    made, mark = object.__new__(cls), object()
+    descriptor.__set__(made, mark)
+    return 8 * _words(made).index(id(mark))
+
+
+class NativeOperators:
+    """The native operators of all classes, and what their code refers to, which is never freed."""
+
+    def __init__(self, places: dict[str, int]) -> None:
+        self._places, self._bases = places, _bases()
+        self._python: dict[tuple[type, str], Any] = {}  # the methods that were there before
+        self._kept: list[Any] = []
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._kept))
+        for name, function in _FUNCTIONS.items():
+            setattr(_operators, name, native.address_of(getattr(ctypes.pythonapi, function)))
+        for name, thing in _OBJECTS.items():
+            setattr(_operators, name, id(thing))
+        for k, o in enumerate(_NUMBERED):
+            for at, kind in (k, ""), (_OTHERS + k, "i"):
+                other = self._other(f"__{kind}{o.method}__", f"__r{o.method}__")
+                self._kept.append(other)
+                _operators.others[at].value = id(other)
+
+    def _other(self, method: str, reflected: str) -> Callable:
+        """Returns the operator for an operand of a class that a program derived."""
+        known = self._python
+
+        def other(x: Any, *more: Any) -> Any:
+            for cls in type(x).__mro__:
+                if (cls, method) in known:
+                    return known[cls, method](x, *more)
+            for y in more:
+                for cls in type(y).__mro__:
+                    if (cls, reflected) in known:
+                        return known[cls, reflected](y, x)
+            return NotImplemented
+
+        return other
+
+    def add(self, cls: Any) -> None:
+        """Gives a class its native operators."""
+        if cls._kind != "leaf" or not cls._usable:
+            return
+        records = (Record * len(_NUMBERED))()
+        self._kept += (cls, records)
+        found: dict[str, tuple[str, Any]] = {}  # methods, and the functions for the slots
+        for o, record in zip(_NUMBERED, records, strict=True):
+            name, entry = o.method, "compare" if o in _COMPARISONS else f"op_{o.name}"
+            methods = [f"__{name}__", f"__r{name}__"] if o in ops.ARITHMETIC else [f"__{name}__"]
+            functions = [vars(cls).get(m) for m in methods]
+            if all(map(_is_generated, functions)):
+                self._fill(record, o, cls, *functions)
+                found |= {m: (entry, f) for m, f in zip(methods, functions, strict=True)}
+        k = id(cls) >> 4
+        while _operators.cells[k % 128].object:
+            k += 1
+        cell = _operators.cells[k % 128]
+        cell.records, cell.object = ctypes.addressof(records), id(cls)
+        for method, (entry, function) in found.items():
+            self._set(
+                cls, method, function, _wrapper(cls, self._bases[method], self._places[entry])
+            )
+        for o in ops.ARITHMETIC:
+            method = f"__i{o.method}__"
+            function = vars(cls).get(method)
+            if f"__{o.method}__" in found and _is_generated(function):
+                text = f"{method}($self, value, /)\n--\n\nReturn self{o.symbol}=value."
+                place = self._places[f"in_place_{o.name}"]
+                self._set(cls, method, function, native.method(cls, method, place, text))
+
+    def _set(self, cls: type, method: str, before: Any, after: Any) -> None:
+        self._python[cls, method] = before
+        setattr(cls, method, after)
+
+    def _fill(self, record: Any, o: Op, cls: Any, forward: Any, backward: Any = None) -> None:
+        result = cls.Mask if o.result == "mask" else cls
+        special = (False, True) if cls._dtype.is_mask else o.simple
+        numbers = zero = None
+        if o.arity == 2 and not o.in_code and not cls._dtype.is_mask:
+            numbers = inline.ordinary_numbers(cls._dtype, special)
+            zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
+        self._kept += (forward, backward, numbers, zero, result)
+        record.type, record.op, record.out = id(cls), id(o), id(result._dtype)
+        record.node, record.var = self._fields(cls)
+        record.dtype, record.result = id(cls._dtype), id(result)
+        record.result_node, record.result_var = self._fields(result)
+        record.numbers = 0 if numbers is None else id(numbers)
+        record.zero = 0 if zero is None else id(zero)
+        record.floats = cls._dtype.is_float
+        record.inverse = id(o) if o in node.SIMPLIFY else 0
+        record.forward, record.backward = id(forward), id(backward)
+        rule = element_recorder(o, result._dtype)[0]
+        if rule is not None:
+            record.rule = id(rule)
+            record.keeps_inputs, record.keeps_result = rule.keeps_inputs, rule.keeps_result
+
+    def _fields(self, cls: Any) -> tuple[int, int]:
+        return _place(cls._node, cls), _place(cls._var, cls) if cls._diff else 0
+
+    def recorder(self, o: Op, cls: Any, function: Callable) -> Callable:
+        """Returns the native form of a function that records an operation on arrays of a class."""
+        if cls._kind != "leaf" or not cls._usable or o.arity > 2 or function is inline.nothing:
+            return function
+        record = Record()
+        self._kept.append(record)
+        self._fill(record, o, cls, function, lambda x, y: function(y, x))
+        name = _RECORDED[o.arity - 1]
+        return native.bound(name, self._places[name], ctypes.addressof(record))
+
+
+LOADED, COMPILED = 1 << 15, 1 << 16
+"""Nodes traced after which the code is loaded, if the disk cache has it, and after which it is
+compiled in the background, once for many processes."""
+_coming: Any = None
+_installed: NativeOperators | None = None
+
+
+def advance(serial: int) -> float:
+    """Called when a program has traced this many nodes; returns how many are next of interest."""
+    global _coming
+    if kernel.tier == "numpy" or _installed is not None:
+        return inf
+    if serial < COMPILED:
+        places = loaded(compiles=False)
+        if not places:
+            return COMPILED
+    elif _coming is None or not _coming.done():
+        _coming = _coming or background.submit(loaded)
+        return serial + LOADED
+    else:
+        places = _coming.result()
+    if places:
+        install(places)
+    return inf
+
+
+def install(places: dict[str, int]) -> None:
+    """Gives all classes native operators."""
+    global _installed
+    _installed = made = NativeOperators(places)
+    table.for_each(made.add)
+    inline.use_native(made.recorder)
+    flags.when_debugging(_set_debugging)
+
+
+def _set_debugging(on: bool) -> None:
+    _operators.off = on

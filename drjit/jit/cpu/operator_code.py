@@ -1,0 +1,323 @@
+"""The code of the operators of arrays: it makes the array and the node of an operation on plain
+operands, as the functions of `drjit.array.inline` do, and calls these for any others.
+
+It is written in the language of `native_ir.py`; `drjit.array.native_operators` has the structures
+and the data. Allocating memory may run the garbage collector, and so any code, and may fail: before
+that, it counts references to what it uses afterwards.
+"""
+
+from collections.abc import Sequence
+
+CODE = """
+# The record of an operation for a class, or 0.
+@inline
+def record_of(o, type, number):
+    k = type >> 4
+    while 1:
+        cell = o.cells[k]
+        if cell.object == type:
+            record = cell.records + RECORD * number
+            if record.op == 0:
+                return 0
+            return record
+        if cell.object == 0:
+            return 0
+        k = k + 1
+
+@inline
+def incref(o, x):
+    call("void(ptr)", o.incref, x)
+    return x
+
+# Gives up after an error, and drops what was made.
+def failed(o, x):
+    call("void(ptr)", o.decref, x)
+    return 0
+
+# The node of an array that is no literal, or 0.
+@inline
+def plain(o, record, x):
+    node = word(x + record.node)
+    if node == 0 or o.off != 0:
+        return 0
+    if record.var != 0:
+        if word(x + record.var) == 0:
+            return 0
+    if node.op == o.literal:
+        return 0
+    return node
+
+# The variable of an array, or None where the operation has no derivative.
+@inline
+def variable(o, record, x):
+    if record.var == 0 or record.rule == 0:
+        return o.none
+    return word(x + record.var)
+
+# Whether variables are made in other ways, in bodies and for forward traversals.
+@inline
+def is_watched(o):
+    return call("i64(ptr)", o.entries, o.scopes) + word(o.taped + SIZE)
+
+# A tuple that takes over one or two objects; 0 if there is no memory.
+def new_tuple(o, a, b):
+    made = call("i64(i64)", o.tuple, 1 + (b != 0))
+    if made == 0:
+        call("void(ptr)", o.decref, b)
+        return failed(o, a)
+    slot = made + ITEMS
+    slot.value = a
+    if b != 0:
+        slot = made + ITEMS + 8
+        slot.value = b
+    return made
+
+# A new node, which takes over `deps` and `data`; 0 if there is no memory.
+@inline
+def new_node(o, op, dtype, size, deps, data):
+    node = call("i64(ptr, i64)", o.allocate, o.node_type, 0)
+    if node == 0:
+        call("void(ptr)", o.decref, data)
+        return failed(o, deps)
+    node.op = incref(o, op)
+    node.dtype = incref(o, dtype)
+    node.size = incref(o, size)
+    node.deps = deps
+    node.data = data
+    node.mark = incref(o, o.none)
+    node.serial = call("i64(ptr)", o.next, o.serials)
+    if node.serial == 0:
+        return failed(o, node)
+    return node
+
+# A new literal for a Python number, or 0 if it may simplify the operation or is of another type.
+def new_literal(o, record, x):
+    is_zero = x == o.zero
+    if word(x + TYPE) != o.int_type:
+        if word(x + TYPE) != o.float_type or record.floats == 0:
+            return 0
+        is_zero = word(x + NUMBER) == 0
+    if is_zero:
+        if record.zero == 0:
+            return 0
+        value = incref(o, record.zero)
+    else:
+        value = call("i64(ptr, ptr)", o.item, record.numbers, x)
+        if value == 0 or value == o.none:
+            return failed(o, value)
+    return new_node(o, o.literal, record.dtype, o.one, incref(o, o.empty), value)
+
+# The variable of a node, which takes over the variables of its operands; 0 if there is no memory.
+def new_var(o, record, node, variables):
+    var = call("i64(ptr, i64)", o.allocate, o.var_type, 0)
+    if var == 0:
+        return failed(o, variables)
+    var.deps = variables
+    var.rule = incref(o, record.rule)
+    var.dtype = incref(o, record.out)
+    var.size = incref(o, node.size)
+    var.serial = incref(o, node.serial)
+    var.inputs = o.empty
+    if record.keeps_inputs:
+        var.inputs = node.deps
+    incref(o, var.inputs)
+    var.result = o.none
+    if record.keeps_result:
+        var.result = node
+    incref(o, var.result)
+    var.data = incref(o, o.none)
+    var.grad = incref(o, o.none)
+    var.grad_var = incref(o, o.none)
+    var.mark = incref(o, o.none)
+    return var
+
+# The array of the operation on the nodes `a` and `b` with the variables `u` and `v`; `b` and `v`
+# are 0 if there is one operand. It has as many entries as `like`. 0 if this is left to others.
+def new_array(o, record, a, b, u, v, like):
+    tracked = u != o.none or (v != 0 and v != o.none)
+    var = o.none
+    if tracked:
+        if is_watched(o):
+            return 0
+        incref(o, u)
+        incref(o, v)
+    incref(o, a)
+    incref(o, b)
+    if tracked:
+        var = new_tuple(o, u, v)
+        if var == 0:
+            call("void(ptr)", o.decref, b)
+            return failed(o, a)
+    else:
+        incref(o, var)
+    deps = new_tuple(o, a, b)
+    if deps == 0:
+        return failed(o, var)
+    node = new_node(o, record.op, record.out, like.size, deps, incref(o, o.none))
+    if node == 0:
+        return failed(o, var)
+    if tracked:
+        var = new_var(o, record, node, var)
+        if var == 0:
+            return failed(o, node)
+    x = call("i64(ptr, i64)", o.allocate, record.result, 0)
+    if x == 0:
+        call("void(ptr)", o.decref, var)
+        return failed(o, node)
+    slot = x + record.result_node
+    slot.value = node
+    if record.result_var == 0:
+        call("void(ptr)", o.decref, var)
+        return x
+    slot = x + record.result_var
+    slot.value = var
+    return x
+
+def of_one(o, record, x):
+    a = plain(o, record, x)
+    if a == 0:
+        return 0
+    if a.op == record.inverse:
+        return 0
+    return new_array(o, record, a, 0, variable(o, record, x), 0, a)
+
+def of_arrays(o, record, x, y):
+    a = plain(o, record, x)
+    b = plain(o, record, y)
+    if a == 0 or b == 0:
+        return 0
+    if a.size != b.size:
+        if call("i64(ptr)", o.integer, a.size) != call("i64(ptr)", o.integer, b.size):
+            return 0
+    return new_array(o, record, a, b, variable(o, record, x), variable(o, record, y), a)
+
+# The operation on an array and a number, which come in reverse order if `reflected`.
+def of_number(o, record, x, number, reflected):
+    a = plain(o, record, x)
+    if a == 0 or record.numbers == 0:
+        return 0
+    incref(o, a)
+    u = incref(o, variable(o, record, x))
+    made = 0
+    b = new_literal(o, record, number)
+    if b != 0:
+        if reflected:
+            made = new_array(o, record, b, a, o.none, u, a)
+        else:
+            made = new_array(o, record, a, b, u, o.none, a)
+        call("void(ptr)", o.decref, b)
+    call("void(ptr)", o.decref, u)
+    call("void(ptr)", o.decref, a)
+    return made
+
+# Calls a function of Python unless there was an error; `y` is 0 if it takes one argument.
+def general(o, function, x, y):
+    if call("i64()", o.error):
+        return 0
+    arguments = room(2)
+    slot = arguments
+    slot.value = x
+    slot = arguments + 8
+    slot.value = y
+    return call("i64(ptr, ptr, i64, ptr)", o.call, function, arguments, 1 + (y != 0), 0)
+
+def forward(o, record, x, y):
+    if word(y + TYPE) == record.type:
+        made = of_arrays(o, record, x, y)
+    else:
+        made = of_number(o, record, x, y, 0)
+    if made == 0:
+        return general(o, record.forward, x, y)
+    return made
+
+@inline
+def backward(o, record, x, y):
+    made = of_number(o, record, y, x, 1)
+    if made == 0:
+        return general(o, record.backward, y, x)
+    return made
+
+# An operator of Python's.
+def binary(number, x, y):
+    o = external("drjit_operators")
+    record = record_of(o, word(x + TYPE), number)
+    if record != 0:
+        return forward(o, record, x, y)
+    if word(x + TYPE) == o.float_type or word(x + TYPE) == o.int_type:
+        record = record_of(o, word(y + TYPE), number)
+        if record != 0:
+            return backward(o, record, x, y)
+    slot = o.others[number]
+    return general(o, slot.value, x, y)
+
+def unary(number, x):
+    o = external("drjit_operators")
+    made = 0
+    record = record_of(o, word(x + TYPE), number)
+    if record == 0:
+        slot = o.others[number]
+        return general(o, slot.value, x, 0)
+    made = of_one(o, record, x)
+    if made == 0:
+        return general(o, record.forward, x, 0)
+    return made
+
+@inline
+def compare(x, y, relation):
+    return binary(relation & 7, x, y)
+
+def take_over(o, x, made, place):
+    slot = made + place
+    after = incref(o, slot.value)
+    slot = x + place
+    before = slot.value
+    slot.value = after
+    call("void(ptr)", o.decref, before)
+
+# An operator in place: what it computes becomes the value of the array, unless it is of another
+# class.
+def in_place(number, x, y):
+    o = external("drjit_operators")
+    record = record_of(o, word(x + TYPE), number)
+    if record == 0:
+        slot = o.others[OTHERS + number]
+        return general(o, slot.value, x, y)
+    made = forward(o, record, x, y)
+    if made == 0:
+        return 0
+    if word(made + TYPE) != record.type:
+        return made
+    take_over(o, x, made, record.node)
+    if record.var != 0:
+        take_over(o, x, made, record.var)
+    call("void(ptr)", o.decref, made)
+    return incref(o, x)
+
+# Functions of Python for an operation and the class of one of their arguments.
+def recorded_unary(self, arguments, count):
+    o = external("drjit_operators")
+    record = word(self + CONTENTS)
+    made = of_one(o, record, word(arguments))
+    if made == 0:
+        return general(o, record.forward, word(arguments), 0)
+    return made
+
+def recorded_binary(self, arguments, count):
+    o = external("drjit_operators")
+    record = word(self + CONTENTS)
+    x = word(arguments)
+    if word(x + TYPE) == record.type:
+        return forward(o, record, x, word(arguments + 8))
+    return backward(o, record, x, word(arguments + 8))
+"""
+
+
+def source(binary: Sequence[str], unary: Sequence[str], first: int) -> str:
+    """Returns the code with a function for each of these operations, numbered from `first` on, and
+    one in place for each binary one; those before it are comparisons, as Python numbers them."""
+    rows = [(f"op_{name}", "x, y", f"binary({first + k}") for k, name in enumerate(binary)]
+    rows += [(f"in_place_{name}", "x, y", f"in_place({first + k}") for k, name in enumerate(binary)]
+    first += len(binary)
+    rows += [(f"op_{name}", "x", f"unary({first + k}") for k, name in enumerate(unary)]
+    made = [f"\ndef {name}({xs}):\n    return {call}, {xs})\n" for name, xs, call in rows]
+    return CODE + "".join(made)
