@@ -102,8 +102,7 @@ def module_text(
     t = kind(module, f, text, is_kernel=True)
     f.block = "packet"
     module.translate(t, definition)
-    f.do("br label %latch")
-    f.start("latch")
+    latch = f.block
     f.do(f"%next = add nsw i64 %i, {lanes}")
     limit, beyond = ("%stop", "pause") if t.pauses else ("%end", "exit")
     f.branch(f.op(f"icmp slt i64 %next, {limit}"), "packet", beyond)
@@ -129,7 +128,7 @@ def module_text(
     phis = []
     for result, of, first, after, resumed in carried:
         again = f", [{resumed or after}, %pause]" if t.pauses else ""
-        phis.append(f"{result} = phi {of} [{first}, %entry], [{after}, %latch]{again}")
+        phis.append(f"{result} = phi {of} [{first}, %entry], [{after}, %{latch}]{again}")
     start = "\n".join(phis + (_active(f) if t.needs_active else []))
     lines = "\n".join(f.lines)
     exported = [

@@ -101,6 +101,8 @@ def _optimized(
         module = binding.parse_assembly(ir, context)
     except RuntimeError as error:
         raise KernelError(f"LLVM rejects the translation: {error}") from None
+    if plain and ir.count("\nbr i1 ") == 1:  # the loop over packets is a single block
+        return module
     if vectorizes:
         manager, builder = _vectorizing_passes()
     else:
