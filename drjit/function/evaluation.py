@@ -28,7 +28,7 @@ def _nodes(args: tuple) -> tuple[list[Node], Device | None]:
         if ROLES.get(type(arg)) == "leaf":
             nodes.append(arg._node)
             last = arg
-        else:
+        elif arg is not None:
             for a in _traced((arg,)):
                 nodes.append(a._node)
                 last = a

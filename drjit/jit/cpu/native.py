@@ -7,6 +7,7 @@ object code, compiled from LLVM IR, contains none and can be kept on disk.
 """
 
 import ctypes
+import functools
 import sys
 from collections.abc import Callable, Collection
 from types import SimpleNamespace
@@ -222,6 +223,7 @@ def method(cls: type, name: str, function: int, text: str) -> Any:
     return create(cls, ctypes.addressof(_method(name, function, _METH_O, text.encode())))
 
 
+@functools.cache
 def _method(name: str, function: int, flags: int, text: bytes | None) -> _Method:
     made = _Method(name.encode(), function, flags, text)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # functions refer to it

@@ -1,6 +1,6 @@
 """The code that evaluates known programs: it goes through the nodes, finds the program by what it
 consists of, and launches its kernel. Another `evaluate` for programs of plain arithmetic on few
-lanes, which are over before Python's would have begun.
+lanes, which are over before Python's would have begun. `replay` does what `LaunchSequence` does.
 
 It is written in the language of `native_ir.py`; `programs.py` has the structures and the data, and
 decides which programs are known. Until a kernel is launched nothing has changed, and no code of
@@ -304,12 +304,9 @@ def fire(c, s, record, roots):
     finish_nodes(s, made)
     drop_operands(s, roots)
 
-# Functions of Python; see `start`. Their argument is a list of nodes.
-
-# Makes new buffers, without memory, as many as there are nodes. The garbage collector may run, and
+# Makes new buffers without memory, so that there are `count`. The garbage collector may run, and
 # code that evaluates in it, so that there may be one more.
-def prepare(s, roots):
-    count = word(roots + SIZE)
+def prepare(s, count):
     if count > OUTPUTS:
         return 1
     while s.spares_left < count:
@@ -321,12 +318,103 @@ def prepare(s, roots):
         s.spares_left = s.spares_left + 1
     return 1
 
+# Makes a tuple of nodes without contents, or gives 0.
+def new_nodes(s, count):
+    found = call("i64(i64)", s.tuple, count)
+    k = 0
+    while k < count and found != 0:
+        slot = found + ITEMS + 8 * k
+        slot.value = call("i64(ptr, i64)", s.allocate, s.node_type, 0)
+        if slot.value == 0:
+            call("void(ptr)", s.decref, found)
+            return 0
+        k = k + 1
+    return found
+
+# Whether the launches of a sequence can be performed now for the nodes at `arguments`.
+def can_replay(c, s, q, arguments):
+    k = 0
+    while k < q.reads:
+        node = word(arguments + 8 * k)
+        buffer = node.data
+        if word(buffer + TYPE) != s.buffer_type:
+            return 0
+        if buffer.source != s.none:
+            return 0
+        k = k + 1
+    k = 0
+    while k < q.results:
+        room = q.rooms + ROOM * k
+        if word(room.pool + SIZE) < room.needed:
+            return 0
+        k = k + 1
+    return is_idle(c)
+
+def become_buffer(s, node, result, buffer):
+    node.op = s.buffer
+    node.dtype = result.dtype
+    node.size = result.lanes
+    node.deps = s.empty
+    node.mark = s.none
+    call("void(ptr)", s.incref, s.buffer)
+    call("void(ptr)", s.incref, result.dtype)
+    call("void(ptr)", s.incref, result.lanes)
+    call("void(ptr)", s.incref, s.empty)
+    call("void(ptr)", s.incref, s.none)
+    node.data = buffer
+    node.serial = call("i64(ptr)", s.next, s.serials)
+
+# Turns new nodes into the results, and launches.
+def perform(c, s, q, arguments, found):
+    k = 0
+    while k < q.results:
+        buffer = taken(s, q.rooms + ROOM * k)
+        become_buffer(s, word(found + ITEMS + 8 * k), q.made + RESULT * k, buffer)
+        k = k + 1
+    usage = s.usage
+    usage.peak = max(usage.peak, usage.in_use)
+    q.launches = q.launches + 1
+    patch = q.table
+    while patch.place != 0:
+        place = arguments + patch.argument - 8
+        if patch.argument > 8 * q.reads:
+            place = found + ITEMS + patch.argument - 8 - 8 * q.reads
+        node = word(place)
+        buffer = node.data
+        slot = patch.place
+        slot.value = call("i64(ptr)", s.unsigned, buffer.address)
+        patch = patch + PATCH
+    run_entries(c, patch + PATCH, 0, 0)
+
+# Functions of Python; see `start`. The argument of the last two is a list of nodes.
+
+# Performs a sequence of launches, of which the arguments are the nodes that it reads; gives the
+# nodes of its results, or False.
+def replay(self, arguments, count):
+    c = word(self + CONTENTS)
+    s = word(self + CONTENTS + 8)
+    q = word(self + CONTENTS + 16)
+    if can_replay(c, s, q, arguments) == 0:
+        return call("i64(i64)", c.truth, 0)
+    # The garbage collector may run, and may have left something queued, or too little room.
+    found = new_nodes(s, q.results)
+    if found == 0:
+        return 0
+    if prepare(s, q.results) == 0:
+        call("void(ptr)", s.decref, found)
+        return 0
+    if can_replay(c, s, q, arguments) == 0:
+        call("void(ptr)", s.decref, found)
+        return call("i64(i64)", c.truth, 0)
+    perform(c, s, q, arguments, found)
+    return found
+
 # Evaluates the nodes and gives True, if their program is known and nothing is queued.
 def again(self, arguments, count):
     c = word(self + CONTENTS)
     s = word(self + CONTENTS + 8)
     roots = word(arguments)
-    if prepare(s, roots) == 0:
+    if prepare(s, word(roots + SIZE)) == 0:
         return 0
     done = 0
     if is_idle(c):

@@ -11,14 +11,14 @@ import ctypes
 import struct
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import log
 from ..device import size_class
 from ..ir import dtype as dt
 from ..ir import op
-from ..ir.node import BUFFER, LITERAL, Node
+from ..ir.node import BUFFER, LITERAL, Node, serials
 from ..run import schedule
 from . import background, kernel, memory, native, program_code, runtime
 
@@ -45,13 +45,17 @@ Record = structure(
     "Record", "next", "hash", "length", "key", "entry", "launches", "inputs", "literals",
     "input_order", "literal_order", "rooms",
 )  # fmt: skip
+Result = structure("Result", "dtype", "lanes")
+LaunchRecord = structure("LaunchRecord", "table", "reads", "results", "rooms", "made", "launches")
 _FUNCTIONS = {
+    "tuple": "PyTuple_New", "next": "PyIter_Next",
     "integer": "PyLong_AsLongLong", "unsigned": "PyLong_AsUnsignedLongLongMask",
     "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef", "decref": "Py_DecRef",
 }  # fmt: skip
 OBJECTS = {
     "none": None, "float_type": float, "int_type": int, "bool_type": bool, "empty": (),
-    "buffer_type": memory.Buffer, "literal": LITERAL, "buffer": BUFFER,
+    "buffer_type": memory.Buffer, "literal": LITERAL, "buffer": BUFFER, "node_type": Node,
+    "serials": serials,
 }  # fmt: skip
 Scan = structure(
     "Scan", *_FUNCTIONS, *OBJECTS, "usage", "stamp", "size", "outputs", "hash", "length",
@@ -96,6 +100,7 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
         **native.STRUCTURES,
         **{"s": Scan, "cell": Cell, "literal": Literal, "pick": Pick, "room": Room},
         **{"record": Record, "usage": memory.Usage, "node": layout(Node(), *names)},
+        **{"q": LaunchRecord, "result": Result},
         "block": layout(blank, "address"),
         "buffer": layout(made, "address", "source", "_block"),
     }
@@ -106,6 +111,7 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
         "NUMBER": float.__basicsize__ - 8, "VISITS": VISITS, "WORDS": WORDS, "INPUTS": INPUTS,
         "LITERALS": LITERALS, "OUTPUTS": OUTPUTS, "FACTOR": 0x1E3779B97F4A7C15,
         "ROOM": ctypes.sizeof(Room), "PICK": ctypes.sizeof(Pick),
+        "RESULT": ctypes.sizeof(Result),
     }  # fmt: skip
     pair, pairs, number = (made, blank), [made, blank], 1.25
     seen = (
@@ -131,6 +137,9 @@ def layouts() -> tuple[dict[str, Any], dict[str, int]] | None:
         return None
 
 
+_EXPORTED = "again", "examine", "replay"
+
+
 def loaded(compiles: bool = True) -> dict[str, int]:
     """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
     or is not in the disk cache and this `compiles` nothing."""
@@ -139,7 +148,7 @@ def loaded(compiles: bool = True) -> dict[str, int]:
         return {}
     structures, constants = found
     source = native.source() + program_code.CODE
-    return native.addresses(source, structures, constants, ("again", "examine"), compiles)
+    return native.addresses(source, structures, constants, _EXPORTED, compiles)
 
 
 class KnownPrograms:
@@ -185,6 +194,25 @@ class KnownPrograms:
             owner = ctypes.addressof(control), ctypes.addressof(self.scan)
             self._again = native.bound("again", self._places["again"], *owner)
             self._examine = native.bound("examine", self._places["examine"], *owner)
+
+    def sequence(self, table: int, reads: int, results: Sequence[tuple[Any, int, int]]) -> Any:
+        """Returns the record of a sequence with a table and numbers of operands and results, which
+        have a type, a number of lanes and a size in bytes; and everything that it refers to."""
+        lanes = [n for _, n, _ in results]
+        rooms = _rooms([nbytes for *_, nbytes in results])
+        made = array(
+            "q", [id(x) for (t, *_), n in zip(results, lanes, strict=True) for x in (t, n)]
+        )
+        places = [a.buffer_info()[0] for a in (rooms, made)]
+        return LaunchRecord(table, reads, len(results), *places, 0), (lanes, rooms, made)
+
+    def replay(self, record: Any) -> Callable[..., Any]:
+        """Returns the function that performs a sequence; see `program_code`."""
+        control = runtime.control()
+        if control is None:
+            return _nothing
+        owner = [ctypes.addressof(x) for x in (control, self.scan, record)]
+        return native.bound("replay", self._places["replay"], *owner)
 
     def again(self, roots: list[Node]) -> bool:
         """Evaluates nodes if their program is known and nothing is queued; returns whether it has
@@ -238,11 +266,8 @@ class KnownPrograms:
     ) -> None:
         """Adds a record. The words of the key name objects, which are also in `named`."""
         s = self.scan
-        rooms: list[int] = []
-        capacities = [size_class(nbytes) for nbytes in made.room_for(s.size)]
-        for capacity in capacities:
-            rooms += (id(memory.pool(capacity)), capacity, capacities.count(capacity), 0)
-        tables = [array("q", [*v, 0]) for v in (taken, picks, rooms)]
+        tables = [array("q", [*v, 0]) for v in (taken, picks)]
+        tables.append(_rooms(made.room_for(s.size)))
         words = array("q", key)
         order, choice, places = [t.buffer_info()[0] for t in tables]
         head = s.heads[(s.hash & (1 << 64) - 1) >> 40 & len(s.heads) - 1]
@@ -255,7 +280,16 @@ class KnownPrograms:
         head.value = ctypes.addressof(record)
 
 
-def _nothing(roots: list[Node]) -> bool:
+def _rooms(sizes: Sequence[int]) -> array:
+    """Returns `Room` records for numbers of bytes."""
+    rooms: list[int] = []
+    capacities = [size_class(nbytes) for nbytes in sizes]
+    for capacity in capacities:
+        rooms += (id(memory.pool(capacity)), capacity, capacities.count(capacity), 0)
+    return array("q", [*rooms, 0])
+
+
+def _nothing(*_: Any) -> bool:
     return False
 
 
@@ -265,15 +299,21 @@ _seen = 0
 
 
 def learn(made: kernel.CpuKernel, roots: list[Node], graph: Any, passed: Any) -> None:
-    """Takes note of a program; see `Kernel.learn`. Where the native code has to be compiled, this
-    happens in the background."""
+    """Takes note of a program; see `Kernel.learn`."""
+    found = known()
+    if found is not None:
+        found.learn(made, roots, graph, passed)
+
+
+def known() -> KnownPrograms | None:
+    """Returns what knows the programs, if the native code is there; counts calls until then. Where
+    it has to be compiled, this happens in the background."""
     global _known, _coming, _seen
     if _known is not None:
-        _known.learn(made, roots, graph, passed)
-        return
+        return _known
     _seen += 1
     if _seen % OFTEN:
-        return
+        return None
     places: dict[str, int] = {}
     if _seen == OFTEN:
         places = loaded(compiles=False)
@@ -284,3 +324,4 @@ def learn(made: kernel.CpuKernel, roots: list[Node], graph: Any, passed: Any) ->
     if places:
         _known = KnownPrograms(places)
         schedule.again, schedule.forget_again = _known.again, _known.forget
+    return _known

@@ -164,7 +164,10 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     `device`, or the current one.
     """
     global milestone
-    if roots and roots[-1].serial > milestone:
+    if not roots:
+        if not (pending or observers):
+            return False
+    elif roots[-1].serial > milestone:
         milestone = math.inf  # other threads, and evaluations meanwhile, do not come here
         milestone = pass_milestone(roots[-1].serial)
     with lock:
