@@ -6,7 +6,6 @@ fields hold views of one buffer, which the mapping shows as a single entry.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from numbers import Number
-from operator import is_not
 from typing import Any, ClassVar, Self
 
 from ..array.base import ArrayBase, type_label
@@ -282,25 +281,30 @@ def _map(
         path = None
     keys, parts = opened(container, kind)
     others = type(container).torch_names if torch and isinstance(container, Module) else {}
-    new = []
-    for name, v in enumerate(parts) if keys is None else zip(keys, parts, strict=True):
+    changed = False
+    for k, v in enumerate(parts):
+        cls = type(v)
+        if cls in _PLAIN:  # most fields of layers are numbers
+            continue
+        name: Any = k if keys is None else keys[k]
         if others:
             name = others.get(str(name), name)
-        cls = type(v)
-        if cls not in _PLAIN:  # most fields of layers are numbers
-            if issubclass(cls, (ArrayBase, MatrixView)):
-                v = f(None if path is None else f"{path}{name}", v)
-            elif (inner := _kind(cls)) in CONTAINERS:
-                inside = path if path is None or name == "" else f"{path}{name}."
-                v = _map(f, v, inside, inner, torch)
-        new.append(v)
-    if not any(map(is_not, new, parts)):
+        if issubclass(cls, (ArrayBase, MatrixView)):
+            new = f(None if path is None else f"{path}{name}", v)
+        elif (inner := _kind(cls)) in CONTAINERS:
+            inside = path if path is None or name == "" else f"{path}{name}."
+            new = _map(f, v, inside, inner, torch)
+        else:
+            continue
+        if new is not v:
+            parts[k], changed = new, True
+    if not changed:
         return container
     if not isinstance(container, tuple):
-        set_contents(container, keys, new)
+        set_contents(container, keys, parts)
         return container
     # Not by a constructor, which may take other arguments.
-    made = tuple.__new__(type(container), new)
+    made = tuple.__new__(type(container), parts)
     if hasattr(container, "__dict__"):
         made.__dict__.update(container.__dict__)
     return made

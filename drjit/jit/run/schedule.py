@@ -51,7 +51,7 @@ _entries = 0  # size of the keys of both
 STREAM_BYTES = 1 << 24  # results of a kernel from this size on bypass the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have such results
 LARGE = 512  # programs with this many operands defer the garbage collector
-FEW = 1 << 12  # the host writes fewer entries faster than a kernel
+FEW = 1 << 14  # the host writes fewer entries faster than a kernel
 MOST_KEYS = 1 << 22  # size of the keys of known programs at which these are forgotten
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 _preview: list[Kernel] | None = None  # where `preview` collects kernels
@@ -326,8 +326,12 @@ class EvaluationPlan(NamedTuple):
 def _evaluate(roots: list[Node], device: Device | None) -> None:
     roots, graph = _collect(roots)
     noted = graph.noted
-    waits = [n for n in noted if stages.waits(n)] if noted else None
-    if not waits and roots:
+    waits = None
+    for n in noted:
+        if stages.waits(n):
+            waits = n
+            break
+    if waits is None and roots:
         size = roots[0].size
         for n in roots:
             if n.size != size:
@@ -354,7 +358,9 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
             return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
-    found = stages.find(roots, *graph.apart(), waits) if waits else [roots]
+    found = [roots]
+    if waits is not None:
+        found = stages.find(roots, *graph.apart(), [n for n in noted if stages.waits(n)])
     launches = [group for stage in found for group in _by_lanes(stage)]
     done: list[Launch | None] = []
     for size, group in launches:
