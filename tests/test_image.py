@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from drjit.jit.target import simd
-from drjit.jit.target.simd import image, llvm
+from drjit.jit.target import image
+from drjit.jit.target.simd import llvm
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.uname().machine != "x86_64", reason="images are for ELF on AMD64"
@@ -73,7 +73,7 @@ WRITTEN = "@a = global i64 1\ndefine void @f() {\nstore i64 2, ptr @a\nret void\
 
 
 def check(code: bytes):
-    keeper, (first, second) = simd.link(code, ["first", "second"])
+    keeper, (first, second) = image.link(code, ["first", "second"])
     f = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(first)
     assert [f(k) for k in range(-1, 6)] == [-1, 100, 200, 7, 3, 4 * 1234567890123, -1]
     g = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(second)
@@ -95,7 +95,7 @@ def test_an_image_does_what_the_object_file_does():
 def test_llvm_links_what_no_image_can_contain(module):
     code = llvm.object_code(module, False)
     assert image.linked(code, ["f"]) is code
-    _, (address,) = simd.link(code, ["f"])
+    _, (address,) = image.link(code, ["f"])
     assert address
 
 
@@ -104,7 +104,7 @@ def test_damaged_object_files_and_unknown_functions():
     assert image.linked(code[:300], ["first"]) == code[:300]
     made = image.linked(llvm.object_code(MISSING, False), ["f"])
     with pytest.raises(OSError, match="this process has no function 'no_such_function'"):
-        simd.link(made, ["f"])
+        image.link(made, ["f"])
 
 
 PROGRAM = """

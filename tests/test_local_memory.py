@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit.target import simd
+from drjit.jit.target import image, simd
 from drjit.llvm import (
     Array3f,
     Bool,
@@ -345,7 +345,7 @@ def test_packets_of_any_width(lanes, code, count):
     expected, results = [[np.zeros(n, t) for _ in range(4)] for _ in range(2)]
     numpy_target.run(text, [np.zeros(6, np.int64), *inputs, *expected], n)
     built = simd.compile(text, "k", lanes=lanes)
-    loaded = simd.load(built.code, "k", built.has_finish)
+    loaded = image.Loaded(built.code, "k", built.has_finish)
     arrays = [np.zeros(6, np.int64), *inputs, *results]
     words = np.array([a.ctypes.data for a in arrays], np.int64)
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(loaded.kernel)

@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 from helpers import padded
 
-from drjit.jit.target import library, simd
+from drjit.jit.target import image, library, simd
 from drjit.jit.target.numpy import namespace
 
 # A reference of NumPy or SciPy, and ulps that the result may be off.
@@ -238,7 +238,7 @@ def test_scalars_and_arrays_agree(name, code):
 
 def compiled(text):
     built = simd.compile(text, "test")
-    loaded = simd.load(built.code, "test", built.has_finish)
+    loaded = image.Loaded(built.code, "test", built.has_finish)
     kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)(loaded.kernel)
 
     def launch(n, *buffers):

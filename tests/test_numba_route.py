@@ -19,7 +19,7 @@ from drjit.jit.ir import dtype as dt
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.run import cache
-from drjit.jit.target import library, simd
+from drjit.jit.target import image, library, simd
 from drjit.jit.target.simd.kernel import module_text
 
 packets = pytest.importorskip("drjit.jit.target.packets", reason="needs Numba")
@@ -100,7 +100,7 @@ def test_numba_reads_loops_and_branches_by_itself() -> None:
     for translate in (None, packets.body, packets.inferred):
         module = module_text(COLLATZ, "k", 16, False, library, translate)
         code = simd.llvm.object_code(module.ir, module.parted, True)
-        loaded = simd.load(code, "k", module.has_finish)
+        loaded = image.Loaded(code, "k", module.has_finish)
         steps, waves = np.zeros(112, np.uint32), np.zeros(112, np.float32)
         padded = np.ones(112, np.uint32)
         padded[:100] = n

@@ -13,7 +13,7 @@ from helpers import differing, padded
 
 from drjit.jit import processor
 from drjit.jit.ir import dtype
-from drjit.jit.target import library, simd
+from drjit.jit.target import image, library, simd
 from drjit.jit.target import numpy as numpy_target
 
 INTEGERS = [t for t in dtype.ALL if t.is_int]
@@ -31,7 +31,7 @@ RECORD = np.zeros(5, np.int64)
 def made(compile, text, lanes, contract):
     """A kernel: many tests run one for several sizes."""
     built = compile(text, "test", lanes, contract)
-    return simd.load(built.code, "test", built.has_finish)
+    return image.Loaded(built.code, "test", built.has_finish)
 
 
 def call(text, words, n, lanes, *, block=None, threads=1, contract=False):
@@ -1185,7 +1185,7 @@ def test_object_code_needs_no_outside_symbol():
 def test_position_independent_code_runs_at_two_addresses():
     text = "def kernel(i, p):\n    x = load(f32, p[1], i)\n    store(f32, p[1], i, x * 1.5)\n"
     built = simd.compile(text, "twice")
-    first, second = (simd.load(built.code, "twice", built.has_finish) for _ in range(2))
+    first, second = (image.Loaded(built.code, "twice", built.has_finish) for _ in range(2))
     assert first.kernel != second.kernel and not first.finish
     x = np.ones(64, np.float32)
     block = np.array([0, x.ctypes.data], np.uint64)

@@ -255,7 +255,7 @@ class CpuKernel(Kernel):
         if tier == "auto" and (self.address or "numpy" in sys.modules):
             return False
         once = PLAIN_LAUNCH + self.cost * size * PLAIN_LANE
-        first = "drjit.jit.target.simd" not in sys.modules and _plain + once < FIRST_LOAD
+        first = "drjit.jit.target.image" not in sys.modules and _plain + once < FIRST_LOAD
         if tier == "auto" and self.spent + once >= LOAD and not first:
             return False
         if self.handled is None:
@@ -280,7 +280,7 @@ class CpuKernel(Kernel):
         once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
         # The estimate, or the measured time of launches.
         self.spent = max(self.spent + once, self.time)
-        if self.spent < (LOAD if "drjit.jit.target.simd" in sys.modules else FIRST_LOAD):
+        if self.spent < (LOAD if "drjit.jit.target.image" in sys.modules else FIRST_LOAD):
             return True
         if self.is_stored():
             return False
@@ -365,7 +365,7 @@ class CpuKernel(Kernel):
         """Returns the first of some forms that the disk cache has, or otherwise the last one,
         compiled; where it is from, whether it is not the first, and the seconds that it took.
         """
-        from ..target import simd
+        from ..target.image import Loaded
 
         start = time.perf_counter()
         (_, widest), (last, narrowest) = keys[0], keys[-1]
@@ -374,15 +374,17 @@ class CpuKernel(Kernel):
             if entry is None:
                 continue
             try:
-                loaded = simd.load(entry.code, self.name, entry.has_finish)
+                loaded = Loaded(entry.code, self.name, entry.has_finish)
             except Exception as error:  # a damaged entry is compiled again
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
                 continue
             return loaded, "disk", lanes < widest, time.perf_counter() - start
+        from ..target import simd
+
         contract, by_numba = bool(options & _FAST), bool(options & _NUMBA)
         with progress.compiling(self):
             code = simd.compile(self.text, self.name, narrowest, contract, by_numba=by_numba)
-        loaded = simd.load(code.code, self.name, code.has_finish)
+        loaded = Loaded(code.code, self.name, code.has_finish)
         cache.put(last, self.text, code.code, code.has_finish)
         return loaded, "memory", narrowest < widest, time.perf_counter() - start
 

@@ -142,7 +142,8 @@ def _compile(
 ) -> bytes:
     """Returns the machine code of a source in the language of `native_ir`, generated at one of
     LLVM's levels."""
-    from drjit.jit.target.simd import image, llvm
+    from drjit.jit.target import image
+    from drjit.jit.target.simd import llvm
 
     from . import native_ir  # not needed if the object code is in the cache
 
@@ -162,7 +163,7 @@ def addresses(
     """Returns the addresses of functions of a source, from the disk cache or compiled at one of
     LLVM's levels of code generation; nothing if they are not in the cache and it `compiles`
     nothing."""
-    from drjit.jit.target import simd
+    from drjit.jit.target import image
 
     fields = [
         (name, f, getattr(kind, f).offset)
@@ -175,7 +176,7 @@ def addresses(
         return {}
     code = entry.code if entry else _compile(source, structures, constants, exported, level)
     names = sorted(exported)
-    library, found = simd.link(code, names)
+    library, found = image.link(code, names)
     if entry is None:
         cache.put(key, source, code, False)
     # Threads may still be inside while the interpreter shuts down: code is never unloaded.

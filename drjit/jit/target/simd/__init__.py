@@ -8,12 +8,12 @@ from the disk cache.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ... import collector, flags, processor
 from ...flags import JitFlag
+from .. import image
 from .. import library as _library
-from . import image
 from .ir import VECTORS, KernelError
 
 if TYPE_CHECKING:
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KernelError",
-    "Loaded",
     "Object",
     "assembly",
     "compile",
     "default_lanes",
     "llvm_version",
-    "load",
     "packet_lanes",
 ]
 
@@ -76,17 +74,6 @@ class Object(NamedTuple):
     code: bytes
     has_finish: bool
     ir: str
-
-
-class Loaded:
-    """A kernel in memory: the addresses of its functions (`finish` is 0 if there is none), valid as
-    long as this object lives.
-    """
-
-    __slots__ = ("_library", "finish", "kernel")
-
-    def __init__(self, library: Any, kernel: int, finish: int):
-        self._library, self.kernel, self.finish = library, kernel, finish
 
 
 def default_lanes() -> int:
@@ -196,12 +183,8 @@ def compile(
         module.ir, module.parted, by_numba, module.vectorizes, module.plain and not by_numba
     )
     return Object(
-        image.linked(code, _symbols(name, module.has_finish)), module.has_finish, module.ir
+        image.linked(code, image.exports(name, module.has_finish)), module.has_finish, module.ir
     )
-
-
-def _symbols(name: str, has_finish: bool) -> list[str]:
-    return [name, f"{name}_finish"] if has_finish else [name]
 
 
 def _module_text(
@@ -217,22 +200,6 @@ def _module_text(
 
 def _by_numba() -> bool:
     return bool(flags.current & JitFlag.NumbaCompiler)
-
-
-def load(code: bytes, name: str, has_finish: bool) -> Loaded:
-    """Loads a compiled kernel into this process."""
-    library, addresses = link(code, _symbols(name, has_finish))
-    return Loaded(library, *addresses) if has_finish else Loaded(library, addresses[0], 0)
-
-
-def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
-    """Loads an image or an object file; returns the object that keeps it loaded, and the addresses
-    of the symbols."""
-    if image.is_image(code):
-        return image.load(code, symbols)
-    from . import llvm
-
-    return llvm.link(code, symbols)
 
 
 def assembly(

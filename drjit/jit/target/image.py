@@ -1,6 +1,6 @@
-"""Machine code that is ready to run: the sections of an object file, laid out and linked, so that a
-later process only copies them into memory. It takes a tenth of the time of LLVM's linker, and LLVM
-need not be loaded.
+"""Machine code in memory. An image is ready to run: the sections of an object file, laid out and
+linked, so that a later process only copies them into memory. It takes a tenth of the time of LLVM's
+linker, and neither LLVM nor the compiler need be loaded.
 
 It leans on the ELF format (System V ABI, chapter 4 and the supplement for AMD64), and handles what
 the compiler emits for kernels: position-independent code with constants, and calls of functions of
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from .. import foreign
+from . import foreign
 
 _HEAD = b"image "
 # The start of a 64-bit ELF file for AMD64: magic, class, byte order, version; type and machine.
@@ -59,7 +59,34 @@ def is_image(code: bytes) -> bool:
     return code.startswith(_HEAD)
 
 
-def load(code: bytes, symbols: Sequence[str]) -> tuple[Any, list[int]]:
+class Loaded:
+    """A kernel in memory: the addresses of its functions (`finish` is 0 if there is none), valid as
+    long as this object lives.
+    """
+
+    __slots__ = ("_library", "finish", "kernel")
+
+    def __init__(self, code: bytes, name: str, has_finish: bool):
+        self._library, addresses = link(code, exports(name, has_finish))
+        self.kernel, self.finish = addresses if has_finish else (addresses[0], 0)
+
+
+def exports(name: str, has_finish: bool) -> list[str]:
+    """Returns the names of the functions of a kernel."""
+    return [name, f"{name}_finish"] if has_finish else [name]
+
+
+def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
+    """Loads an image or an object file; returns the object that keeps it loaded, and the addresses
+    of the symbols."""
+    if is_image(code):
+        return _mapped(code, symbols)
+    from .simd import llvm
+
+    return llvm.link(code, symbols)
+
+
+def _mapped(code: bytes, symbols: Sequence[str]) -> tuple[Any, list[int]]:
     """Makes an image executable; returns the object that keeps it in memory, and the addresses of
     the functions.
 
