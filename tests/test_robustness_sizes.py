@@ -336,7 +336,6 @@ def test_a_view_outlives_its_array_and_sees_no_later_scatter(tier):
 
 def test_a_failed_allocation_loses_nothing(tier, monkeypatch):
     """Whatever allocation fails, the evaluation can be repeated once there is memory."""
-
     real = getattr(ALLOCATOR, ALLOCATE)
 
     def allocate(*args, **kwargs):

@@ -243,11 +243,17 @@ def register_gl_texture(gl_texture: int) -> Any:
 
 
 def _registered(number: int, texture: bool, what: str) -> Any:
+    gpu, graphics = _interop(what)
+    made = graphics.register(gpu, _number(number, what), texture, False, what)
+    return _new(made, _RESOURCE, None)
+
+
+def _interop(what: str) -> tuple[Any, Any]:
+    """Returns the device, and the module that exchanges memory with graphics systems."""
     gpu = _gpu(what)
     from ..jit.cuda import graphics
 
-    made = graphics.register(gpu, _number(number, what), texture, False, what)
-    return _new(made, _RESOURCE, None)
+    return gpu, graphics
 
 
 def unregister_cuda_resource(cuda_resource: Any) -> None:
@@ -257,10 +263,16 @@ def unregister_cuda_resource(cuda_resource: Any) -> None:
         RuntimeError: the CUDA backend is not available.
     """
     what = "drjit.cuda.unregister_cuda_resource()"
-    gpu = _gpu(what)
-    from ..jit.cuda import graphics
-
+    gpu, graphics = _interop(what)
     graphics.unregister(gpu, _resource(cuda_resource, what))
+
+
+def _mapped(cuda_resource: Any, what: str) -> tuple[Any, Any, int]:
+    """Maps a resource; returns it with what `_interop` does."""
+    gpu, graphics = _interop(what)
+    resource = _resource(cuda_resource, what)
+    graphics.map_resource(gpu, resource)
+    return gpu, graphics, resource
 
 
 def map_graphics_resource_ptr(cuda_resource: Any) -> tuple[int, int]:
@@ -270,11 +282,7 @@ def map_graphics_resource_ptr(cuda_resource: Any) -> tuple[int, int]:
         RuntimeError: the CUDA backend is not available.
     """
     what = "drjit.cuda.map_graphics_resource_ptr()"
-    gpu = _gpu(what)
-    from ..jit.cuda import graphics
-
-    resource = _resource(cuda_resource, what)
-    graphics.map_resource(gpu, resource)
+    gpu, graphics, resource = _mapped(cuda_resource, what)
     return graphics.pointer(gpu, resource)
 
 
@@ -285,11 +293,7 @@ def map_graphics_resource_array(cuda_resource: Any, mip_level: int = 0) -> int:
         RuntimeError: the CUDA backend is not available.
     """
     what = "drjit.cuda.map_graphics_resource_array()"
-    gpu = _gpu(what)
-    from ..jit.cuda import graphics
-
-    resource = _resource(cuda_resource, what)
-    graphics.map_resource(gpu, resource)
+    gpu, graphics, resource = _mapped(cuda_resource, what)
     return graphics.array(gpu, resource, mip_level)
 
 
@@ -300,9 +304,7 @@ def unmap_graphics_resource(cuda_resource: Any) -> None:
         RuntimeError: the CUDA backend is not available.
     """
     what = "drjit.cuda.unmap_graphics_resource()"
-    gpu = _gpu(what)
-    from ..jit.cuda import graphics
-
+    gpu, graphics = _interop(what)
     graphics.unmap_resource(gpu, _resource(cuda_resource, what))
 
 
@@ -315,7 +317,5 @@ def memcpy_2d_to_array_async(
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    gpu = _gpu("drjit.cuda.memcpy_2d_to_array_async()")
-    from ..jit.cuda import graphics
-
+    gpu, graphics = _interop("drjit.cuda.memcpy_2d_to_array_async()")
     graphics.copy_rows(gpu, dst, src, src_pitch, height, from_host)

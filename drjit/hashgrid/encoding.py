@@ -438,11 +438,8 @@ class HashEncoding:
             at = Access(index._node, mask._node, what, count, True, mode)
             values = leaf_access.gather_packet(data, at)
             values = [v if type(v) is number else leaf.cast(number, v) for v in values]
-            sums = (
-                [fma(weight, v, s) for v, s in zip(values, sums, strict=True)]
-                if sums
-                else [weight * v for v in values]
-            )
+            pairs = zip(values, sums, strict=True)
+            sums = [fma(weight, v, s) for v, s in pairs] if sums else [weight * v for v in values]
         return sums
 
 

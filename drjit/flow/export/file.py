@@ -1,50 +1,26 @@
 """The text of an exported file."""
 
-import ast
 import base64
 import os
 import zlib
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from ...jit.ir.dtype import BY_CODE, DType
 from ...jit.ir.location import describe
 from ...jit.ir.op import identity
 from ...jit.lazy import np
-from ...jit.parsing import syntax_tree
 from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
 from ...jit.target.scalar import ExportedModule
 from ...jit.target.scalar.expressions import CannotExport, constant
 from ...jit.target.scalar.kernel import KernelFunction, kernel
+from ...jit.target.scalar.module import definitions_of
 from ..freeze.sizes import General, _Number
 from .sizes import text as size_text
 from .trace import Leaf, OtherValue, TracedKernel, TreePart
 
+_SUPPORT = os.path.join(os.path.dirname(__file__), "support.py")
 FEW = 8  # entries of a constant that are written as numbers
-
-
-@cache
-def _support() -> tuple[str, dict[str, str], dict[str, set[str]]]:
-    """Returns imports, definitions and what each definition refers to."""
-    path = os.path.join(os.path.dirname(__file__), "support.py")
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    lines = text.splitlines()
-    texts: dict[str, str] = {}
-    nodes: dict[str, ast.stmt] = {}
-    for s in syntax_tree(text).body:
-        name = s.name if isinstance(s, ast.FunctionDef) else ""
-        if isinstance(s, ast.Assign):
-            name = s.targets[0].id  # type: ignore[attr-defined]
-        if name:
-            texts[name] = "\n".join(lines[s.lineno - 1 : s.end_lineno])
-            nodes[name] = s
-    refers = {
-        name: {n.id for n in ast.walk(s) if isinstance(n, ast.Name)} & texts.keys() - {name}
-        for name, s in nodes.items()
-    }
-    return text, texts, refers
 
 
 class Traced(NamedTuple):
@@ -75,7 +51,7 @@ class File:
     def use(self, name: str) -> str:
         """Adds a support function, and those that it needs."""
         if name not in self.used:
-            for other in sorted(_support()[2][name]):
+            for other in sorted(definitions_of(_SUPPORT)[1][name]):
                 self.use(other)
             self.used[name] = None
         return name
@@ -132,8 +108,7 @@ class File:
             parts.append("from numba.extending import intrinsic")
         parts += ["", _ALIASES]
         blocks = [*module.helpers, *module.tables, *module.library_texts, *module.kernels]
-        support = _support()[1]
-        blocks += [text for name, text in support.items() if name in self.used]
+        blocks += [text for name, text in definitions_of(_SUPPORT)[0].items() if name in self.used]
         blocks += [*self.sites, *self.functions]
         if self.constant_texts:
             blocks.append("\n".join(self.constant_texts))
@@ -349,8 +324,8 @@ class PublicFunctionWriter:
         self.file.use(name)
         if name == "sort":
             key, payload = values[:2]
-            types = [self.dtypes[given[0]], BY_CODE["u32"]]
-            made = ", ".join([self.made(k, t) for k, t in zip(step.results, types, strict=True)])
+            dtype = self.dtypes[given[0]] if given[1] is None else BY_CODE["u32"]
+            made = self.made(step.results[0], dtype)
             self.add(f"{made} = sort({key}, {payload})")
             return
         source = given[0] if name == "products" else given[1]

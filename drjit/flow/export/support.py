@@ -146,9 +146,8 @@ def reduce_rows(op, a, rows, columns, start):
 
 
 def sort(keys, payload):
-    """Sorts keys, and a payload with them; equal keys keep their order."""
-    order = np.argsort(keys, kind="stable")
-    return keys[order], keys[order] if payload is None else payload[order]
+    """Returns the keys in order, or the payload in that of the keys; equal keys keep theirs."""
+    return (keys if payload is None else payload)[np.argsort(keys, kind="stable")]
 
 
 def products(a, b, sizes, transposed, offsets):

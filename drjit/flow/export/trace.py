@@ -106,7 +106,7 @@ class Tracer(Recorder):
         return made
 
     def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
-        """Records a primitive, whose results have the sizes that `_SHAPES` says."""
+        """Records a primitive, whose result has the type and size that `_SHAPES` says."""
         function = getattr(function, "__wrapped__", function)
         name = function.__name__
         rule = _SHAPES.get(name)
@@ -123,15 +123,14 @@ class Tracer(Recorder):
             layout = arguments[2]
             rows = tuple([tuple(map(int, row)) for row in layout.offsets])
             given = (*given[:2], layout.sizes, layout.transposed, rows)
-        found = []
-        for t, size in rule(*arguments):
-            device = next(
-                (a.data.device for a in arguments if isinstance(a, Node) and a.op is BUFFER), None
-            ) or arguments[-1]  # fmt: skip
-            found.append(buffer(t, size, device.allocate_for(t, size)))
-        numbers = tuple([self._result(n.data) for n in found])
+        t, size = rule(*arguments)
+        device = next(
+            (a.data.device for a in arguments if isinstance(a, Node) and a.op is BUFFER), None
+        ) or arguments[-1]  # fmt: skip
+        made = buffer(t, size, device.allocate_for(t, size))
+        numbers = (self._result(made.data),)
         self.steps.append(RecordedOperation(_NAMED[name], given, numbers, None))
-        return tuple(found) if name == "_sorted" else found[0]
+        return made
 
     def bound(self, n: Node) -> int:
         raise self.refusal("the memory it needs depends on the contents of an array")
@@ -162,19 +161,16 @@ _NAMED: dict[str, Any] = {
     "prefix": prefix, "_block_reduce": block_reduce, "reduce_rows": reduce_rows, "_sorted": sort,
     "matmul": products, "_allocated": empty,
 }  # fmt: skip
-_SHAPES: dict[str, Callable[..., list[tuple[DType, int]]]] = {
-    "prefix": lambda reduce, a, *rest: [(a.dtype, a.size)],
-    "_block_reduce": lambda reduce, a, length, count: [(a.dtype, count)],
-    "reduce_rows": lambda reduce, a, rows, columns: [(a.dtype, a.size // rows)],
-    "_sorted": lambda key, payload, bits: [
-        (key.dtype, key.size),
-        (dt.u32, key.size),
-    ],
-    "matmul": lambda a, b, layout: [
-        (a.dtype, layout.sizes[0] * layout.sizes[1] * len(layout.offsets))
-    ],
-    "_allocated": lambda size, dtype, device: [(dtype, size)],
-}
+_SHAPES: dict[str, Callable[..., tuple[DType, int]]] = {
+    "prefix": lambda reduce, a, *rest: (a.dtype, a.size),
+    "_block_reduce": lambda reduce, a, length, count: (a.dtype, count),
+    "reduce_rows": lambda reduce, a, rows, columns: (a.dtype, a.size // rows),
+    "_sorted": lambda key, payload, bits: (key.dtype if payload is None else dt.u32, key.size),
+    "matmul": lambda a, b, layout: (
+        a.dtype, layout.sizes[0] * layout.sizes[1] * len(layout.offsets)
+    ),
+    "_allocated": lambda size, dtype, device: (dtype, size),
+}  # fmt: skip
 _TITLES = {"compress": "dr.compress()"}
 
 

@@ -97,12 +97,9 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     if result is not None:
         return result
     if isinstance(arg0, bool):
-        chosen = arg1 if arg0 else arg2
-        return (
-            elementwise(op.select, arg0, arg1, arg2, name="dr.select")
-            if _is_array(arg1, arg2)
-            else chosen
-        )
+        if _is_array(arg1, arg2):
+            return elementwise(op.select, arg0, arg1, arg2, name="dr.select")
+        return arg1 if arg0 else arg2
     if not _is_array(arg0, arg1, arg2):
         raise IncompatibleError(
             f"dr.select(): expected a mask or a bool, got {type_label(type(arg0))}; one of the "

@@ -29,13 +29,24 @@ def find(
         n.id = 0
     for n in nodes:
         n.id = 0
-    # The `id` of a node is the stage in which others can use it. Values of these nodes become
-    # available one stage after they are computed.
     late: set[Node] = set()
     single = {n for n in waits if n.op is _RESULT}
-    once = _once(single, later)
     stages: dict[int, list[Node]] = {}
-    for n in later:
+    _follow(later, stages, late, single, _once(single, later))
+    for n in roots:
+        if n.op is not AFTER:
+            stages.setdefault(n.id - (n in late), []).append(n)
+    return [list(dict.fromkeys(stages[k])) for k in sorted(stages)]
+
+
+def _follow(
+    nodes: list[Node], stages: dict[int, list[Node]], late: set[Node], single: set[Node],
+    once: set[Node],
+) -> None:  # fmt: skip
+    """Sets the `id` of nodes to the stage in which others can use them, and adds to the stages what
+    must be finished before. Values of the nodes in `late` become available one stage after they are
+    computed; `single` and `once` are results of one-lane loops and branches (see `_once`)."""
+    for n in nodes:
         o = n.op
         own = 0
         if not o.waits and not single:
@@ -79,10 +90,6 @@ def find(
             late.add(n)
             own += 1
         n.id = own
-    for n in roots:
-        if n.op is not AFTER:
-            stages.setdefault(n.id - (n in late), []).append(n)
-    return [list(dict.fromkeys(stages[k])) for k in sorted(stages)]
 
 
 def waits(n: Node) -> bool:

@@ -31,7 +31,8 @@ _ORDERS = {"umin": "ult", "umax": "ugt", "smin": "slt", "smax": "sgt"}
 
 Operand: TypeAlias = tuple[str, str]
 """The type of an operand and the operand, perhaps with attributes before it."""
-Rule: TypeAlias = Callable[["Dialect", str, str, list[str], list[Operand]], None]
+Operands: TypeAlias = list[Operand]
+Rule: TypeAlias = Callable[["Dialect", str, str, list[str], Operands], None]
 """Writes a call of an intrinsic, given the result's name and type, the parts of the intrinsic's
 name, and the operands."""
 
@@ -355,16 +356,14 @@ class Dialect:
 # --------------------------------------------------------------------------------------- intrinsics
 
 
-def _order(d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]) -> None:
+def _order(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
     """Minima and maxima of integers."""
     (_, x), (_, y) = operands
     condition = d.op(f"icmp {_ORDERS[parts[1]]} {kind} {x}, {y}")
     d.end(result, f"select {_mask(kind)} {condition}, {kind} {x}, {kind} {y}")
 
 
-def _absolute(
-    d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]
-) -> None:
+def _absolute(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
     x = operands[0][1]
     minus = d.op(f"sub {kind} {_splat(kind, '0')}, {x}")
     condition = d.op(f"icmp slt {kind} {x}, {_splat(kind, '0')}")
@@ -385,7 +384,7 @@ def _mask(kind: str) -> str:
 def _each(name: str) -> Rule:
     """A function of NVVM on each lane."""
 
-    def rule(d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]) -> None:
+    def rule(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
         lanes, element = _lanes(kind)
         full = f"llvm.nvvm.{name}.{element[0]}"
         if not lanes:
@@ -405,9 +404,7 @@ def _each(name: str) -> Rule:
     return rule
 
 
-def _copysign(
-    d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]
-) -> None:
+def _copysign(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
     lanes, element = _lanes(kind)
     bits = {"half": 16, "float": 32, "double": 64}[element]
     word = f"<{lanes} x i{bits}>" if lanes else f"i{bits}"
@@ -419,9 +416,7 @@ def _copysign(
     d.end(result, f"bitcast {word} {d.op(f'or {word} {made[0]}, {made[1]}')} to {kind}")
 
 
-def _trailing(
-    d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]
-) -> None:
+def _trailing(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
     """`cttz`, also of a single bit."""
     if kind == "i1":
         d.end(result, f"xor i1 {operands[0][1]}, true")
@@ -429,11 +424,11 @@ def _trailing(
         d.called(result, kind, ".".join(parts), operands)
 
 
-def _barrier(d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]) -> None:
+def _barrier(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
     d.called(result, kind, "llvm.nvvm.barrier0", [])
 
 
-def _masked(d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]) -> None:
+def _masked(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
     """Masked loads and stores, whose alignment is an operand in this dialect."""
     loads = parts[2] == "load"
     at = 0 if loads else 1
@@ -447,7 +442,7 @@ def _masked(d: Dialect, result: str, kind: str, parts: list[str], operands: list
     d.called(result, kind, f"llvm.masked.{parts[2]}.{parts[3]}.p0{parts[3]}", given)
 
 
-def _product(d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]) -> None:
+def _product(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
     """`mma`, of halves or of numbers in TF32."""
     shape, accumulators = parts[3], kind.count(",") + 1
     of = "f32.tf32.tf32.f32" if parts[-1] == "tf32" else f"{parts[-1]}.f16.f16.{parts[-1]}"
@@ -472,9 +467,7 @@ def _product(d: Dialect, result: str, kind: str, parts: list[str], operands: lis
             d.end(result, into)
 
 
-def _matrices(
-    d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]
-) -> None:
+def _matrices(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
     """`ldmatrix`."""
     count = kind.count(",") + 1
     turned = ".trans" if "trans" in parts else ""
@@ -485,7 +478,7 @@ def _matrices(
     d.written(result, kind, f"{how} {{{found}}}, [${count}];", [("i32", place)])
 
 
-def _tf32(d: Dialect, result: str, kind: str, parts: list[str], operands: list[Operand]) -> None:
+def _tf32(d: Dialect, result: str, kind: str, parts: list[str], operands: Operands) -> None:
     d.written(result, kind, "cvt.rna.tf32.f32 $0, $1;", operands)
 
 

@@ -246,21 +246,11 @@ def _numbers(t: Any, s: Sum) -> tuple[list[tuple[str, int]], list[tuple[str, int
     down, across, tall, wide = t.plan.split(s)
     warp = warp_of_block(f)
     found = []
-    for name, number, of, last in (
-        (
-            "down",
-            f.once(f"%warp.down{across}", f"udiv i32 {warp}, {across}"),
-            tall,
-            -(-s.rows // 16),
-        ),
-        (
-            "across",
-            f.once(f"%warp.across{across}", f"urem i32 {warp}, {across}"),
-            wide,
-            _tiles_of(s.columns),
-        ),
+    for name, how, warps, of, last in (
+        ("down", "udiv", down, tall, -(-s.rows // 16)),
+        ("across", "urem", across, wide, _tiles_of(s.columns)),
     ):
-        warps = down if name == "down" else across
+        number = f.once(f"%warp.{name}{across}", f"{how} i32 {warp}, {across}")
         first = f.once(f"%{name}{across}.{of}", f"mul i32 {number}, {of}")
         if warps * of <= last:
             found.append([(first, k) for k in range(of)])

@@ -15,27 +15,28 @@ _PRELUDE = os.path.join(os.path.dirname(__file__), "prelude.py")
 
 
 @cache
-def _prelude() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Returns the text of each function of the prelude, and the others that it calls."""
-    with open(_PRELUDE, encoding="utf-8") as file:
+def definitions_of(path: str) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Returns the text of each function and of each call or table with a name in a Python file, and
+    the others that it refers to."""
+    with open(path, encoding="utf-8") as file:
         text = file.read()
     lines = text.splitlines()
     texts: dict[str, str] = {}
     nodes: dict[str, ast.AST] = {}
     for s in syntax_tree(text).body:
+        name, first = "", s.lineno - 1
         if isinstance(s, ast.FunctionDef):
-            first = (s.decorator_list or [s])[0].lineno - 1
-            rows = [line.partition("  # noqa")[0] for line in lines[first : s.end_lineno]]
-            texts[s.name], nodes[s.name] = "\n".join(rows), s
-        elif isinstance(s, ast.Assign) and isinstance(s.value, ast.Call):
+            name, first = s.name, (s.decorator_list or [s])[0].lineno - 1
+        elif isinstance(s, ast.Assign) and isinstance(s.value, ast.Call | ast.Dict):
             name = s.targets[0].id  # type: ignore[attr-defined]
-            texts[name] = "\n".join(lines[s.lineno - 1 : s.end_lineno])
-            nodes[name] = s.value
-    calls = {
-        name: tuple([n.id for n in ast.walk(s) if isinstance(n, ast.Name) and n.id in nodes])
-        for name, s in nodes.items()
-    }
-    return texts, calls
+        if name:
+            rows = [line.partition("  # noqa")[0] for line in lines[first : s.end_lineno]]
+            texts[name], nodes[name] = "\n".join(rows), s
+    refers = {}
+    for name, s in nodes.items():
+        found = dict.fromkeys([n.id for n in ast.walk(s) if isinstance(n, ast.Name)])
+        refers[name] = [n for n in found if n in nodes and n != name]
+    return texts, refers
 
 
 class ExportedModule:
@@ -58,9 +59,8 @@ class ExportedModule:
     def use(self, name: str) -> str:
         """Adds a function of the prelude, and those that it calls; returns its name."""
         if name not in self._used:
-            for other in _prelude()[1][name]:
-                if other != name:
-                    self.use(other)
+            for other in definitions_of(_PRELUDE)[1][name]:
+                self.use(other)
             self._used[name] = None
         return name
 
@@ -73,8 +73,7 @@ class ExportedModule:
     @property
     def helpers(self) -> list[str]:
         """The texts of the helpers that are used, in the order of the prelude."""
-        texts = _prelude()[0]
-        return [text for name, text in texts.items() if name in self._used]
+        return [text for name, text in definitions_of(_PRELUDE)[0].items() if name in self._used]
 
     @property
     def tables(self) -> list[str]:
