@@ -424,6 +424,7 @@ def ad_record() -> float:
 
 def ad_edge() -> float:
     """Microseconds of a reverse traversal for an edge."""
+    small_loop(200_000, sync=False)  # long enough for everything to be compiled
     x = opaque(dr.linspace(ad.Float, 0, 1, 64))
     return min(traced_seconds(x, True)[1] for _ in range(3000)) / 80 * 1e6
 

@@ -8,7 +8,7 @@ otherwise, edges are freed at the end: a traversal that fails can be repeated.
 
 import enum
 import threading
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -143,23 +143,53 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     before, mark = queue.variables, queue.mark
     queue.variables = found = []
     queue.add(seeds)
-    isolated, in_order = first > 0, not before and len(found) == 1
-    last = found[0].serial if in_order else 0
+    alone = not before and len(found) == 1
+    try:
+        if first:
+            in_order = _collect(found, mark, first, queue.outside)
+        else:
+            in_order = collect(found, mark)
+    except BaseException:  # such as an interrupt: what was reached has the mark
+        queue.variables, queue.mark, queue.sorted = [], object(), False
+        queue.add(before)
+        raise
+    queue.sorted = alone and in_order
+    if before:
+        queue.variables = before + found
+
+
+def _collect(
+    found: list[Var], mark: object, first: int = 0, outside: dict[Var, None] | None = None
+) -> bool:
+    """Appends the variables that those in a list depend on, unless they have the mark, which they
+    get; those from before the serial number `first` are added to `outside`. Returns whether each
+    is older than the one before."""
+    in_order, last = True, found[0].serial if found else 0
     for v in found:  # the list grows during iteration
         for d in v.deps:
             if d is not None and d.mark is not mark:
                 serial = d.serial
-                if isolated and serial < first:
-                    queue.outside[d] = None
+                if serial < first and outside is not None:
+                    outside[d] = None
                     continue
                 d.mark = mark
                 found.append(d)
                 if serial > last:
                     in_order = False
                 last = serial
-    queue.sorted = in_order
-    if before:
-        queue.variables = before + found
+    return in_order
+
+
+def _cut_all(variables: list[Var]) -> None:
+    """Frees the edges of variables."""
+    for v in variables:
+        v.deps = v.inputs = ()
+        v.result = v.rule = v.data = None
+
+
+collect: Callable[[list[Var], object], bool] = _collect
+cut: Callable[[list[Var]], None] = _cut_all
+"""The same in native code, in programs that trace much; see `drjit.jit.cpu.operator_code`."""
 
 
 def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
@@ -343,9 +373,7 @@ def _unguarded(v: Var, rule: Any, g: Any, sink: "GradientSink") -> None:
 def _cut(variables: list[Var], members: set[Var] | None) -> None:
     """Frees the edges of variables, or those to the members of a traversal."""
     if members is None:
-        for v in variables:
-            v.deps = v.inputs = ()
-            v.result = v.rule = v.data = None
+        cut(variables)
         return
     for v in variables:
         if any(d is not None and d not in members for d in v.deps):

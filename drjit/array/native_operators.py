@@ -13,6 +13,7 @@ from math import inf
 from types import FunctionType
 from typing import Any
 
+from ..ad import traverse
 from ..ad.algebra import element_recorder
 from ..ad.graph import Var, scopes, taped
 from ..jit import flags
@@ -28,12 +29,14 @@ from . import inline, table
 _COMPARISONS = ops.lt, ops.le, ops.eq, ops.ne, ops.gt, ops.ge
 _NUMBERED = (*_COMPARISONS, *ops.ARITHMETIC, *ops.UNARY)
 _RECORDED = "recorded_unary", "recorded_binary"
+_LOOPS = "collect", "cut"
 _OTHERS = 32  # the place of the first one in place among `Operators.others`
 
 _FUNCTIONS = {
     "integer": "PyLong_AsLongLong", "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef",
     "decref": "Py_DecRef", "error": "PyErr_Occurred", "next": "PyIter_Next", "tuple": "PyTuple_New",
     "item": "PyObject_GetItem", "entries": "PyDict_Size", "call": "PyObject_Vectorcall",
+    "append": "PyList_Append", "truth": "PyBool_FromLong",
 }  # fmt: skip
 _OBJECTS = {
     "none": None, "float_type": float, "int_type": int, "literal": LITERAL, "node_type": Node,
@@ -71,7 +74,7 @@ def loaded(compiles: bool = True) -> dict[str, int]:
     layouts, constants = found
     structures: native.Structures = {
         "o": Operators, "cell": Cell, "record": Record, "slot": native.Slot,
-        "var": programs.layout(Var(), *_FIELDS),
+        **dict.fromkeys(("var", "v", "d"), programs.layout(Var(), *_FIELDS)),
         **dict.fromkeys(("node", "a", "b", "like"), layouts["node"]),
     }  # fmt: skip
     two, one = [[o.name for o in row] for row in (ops.ARITHMETIC, ops.UNARY)]
@@ -79,7 +82,7 @@ def loaded(compiles: bool = True) -> dict[str, int]:
     functions = [f"op_{name}" for name in (*two, *one)] + [f"in_place_{name}" for name in two]
     constants |= {"RECORD": ctypes.sizeof(Record), "OTHERS": _OTHERS}
     return native.addresses(
-        source, structures, constants, ("compare", *functions, *_RECORDED), compiles
+        source, structures, constants, ("compare", *functions, *_RECORDED, *_LOOPS), compiles
     )
 
 
@@ -259,6 +262,7 @@ def install(places: dict[str, int]) -> None:
     _installed = made = NativeOperators(places)
     table.for_each(made.add)
     inline.use_native(made.recorder)
+    traverse.collect, traverse.cut = [native.bound(name, places[name]) for name in _LOOPS]
     flags.when_debugging(_set_debugging)
 
 
