@@ -82,7 +82,10 @@ LOOP = STRAIGHT + "    while any_lane(v0):\n        pass\n"
 UPDATES = "".join([f"        v{k} = select(v0, v{k + 30}, v{k})\n" for k in range(1, 18)])
 STATES = STRAIGHT + f"    while any_lane(v0):\n{UPDATES}"
 LOOKED_UP = STATES + "    v50 = gather(f32, p[5], v1, v0)\n"
-RECORDS = STRAIGHT + "    scatter_reduce_packet(f32, 'add', p[3], p[4], p[5], x1, v0, x0, x0)\n" * 4
+UPDATED = STRAIGHT + 2 * (
+    "    scatter_reduce_packet(f32, 'add', p[3], p[4], p[5], x1, v0, x0, x0)\n"
+    "    scatter_reduce_expand(f32, 'add', p[6], p[7], p[8], x0, x1, v0)\n"
+)
 VECTORS = STRAIGHT + "    v0 = splat(f32, 64, x0)\n"
 
 
@@ -90,7 +93,7 @@ VECTORS = STRAIGHT + "    v0 = splat(f32, 64, x0)\n"
     ("target", "lanes"),
     [
         # A plain kernel, a short one with a reduction, one of library calls, a loop, one with
-        # many variables, the same with a look-up, sums of records, vectors.
+        # many variables, the same with a look-up, one that updates memory, vectors.
         ("haswell", (8, 16, 32, 16, 16, 16, 8, 16)),
         ("skylake-avx512", (16, 32, 64, 64, 16, 64, 8, 16)),
         ("neon", (8, 8, 16, 8, 8, 8, 8, 16)),
@@ -98,7 +101,7 @@ VECTORS = STRAIGHT + "    v0 = splat(f32, 64, x0)\n"
     indirect=["target"],
 )
 def test_lanes_of_a_packet(target, lanes):
-    texts = (STRAIGHT, REDUCED, CALLS, LOOP, STATES, LOOKED_UP, RECORDS, VECTORS)
+    texts = (STRAIGHT, REDUCED, CALLS, LOOP, STATES, LOOKED_UP, UPDATED, VECTORS)
     assert tuple([simd.packet_lanes(text) for text in texts]) == lanes
 
 

@@ -51,9 +51,12 @@ REGISTERS = 32  # of AVX-512
 REDUCTION_LINES = 16
 # A kernel with one library call per this many lines, or more, spends its time in these.
 LINES_PER_CALL = 10
-# The same for sums of records in memory, of which the lanes of a packet are made one by one. With
-# AVX-512, packets of 8 lanes then take half the time of others.
-LINES_PER_RECORD = 32
+# Statements that update memory lane by lane. With AVX-512, a kernel with at least so many of them,
+# and one per this many lines, takes up to half the time with packets of 8 lanes: those of 16 make
+# as many stores as wait in the processor's queue.
+UPDATES = (" scatter_reduce_packet(", " scatter_reduce_expand(")
+FEWEST_UPDATES = 4
+LINES_PER_UPDATE = 16
 # Statements that compute with whole vectors.
 PRODUCTS = (" matvec(", " outer(", " accumulate(", " total(")
 _SIZES = r"= (?:splat|load_vector|broadcast_vector)\((\w+), (\d+),"
@@ -139,8 +142,8 @@ def _lanes_of_values(text: str, lines: int) -> int:
     if any(name in text for name in _WIDE_TYPES):
         few = any(name in text for name in _READS_OR_STORES)
         return default_lanes() if few else _lanes_of(4)
-    records = text.count(" scatter_reduce_packet(")
-    if records > 1 and lines <= LINES_PER_RECORD * records:
+    updates = sum([text.count(name) for name in UPDATES])
+    if updates >= FEWEST_UPDATES and lines <= LINES_PER_UPDATE * updates:
         return FEWEST_OF_PACKETS
     calls = _calls(text)
     dense = calls * LINES_PER_CALL >= lines and "gather" not in text and "scatter" not in text
