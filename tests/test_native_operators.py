@@ -466,6 +466,30 @@ def test_forward_traversals_and_bodies_see_variables():
     assert gradients() == wanted and wanted[2] == [4, 32, 108]
 
 
+def test_bodies_have_variables_of_their_own():
+    calls = []
+
+    def body(i, y):
+        sys.setprofile(lambda frame, event, value: calls.append(frame) if event == "call" else None)
+        z = y * x
+        sys.setprofile(None)
+        assert type(z._var) is graph.Inner and graph.tapes()[-1][-1] is z._var
+        with dr.suspend_grad():
+            assert not dr.grad_enabled(z * x)
+        with dr.suspend_grad(x):
+            w = z * x
+        assert w._var.deps == (z._var, None) and graph.tapes()[-1][-1] is w._var
+        return i + 1, w
+
+    x = tracked(1, 2, 3)
+    start = dr.llvm.ad.UInt(0), ADFloat(x)
+    y = dr.while_loop(start, lambda i, y: i < 3, body, max_iterations=3)[1]
+    assert not calls
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [4, 4 * 2**6, 4 * 3**6]
+    assert type((x * x)._var) is graph.Var
+
+
 def test_threads():
     wrong = []
 

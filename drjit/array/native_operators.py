@@ -15,7 +15,7 @@ from typing import Any
 
 from ..ad import traverse
 from ..ad.algebra import element_recorder
-from ..ad.graph import Var, scopes, taped
+from ..ad.graph import GradScope, Inner, Var, scopes, taped
 from ..jit import flags
 from ..jit.cpu import background, kernel, native, operator_code, programs
 from ..jit.ir import node
@@ -36,12 +36,14 @@ _FUNCTIONS = {
     "integer": "PyLong_AsLongLong", "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef",
     "decref": "Py_DecRef", "error": "PyErr_Occurred", "next": "PyIter_Next", "tuple": "PyTuple_New",
     "item": "PyObject_GetItem", "entries": "PyDict_Size", "call": "PyObject_Vectorcall",
-    "append": "PyList_Append", "truth": "PyBool_FromLong",
+    "append": "PyList_Append", "truth": "PyBool_FromLong", "thread": "PyThread_get_thread_ident",
+    "unsigned": "PyLong_FromUnsignedLong", "find": "PyDict_GetItemWithError",
+    "members": "PySet_Size",
 }  # fmt: skip
 _OBJECTS = {
     "none": None, "float_type": float, "int_type": int, "literal": LITERAL, "node_type": Node,
     "var_type": Var, "serials": serials, "scopes": scopes, "taped": taped, "one": 1, "zero": 0,
-    "empty": (),
+    "empty": (), "inner_type": Inner, "false": False,
 }  # fmt: skip
 _FIELDS = (
     "rule", "deps", "dtype", "size", "inputs", "result", "data", "grad", "grad_var", "mark",
@@ -76,6 +78,7 @@ def loaded(compiles: bool = True) -> dict[str, int]:
         "o": Operators, "cell": Cell, "record": Record, "slot": native.Slot,
         **dict.fromkeys(("var", "v", "d"), programs.layout(Var(), *_FIELDS)),
         **dict.fromkeys(("node", "a", "b", "like"), layouts["node"]),
+        "scope": programs.layout(GradScope(), "all", "tape", "variables"),
     }  # fmt: skip
     two, one = [[o.name for o in row] for row in (ops.ARITHMETIC, ops.UNARY)]
     source = operator_code.source(two, one, len(_COMPARISONS))

@@ -54,10 +54,22 @@ def variable(o, record, x):
         return o.none
     return word(x + record.var)
 
-# Whether variables are made in other ways, in bodies and for forward traversals.
-@inline
-def is_watched(o):
-    return call("i64(ptr)", o.entries, o.scopes) + word(o.taped + SIZE)
+# The list to which new variables of a body are added, 1 if there is none, or 0 where variables are
+# made in other ways: where some are suspended, and for forward traversals.
+def tape_of(o):
+    if call("i64(ptr)", o.entries, o.scopes) != 0:
+        key = call("i64(i64)", o.unsigned, call("i64()", o.thread))
+        if key == 0:
+            return 0
+        stack = call("i64(ptr, ptr)", o.find, o.scopes, key)
+        call("void(ptr)", o.decref, key)
+        if stack != 0:
+            scope = word(word(stack + LIST) + 8 * (word(stack + SIZE) - 1))
+            if scope.all != o.false or call("i64(ptr)", o.members, scope.variables) != 0:
+                return 0
+            if scope.tape != o.none:
+                return scope.tape
+    return word(o.taped + SIZE) == 0
 
 # A tuple that takes over one or two objects; 0 if there is no memory.
 def new_tuple(o, a, b):
@@ -107,9 +119,13 @@ def new_literal(o, record, x):
             return failed(o, value)
     return new_node(o, o.literal, record.dtype, o.one, incref(o, o.empty), value)
 
-# The variable of a node, which takes over the variables of its operands; 0 if there is no memory.
-def new_var(o, record, node, variables):
-    var = call("i64(ptr, i64)", o.allocate, o.var_type, 0)
+# The variable of a node, which takes over the variables of its operands and is added to a tape; 0
+# if there is no memory.
+def new_var(o, record, node, variables, tape):
+    kind = o.var_type
+    if tape != 1:
+        kind = o.inner_type
+    var = call("i64(ptr, i64)", o.allocate, kind, 0)
     if var == 0:
         return failed(o, variables)
     var.deps = variables
@@ -129,6 +145,9 @@ def new_var(o, record, node, variables):
     var.grad = incref(o, o.none)
     var.grad_var = incref(o, o.none)
     var.mark = incref(o, o.none)
+    if tape != 1:
+        if call("i32(ptr, ptr)", o.append, tape, var) != 0:
+            return failed(o, var)
     return var
 
 # The array of the operation on the nodes `a` and `b` with the variables `u` and `v`; `b` and `v`
@@ -137,7 +156,8 @@ def new_array(o, record, a, b, u, v, like):
     tracked = u != o.none or (v != 0 and v != o.none)
     var = o.none
     if tracked:
-        if is_watched(o):
+        tape = tape_of(o)
+        if tape == 0:
             return 0
         incref(o, u)
         incref(o, v)
@@ -157,7 +177,7 @@ def new_array(o, record, a, b, u, v, like):
     if node == 0:
         return failed(o, var)
     if tracked:
-        var = new_var(o, record, node, var)
+        var = new_var(o, record, node, var, tape)
         if var == 0:
             return failed(o, node)
     x = call("i64(ptr, i64)", o.allocate, record.result, 0)
