@@ -133,8 +133,7 @@ def _reduced(name: str, dtype: DType, values: list) -> Any:
             total = max(values, key=lambda v: math.copysign(1.0, v)) * 0.0
         return normalize(dtype, normalize(wide, total))
     if name in ("min", "max"):
-        first = identity(name, dtype)
-        return REDUCTIONS[name].python([first, *[v for v in values if v == v]])
+        return REDUCTIONS[name].python([identity(name, dtype), *values])  # a NaN is passed over
     function = REDUCTIONS[name].python
     return normalize(dtype, fold(lambda a, b: normalize(wide, function(a, b)), values))
 
