@@ -4,13 +4,18 @@ cache, and where the time goes.
     python programs.py [--reference PYTHON] [--threads N] [--rounds N] [--only NAMES]
 
 prints a table: seconds of wall time and of processor time (all threads, the start and the end of
-Python included), the ratios to the reference, and what the main thread does, in milliseconds: the
-start of Python and imports; compiling, or loading from the cache; running texts on NumPy; waiting
-for kernels; and the rest, which is Python: tracing, derivatives, scheduling. With `NAME THREADS` it
-is a workload of `run.py`: a program in this process. What programs print is left out.
+Python included), the ratios to the reference, and what the main thread does, in milliseconds:
+imports, of which many happen when a function is first used; compiling, or loading from the cache;
+running texts on NumPy; waiting for kernels; tracing, which is all other Python, such as derivatives
+and scheduling; and the start and the end of Python. With `NAME THREADS` it is a workload of
+`run.py`: a program in this process. What programs print is left out.
+
+Programs that the reference cannot run are in the table, but not in the means: some versions of LLVM
+fail there. `DRJIT_LIBLLVM_PATH` names the library that it loads.
 """
 
 import argparse
+import builtins
 import contextlib
 import functools
 import importlib
@@ -28,7 +33,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parents[1] / "tests" / "programs"
-STAGES: tuple[str, ...] = ("compiling", "NumPy", "waiting")
+STAGES: tuple[str, ...] = ("imports", "compiling", "NumPy", "waiting")
 sys.path.append(str(PROGRAMS))
 
 
@@ -59,20 +64,20 @@ def warm(name: str) -> float:
 
 
 def child(name: str, threads: int) -> dict[str, float]:
-    """Runs a program in this process: milliseconds of importing, running, and of the stages."""
+    """Runs a program in this process: milliseconds of the stages and of the rest."""
     start = time.perf_counter()
     import drjit as dr
 
-    imported = time.perf_counter()
+    imported = time.perf_counter() - start
     dr.set_thread_count(threads)
-    stages = watched() if hasattr(dr, "kernels") else {}
+    stages = watched() if hasattr(dr, "kernels") else dict.fromkeys(STAGES, 0.0)
+    stages["imports"] = imported
     sys.argv[1:] = []  # which programs read
     with contextlib.redirect_stdout(io.StringIO()):
         runpy.run_path(str(PROGRAMS / f"{name}.py"), run_name="__main__")
     dr.sync_thread()
-    run = time.perf_counter() - imported
-    figures = {"import": imported - start, **stages, "tracing": run - sum(stages.values())}
-    return {stage: 1e3 * figure for stage, figure in figures.items()}
+    stages["tracing"] = time.perf_counter() - start - sum(stages.values())
+    return {stage: 1e3 * figure for stage, figure in stages.items()}
 
 
 def watched() -> dict[str, float]:
@@ -103,6 +108,8 @@ def watched() -> dict[str, float]:
 
         setattr(owner, attribute, call)
 
+    watch(builtins, "__import__", "imports")
+    watch(importlib, "import_module", "imports")
     watch(kernel.CpuKernel, "compile", "compiling")
     watch(kernel.CpuKernel, "is_stored", "compiling")
     watch(native, "_load", "compiling")
@@ -130,7 +137,7 @@ def measure(python: str, name: str, threads: int, home: str) -> dict[str, float]
     figures = json.loads(done.stdout.splitlines()[-1])
     processor = after.children_user + after.children_system
     processor -= before.children_user + before.children_system
-    figures["start"] = 1e3 * wall - sum(v for k, v in figures.items() if k != "import")
+    figures["start and end"] = 1e3 * wall - sum(figures.values())
     return figures | {"wall": wall, "processor": processor}
 
 
@@ -143,7 +150,7 @@ def both(python: str, name: str, threads: int) -> list[dict[str, float]]:
 def table(names: list[str], reference: str | None, threads: int, rounds: int) -> None:
     """Prints the figures of programs with an empty and with a filled cache; a figure is the best
     of all rounds, and stages are those of the round with the best wall time."""
-    stages = ("start", *STAGES, "tracing")
+    stages = (*STAGES, "tracing", "start and end")
     columns = ["", "wall s", "processor s", *stages]
     if reference:
         columns += ["reference: wall s", "processor s", "ratio of wall", "of processor"]
