@@ -50,6 +50,7 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
 # structure.
 _annotated: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
 _names: dict[weakref.ref[type], tuple[str, ...]] = {}
+_structs: dict[int, weakref.ref[type]] = {}  # by the numbers of classes, while these exist
 _FIELDS = "__dataclass_fields__"
 
 
@@ -58,6 +59,10 @@ def field_names(cls: type) -> Iterable[str] | None:
     table = getattr(cls, "DRJIT_STRUCT", None)
     if isinstance(table, dict):
         return table
+    return _data_class_names(cls)
+
+
+def _data_class_names(cls: type) -> tuple[str, ...] | None:
     found = _names.get(weakref.ref(cls))
     if found is None and hasattr(cls, _FIELDS):  # others may still become one
         found = tuple([f.name for f in _fields(cls)])
@@ -111,6 +116,8 @@ def role(cls: type) -> str:
     found = ROLES.get(cls)
     if found is not None:
         return found
+    if id(cls) in _structs:
+        return "struct"
     if issubclass(cls, ArrayBase):
         found = cls._kind if cls.__meta__.is_jit else "other"
         if cls.__module__.startswith("drjit."):
@@ -120,7 +127,12 @@ def role(cls: type) -> str:
         return "vector"
     if issubclass(cls, (list, tuple, dict)) and _is_plain(cls):
         return "dict" if issubclass(cls, dict) else "sequence"
-    return "other" if field_names(cls) is None else "struct"
+    if field_names(cls) is None:
+        return "other"  # so far
+    if hasattr(cls, _FIELDS):
+        number = id(cls)
+        _structs[number] = weakref.ref(cls, lambda _: _structs.pop(number))
+    return "struct"
 
 
 def _is_plain(cls: Any) -> bool:
@@ -144,8 +156,9 @@ def opened(container: Any, kind: str) -> tuple[tuple | None, list[Any]]:
         return None, [*container]
     if kind == "dict":
         return tuple(container), [*container.values()]
-    table = getattr(type(container), "DRJIT_STRUCT", None)
-    names = tuple(table if type(table) is dict else field_names(type(container)) or ())
+    cls = type(container)
+    table = getattr(cls, "DRJIT_STRUCT", None)
+    names = tuple(table) if isinstance(table, dict) else _data_class_names(cls) or ()
     return names, [*_attributes(names)(container)]
 
 
