@@ -9,6 +9,7 @@ from typing import Any as _Any
 
 # None of what is made here is garbage, but looking for it would take a tenth of the time.
 _collects = _gc.isenabled()
+_objects_before = len(_gc.get_objects())
 _gc.disable()
 
 from . import auto as auto
@@ -22,6 +23,7 @@ from .array import table as _table
 from .array.base import ArrayBase as ArrayBase
 from .array.meta import DYNAMIC as Dynamic
 from .array.meta import VarState as VarState
+from .jit import collector as _collector
 from .jit.backend import JitBackend as JitBackend
 from .jit.flags import JitFlag as JitFlag
 from .jit.flags import flag as flag
@@ -79,8 +81,6 @@ def _complete(cls: _Any) -> None:
 _table.extras.update({name: _type(name) for name in _TYPES})
 _table.finishers.append(_complete)
 
-if not _gc.get_freeze_count():
-    _gc.freeze()
-    _gc.unfreeze()  # to the oldest generation, which is looked at last
+_collector.settle(_objects_before)
 if _collects:
     _gc.enable()

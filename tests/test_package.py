@@ -120,6 +120,41 @@ print(x.numpy(), Float(np.float32([1, 2])) + np.float32(1), np.array([1, 2]) + I
 """
 
 
+def test_imports_hide_from_the_collector_what_stays():
+    script = "import gc\n{}\nimport drjit as dr\nprint(gc.get_freeze_count())"
+    assert int(in_fresh_process(script.format(""))) > 10_000
+    # A busy process may have objects that are garbage later.
+    assert int(in_fresh_process(script.format("x = [[] for _ in range(30000)]"))) == 0
+    # Of a program that decides for itself, nothing more is hidden.
+    assert int(in_fresh_process(script.format("gc.freeze()"))) < 20_000
+
+
+FORWARD = """
+import gc, weakref
+import drjit as dr
+from drjit.llvm.ad import Float
+class Cycle: pass
+before = gc.get_freeze_count()
+cycle, x = Cycle(), Float(1, 2)
+cycle.cycle, alive = cycle, weakref.ref(cycle)
+if {freeze}:
+    gc.freeze()
+dr.enable_grad(x)
+y = x * x
+dr.forward(x)
+print(y.grad, gc.get_freeze_count() > before)
+del cycle
+gc.collect()
+print(alive() is None)
+"""
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_a_forward_traversal_freezes_only_what_the_program_froze(freeze):
+    output = in_fresh_process(FORWARD.format(freeze=freeze))
+    assert output == f"[2, 4] {freeze}\n{not freeze}\n"
+
+
 @pytest.mark.parametrize("tier", ["auto", "compiled"])
 def test_a_program_without_numpy_prints_what_it_prints_with_it(monkeypatch, tier):
     monkeypatch.setenv("DRJIT_TIER", tier)

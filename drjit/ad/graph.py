@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ..jit import flags
+from ..jit import collector, flags
 from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.location import Location, describe, user_location
@@ -240,7 +240,7 @@ def _fill_tape() -> None:
     """Adds all variables created so far, and has every further one added."""
     global _tape_complete
     taped[:] = [True]
-    frozen = gc.get_freeze_count()
+    frozen = gc.get_freeze_count() > collector.permanent
     if frozen:
         gc.unfreeze()  # the collector does not list frozen objects
     objects = gc.get_objects()
