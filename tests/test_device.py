@@ -11,13 +11,14 @@ import drjit as dr
 from drjit import llvm
 from drjit.jit import device
 from drjit.jit.backend import JitBackend
-from drjit.jit.cpu import collective, runtime
+from drjit.jit.cpu import collective, graphs, runtime
 from drjit.jit.cpu.device import CPU
 from drjit.jit.device import Buffer, Device, Kernel
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
 from drjit.jit.run import launch
 from drjit.jit.target import numpy as target
+from drjit.jit.text import structure
 
 
 class HostBuffer(Buffer):
@@ -290,6 +291,19 @@ def test_two_devices_side_by_side(second: Second):
     dr.scatter(target, y, dr.arange(dr.cuda.UInt, 2))  # pending while the other evaluates
     assert (x + 1).numpy().tolist() == [2, 3]
     assert target.numpy().tolist() == [3, 4]
+
+
+def test_native_code_tells_devices_apart(second: Second, monkeypatch: pytest.MonkeyPatch):
+    found = graphs.loaded()
+    if not found:
+        pytest.skip("other layout of objects")
+    monkeypatch.setattr(structure, "collect", graphs.functions(found)[0])
+    for _ in range(2):
+        for mod, n in ((dr.cuda, 1), (llvm, 0)):
+            second.calls.clear()
+            x = mod.Float(1, 2) * mod.Float(3, 4) - 1
+            assert structure.ProgramGraph([x._node]).is_short
+            assert x.numpy().tolist() == [2, 7] and second.calls.count("launch") == n
 
 
 def test_what_mixes_devices_is_an_error(second: Second):

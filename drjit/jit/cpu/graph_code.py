@@ -116,8 +116,6 @@ def visit(s, arguments, node, position):
     settle(s, node, position)
     push(s, node.op)
     if node.op == s.buffer:
-        if word(node.data + TYPE) != s.buffer_type:
-            return 0
         append(s, word(arguments + 8), node)
         push(s, node.dtype + (call("i64(ptr)", s.integer, node.size) == 1))
     else:

@@ -94,7 +94,7 @@ class ProgramGraph:
         if collect is None or (self.order and not self.is_short):
             self._visit(roots)
             return
-        start = len(self.order)
+        start, first = len(self.order), len(self.inputs)
         self.order += roots
         special: list[Node] = []
         rows: list[Any] = []
@@ -106,6 +106,7 @@ class ProgramGraph:
         self.is_short = True
         self._key.append(words)
         self._key += rows
+        self._key += [n.data.device for n in self.inputs[first:]]
         self._add_special(special)
 
     def spell_out(self) -> bool:
