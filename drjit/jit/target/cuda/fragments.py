@@ -265,7 +265,7 @@ def totals(t: Any, v: Any) -> str:
             if code == "f16":
                 x = f.op(f"fpext <2 x half> {x} to <2 x float>")
             total = f.op(f"fadd <2 x float> {total}, {x}")
-        a, b = [f.op(f"extractelement <2 x float> {total}, i32 {e}") for e in range(2)]
+        a, b = f.split("<2 x float>", total, 2)
         rows.append(f.op(f"fadd float {a}, {b}"))
     for bit in (1, 2):
         rows = [f.op(f"fadd float {x}, {f.shuffled('bfly', 'f32', x, bit)}") for x in rows]

@@ -53,6 +53,26 @@ class GpuFunction(Function):
         kind = self.vector[code].split(" x ")[1][:-1]
         return self.op(f"bitcast {kind} {x} to {self.vector[code]}")
 
+    def split(self, kind: str, x: str, count: int) -> list[str]:
+        """Returns the first elements of a vector, whose type is `kind`."""
+        return [self.op(f"extractelement {kind} {x}, i32 {k}") for k in range(count)]
+
+    def joined(self, kind: str, parts: Sequence[str]) -> str:
+        """Returns a vector of some elements, which has the type `kind`."""
+        x, element = "poison", kind.partition(" x ")[2][:-1]
+        for k, part in enumerate(parts):
+            x = self.op(f"insertelement {kind} {x}, {element} {part}, i32 {k}")
+        return x
+
+    def multiplied(self, name: str, kind: str, ab: Sequence[str], c: Sequence[str]) -> list[str]:
+        """Returns the accumulators after `mma`: four floats, or two pairs of halves. `ab` are the
+        registers of both operands, of one type."""
+        acc = "float" if len(c) == 4 else "<2 x half>"
+        result = f"{{{', '.join([acc] * len(c))}}}"
+        operands = ", ".join([f"{kind} {x}" for x in ab] + [f"{acc} {x}" for x in c])
+        x = self.op(f"call {result} @llvm.nvvm.mma.{name}({operands})")
+        return [self.op(f"extractvalue {result} {x}, {k}") for k in range(len(c))]
+
     def position(self) -> str:
         """Returns the number of the lane to load for: in whole warps, that of the last one for
         threads beyond it."""

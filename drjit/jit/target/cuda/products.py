@@ -106,18 +106,12 @@ def multiplied(
     f: GpuFunction, plan: KernelPlan, a: Sequence[str], b: Sequence[str], c: Sequence[str]
 ) -> list[str]:
     """Returns the accumulators after `mma.m16n8k16`: four floats, or two pairs of halves."""
-    acc = "float" if len(c) == 4 else "<2 x half>"
-    kind = f"{{{', '.join([acc] * len(c))}}}"
-    half_steps = [(a, b)]
-    depth = 16
+    half_steps, depth = [(*a, *b)], 16
     if plan.options.capability < (8, 0):  # which have half of that instruction
-        half_steps, depth = [(a[:2], b[:1]), (a[2:], b[1:])], 8
+        half_steps, depth = [(*a[:2], *b[:1]), (*a[2:], *b[1:])], 8
     types = "f32.f32" if len(c) == 4 else "f16.f16"
-    for left, right in half_steps:
-        operands = [f"<2 x half> {v}" for v in (*left, *right)] + [f"{acc} {v}" for v in c]
-        name = f"@llvm.nvvm.mma.m16n8k{depth}.row.col.{types}"
-        x = f.op(f"call {kind} {name}({', '.join(operands)})")
-        c = [f.op(f"extractvalue {kind} {x}, {k}") for k in range(len(c))]
+    for operands in half_steps:
+        c = f.multiplied(f"m16n8k{depth}.row.col.{types}", "<2 x half>", operands, c)
     return list(c)
 
 
@@ -133,7 +127,7 @@ def _start(t: Any, code: str, bias: Bias | None, j: int) -> list[str]:
         base = fragments.place(f, "%biases", fragments.DYNAMIC, offset)
         source = fragments.at(f, base, begin + 32 * j)
         pair = f.op(f"load <2 x float>, ptr addrspace(3) {source}, align 8")
-        parts = [f.op(f"extractelement <2 x float> {pair}, i32 {k}") for k in range(2)]
+        parts = f.split("<2 x float>", pair, 2)
     else:
         base = address(f, "f32", f.pointer(bias.buffer), f.word(bias.offset))
         parts = []
@@ -142,9 +136,7 @@ def _start(t: Any, code: str, bias: Bias | None, j: int) -> list[str]:
             parts.append(element(f, "f32", base, here, [(here, bias.count)]))
     if not halves:
         return [*parts, *parts]
-    first = f.op(f"insertelement <2 x float> poison, float {parts[0]}, i32 0")
-    both = f.op(f"insertelement <2 x float> {first}, float {parts[1]}, i32 1")
-    return [f.op(f"fptrunc <2 x float> {both} to <2 x half>")] * 2
+    return [f.op(f"fptrunc <2 x float> {f.joined('<2 x float>', parts)} to <2 x half>")] * 2
 
 
 def _rounded(f: GpuFunction, plan: KernelPlan, c: Sequence[str], h: int) -> str:
@@ -156,9 +148,7 @@ def _rounded(f: GpuFunction, plan: KernelPlan, c: Sequence[str], h: int) -> str:
         # LLVM would put a conversion of its own off until the result is used, and keep two floats.
         text = '"cvt.rn.f16x2.f32 $0, $1, $2;", "=r,f,f"'
         return f.op(f"call <2 x half> asm sideeffect {text}(float {high}, float {low})")
-    x = f.op(f"insertelement <2 x float> poison, float {low}, i32 0")
-    x = f.op(f"insertelement <2 x float> {x}, float {high}, i32 1")
-    return f.op(f"fptrunc <2 x float> {x} to <2 x half>")
+    return f.op(f"fptrunc <2 x float> {f.joined('<2 x float>', (low, high))} to <2 x half>")
 
 
 def _right_of_shared(t: Any, w: MatrixOperand, turned: bool, some: range, steps: int) -> list:
@@ -271,7 +261,7 @@ def _row(t: Any, w: MatrixOperand, acc: str, r: object) -> list[str]:
     for c in range(0, w.columns, together):
         x = f.op(f"load {of}, ptr addrspace(3) {fragments.at(f, base, c * size)}, align 16")
         number = min(together, w.columns - c)
-        found += [f.op(f"extractelement {of} {x}, i32 {k}") for k in range(number)]
+        found += f.split(of, x, number)
     return found
 
 

@@ -191,7 +191,7 @@ def _add_products(
     wide = len(right) * (1 + joined)
     slots = [fragments.at(f, home, 16 * f.threads * k) for k in range(len(left) * wide)]
     start = [f.op(f"load {_FOUR}, ptr addrspace(3) {p}, align 16") for p in slots]
-    values = [f.op(f"extractelement {_FOUR} {v}, i32 {e}") for v in start for e in range(4)]
+    values = [x for v in start for x in f.split(_FOUR, v, 4)]
     depth = _depth(code)
     steps = f.threads // depth
     with loop(f, 0, steps, _AT_ONCE, [("float", v) for v in values]) as (k, sums):
@@ -214,9 +214,7 @@ def _add_products(
                 c = sums[4 * slot : 4 * slot + 4]
                 sums[4 * slot : 4 * slot + 4] = _multiplied(t, code, a[i], b[j], c)
     for k, place in enumerate(slots):
-        v = "poison"
-        for e in range(4):
-            v = f.op(f"insertelement {_FOUR} {v}, float {sums[4 * k + e]}, i32 {e}")
+        v = f.joined(_FOUR, sums[4 * k : 4 * k + 4])
         f.do(f"store {_FOUR} {v}, ptr addrspace(3) {place}, align 16")
 
 
@@ -286,7 +284,7 @@ def finish(t: Any) -> None:
         for k in range(tall * wide):
             source = fragments.at(f, _home(t, s), 16 * f.threads * k)
             v = f.op(f"load {_FOUR}, ptr addrspace(3) {source}, align 16")
-            c = [f.op(f"extractelement {_FOUR} {v}, i32 {e}") for e in range(4)]
+            c = f.split(_FOUR, v, 4)
             i, j = divmod(k, wide)
             row = f.op(f"add i32 {first_row}, {16 * i}")
             column = f.op(f"add i32 {first_column}, {8 * j}")
@@ -434,7 +432,7 @@ def _sum_strip(
         for k in range(0, count, together):
             at = fragments.at(f, place, k * size)
             v = f.op(f"load {of}, ptr addrspace(3) {at}, align {together * size}")
-            found += [f.op(f"extractelement {of} {v}, i32 {e}") for e in range(together)]
+            found += f.split(of, v, together)
         return found
 
     start = [(kind, "0.0")] * (tall * wide)
@@ -518,7 +516,7 @@ def _columns_of_warp(t: Any, v: GpuVector, mask: str) -> tuple[list[str], dict[i
                 if v.code == "f16":
                     x = f.op(f"fpext <2 x half> {x} to <2 x float>")
                 total = f.op(f"fadd <2 x float> {total}, {x}")
-        sums += [f.op(f"extractelement <2 x float> {total}, i32 {e}") for e in range(2)]
+        sums += f.split("<2 x float>", total, 2)
     halved: dict[int, int] = {}
     for bit in _BITS:
         half = len(sums) // 2

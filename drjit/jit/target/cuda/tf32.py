@@ -28,31 +28,24 @@ from .function import GpuFunction
 from .memory import element
 from .plan import FRAGMENTS, MatrixOperand, padded, tf32_rows
 
-_FOUR = "{float, float, float, float}"
-
 
 def rounded(f: GpuFunction, x: str) -> list[str]:
     """Returns the two features of a register, rounded to TF32, as `i32`."""
     if x == "zeroinitializer":
         return ["0", "0"]
-    parts = [f.op(f"extractelement <2 x float> {x}, i32 {e}") for e in range(2)]
+    parts = f.split("<2 x float>", x, 2)
     return [f.op(f"call i32 @llvm.nvvm.f2tf32.rna(float {p})") for p in parts]
 
 
 def rounded_pair(f: GpuFunction, x: str) -> str:
     """Returns a register with both features rounded to TF32."""
-    low, high = rounded(f, x)
-    both = f.op(f"insertelement <2 x i32> poison, i32 {low}, i32 0")
-    both = f.op(f"insertelement <2 x i32> {both}, i32 {high}, i32 1")
+    both = f.joined("<2 x i32>", rounded(f, x))
     return f.op(f"bitcast <2 x i32> {both} to <2 x float>")
 
 
 def multiplied(f: GpuFunction, a: Sequence[str], b: Sequence[str], c: Sequence[str]) -> list[str]:
     """Returns the accumulators after `mma.m16n8k8`."""
-    operands = [f"i32 {x}" for x in (*a, *b)] + [f"float {x}" for x in c]
-    name = "@llvm.nvvm.mma.m16n8k8.row.col.tf32"
-    x = f.op(f"call {_FOUR} {name}({', '.join(operands)})")
-    return [f.op(f"extractvalue {_FOUR} {x}, {k}") for k in range(4)]
+    return f.multiplied("m16n8k8.row.col.tf32", "i32", (*a, *b), c)
 
 
 # ------------------------------------------------------------------------------------- products
@@ -84,13 +77,8 @@ def product(
             for i, c in zip(some, results, strict=False):
                 for h in range(2):
                     place = fragments.index(m, i, h, tiles)
-                    found[place] = _pair(f, c[2 * h], c[2 * h + 1])
+                    found[place] = f.joined("<2 x float>", c[2 * h : 2 * h + 2])
     return GpuVector(w.code, count, FRAGMENTS, found)
-
-
-def _pair(f: GpuFunction, low: str, high: str) -> str:
-    x = f.op(f"insertelement <2 x float> poison, float {low}, i32 0")
-    return f.op(f"insertelement <2 x float> {x}, float {high}, i32 1")
 
 
 def _crossed(tiles: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -134,7 +122,7 @@ def _right_of_shared(t: Any, w: MatrixOperand, turned: bool, some: range, steps:
         kind = f"<{number} x i32>"
         place = fragments.at(f, base, begin + more)
         x = f.op(f"load {kind}, ptr addrspace(3) {place}, align {4 * number}")
-        return [f.op(f"extractelement {kind} {x}, i32 {e}") for e in range(number)]
+        return f.split(kind, x, number)
 
     if turned:
         for k in range(steps):
@@ -195,7 +183,7 @@ def stored(t: Any, w: MatrixOperand, base: str, e: str) -> tuple[str, str]:
     half, odd = f.op(f"lshr i32 {r}, 1"), f.op(f"and i32 {r}, 1")
     for number, stride in ((half, two), (odd, one)):
         target = f.op(f"add i32 {target}, {f.op(f'mul i32 {number}, {stride}')}")
-    return target, rounded_pair(f, _pair(f, *parts))
+    return target, rounded_pair(f, f.joined("<2 x float>", parts))
 
 
 # --------------------------------------------------------------------------- sums of outer products

@@ -145,9 +145,7 @@ class ProductTile:
             for number, (exists, line) in enumerate(lines):
                 with when(f, exists):
                     for column, sums in parts:
-                        x = "poison"
-                        for j, one in enumerate(sums[number]):
-                            x = f.op(f"insertelement {kind} {x}, {MEMORY[acc]} {one}, i32 {j}")
+                        x = f.joined(kind, sums[number])
                         if kind != kept:
                             x = f.op(f"fptrunc {kind} {x} to {kept}")
                         for first in range(0, width, together):
@@ -239,7 +237,7 @@ class MultiplyAdds(NamedTuple):
             place = f.op(f"getelementptr {MEMORY[acc]}, ptr addrspace(3) {own}, i32 {at}")
             align = width * BYTES[acc]
             x = f.op(f"load {kind}, ptr addrspace(3) {place}, align {align}")
-            found += [f.op(f"extractelement {kind} {x}, i32 {j}") for j in range(width)]
+            found += f.split(kind, x, width)
         return found
 
     def _places(self, f: EntryFunction, first: str, size: int, count: int, width: int) -> list[str]:
@@ -386,7 +384,7 @@ class _Halves:
 
     def product(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
         """Returns sums with products added."""
-        return _mma(self.f, "m16n8k16.row.col.f32.f32", "<2 x half>", a, b, sums)
+        return self.f.multiplied("m16n8k16.row.col.f32.f32", "<2 x half>", (*a, *b), sums)
 
 
 class _Singles:
@@ -426,13 +424,4 @@ class _Singles:
 
     def product(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
         """Returns sums with products added."""
-        return _mma(self.f, "m16n8k8.row.col.tf32", "i32", a, b, sums)
-
-
-def _mma(
-    f: EntryFunction, name: str, kind: str, a: Sequence[str], b: Sequence[str], sums: Sequence[str]
-) -> list[str]:
-    operands = [f"{kind} {x}" for x in (*a, *b)] + [f"float {x}" for x in sums]
-    result = "{float, float, float, float}"
-    found = f.op(f"call {result} @llvm.nvvm.mma.{name}({', '.join(operands)})")
-    return [f.op(f"extractvalue {result} {found}, {k}") for k in range(4)]
+        return self.f.multiplied("m16n8k8.row.col.tf32", "i32", (*a, *b), sums)

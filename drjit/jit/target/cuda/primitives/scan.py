@@ -66,7 +66,7 @@ class TileScan:
         x, kind = cast(f, width, x, self.code, acc), row(acc, width)
         if op in ("min", "max") and acc in FLOATS:
             x = combine(f, op, acc, x, f"splat ({MEMORY[acc]} {self.scan.start.x})", kind)
-        return [f.op(f"extractelement {kind} {x}, i32 {j}") for j in range(width)]
+        return f.split(kind, x, width)
 
     def _heads(self, tile: MemoryTile) -> list[list[str]]:
         """Returns for each element whether a run begins with it."""
@@ -95,9 +95,7 @@ class TileScan:
                 xs = [first.x, *xs[:-1]]
                 if self.heads:
                     xs = [self._started(h, x) for h, x in zip(self.heads[number], xs, strict=True)]
-            x, kind = "poison", row(self.acc, width)
-            for j, one in enumerate(xs):
-                x = f.op(f"insertelement {kind} {x}, {MEMORY[self.acc]} {one}, i32 {j}")
+            x = f.joined(row(self.acc, width), xs)
             rows.append(cast(f, width, x, self.acc, code))
         self.tile.store(base, rows)
 

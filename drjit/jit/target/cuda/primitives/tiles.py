@@ -106,12 +106,8 @@ class MemoryTile:
 
     def elements(self, x: str) -> list[str]:
         """Returns the elements of a row."""
-        f, kind = self.f, self.kind
-        return [f.op(f"extractelement {kind} {x}, i32 {j}") for j in range(self.shape.width)]
+        return self.f.split(self.kind, x, self.shape.width)
 
     def joined(self, xs: Sequence[str]) -> str:
         """Returns a row of elements."""
-        f, result = self.f, "poison"
-        for j, x in enumerate(xs):
-            result = f.op(f"insertelement {self.kind} {result}, {MEMORY[self.code]} {x}, i32 {j}")
-        return result
+        return self.f.joined(self.kind, xs)
