@@ -77,7 +77,7 @@ def loaded(compiles: bool = True) -> dict[str, int]:
     structures: native.Structures = {
         "o": Operators, "cell": Cell, "record": Record, "slot": native.Slot,
         **dict.fromkeys(("var", "v", "d"), programs.layout(Var(), *_FIELDS)),
-        **dict.fromkeys(("node", "a", "b", "like"), layouts["node"]),
+        **dict.fromkeys(("node", "a", "b", "like", "number"), layouts["node"]),
         "scope": programs.layout(GradScope(), "all", "tape", "variables"),
     }  # fmt: skip
     two, one = [[o.name for o in row] for row in (ops.ARITHMETIC, ops.UNARY)]

@@ -2,6 +2,7 @@
 component by component.
 """
 
+import operator
 from collections.abc import Callable
 from itertools import repeat
 from typing import Any
@@ -53,15 +54,17 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
     found: dict[str, Callable] = {}
     for name, result, pairs, right, left in rows:
         method, reflected = f"__{name}__", f"__r{name}__"
+        combine = getattr(operator, method)  # whose slots are faster than methods of `cls.Value`
         if getattr(leaf, method) is getattr(general, method):
             continue  # the element type does not support it
-        found[method] = _binary(cls, result, method, pairs, right, shared, general)
+        otherwise = getattr(general, method)
+        found[method] = _binary(cls, result, combine, pairs, right, shared, otherwise)
         if left:
-            found[reflected] = _binary(cls, result, reflected, False, left, None, general)
+            found[reflected] = _reflected(cls, combine, left, getattr(general, reflected))
     for o in UNARY if cls.__meta__.kind == "vector" else ():
         method = f"__{o.method}__"
         if getattr(leaf, method) is not getattr(general, method):
-            found[method] = _unary(cls, getattr(cls.Value, method))
+            found[method] = _unary(cls, getattr(operator, method))
     return {name: own_code(f, name, cls) for name, f in found.items()}
 
 
@@ -77,13 +80,12 @@ def _unary(cls: type, function: Callable) -> Callable:
 def _binary(
     cls: Any,
     result: Any,
-    method: str,
+    combine: Callable,
     pairs: bool,
     scalars: frozenset,
     shared: Callable | None,
-    general: type,
+    otherwise: Callable,
 ) -> Callable:
-    combine, otherwise = getattr(cls.Value, method), getattr(general, method)
     leaf = cls._leaf
 
     def binary(self, other):
@@ -101,3 +103,14 @@ def _binary(
         return otherwise(self, other)
 
     return binary
+
+
+def _reflected(cls: type, combine: Callable, scalars: frozenset, otherwise: Callable) -> Callable:
+    def reflected(self, other):
+        if type(other) in scalars:
+            r = new(cls)
+            r._components = list(map(combine, repeat(other), self._components))
+            return r
+        return otherwise(self, other)
+
+    return reflected

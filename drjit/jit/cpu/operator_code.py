@@ -34,17 +34,15 @@ def failed(o, x):
     call("void(ptr)", o.decref, x)
     return 0
 
-# The node of an array that is no literal, or 0.
+# The node of an array, or 0.
 @inline
-def plain(o, record, x):
+def node_of(o, record, x):
     node = word(x + record.node)
     if node == 0 or o.off != 0:
         return 0
     if record.var != 0:
         if word(x + record.var) == 0:
             return 0
-    if node.op == o.literal:
-        return 0
     return node
 
 # The variable of an array, or None where the operation has no derivative.
@@ -194,27 +192,54 @@ def new_array(o, record, a, b, u, v, like):
     return x
 
 def of_one(o, record, x):
-    a = plain(o, record, x)
+    a = node_of(o, record, x)
     if a == 0:
         return 0
-    if a.op == record.inverse:
+    if a.op == o.literal or a.op == record.inverse:
         return 0
     return new_array(o, record, a, 0, variable(o, record, x), 0, a)
 
+# Whether a literal has one entry, a number that does not simplify the operation.
+def is_ordinary(o, record, node):
+    if node.size != o.one or record.numbers == 0:
+        return 0
+    value = call("i64(ptr, ptr)", o.item, record.numbers, node.data)
+    call("void(ptr)", o.decref, value)
+    return value != 0 and value != o.none
+
 def of_arrays(o, record, x, y):
-    a = plain(o, record, x)
-    b = plain(o, record, y)
+    a = node_of(o, record, x)
+    b = node_of(o, record, y)
     if a == 0 or b == 0:
         return 0
-    if a.size != b.size:
-        if call("i64(ptr)", o.integer, a.size) != call("i64(ptr)", o.integer, b.size):
+    like = a
+    if a.op == o.literal or b.op == o.literal:
+        number = b
+        if a.op == o.literal:
+            number = a
+            like = b
+        if like.op == o.literal:
             return 0
-    return new_array(o, record, a, b, variable(o, record, x), variable(o, record, y), a)
+        incref(o, a)
+        incref(o, b)
+        ordinary = is_ordinary(o, record, number)
+        same = a == word(x + record.node) and b == word(y + record.node)
+        call("void(ptr)", o.decref, a)
+        call("void(ptr)", o.decref, b)
+        if ordinary == 0 or same == 0:
+            return 0
+    else:
+        if a.size != b.size:
+            if call("i64(ptr)", o.integer, a.size) != call("i64(ptr)", o.integer, b.size):
+                return 0
+    return new_array(o, record, a, b, variable(o, record, x), variable(o, record, y), like)
 
 # The operation on an array and a number, which come in reverse order if `reflected`.
 def of_number(o, record, x, number, reflected):
-    a = plain(o, record, x)
+    a = node_of(o, record, x)
     if a == 0 or record.numbers == 0:
+        return 0
+    if a.op == o.literal:
         return 0
     incref(o, a)
     u = incref(o, variable(o, record, x))
