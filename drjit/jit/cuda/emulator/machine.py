@@ -117,10 +117,7 @@ class ThreadChunk(Warps):
             if holds == len(condition) or holds == 0:
                 self.pc = yes if holds else no
                 return
-            self._count_divergence(condition, self.R["place"])
-            sides = ((yes, np.flatnonzero(condition)), (no, np.flatnonzero(~condition)))
-        else:
-            sides = tuple((int(v), np.flatnonzero(result == v)) for v in np.unique(result))
+        sides = self._sides(result, self.R["place"])
         alive = [(pc, here) for pc, here in sides if pc != self.end]
         if len(alive) == 1:  # the others are finished
             self.progress += 1
@@ -130,6 +127,17 @@ class ThreadChunk(Warps):
         self.pc = None
         for pc, here in sides:
             self._join(pc, here)
+
+    def _sides(self, result: Any, place: np.ndarray) -> list[tuple[int, Any]]:
+        """The blocks that follow for some threads, and which of these go there."""
+        if type(result) is int:
+            return [(result, slice(None))]
+        if type(result) is tuple:
+            condition, yes, no = spread(result[0], len(place)), *result[1:]
+            self._count_divergence(condition, place)
+            return [(yes, np.flatnonzero(condition)), (no, np.flatnonzero(~condition))]
+        result = spread(result, len(place))
+        return [(int(v), np.flatnonzero(result == v)) for v in np.unique(result)]
 
     def _keep(self, here: np.ndarray) -> None:
         """Forgets all threads but these."""
@@ -215,22 +223,10 @@ class ThreadChunk(Warps):
         result = self._execute(block, here)
         place = self.R["place"][here]
         self.executed += block.count * _warps(place)
-        following = block.number
-        if type(result) is int:
-            self._join(result, here)
-            following = result
-        elif type(result) is tuple:
-            condition, yes, no = result
-            condition = spread(condition, len(here))
-            self._count_divergence(condition, place)
-            self._join(yes, here[condition])
-            self._join(no, here[~condition])
-            following = min(yes, no)
-        else:
-            result = spread(result, len(here))
-            for v in np.unique(result):
-                self._join(int(v), here[result == v])
-            following = int(result.min())
+        sides = self._sides(result, place)
+        for following, some in sides:
+            self._join(following, here[some])
+        following = min(following for following, _ in sides)
         if following <= block.number:
             self._look_for_spinning(following)
         self._meet()
