@@ -95,6 +95,45 @@ print(x, tiers[0], tiers[-1], tiers == sorted(tiers, reverse=True), "numpy" in s
 """
 
 
+LOOPS = """
+import sys
+import drjit as dr
+from drjit.jit.cpu import kernel
+from drjit.llvm import UInt
+
+@dr.syntax
+def collatz(x, limit):
+    steps = UInt(0)
+    while (x != 1) & (steps < limit):
+        x = dr.select(x % 2 == 0, x // 2, 3 * x + 1)
+        steps += 1
+    return steps
+
+@dr.syntax
+def sums(n):
+    total, k = UInt(0), UInt(0)
+    while k < n:
+        total += k * k
+        k += 1
+    return total
+
+print(collatz(UInt(1, 6, 7), 500), sums(UInt(3, 300000)))
+print([k.tier for k in kernel.kernels() if k.loops], "numpy" in sys.modules)
+"""
+
+
+def test_short_loops_need_no_compiler(tmp_path):
+    """Those that go on for long are stopped, compiled, and begin anew."""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), DRJIT_TIER="auto")
+    env["DRJIT_CACHE_DIR"] = str(tmp_path)
+    path = tmp_path / "loops.py"
+    path.write_text(LOOPS)
+    done = subprocess.run([sys.executable, path], env=env, capture_output=True, text=True)
+    total = sum(k * k for k in range(300000)) % 2**32
+    expected = f"[0, 8, 16] [5, {total}]\n['python', 'compiled'] False\n"
+    assert (done.stdout, done.stderr) == (expected, "")
+
+
 def test_few_lanes_are_compiled_once_that_pays_off(tmp_path):
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), DRJIT_TIER="auto")
     env["DRJIT_CACHE_DIR"] = str(tmp_path)

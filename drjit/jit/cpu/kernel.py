@@ -8,6 +8,7 @@ kernel that recurs is compiled earlier, in the background.
 
 import ctypes
 import marshal
+import math
 import os
 import struct
 import sys
@@ -168,7 +169,9 @@ class CpuKernel(Kernel):
         compiled = self.address and tier not in INTERPRETED and not flags.current & _DEBUG
         if not compiled:
             if not targets and self.prefers_numbers(size):
-                return _run_numbers(self, size, inputs, literals, checks, record)
+                found = _run_numbers(self, size, inputs, literals, checks, record)
+                if found is not None:
+                    return found
             if self.prefers_numpy(size):
                 return _run_numpy(self, size, inputs, literals, checks, targets, record)
         if not self.address or self.narrow:
@@ -250,7 +253,7 @@ class CpuKernel(Kernel):
         """Returns whether to run on single numbers, which new processes do as long as that takes
         less time than to import NumPy or to load a compiled form; accumulates its cost."""
         global _plain
-        if tier not in ("auto", "python") or self.loops or flags.current & _DEBUG:
+        if tier not in ("auto", "python") or flags.current & _DEBUG:
             return False
         if tier == "auto" and (self.address or "numpy" in sys.modules):
             return False
@@ -467,18 +470,31 @@ def _run_numpy(
 
 def _run_numbers(
     kernel: CpuKernel, size: int, inputs: list, literals: list, checks: Sequence, record: Any
-) -> list[Buffer | None]:
+) -> list[Buffer | None] | None:
+    """Returns the outputs; None if a loop takes longer than it takes to load a compiled form."""
+    global _plain
     from ..target import python
 
     runtime.drain()
+    seconds = FIRST_LOAD if tier == "auto" else math.inf
+    before = kernel.time
     outputs = [python.Output() for _ in kernel.outputs]
-    p: list[Any] = [python.ErrorReport(record.words) if record else None]
+    p: list[Any] = [python.ErrorReport(record.words, seconds) if record else None]
     p += [n.data.entries(n.dtype, n.size) for n in inputs]
     p += [n.data for n in literals]
     p += [c.data[0] for c in checks]
     for (kind, _), o in zip(kernel.outputs, outputs, strict=True):
         p += [None, o] if kind == "reduce" else [o]
-    _interpret(kernel, p, size, "python")
+    try:
+        _interpret(kernel, p, size, "python")
+    except python.TooLong:
+        kernel.handled, kernel.state = False, "new"
+        if record is not None:
+            record.words[0] = 0
+        return None
+    if kernel.loops:  # which have an estimate of one iteration
+        kernel.spent += kernel.time - before
+        _plain += kernel.time - before
     made: list[Buffer | None] = []
     for (_, itemsize), o, row in zip(kernel.outputs, outputs, kernel.program.outputs, strict=True):
         found = o.result(row.dtype)

@@ -2,13 +2,16 @@
 would have imported NumPy or loaded a compiled kernel.
 
 Texts with operations of single lanes, gathers, and reductions of all lanes can be run, with the
-results of the other targets; `handles` tells which. Operations are those of `number`.
+results of the other targets; `handles` tells which. Operations are those of `number`. As nobody
+knows how long a loop takes, there is a time limit.
 """
 
 import math
 import re
 from collections.abc import Callable, Sequence
 from functools import reduce as fold
+from math import inf
+from time import thread_time
 from typing import Any
 
 from ..ir.dtype import DType
@@ -19,7 +22,7 @@ from .number import Number
 
 _CALL = re.compile(r"(def )?\b(\w+)\(")
 # Python would make quiet NaNs of others, and convert a whole buffer of halves to read one.
-_EXCLUDED = "bitcast(f", "gather(f16", " while "
+_EXCLUDED = "bitcast(f", "gather(f16"
 
 
 class Output:
@@ -36,12 +39,12 @@ class Output:
 
 
 class ErrorReport:
-    """The words of an error record, and the lane that the kernel runs for."""
+    """The words of an error record, the lane that the kernel runs for, and the time limit."""
 
-    __slots__ = ("lane", "words")
+    __slots__ = ("lane", "seconds", "words")
 
-    def __init__(self, words: Any) -> None:
-        self.lane, self.words = 0, words
+    def __init__(self, words: Any, seconds: float = inf) -> None:
+        self.lane, self.words, self.seconds = 0, words, seconds
 
 
 def handles(text: str) -> bool:
@@ -58,10 +61,23 @@ def handles(text: str) -> bool:
     )
 
 
+class TooLong(Exception):
+    """A loop has not ended within the time limit."""
+
+
+_deadline = inf
+
+
 def run(kernel: Callable[[int, list], None], p: list[Any], size: int) -> None:
     """Runs a kernel, whose globals begin as `namespace`. Its parameters are an `ErrorReport` or
-    None, sequences of Python numbers, literals, sizes, and an `Output` for each one."""
+    None, sequences of Python numbers, literals, sizes, and an `Output` for each one.
+
+    Raises:
+        TooLong: a loop goes on after the time limit.
+    """
+    global _deadline
     report = p[0]
+    _deadline = thread_time() + report.seconds if report is not None else inf
     for lane in range(size):
         if report is not None:
             report.lane = lane
@@ -121,6 +137,18 @@ def sincos(x: Number) -> tuple[Number, Number]:
     return namespace["sin"](x), namespace["cos"](x)
 
 
+def any_lane(m: Any) -> bool:
+    """Whether the mask of an `if` or `while` is true for the lane."""
+    if _value(m) and thread_time() > _deadline:
+        raise TooLong
+    return _value(m)
+
+
+def going(report: ErrorReport, m: Any) -> Any:
+    """The mask of the lanes that continue with a loop."""
+    return m
+
+
 def _reduced(name: str, dtype: DType, values: list) -> Any:
     """Combines values in the type of accumulators."""
     wide = dtype.accumulator
@@ -139,7 +167,8 @@ def _reduced(name: str, dtype: DType, values: list) -> Any:
 
 
 _FUNCTIONS = (
-    lane, active, load, broadcast, literal, store, reduce, in_bounds, gather, sincos,
+    lane, active, load, broadcast, literal, store, reduce, in_bounds, gather, sincos, any_lane,
+    going,
 )  # fmt: skip
 namespace: dict[str, Any] = {
     **vars(number.LANGUAGE),
