@@ -119,13 +119,58 @@ def bases(namespace: str, name: str) -> list[str]:
     return [*found, *filter(None, [below(kind, dtype, dims)])]
 
 
+def relatives(namespace: str, name: str) -> dict[str, str]:
+    """The types to which functions lead from a type, by the members that tell (`kinds.pyi`)."""
+    kind, dtype, dims = table.SPECS[name]
+    backend, _, suffix = namespace.partition(".")
+    size = 8 * dtype.itemsize
+    named = {t.name: t for t in LEAF_NAME}
+
+    def other(kind: str, dims: tuple[int, ...], dtype: DType | None = dtype) -> str:
+        found = "" if dtype is None else type_name(kind, dtype, dims)
+        return found if found in table.SPECS else ""
+
+    found = {f"_{t}": other(kind, dims, named.get(f"{t}{size}")) for t in ("int", "uint", "float")}
+    found["_tensor"] = other("tensor", ())
+    if backend != "scalar":
+        found["_plain"] = f"_{backend}.{name}" if suffix else name
+        found["_tracked"] = name if suffix else f"ad.{name}"
+        if kind not in ("leaf", "tensor"):
+            found["_single"] = f"_scalar.{name}"
+        for there in ("llvm", "cuda"):
+            found[f"_on_{there}"] = (
+                name if there == backend else f"_{there}{suffix and '_ad'}.{name}"
+            )
+    if kind in ("vector", "matrix") and dims and dims[:1] != (0,):
+        found["_matrix"] = other("matrix", (dims[0], dims[0], *dims[2:]))
+    if kind == "leaf":
+        found["_vector"] = other("vector", (3,))
+    if (kind, dims) in (("matrix", (3, 3)), ("matrix", (4, 4))):
+        found["_rotation"] = other("quaternion", (4,))
+    if (kind, dims) == ("vector", (3,)):
+        found["_turned"] = other("quaternion", (4,))
+    if (kind, dims) == ("matrix", (3, 3)):
+        found["_affine"] = other("matrix", (4, 4))
+    if (kind, dims) == ("matrix", (4, 4)):
+        parts = ("matrix", (3, 3)), ("quaternion", (4,)), ("vector", (3,))
+        found["_parts"] = f"tuple[{', '.join(other(*part) for part in parts)}]"
+    if dtype.is_int and size == 32:
+        found["_wide"] = other(kind, dims, named[dtype.name.replace("32", "64")])
+    return {member: cls for member, cls in found.items() if cls}
+
+
 def types(namespace: str) -> str:
     """The stub of a namespace."""
     backend, _, suffix = namespace.partition(".")
     lines = ["from typing import Any, ClassVar, Never, TypeAlias"]
     lines.append("from ..array.swizzles import Swizzles2, Swizzles3, Swizzles4")
+    lines.append("from ..array.textures import Textures")
     if namespace != "scalar":
+        there = "llvm" if backend == "cuda" else "cuda"
         lines.append("from .. import scalar as _scalar")
+        lines.append(f"from .. import {there} as _{there}")
+        if suffix:
+            lines[-1] = f"from ..{there} import ad as _{there}_ad"
     if suffix:
         lines.append(f"from .. import {backend} as _{backend}")
     elif backend != "scalar":
@@ -147,6 +192,8 @@ def types(namespace: str) -> str:
             lines.append(f"class {name}({', '.join(bases(namespace, name))}):")
             lines.append(f"    Value: ClassVar[type[{cls.Value.__name__}]]")
             lines.append(f"    Mask: ClassVar[type[{cls.Mask.__name__}]]")
+            for member, relative in relatives(namespace, name).items():
+                lines.append(f"    def {member}(self) -> {relative}: ...")
     if namespace != "scalar":
         lines += [f"{alias}: TypeAlias = {name}" for alias, name in table.ALIASES.items()]
     for name, cls in extras.items():

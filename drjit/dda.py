@@ -9,9 +9,9 @@ import math
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from .array import leaf_access
+from .array import leaf_access, signatures
 from .array.base import ArrayBase, type_label
 from .array.promote import number_type, promote
 from .array.table import find
@@ -28,24 +28,29 @@ from .jit.ir import dtype as dt
 from .jit.ir.node import LITERAL
 from .jit.trace.access import Access
 
+if TYPE_CHECKING:
+    from .array.kinds import Active, Convertible, HasMask, Sequences, ToUInt
+
 __all__ = ["dda", "integrate", "integrate_ref"]
 
 T = TypeVar("T", bound=Any)
+Vec = TypeVar("Vec", bound=ArrayBase)
+Cell = TypeVar("Cell", bound=Any)
 
 MODES = (None, "scalar", "symbolic", "evaluated")
 LABELS = ("state", "cell", "position", "distance", "active")
 
 
 def dda(
-    ray_o: Any,
-    ray_d: Any,
-    ray_max: Any,
-    grid_res: Any,
-    grid_min: Any,
-    grid_max: Any,
-    func: Callable[[T, Any, Any, Any, Any], tuple[T, Any]],
+    ray_o: "HasMask[ToUInt[Cell, Any, Any, Any, Any, Any]] | Sequences",
+    ray_d: Vec,
+    ray_max: "Convertible",
+    grid_res: "int | Sequences | ArrayBase",
+    grid_min: "Convertible",
+    grid_max: "Convertible",
+    func: Callable[[T, Cell, Vec, Vec, Any], tuple[T, Any]],
     state: T,
-    active: Any = True,
+    active: "Active" = True,
     mode: str | None = None,
     max_iterations: int | None = None,
 ) -> T:
@@ -93,14 +98,14 @@ def dda(
     inverse = 1 / select(moving, d, 1)
     start, end = _span(moving, -o * inverse, (vector(res) - o) * inverse, ray_max)
     within = (moving & (o == o)) | ((d == 0) & (o >= 0) & (o <= vector(res)))
-    active = all_(within & (res > 0)) & any_(moving) & (start < end) & active
-    if not traced and not active:
+    alive: Any = all_(within & (res > 0)) & any_(moving) & (start < end) & active
+    if not traced and not alive:
         return state
-    if traced and active._node.op is LITERAL and not active._node.data:
+    if traced and alive._node.op is LITERAL and not alive._node.data:
         # Broadcast the state to the lanes of the rays, as happens if the mask is not a constant.
-        active = arange(find(vector._namespace, "leaf", dt.u32), len(start)) < 0
+        alive = arange(find(vector._namespace, "leaf", dt.u32), len(start)) < 0
 
-    point = select(active, fma(d, start, o), 0)
+    point = select(alive, fma(d, start, o), 0)
     cell = signed(clip(floor(point), 0, vector(res - 1)))
     here = clip(point - vector(cell), 0, 1)
     exit_, step = select(forward, vector(1), 0), select(forward, signed(1), -1)
@@ -120,7 +125,7 @@ def dda(
         active = all_((cell >= 0) & (cell < res)) & (t < end) & go_on & active
         return user, cell, here, t, active
 
-    return _loop((state, cell, here, start, active), body, limit, mode if traced else "scalar")[0]
+    return _loop((state, cell, here, start, alive), body, limit, mode if traced else "scalar")[0]
 
 
 def _pair(answer: Any, what: str) -> tuple[Any, Any]:
@@ -201,6 +206,7 @@ def _check_lane(value: Any, vector: Any, name: str, what: str) -> None:
         )
 
 
+@signatures.line_integral
 def integrate(
     ray_o: Any,
     ray_d: Any,
@@ -242,6 +248,7 @@ def integrate(
     return dda(o, d, ray_max, res, low, high, add, start, mask, mode)
 
 
+@signatures.sampled_integral
 def integrate_ref(
     ray_o: Any,
     ray_d: Any,

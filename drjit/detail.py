@@ -4,8 +4,9 @@ none of them.
 
 import itertools
 import threading
+from collections.abc import Callable
 from types import GeneratorType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from .array import foreign, leaf, pytree, table
 from .array.base import ArrayBase, type_label
@@ -34,6 +35,7 @@ from .jit.ir import dtype as dt
 from .jit.ir.op import REDUCTIONS, ReduceOp, identity
 from .jit.lazy import np
 
+T = TypeVar("T", bound=Any)
 _HOST = 1  # according to DLPack
 _leak_warnings = False
 _numbers = itertools.count(1)
@@ -64,7 +66,7 @@ class scoped_rtld_deepbind(NullContextManager):
     """
 
 
-def any_symbolic(arg: Any, /) -> bool:
+def any_symbolic(arg: object, /) -> bool:
     """Returns whether a PyTree contains a value of a loop, branch or call that is being recorded.
 
     >>> dr.detail.any_symbolic([Float(1), 2])
@@ -161,7 +163,7 @@ def advance_scope(backend: JitBackend, n: int) -> int:
     return number
 
 
-def block_mkperm(values: Any, block_size: int, bucket_count: int) -> Any:
+def block_mkperm(values: T, block_size: int, bucket_count: int) -> T:
     """Returns the positions that sort each block of `block_size` entries, which are numbers below
     `bucket_count`. Equal entries keep their order. The last block may be shorter.
 
@@ -190,7 +192,7 @@ def block_mkperm(values: Any, block_size: int, bucket_count: int) -> Any:
     return gather(cls, order, argsort(order // block_size))
 
 
-def trace_func(frame: Any, event: Any, arg: Any | None = None) -> Any:
+def trace_func(frame: object, event: object, arg: object = None) -> Callable[..., Any]:
     """A function for `sys.settrace` that does nothing: debug mode knows where a program traces an
     operation without it.
 
@@ -232,7 +234,7 @@ def malloc_clear_statistics() -> None:
         device.clear_memory_statistics()
 
 
-def reduce_identity(dtype: Any, op: ReduceOp, size: int = 1, /) -> Any:
+def reduce_identity(dtype: type[T], op: ReduceOp, size: int = 1, /) -> T:
     """Returns an array filled with the initial value of a reduction.
 
     Raises:
@@ -260,7 +262,7 @@ def can_scatter_reduce(arg0: type, arg1: ReduceOp, /) -> bool:
     return arg1 is ReduceOp.Identity or REDUCTIONS[arg1.name.lower()].accepts(arg0._dtype)
 
 
-def import_tensor(tensor: Any, ad: bool = False) -> Any:
+def import_tensor(tensor: object, ad: bool = False) -> Any:
     """Converts an array of another library to a tensor of `drjit.llvm` (with `ad`: `drjit.llvm.ad`)
     with the same element type and shape, or of `drjit.cuda` if it is on a GPU.
 
@@ -277,7 +279,7 @@ def import_tensor(tensor: Any, ad: bool = False) -> Any:
         if found:
             return foreign.to_tensor(table.find(f"cuda{suffix}", "leaf", found.dtype), found)
     try:
-        source = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
+        source = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(cast(Any, tensor))
     except AttributeError:
         raise TypeError(f"{what}: {type_label(tensor)} offers no array (__dlpack__)") from None
     element = dt.by_numpy().get(source.dtype)
@@ -292,7 +294,7 @@ def _dlpack_device(tensor: Any) -> int:
     return _HOST if where is None else where()[0]
 
 
-def reset(arg: Any, /) -> Any:
+def reset(arg: T, /) -> T:
     """Returns the PyTree with its arrays replaced by empty ones.
 
     >>> dr.detail.reset([Float(1, 2), 3])

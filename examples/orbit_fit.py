@@ -52,8 +52,9 @@ def main() -> None:
     arguments = parser.parse_args()
 
     rng = np.random.default_rng(0)
-    t = Float64(rng.uniform(0, 2, arguments.observations))
-    noise = rng.normal(0, 0.01, (2, arguments.observations))
+    count: int = arguments.observations
+    t = Float64(rng.uniform(0, 2, count))
+    noise = rng.normal(0, 0.01, (2, count))
     seen = positions(t, Float64(0.4), Float64(1.1), Float64(0.15)) + Array2f64(noise)
 
     orbit = Adam(lr=0.01, params={"e": Float64(0.2), "axis": Float64(1), "start": Float64(0)})

@@ -7,6 +7,7 @@ pyramid adds, which also reaches the texels that no pixel has shown.
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
@@ -22,7 +23,7 @@ parser.add_argument("--size", type=int, default=128)
 parser.add_argument("--output", default="texture_filtering.png")
 arguments = parser.parse_args()
 size = arguments.size
-options = {
+options: dict[str, Any] = {
     "wrap_mode": dr.WrapMode.Mirror, "mip_filter": dr.MipFilter.Linear, "max_aniso": 8,
 }  # fmt: skip
 

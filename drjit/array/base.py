@@ -195,7 +195,7 @@ class KernelValue:
         )
 
 
-def type_label(arg: Any) -> str:
+def type_label(arg: object) -> str:
     """Returns the name of a type or of a value's type for messages: `drjit.llvm.Float`, `int`."""
     cls = arg if isinstance(arg, type) else type(arg)
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"

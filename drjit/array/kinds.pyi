@@ -8,7 +8,7 @@ arguments; the one-dimensional types derive from `An...`, which widens what it m
 
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import EllipsisType
 from typing import (
     Any,
@@ -16,6 +16,7 @@ from typing import (
     Generic,
     Protocol,
     Self,
+    SupportsFloat,
     SupportsIndex,
     TypeAlias,
     TypeVar,
@@ -24,8 +25,7 @@ from typing import (
 
 from numpy.typing import NDArray
 
-from ..texture.texture import Texture
-from .base import ArrayBase
+from .base import ArrayBase, KernelValue
 from .meta import VarState
 
 Own = TypeVar("Own")
@@ -54,6 +54,57 @@ F = TypeVar("F")
 F64 = TypeVar("F64")
 
 Sequences: TypeAlias = list[Any] | tuple[Any, ...] | NDArray[Any]
+
+class Foreign(Protocol):
+    """An array of another library."""
+
+    def __dlpack__(self) -> Any: ...
+
+class SupportsArray(Protocol):
+    """The same for NumPy."""
+
+    def __array__(self) -> Any: ...
+
+class View(Protocol):
+    """A view of a matrix, such as those of networks."""
+
+    def _as_tensor(self, what: str) -> Any: ...
+
+class References(Protocol):
+    """References to objects, which are numbers."""
+
+    domain: ClassVar[type]
+
+class ArrayInterface(Protocol):
+    """The same by an older protocol."""
+
+    @property
+    def __array_interface__(self) -> Any: ...
+
+class CudaInterface(Protocol):
+    """The same on a GPU."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any: ...
+
+# What converts to an array, or to a component of one.
+Convertible: TypeAlias = complex | ArrayBase | Sequences | range | Foreign | KernelValue
+# What a constructor takes.
+Initial: TypeAlias = (
+    Convertible
+    | SupportsFloat
+    | SupportsIndex
+    | SupportsArray
+    | ArrayInterface
+    | CudaInterface
+    | View
+    | References
+    | Iterable[complex | SupportsFloat | SupportsIndex | ArrayBase | Sequences]
+)
+# What selects entries.
+Key: TypeAlias = SupportsIndex | slice | EllipsisType | ArrayBase | Sequences | None
+# A number of lanes, or sizes of all dimensions.
+Sizes: TypeAlias = SupportsIndex | list[Any] | tuple[Any, ...]
 
 class ToFloat64(Generic[F64]): ...
 class ToFloat(ToFloat64[F64], Generic[F, F64]): ...
@@ -163,6 +214,99 @@ class Entries(Protocol[R_co]):
 
     def _entries(self) -> R_co: ...
 
+# Relatives of a type: `.ci/stubs.py` gives the members by which they are found to every class that
+# has them.
+class WithInt(Protocol[R_co]):
+    """Arrays whose shape there is with signed integers of the same size."""
+
+    def _int(self) -> R_co: ...
+
+class WithUInt(Protocol[R_co]):
+    """The same with unsigned integers."""
+
+    def _uint(self) -> R_co: ...
+
+class WithFloat(Protocol[R_co]):
+    """The same with floats."""
+
+    def _float(self) -> R_co: ...
+
+class WithTensor(Protocol[R_co]):
+    """Arrays that convert to a tensor of the same entries."""
+
+    def _tensor(self) -> R_co: ...
+
+class WithPlain(Protocol[R_co]):
+    """Arrays with a counterpart that is not differentiable."""
+
+    def _plain(self) -> R_co: ...
+
+class WithTracked(Protocol[R_co]):
+    """Arrays with a counterpart that is differentiable."""
+
+    def _tracked(self) -> R_co: ...
+
+class WithSingle(Protocol[R_co]):
+    """Arrays of which one lane is an array of `drjit.scalar`."""
+
+    def _single(self) -> R_co: ...
+
+class OnLLVM(Protocol[R_co]):
+    """Arrays with a counterpart on the processor."""
+
+    def _on_llvm(self) -> R_co: ...
+
+class OnCUDA(Protocol[R_co]):
+    """Arrays with a counterpart on the GPU."""
+
+    def _on_cuda(self) -> R_co: ...
+
+class WithMatrix(Protocol[R_co]):
+    """Arrays to which a matrix of the same size belongs."""
+
+    def _matrix(self) -> R_co: ...
+
+class WithVector(Protocol[R_co]):
+    """One-dimensional arrays, of which there are vectors of three."""
+
+    def _vector(self) -> R_co: ...
+
+class Rotates(Protocol[R_co]):
+    """Matrices that a quaternion can stand for."""
+
+    def _rotation(self) -> R_co: ...
+
+class Turns(Protocol[R_co]):
+    """Three angles that a quaternion can stand for."""
+
+    def _turned(self) -> R_co: ...
+
+class Extends(Protocol[R_co]):
+    """Matrices that can be part of an affine one."""
+
+    def _affine(self) -> R_co: ...
+
+class HasParts(Protocol[R_co]):
+    """Matrices of affine transformations, which can be decomposed."""
+
+    def _parts(self) -> R_co: ...
+
+class WithWide(Protocol[R_co]):
+    """Integers with a type of twice the size."""
+
+    def _wide(self) -> R_co: ...
+
+class Exchanges(Protocol[R_co]):
+    """One-dimensional arrays, whose entries can be compared and exchanged."""
+
+    def _exchanged(self) -> R_co: ...
+
+class Stores(Protocol[R_co]):
+    """An array that stores its entries as an array of a type."""
+
+    @property
+    def array(self) -> R_co: ...
+
 class Untyped(Protocol):
     """An array about which no more is known than that it is one; see `ArrayBase`."""
 
@@ -190,20 +334,7 @@ class Part(Generic[V]):
     def __get__(self, instance: None, owner: type, /) -> Any: ...
     @overload
     def __get__(self, instance: object, owner: type, /) -> V: ...
-    def __set__(self, instance: Any, value: Any, /) -> None: ...
-
-class Textures(Texture, Generic[T, E, I]):
-    """Textures with tensors, entries and numbers of texels of certain types."""
-
-    def tensor(self, level: int = 0) -> T: ...
-    def value(self) -> E: ...
-    def wrap(self, pos: Any) -> I: ...
-    @overload
-    def eval_cubic_grad(self, pos: P, active: Any = True) -> tuple[Any, list[P]]: ...
-    @overload
-    def eval_cubic_grad(
-        self, pos: Sequences | Leaf[Any, Any, Any], active: Any = True
-    ) -> tuple[Any, list[Any]]: ...
+    def __set__(self, instance: Any, value: Convertible, /) -> None: ...
 
 class Array(ArrayBase, Generic[Own, M]):
     """An array of any kind."""
@@ -387,7 +518,7 @@ class Leaf(Array[Own, M], Generic[Own, M, V]):
     """A one-dimensional array."""
 
     """Type of the entries: a Python type."""
-    def __init__(self, *args: Any, flip_axes: bool = ...) -> None: ...
+    def __init__(self, *args: Initial, flip_axes: bool = ...) -> None: ...
     @property
     def array(self) -> Self:
         """The array itself."""
@@ -397,8 +528,10 @@ class Leaf(Array[Own, M], Generic[Own, M, V]):
     def __getitem__(self, key: slice | Sequences | Leaf[Any, Any, Any], /) -> Self: ...
     @overload
     def __getitem__(self, key: EllipsisType | None, /) -> Any: ...
-    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __setitem__(self, key: Key, value: Convertible, /) -> None: ...
     def __iter__(self) -> Iterator[V]: ...
+    def _entries(self) -> Self: ...
+    def _exchanged(self) -> tuple[Self, M]: ...
     def item(self) -> V:
         """Returns the only entry as a Python number."""
 
@@ -416,13 +549,13 @@ class Nested(Array[Own, M], Generic[Own, M, V, E]):
     def __getitem__(
         self, key: slice | EllipsisType | Sequences | Array[Any, Any] | None, /
     ) -> Any: ...
-    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __setitem__(self, key: Key, value: Convertible, /) -> None: ...
     def __iter__(self) -> Iterator[V]: ...
 
 class Vector(Nested[Own, M, V, E]):
     """An array of components that is computed component by component."""
 
-    def __init__(self, *args: Any, flip_axes: bool = ...) -> None: ...
+    def __init__(self, *args: Initial, flip_axes: bool = ...) -> None: ...
     @property
     def array(self) -> Self:
         """The array itself."""
@@ -433,25 +566,25 @@ class Vector1(Vector[Own, M, V, E]):
     @overload
     def __init__(self) -> None: ...
     @overload
-    def __init__(self, x: Any, /) -> None: ...
+    def __init__(self, x: Initial, /) -> None: ...
 
 class Vector2(Vector[Own, M, V, E]):
     @overload
-    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    def __init__(self, value: Initial = ..., /, *, flip_axes: bool = ...) -> None: ...
     @overload
-    def __init__(self, x: Any, y: Any, /) -> None: ...
+    def __init__(self, x: Initial, y: Initial, /) -> None: ...
 
 class Vector3(Vector[Own, M, V, E]):
     @overload
-    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    def __init__(self, value: Initial = ..., /, *, flip_axes: bool = ...) -> None: ...
     @overload
-    def __init__(self, x: Any, y: Any, z: Any, /) -> None: ...
+    def __init__(self, x: Initial, y: Initial, z: Initial, /) -> None: ...
 
 class Vector4(Vector[Own, M, V, E]):
     @overload
-    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    def __init__(self, value: Initial = ..., /, *, flip_axes: bool = ...) -> None: ...
     @overload
-    def __init__(self, x: Any, y: Any, z: Any, w: Any, /) -> None: ...
+    def __init__(self, x: Initial, y: Initial, z: Initial, w: Initial, /) -> None: ...
 
 class Complex(Nested[Own, M, V, E]):
     """A complex number per lane, with a real and an imaginary part."""
@@ -465,9 +598,9 @@ class Complex(Nested[Own, M, V, E]):
     __gt__: ClassVar[None]
     __ge__: ClassVar[None]
     @overload
-    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    def __init__(self, value: Initial = ..., /, *, flip_axes: bool = ...) -> None: ...
     @overload
-    def __init__(self, real: Any, imag: Any, /) -> None: ...
+    def __init__(self, real: Initial, imag: Initial, /) -> None: ...
 
 class Quaternion(Nested[Own, M, V, E], Generic[Own, M, V, E, A3]):
     """A quaternion per lane: the imaginary parts x, y and z, and the real part w."""
@@ -481,9 +614,9 @@ class Quaternion(Nested[Own, M, V, E], Generic[Own, M, V, E, A3]):
     __gt__: ClassVar[None]
     __ge__: ClassVar[None]
     @overload
-    def __init__(self, value: Any = ..., /, *, flip_axes: bool = ...) -> None: ...
+    def __init__(self, value: Initial = ..., /, *, flip_axes: bool = ...) -> None: ...
     @overload
-    def __init__(self, x: Any, y: Any, z: Any, w: Any, /) -> None: ...
+    def __init__(self, x: Initial, y: Initial, z: Initial, w: Initial, /) -> None: ...
 
 class Matrix(Nested[Own, M, V, E], Generic[Own, M, V, E, A2]):
     """A matrix per lane, whose components are its rows."""
@@ -492,7 +625,7 @@ class Matrix(Nested[Own, M, V, E], Generic[Own, M, V, E, A2]):
     __le__: ClassVar[None]
     __gt__: ClassVar[None]
     __ge__: ClassVar[None]
-    def __init__(self, *args: Any, flip_axes: bool = ...) -> None: ...
+    def __init__(self, *args: Initial, flip_axes: bool = ...) -> None: ...
     @property
     def array(self) -> A2:
         """The entries as a plain array: `Array33f` for `Matrix3f`."""
@@ -514,12 +647,14 @@ class Tensor(Array[Own, M], Generic[Own, M, E, V]):
     """An array of any number of dimensions, chosen when it is made."""
 
     """Type of the entries: a Python type."""
-    def __init__(self, array: Any = ..., shape: Any = ..., flip_axes: bool = ...) -> None: ...
+    def __init__(
+        self, array: Initial = ..., shape: Sizes | None = ..., flip_axes: bool = ...
+    ) -> None: ...
     @property
     def array(self) -> E:
         """The entries as a one-dimensional array, the last index running fastest."""
     def __getitem__(self, key: Any, /) -> Self: ...
-    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __setitem__(self, key: Key, value: Convertible, /) -> None: ...
     def __iter__(self) -> Iterator[Self]: ...
     def __matmul__(self, other: Own | Sequences, /) -> Self: ...
     def __rmatmul__(self, other: Own | Sequences, /) -> Self: ...

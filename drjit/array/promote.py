@@ -11,7 +11,7 @@ from typing import Any
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.lazy import np
-from . import leaf, table
+from . import leaf, signatures, table
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .meta import BACKENDS, DYNAMIC, SPECIAL
 
@@ -264,6 +264,7 @@ def check_range(cls: Any, value: Any) -> None:
         )
 
 
+@signatures.joint_type
 def expr_t(*args: Any) -> Any:
     """Returns the type that values of the given types (or types of the given values) have in an
     expression. Sequences and NumPy arrays contribute the types of their entries; None contributes

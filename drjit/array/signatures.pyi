@@ -16,19 +16,29 @@ from typing import (
     overload,
 )
 
+from numpy.typing import NDArray
+
 from ..jit.backend import JitBackend
+from ..jit.ir.dtype import VarType
+from ..jit.ir.op import ReduceOp
 from .base import ArrayBase, KernelValue
 from .kinds import (
     A2,
     A3,
+    Active,
     Array,
     B_contra,
     Complex,
+    Convertible,
     Dots,
     E,
     Entries,
+    Exchanges,
+    Extends,
     Floats,
     HasMask,
+    HasParts,
+    Index,
     Integers,
     Joins,
     Leaf,
@@ -37,12 +47,16 @@ from .kinds import (
     Masks,
     Matrix,
     Nested,
+    OnCUDA,
+    OnLLVM,
     PythonInt,
     PythonNumber,
     Quaternion,
     R,
     R_co,
+    Rotates,
     Sequences,
+    Stores,
     T,
     Tensor,
     ToFloat,
@@ -54,10 +68,21 @@ from .kinds import (
     ToUInt,
     ToUInt8,
     ToUInt64,
+    Turns,
     Untyped,
     V,
+    WithFloat,
+    WithInt,
+    WithMatrix,
+    WithPlain,
+    WithSingle,
+    WithTensor,
+    WithTracked,
+    WithUInt,
+    WithVector,
+    WithWide,
 )  # fmt: skip
-from .promotion import Binary, BinaryFloat, Clamp, Clip, Extremum, Fma, Hypot, Lerp, Select
+from .promotion import Binary, BinaryFloat, Clamp, Clip, Extremum, Fma, Hypot, Lerp, PyTree, Select
 
 B = TypeVar("B")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -76,6 +101,13 @@ FlatT = TypeVar("FlatT", bound=Leaf[Any, Any, Any] | Tensor[Any, Any, Any, Any])
 LeafT = TypeVar("LeafT", bound=Leaf[Any, Any, Any])
 MaskT = TypeVar("MaskT", bound=Masks[Any, Any])
 ArrayT = TypeVar("ArrayT", bound=ArrayBase)
+ComponentsT = TypeVar("ComponentsT", bound=Nested[Any, Any, Any, Any])
+TreeT = TypeVar("TreeT", bound=ArrayBase | KernelValue | PyTree | float)
+IndexT = TypeVar("IndexT", bound=Integers[Any, Any])
+QuaternionT = TypeVar("QuaternionT", bound=Quaternion[Any, Any, Any, Any, Any] | Untyped)
+MatrixT = TypeVar("MatrixT", bound=Matrix[Any, Any, Any, Any, Any] | Untyped)
+TensorT = TypeVar("TensorT", bound=Tensor[Any, Any, Any, Any] | Untyped)
+K = TypeVar("K")
 
 class Elementary(Protocol):
     """A function of a floating point number, which returns its type."""
@@ -459,9 +491,9 @@ class CrossProduct(Protocol):
 
     __name__: str
     @overload
-    def __call__(self, arg0: Joins[B, R], arg1: B, /) -> R: ...
+    def __call__(self, arg0: Joins[ComponentsT, R], arg1: ComponentsT, /) -> R: ...
     @overload
-    def __call__(self, arg0: B, arg1: Joins[B, R], /) -> R: ...
+    def __call__(self, arg0: ComponentsT, arg1: Joins[ComponentsT, R], /) -> R: ...
     @overload
     def __call__(self, arg0: Untyped, arg1: Any, /) -> Any: ...
     @overload
@@ -613,7 +645,7 @@ class IfStmt(Protocol):
     def __call__(
         self,
         args: tuple[*Ts],
-        cond: Any,
+        cond: bool | Masks[Any, Any] | Untyped,
         true_fn: Callable[[*Ts], T],
         false_fn: Callable[[*Ts], Any],
         arg_labels: Sequence[str] = (),
@@ -905,6 +937,648 @@ class Float64Type(Protocol):
     @overload
     def __call__(self, arg: Any) -> Any: ...
 
+class IntType(Protocol):
+    """The type of the same shape with other entries of the same size."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[WithInt[R]], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: WithInt[R], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: type[Untyped] | Untyped, /) -> Any: ...
+
+class UIntType(Protocol):
+    """The type of the same shape with other entries of the same size."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[WithUInt[R]], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: WithUInt[R], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: type[Untyped] | Untyped, /) -> Any: ...
+
+class FloatType(Protocol):
+    """The type of the same shape with other entries of the same size."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[WithFloat[R]], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: WithFloat[R], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: type[Untyped] | Untyped, /) -> Any: ...
+
+class TensorType(Protocol):
+    """The tensor type with the same entries; None for other values."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[WithTensor[R]], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: WithTensor[R], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: type[Untyped] | Untyped, /) -> Any: ...
+    @overload
+    def __call__(self, arg: object, /) -> None: ...
+
+class MatrixType(Protocol):
+    """The matrix type of the same size; None if there is none."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[WithMatrix[R]], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: WithMatrix[R], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: type[Untyped] | Untyped, /) -> Any: ...
+    @overload
+    def __call__(self, arg: object, /) -> None: ...
+
+class TrackedType(Protocol):
+    """The differentiable type, or the type itself."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[WithTracked[R]], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: WithTracked[R], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: type[Untyped] | Untyped, /) -> Any: ...
+    @overload
+    def __call__(self, arg: type[T] | T, /) -> type[T]: ...
+
+class DetachedType(Protocol):
+    """The type that is not differentiable, or the type itself."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: type[WithPlain[R]], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: WithPlain[R], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg: type[Untyped] | Untyped, /) -> Any: ...
+    @overload
+    def __call__(self, arg: type[T] | T, /) -> type[T]: ...
+
+class ReplacedType(Protocol):
+    """The type of the same shape with entries of a type."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg0: type[HasMask[R]], arg1: Literal[VarType.Bool], /) -> type[R]: ...
+    @overload
+    def __call__(self, arg0: HasMask[R], arg1: Literal[VarType.Bool], /) -> type[R]: ...
+    @overload
+    def __call__(
+        self,
+        arg0: type[HasMask[ToInt8[R, Any, Any, Any, Any, Any, Any, Any, Any]]],
+        arg1: Literal[VarType.Int8],
+        /,
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self,
+        arg0: HasMask[ToInt8[R, Any, Any, Any, Any, Any, Any, Any, Any]],
+        arg1: Literal[VarType.Int8],
+        /,
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self,
+        arg0: type[HasMask[ToUInt8[R, Any, Any, Any, Any, Any, Any, Any]]],
+        arg1: Literal[VarType.UInt8],
+        /,
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self,
+        arg0: HasMask[ToUInt8[R, Any, Any, Any, Any, Any, Any, Any]],
+        arg1: Literal[VarType.UInt8],
+        /,
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self,
+        arg0: type[HasMask[ToInt[R, Any, Any, Any, Any, Any, Any]]],
+        arg1: Literal[VarType.Int32],
+        /,
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: HasMask[ToInt[R, Any, Any, Any, Any, Any, Any]], arg1: Literal[VarType.Int32], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self,
+        arg0: type[HasMask[ToUInt[R, Any, Any, Any, Any, Any]]],
+        arg1: Literal[VarType.UInt32],
+        /,
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: HasMask[ToUInt[R, Any, Any, Any, Any, Any]], arg1: Literal[VarType.UInt32], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: type[HasMask[ToInt64[R, Any, Any, Any, Any]]], arg1: Literal[VarType.Int64], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: HasMask[ToInt64[R, Any, Any, Any, Any]], arg1: Literal[VarType.Int64], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: type[HasMask[ToUInt64[R, Any, Any, Any]]], arg1: Literal[VarType.UInt64], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: HasMask[ToUInt64[R, Any, Any, Any]], arg1: Literal[VarType.UInt64], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: type[HasMask[ToFloat16[R, Any, Any]]], arg1: Literal[VarType.Float16], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: HasMask[ToFloat16[R, Any, Any]], arg1: Literal[VarType.Float16], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: type[HasMask[ToFloat[R, Any]]], arg1: Literal[VarType.Float32], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: HasMask[ToFloat[R, Any]], arg1: Literal[VarType.Float32], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: type[HasMask[ToFloat64[R]]], arg1: Literal[VarType.Float64], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(
+        self, arg0: HasMask[ToFloat64[R]], arg1: Literal[VarType.Float64], /
+    ) -> type[R]: ...
+    @overload
+    def __call__(self, arg0: object, arg1: VarType, /) -> type[Any]: ...
+
+class Closeness(Protocol):
+    """A comparison of all entries."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        a: Tensor[Any, M, Any, Any],
+        b: Convertible,
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+    ) -> M: ...
+    @overload
+    def __call__(
+        self,
+        a: Convertible,
+        b: Tensor[Any, M, Any, Any],
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+    ) -> M: ...
+    @overload
+    def __call__(
+        self,
+        a: HasMask[Nested[Any, Any, Any, R]],
+        b: Convertible,
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+    ) -> R: ...
+    @overload
+    def __call__(
+        self,
+        a: Convertible,
+        b: HasMask[Nested[Any, Any, Any, R]],
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+    ) -> R: ...
+    @overload
+    def __call__(
+        self,
+        a: Leaf[Any, M, Any],
+        b: Convertible,
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+    ) -> M: ...
+    @overload
+    def __call__(
+        self,
+        a: Convertible,
+        b: Leaf[Any, M, Any],
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+    ) -> M: ...
+    @overload
+    def __call__(
+        self,
+        a: Untyped,
+        b: Any,
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self,
+        a: Any,
+        b: Untyped,
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self,
+        a: complex | PyTree | NDArray[Any] | range,
+        b: complex | PyTree | NDArray[Any] | range,
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+    ) -> bool: ...
+
+class Stacking(Protocol):
+    """Tensors joined, or other arrays as tensors."""
+
+    __name__: str
+    @overload
+    def __call__(self, arrays: Sequence[WithTensor[R]], /) -> R: ...
+    @overload
+    def __call__(self, arrays: Sequence[Untyped], /) -> Any: ...
+
+class StackingAlong(Protocol):
+    """The same along an axis."""
+
+    __name__: str
+    @overload
+    def __call__(self, arrays: Sequence[WithTensor[R]], /, axis: int = 0) -> R: ...
+    @overload
+    def __call__(self, arrays: Sequence[Untyped], /, axis: int = 0) -> Any: ...
+
+class Search(Protocol):
+    """A search between indices, one for all lanes, or one for each."""
+
+    __name__: str
+    @overload
+    def __call__(self, start: int, end: int, pred: Callable[[int], bool]) -> int: ...
+    @overload
+    def __call__(
+        self,
+        start: int,
+        end: int,
+        pred: Callable[[Any], ToInt[R, Any, Any, Any, Any, Any, Any]],
+    ) -> R: ...
+    @overload
+    def __call__(
+        self, start: IndexT, end: IndexT | int, pred: Callable[[IndexT], Masks[Any, Any] | bool]
+    ) -> IndexT: ...
+    @overload
+    def __call__(
+        self, start: int, end: IndexT, pred: Callable[[IndexT], Masks[Any, Any] | bool]
+    ) -> IndexT: ...
+    @overload
+    def __call__(
+        self, start: Untyped | int, end: Untyped | int, pred: Callable[[Any], Any]
+    ) -> Any: ...
+
+class Sliced(Protocol):
+    """One lane or several of arrays."""
+
+    __name__: str
+    @overload
+    def __call__(self, value: Leaf[Any, Any, V], index: int = 0) -> V: ...
+    @overload
+    def __call__(self, value: WithSingle[R], index: int = 0) -> R: ...
+    @overload
+    def __call__(self, value: list[Leaf[Any, Any, V]], index: int = 0) -> list[V]: ...
+    @overload
+    def __call__(self, value: list[WithSingle[R]], index: int = 0) -> list[R]: ...
+    @overload
+    def __call__(
+        self, value: list[Any] | tuple[Any, ...] | dict[Any, Any], index: int = 0
+    ) -> Any: ...
+    @overload
+    def __call__(self, value: T, index: slice | int | Sequences | Integers[Any, Any] = 0) -> T: ...
+
+class WideProduct(Protocol):
+    """The product of integers, in a type of twice the size."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg0: int, arg1: int, /) -> int: ...
+    @overload
+    def __call__(self, arg0: Joins[B, WithWide[R]], arg1: B | Sequences, /) -> R: ...
+    @overload
+    def __call__(self, arg0: B | Sequences, arg1: Joins[B, WithWide[R]], /) -> R: ...
+    @overload
+    def __call__(self, arg0: Untyped, arg1: Any, /) -> Any: ...
+    @overload
+    def __call__(self, arg0: Any, arg1: Untyped, /) -> Any: ...
+
+class Direction(Protocol):
+    """A unit vector, given angles."""
+
+    __name__: str
+    @overload
+    def __call__(self, theta: Joins[B, WithVector[R]], phi: B) -> R: ...
+    @overload
+    def __call__(self, theta: B, phi: Joins[B, WithVector[R]]) -> R: ...
+    @overload
+    def __call__(self, theta: Untyped, phi: Any) -> Any: ...
+    @overload
+    def __call__(self, theta: Any, phi: Untyped) -> Any: ...
+
+class FromAngles(Protocol):
+    """The quaternion of three rotations."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: Turns[R], /) -> R: ...
+    @overload
+    def __call__(self, arg: list[Any] | tuple[Any, ...] | Untyped, /) -> Any: ...
+
+class FromMatrix(Protocol):
+    """The quaternion of a matrix."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: Rotates[R], /) -> R: ...
+    @overload
+    def __call__(self, arg: Untyped, /) -> Any: ...
+
+class ToAngles(Protocol):
+    """The angles of a quaternion."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: Quaternion[Any, Any, Any, Any, A3], /) -> A3: ...
+    @overload
+    def __call__(self, arg: Untyped, /) -> Any: ...
+
+class Rotation(Protocol):
+    """A vector, rotated by a quaternion."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg0: Quaternion[Any, Any, Any, Any, A3], arg1: A3 | Sequences, /) -> A3: ...
+    @overload
+    def __call__(self, arg0: Untyped, arg1: Any, /) -> Any: ...
+    @overload
+    def __call__(self, arg0: Quaternion[Any, Any, Any, Any, Any], arg1: Untyped, /) -> Any: ...
+
+class Interpolation(Protocol):
+    """A quaternion between two others."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, a: Joins[B, QuaternionT], b: B, t: float | Leaf[Any, Any, Any] | Untyped
+    ) -> QuaternionT: ...
+    @overload
+    def __call__(
+        self, a: B, b: Joins[B, QuaternionT], t: float | Leaf[Any, Any, Any] | Untyped
+    ) -> QuaternionT: ...
+
+class Factors(Protocol):
+    """The factors of a matrix."""
+
+    __name__: str
+    def __call__(self, arg: MatrixT, it: int = 10) -> tuple[MatrixT, MatrixT]: ...
+
+class Decomposition(Protocol):
+    """The parts of an affine transformation."""
+
+    __name__: str
+    @overload
+    def __call__(self, a: HasParts[R], it: int = 10) -> R: ...
+    @overload
+    def __call__(self, a: Untyped, it: int = 10) -> tuple[Any, Any, Any]: ...
+
+class Composition(Protocol):
+    """An affine transformation of its parts."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        s: Extends[R],
+        q: Quaternion[Any, Any, Any, Any, A3] | Untyped,
+        t: A3 | Sequences | Untyped,
+        /,
+    ) -> R: ...
+    @overload
+    def __call__(self, s: Untyped, q: Any, t: Any, /) -> Any: ...
+
+class Harmonics(Protocol):
+    """Coefficients for a direction."""
+
+    __name__: str
+    @overload
+    def __call__(self, d: Nested[Any, Any, Any, E], order: int) -> list[E]: ...
+    @overload
+    def __call__(self, d: Untyped, order: int) -> list[Any]: ...
+
+class Width(Protocol):
+    """The number of lanes as an array."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: Entries[HasMask[ToUInt[R, Any, Any, Any, Any, Any]]], /) -> R: ...
+    @overload
+    def __call__(self, arg: Stores[HasMask[ToUInt[R, Any, Any, Any, Any, Any]]], /) -> R: ...
+    @overload
+    def __call__(
+        self, arg: Sequence[Entries[HasMask[ToUInt[R, Any, Any, Any, Any, Any]]]], /
+    ) -> R: ...
+    @overload
+    def __call__(self, arg: PyTree | Untyped, /) -> Any: ...
+
+class Exchange(Protocol):
+    """Entries that are compared and exchanged."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        target: Exchanges[R],
+        compare: Convertible,
+        value: Convertible,
+        index: Index,
+        active: Active = True,
+    ) -> R: ...
+    @overload
+    def __call__(
+        self,
+        target: Untyped,
+        compare: Convertible,
+        value: Convertible,
+        index: Index,
+        active: Active = True,
+    ) -> tuple[Any, Any]: ...
+
+class Migration(Protocol):
+    """Arrays on another backend."""
+
+    __name__: str
+    @overload
+    def __call__(self, value: OnLLVM[R], backend: Literal[JitBackend.LLVM]) -> R: ...
+    @overload
+    def __call__(self, value: OnCUDA[R], backend: Literal[JitBackend.CUDA]) -> R: ...
+    @overload
+    def __call__(self, value: list[OnLLVM[R]], backend: Literal[JitBackend.LLVM]) -> list[R]: ...
+    @overload
+    def __call__(self, value: list[OnCUDA[R]], backend: Literal[JitBackend.CUDA]) -> list[R]: ...
+    @overload
+    def __call__(
+        self, value: dict[K, OnLLVM[R]], backend: Literal[JitBackend.LLVM]
+    ) -> dict[K, R]: ...
+    @overload
+    def __call__(
+        self, value: dict[K, OnCUDA[R]], backend: Literal[JitBackend.CUDA]
+    ) -> dict[K, R]: ...
+    @overload
+    def __call__(
+        self, value: list[Any] | tuple[Any, ...] | dict[Any, Any] | ArrayBase, backend: JitBackend
+    ) -> Any: ...
+    @overload
+    def __call__(self, value: T, backend: JitBackend) -> T: ...
+
+class LineIntegral(Protocol):
+    """An integral along rays."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        ray_o: Nested[Any, Any, Any, E],
+        ray_d: Convertible,
+        ray_max: Convertible,
+        grid_min: Convertible,
+        grid_max: Convertible,
+        vol: Tensor[Any, Any, Any, Any] | Untyped,
+        active: Active | None = None,
+        mode: str | None = None,
+    ) -> E: ...
+    @overload
+    def __call__(
+        self,
+        ray_o: Convertible,
+        ray_d: Convertible,
+        ray_max: Convertible,
+        grid_min: Convertible,
+        grid_max: Convertible,
+        vol: Untyped | Tensor[Any, Any, Any, Any],
+        active: Active | None = None,
+        mode: str | None = None,
+    ) -> Any: ...
+
+class SampledIntegral(Protocol):
+    """The same by samples."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        ray_o: Nested[Any, Any, Any, E],
+        ray_d: Convertible,
+        ray_max: Convertible,
+        grid_min: Convertible,
+        grid_max: Convertible,
+        vol: Tensor[Any, Any, Any, Any] | Untyped,
+        n_samples: int,
+    ) -> E: ...
+    @overload
+    def __call__(
+        self,
+        ray_o: Convertible,
+        ray_d: Convertible,
+        ray_max: Convertible,
+        grid_min: Convertible,
+        grid_max: Convertible,
+        vol: Untyped | Tensor[Any, Any, Any, Any],
+        n_samples: int,
+    ) -> Any: ...
+
+class ReductionBy(Protocol):
+    """The same by an operation."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        op: ReduceOp,
+        value: Nested[Any, Any, Any, E],
+        axis: None,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> E: ...
+    @overload
+    def __call__(
+        self,
+        op: ReduceOp,
+        value: Nested[Any, Any, V, Any],
+        axis: EllipsisType | Literal[0] = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> V: ...
+    @overload
+    def __call__(
+        self,
+        op: ReduceOp,
+        value: ArrayT,
+        axis: Literal[-1],
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> ArrayT: ...
+    @overload
+    def __call__(
+        self,
+        op: ReduceOp,
+        value: Nested[Any, Any, Any, Any],
+        axis: int | tuple[int, ...],
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self,
+        op: ReduceOp,
+        value: FlatT,
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> FlatT: ...
+    @overload
+    def __call__(
+        self,
+        op: ReduceOp,
+        value: list[T] | tuple[T, ...],
+        axis: EllipsisType | Literal[0] = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> T: ...
+    @overload
+    def __call__(
+        self,
+        op: ReduceOp,
+        value: Sequences | KernelValue | Untyped | float | Iterable[Any],
+        axis: int | tuple[int, ...] | EllipsisType | None = ...,
+        mode: str | None = None,
+        keepdims: bool = False,
+    ) -> Any: ...
+
 def reduction(function: Callable[..., Any], /) -> Reduction: ...
 def logical(function: Callable[..., Any], /) -> Logical: ...
 def counted(function: Callable[..., Any], /) -> Counted: ...
@@ -959,3 +1633,33 @@ def wrapping(function: Callable[..., Any], /) -> Wrapping: ...
 def freezing(function: Callable[..., Any], /) -> Freezing: ...
 def looping(function: Callable[..., Any], /) -> WhileLoop: ...
 def branching(function: Callable[..., Any], /) -> IfStmt: ...
+def int_type(function: Callable[..., Any], /) -> IntType: ...
+def uint_type(function: Callable[..., Any], /) -> UIntType: ...
+def float_type(function: Callable[..., Any], /) -> FloatType: ...
+def tensor_type(function: Callable[..., Any], /) -> TensorType: ...
+def matrix_type(function: Callable[..., Any], /) -> MatrixType: ...
+def tracked_type(function: Callable[..., Any], /) -> TrackedType: ...
+def detached_type(function: Callable[..., Any], /) -> DetachedType: ...
+def replaced_type(function: Callable[..., Any], /) -> ReplacedType: ...
+def closeness(function: Callable[..., Any], /) -> Closeness: ...
+def stacking(function: Callable[..., Any], /) -> Stacking: ...
+def stacking_along(function: Callable[..., Any], /) -> StackingAlong: ...
+def search(function: Callable[..., Any], /) -> Search: ...
+def sliced(function: Callable[..., Any], /) -> Sliced: ...
+def wide_product(function: Callable[..., Any], /) -> WideProduct: ...
+def direction(function: Callable[..., Any], /) -> Direction: ...
+def from_angles(function: Callable[..., Any], /) -> FromAngles: ...
+def from_matrix(function: Callable[..., Any], /) -> FromMatrix: ...
+def to_angles(function: Callable[..., Any], /) -> ToAngles: ...
+def rotation(function: Callable[..., Any], /) -> Rotation: ...
+def interpolation(function: Callable[..., Any], /) -> Interpolation: ...
+def factors(function: Callable[..., Any], /) -> Factors: ...
+def decomposition(function: Callable[..., Any], /) -> Decomposition: ...
+def composition(function: Callable[..., Any], /) -> Composition: ...
+def harmonics(function: Callable[..., Any], /) -> Harmonics: ...
+def width(function: Callable[..., Any], /) -> Width: ...
+def exchange(function: Callable[..., Any], /) -> Exchange: ...
+def migration(function: Callable[..., Any], /) -> Migration: ...
+def line_integral(function: Callable[..., Any], /) -> LineIntegral: ...
+def sampled_integral(function: Callable[..., Any], /) -> SampledIntegral: ...
+def reduction_by(function: Callable[..., Any], /) -> ReductionBy: ...

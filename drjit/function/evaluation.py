@@ -51,7 +51,7 @@ def _traced(args: tuple, opaque: bool = False) -> list[Any]:
     return found
 
 
-def schedule(*args: Any) -> bool:
+def schedule(*args: object) -> bool:
     """Marks the arrays in the arguments (arrays, PyTrees) for the next evaluation, which computes
     all of them together.
 
@@ -67,7 +67,7 @@ def schedule(*args: Any) -> bool:
     return bool(waiting)
 
 
-def eval(*args: Any) -> bool:
+def eval(*args: object) -> bool:
     """Evaluates the arrays in the arguments (arrays, PyTrees), all scheduled arrays, and all
     pending side effects.
 
@@ -103,7 +103,7 @@ def evaluate(nodes: list[Node], device: Device | None = None) -> bool:
         raise
 
 
-def make_opaque(*args: Any) -> None:
+def make_opaque(*args: object) -> None:
     """Evaluates the arrays in the arguments in place, including constants, which become data and
     are no longer part of programs.
 

@@ -7,9 +7,9 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..array import leaf, leaf_access, table
+from ..array import leaf, leaf_access, signatures, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
 from ..function.ad.grad import detach, grad_enabled, replace_grad
@@ -29,6 +29,9 @@ from ..random import Generator
 from ..random import rng as make_rng
 from .levels import Level, exp2, log2, next_multiple
 
+if TYPE_CHECKING:
+    from ..array.kinds import Active, Convertible
+
 # Upper bound on the memory, in bytes, for the private gradient copies of all threads together.
 _COPIES = 1 << 28
 
@@ -36,6 +39,7 @@ _COPIES = 1 << 28
 Vertex = tuple[Any, Any]
 
 
+@signatures.elementary
 def cosine_ramp(x: Any) -> Any:
     """Returns a smooth ramp from 0 at `x = 0` to 1 at `x = 1`: `(1 - cos(pi x)) / 2`.
 
@@ -215,7 +219,7 @@ class HashEncoding:
     def params(self, values: Any) -> None:
         self.set_params(values)
 
-    def set_params(self, values: Any) -> None:
+    def set_params(self, values: "Convertible") -> None:
         """Replaces the parameters. Arrays of other floating point types are converted.
 
         Raises:
@@ -295,7 +299,7 @@ class HashEncoding:
             )
         return self._levels[number]
 
-    def hash(self, key: Any) -> Any:
+    def hash(self, key: Iterable[Any]) -> Any:
         """Returns the hash of integer coordinates as 32-bit unsigned integers.
 
         Raises:
@@ -303,7 +307,7 @@ class HashEncoding:
         """
         raise NotImplementedError("HashEncoding.hash(): a subclass has to implement this method")
 
-    def indexing_function(self, key: Any, level_i: int) -> Any:
+    def indexing_function(self, key: Iterable[Any], level_i: int) -> Any:
         """Returns the number of the table entry, counted from the first level's first entry, for
         the vertex of level `level_i` with integer coordinates `key`.
 
@@ -356,7 +360,7 @@ class HashEncoding:
     def _aligned(self) -> bool:
         return self._align_corners
 
-    def __call__(self, p: Iterable[Any], active: Any = True) -> Any:
+    def __call__(self, p: Iterable[Any], active: "Active" = True) -> Any:
         """Returns the features at a position, which is a sequence of `dimension` arrays or numbers.
         The result is an array with `n_output_features` components, ordered by level, of the
         parameters' type. Lanes in which `active` is false have features 0.

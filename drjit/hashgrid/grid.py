@@ -1,7 +1,7 @@
 """The hash encoding of Instant NGP: multilinear interpolation between the corners of grid cells."""
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -45,7 +45,7 @@ class HashGridEncoding(HashEncoding):
     def _aligned(self) -> bool:
         return self._align_corners and not self._torchngp_compat
 
-    def hash(self, key: Any) -> Any:
+    def hash(self, key: Iterable[Any]) -> Any:
         """Returns the hash of integer coordinates: each is multiplied by a large prime, and the
         products are combined by xor.
 

@@ -2,7 +2,7 @@
 corner than there are dimensions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..function.math.arithmetic import select
@@ -34,7 +34,7 @@ class PermutoEncoding(HashEncoding):
     _name = "PermutoEncoding"
     _shown = tuple(name for name in HashEncoding._shown if name != "torchngp_compat")
 
-    def hash(self, key: Any) -> Any:
+    def hash(self, key: Iterable[Any]) -> Any:
         """Returns the hash of integer coordinates: the value of the polynomial with these
         coefficients."""
         return linear(self._coordinates(key, "hash"), self._powers())

@@ -133,10 +133,10 @@ class CoopVec(KernelValue, Generic[T]):
         found = derivatives.unpack(as_value((self._node, self._var)))
         return map(leaf.from_value, repeat(cls), found)
 
-    def __getitem__(self, key: Any) -> NoReturn:
+    def __getitem__(self, key: object) -> NoReturn:
         raise TypeError(_INDEX)
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+    def __setitem__(self, key: object, value: object) -> NoReturn:
         raise TypeError(_INDEX)
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ frequency, which lets small networks learn details.
 from functools import lru_cache
 from math import pi
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from ..ad.graph import Value, visible
 from ..ad.vector import pack, unpack
@@ -21,6 +21,8 @@ from ..jit.trace.feature_vectors import vector
 from ..random import Generator
 from .coopvec import CoopVec, cast, wrap
 from .module import Module
+
+T = TypeVar("T", bound=Any)
 
 
 class Encoding(Module):
@@ -53,7 +55,7 @@ class Encoding(Module):
         """Returns the number of features for a number of coordinates."""
         return channels * self.octaves * 2
 
-    def __call__(self, arg: Any, /) -> Any:
+    def __call__(self, arg: T, /) -> T:
         channels = self._channels(arg)
         if self.channels not in (-1, channels):
             raise ValueError(
@@ -62,11 +64,12 @@ class Encoding(Module):
         if not self.octaves:
             raise ValueError(f"drjit.nn.{self!r}: an encoding of no octaves has no features")
         # Half precision has too few digits for phases.
-        kind = arg.type if isinstance(arg, CoopVec) else type(arg)
+        kind: Any = arg.type if isinstance(arg, CoopVec) else type(arg)
         if is_half_v(kind):
             single = float32_array_t(kind)
             if isinstance(arg, CoopVec):
-                return cast(self._encode(cast(arg, single)), kind)
+                found: Any = cast(self._encode(cast(arg, single)), kind)
+                return found
             return kind(self._encode(single(arg)))
         return self._encode(arg)
 

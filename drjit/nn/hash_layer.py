@@ -1,6 +1,6 @@
 """The layer that embeds a hash encoding in a network."""
 
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from ..array.base import type_label
 from ..function.inspect.traits import is_tensor_v, tensor_t
@@ -43,6 +43,12 @@ class HashEncodingLayer(Module):
                 f"{self.encoding.dimension}, but the input has {size} features"
             )
         return type(self)(self.encoding), self.encoding.n_output_features
+
+    @overload
+    def __call__(self, arg: CoopVec[Any], /) -> CoopVec[Any]: ...
+
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
 
     def __call__(self, arg: Any, /) -> Any:
         """Returns the features at a position: a tensor of shape (n_output_features, N) for a tensor

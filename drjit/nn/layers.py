@@ -368,6 +368,12 @@ class Cast(Module):
             )
         self.dtype = dtype
 
+    @overload
+    def __call__(self, arg: CoopVec[Any], /) -> CoopVec[Any]: ...
+
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
+
     def __call__(self, arg: Any, /) -> Any:
         if self.dtype is None:
             raise TypeError("drjit.nn.Cast(): the layer was made without a type to convert to")

@@ -5,7 +5,7 @@ operations that a view allows.
 """
 
 from operator import index
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
 from ..ad import vector as derivatives
 from ..ad.graph import as_value
@@ -20,6 +20,7 @@ from ..jit.trace.feature_vectors import Matrix, matrix
 from .coopvec import CoopVec, wrap
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 LAYOUTS = ("inference", "training", "row_major")
 LayoutName = Literal["inference", "training", "row_major"]
@@ -112,7 +113,7 @@ class MatrixView:
         """The gradient of the matrix, as a view of the buffer's gradient."""
         return self.changed(buffer=grad(self.buffer))
 
-    def __getitem__(self, arg: Any) -> "MatrixView":
+    def __getitem__(self, arg: int | slice | tuple[int | slice, int | slice]) -> "MatrixView":
         """Selects rows and columns of the stored matrix, each by an index or a slice.
 
         Raises:
@@ -241,6 +242,14 @@ def viewed(arg: Any, what: str) -> MatrixView:
     made.stride = made.shape[1]
     made.size = _extent(made.shape, made.stride)
     return made
+
+
+@overload
+def unpack(arg: T, /) -> T: ...
+
+
+@overload
+def unpack(*args: *Ts) -> tuple[*Ts]: ...
 
 
 def unpack(*args: Any) -> Any:

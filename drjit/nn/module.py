@@ -6,7 +6,7 @@ fields hold views of one buffer, which the mapping shows as a single entry.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from numbers import Number
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from ..array.base import ArrayBase, type_label
 from ..array.pytree import CONTAINERS, opened, role
@@ -116,7 +116,9 @@ class Module(MutableMapping[str, Any]):
     def __contains__(self, key: object, /) -> bool:
         return key in self._parameters()[0]
 
-    def update(self, other: Any = (), /, **kwargs: Any) -> None:
+    def update(
+        self, other: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **kwargs: Any
+    ) -> None:
         """Assigns the parameters in a mapping (an optimizer, another module) or in pairs of names
         and values; the others keep their values. A module with a prefix ignores names without it,
         which belong to other modules that share the optimizer. Values are converted to the type of
@@ -333,7 +335,7 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
     """Converts a value to the type of the parameter that it replaces."""
     kind = type(target)
     if isinstance(value, Number):
-        return full(kind, value, shape(target))
+        return full(kind, cast(Any, value), shape(target))
     if type(value) is kind and shape(value) == shape(target):
         return value
     try:

@@ -1,7 +1,7 @@
 """Packing: arrays move into one shared buffer, and each module into a buffer of its own."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
 from ..array import pytree
 from ..array.base import ArrayBase, type_label
@@ -12,15 +12,29 @@ from .module import Module
 ModuleT = TypeVar("ModuleT", bound=Module)
 
 
-@overload
-def pack(arg: ModuleT, /, *, layout: Literal["inference", "training"] = "inference") -> ModuleT: ...
+Layout: TypeAlias = Literal["inference", "training"]
+Container: TypeAlias = list[Any] | tuple[Any, ...] | dict[Any, Any]
 
 
 @overload
-def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> Any: ...
-
-
-def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> Any:
+def pack(arg: ModuleT, /, *, layout: Layout = "inference") -> ModuleT: ...
+@overload
+def pack(arg: ModuleT, layout: Layout, /) -> ModuleT: ...
+@overload
+def pack(arg: ArrayBase | MatrixView, /, *, layout: Layout = "inference") -> MatrixView: ...
+@overload
+def pack(arg: ArrayBase | MatrixView, layout: Layout, /) -> MatrixView: ...
+@overload
+def pack(arg: Container, /, *, layout: Layout = "inference") -> Any: ...
+@overload
+def pack(arg: Container, layout: Layout, /) -> Any: ...
+@overload
+def pack(*args: ArrayBase | MatrixView, layout: Layout = "inference") -> tuple[MatrixView, ...]: ...
+@overload
+def pack(
+    *args: Module | Container | ArrayBase | MatrixView, layout: Layout = "inference"
+) -> tuple[Any, ...]: ...
+def pack(*args: Any, layout: Layout = "inference") -> Any:
     """Replaces the arrays, tensors and views in PyTrees by views of one new buffer. Returns a tuple
     if there are several arguments. A packed module is a network for cooperative vectors.
 

@@ -6,7 +6,7 @@ states. A subclass defines the initial state of a parameter (`_reset`) and how o
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from math import prod
 from numbers import Real
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, overload
 
 from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..array.pytree import leaf_arrays, map_tree, walk
@@ -256,7 +256,13 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
 
     # ---- Learning rates
 
-    def learning_rate(self, key: str | None = None) -> Any:
+    @overload
+    def learning_rate(self, key: None = None) -> LearningRate: ...
+
+    @overload
+    def learning_rate(self, key: str) -> LearningRate | None: ...
+
+    def learning_rate(self, key: str | None = None) -> LearningRate | None:
         """Returns the learning rate of a parameter, or None if it has no individual one. Without a
         name, returns the default learning rate.
 
@@ -319,7 +325,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         *,
         eval: bool = True,
         grad_scale: float | ArrayBase | None = None,
-        active: Any = None,
+        active: bool | ArrayBase | None = None,
     ) -> None:
         """Moves every parameter along its gradient, then clears the gradients. A parameter without
         a gradient counts as having gradient zero.

@@ -1,7 +1,7 @@
 """Gradient scaling, which compensates for the small range of half precision."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ..array.base import ArrayBase, type_label
 from ..array.pytree import leaf_arrays
@@ -14,6 +14,8 @@ from ..function.math.arithmetic import isfinite, select
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
 from .optimizer import Optimizer
+
+T = TypeVar("T", bound=Any)
 
 
 class GradScaler:
@@ -76,11 +78,11 @@ class GradScaler:
         self.growth_interval = growth_interval
         self.debug = debug
 
-    def scale(self, arg: Any, /) -> Any:
+    def scale(self, arg: T, /) -> T:
         """Returns the argument, a loss, times the factor."""
         return arg * self.scale_factor
 
-    def unscale(self, arg: Any, /) -> Any:
+    def unscale(self, arg: T, /) -> T:
         """Returns the argument divided by the factor."""
         return arg / self.scale_factor
 

@@ -10,7 +10,7 @@ generator consumes further calls.
 import operator
 from functools import lru_cache
 from math import prod
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
@@ -38,10 +38,15 @@ from ..jit.ir.scope import innermost, stack
 from ..jit.run.freeze import active as active_recorder
 from ..jit.trace.template import Template, repeatable
 from .integers import bounded, check_interval
+
+if TYPE_CHECKING:
+    from ..array.kinds import HasMask, Sizes, ToUInt
 from .philox import block, normals, units
 from .words import Words, data, into, words
 
 T = TypeVar("T", bound=Any)
+Numbers = TypeVar("Numbers")
+ArrayT = TypeVar("ArrayT", bound=ArrayBase)
 
 _ROUNDS = 7
 
@@ -51,7 +56,7 @@ class Generator:
 
     __module__ = "drjit.random"
 
-    def random(self, dtype: type[T], shape: Any) -> T:
+    def random(self, dtype: type[T], shape: "Sizes") -> T:
         """Returns uniform numbers in [0, 1) as an array or tensor of a floating point type.
         Half-precision numbers are rounded from single precision, so 1 can occur.
 
@@ -68,7 +73,13 @@ class Generator:
         """
         raise NotImplementedError("random(): a subclass has to implement this method")
 
-    def uniform(self, dtype: type[T], shape: Any, low: Any = 0.0, high: Any = 1.0) -> T:
+    def uniform(
+        self,
+        dtype: type[T],
+        shape: "Sizes",
+        low: float | ArrayBase = 0.0,
+        high: float | ArrayBase = 1.0,
+    ) -> T:
         """Returns uniform numbers in [low, high); see `random`.
 
         >>> from drjit.llvm import Float
@@ -78,7 +89,12 @@ class Generator:
         return self.random(dtype, shape) * (high - low) + low
 
     def integers(
-        self, dtype: type[T], shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False
+        self,
+        dtype: type[T],
+        shape: "Sizes",
+        low: float | ArrayBase = 0,
+        high: float | ArrayBase | None = None,
+        endpoint: bool = False,
     ) -> T:
         """Returns uniform 32-bit integers in [low, high), in [low, high] with `endpoint`, or in [0,
         low) if `high` is None.
@@ -98,7 +114,13 @@ class Generator:
         """
         raise NotImplementedError("integers(): a subclass has to implement this method")
 
-    def normal(self, dtype: type[T], shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> T:
+    def normal(
+        self,
+        dtype: type[T],
+        shape: "Sizes",
+        loc: float | ArrayBase = 0.0,
+        scale: float | ArrayBase = 1.0,
+    ) -> T:
         """Returns normally distributed numbers with mean `loc` and standard deviation `scale`; see
         `random`.
 
@@ -112,6 +134,12 @@ class Generator:
         """Returns an independent generator with the same state."""
         raise NotImplementedError("clone(): a subclass has to implement this method")
 
+    @overload
+    def permutation(
+        self, x: "type[HasMask[ToUInt[Numbers, Any, Any, Any, Any, Any]]]", n: int, /
+    ) -> Numbers: ...
+    @overload
+    def permutation(self, x: ArrayT, /, axis: int = 0) -> ArrayT: ...
     def permutation(self, x: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Returns a random permutation.
 
@@ -179,7 +207,9 @@ class Philox4x32Generator(Generator):
     # The node of a counter, and its value.
     _remembered: tuple[Node | None, int] = (None, 0)
 
-    def __init__(self, seed: Any = 0, counter: Any = 0, symbolic: bool = False) -> None:
+    def __init__(
+        self, seed: int | ArrayBase = 0, counter: int | ArrayBase = 0, symbolic: bool = False
+    ) -> None:
         self._seed = _state(seed, 64, "seed")
         self._counter = _state(counter, 32, "counter")
         make = leaf.literal if symbolic else data
@@ -201,16 +231,27 @@ class Philox4x32Generator(Generator):
     def clone(self) -> "Philox4x32Generator":
         return type(self)(self._seed, self._counter, self._symbolic)
 
-    def random(self, dtype: type[T], shape: Any) -> T:
+    def random(self, dtype: type[T], shape: "Sizes") -> T:
         target = _Target(dtype, shape, "random")
         return target.build(self._draw(target, units))
 
-    def normal(self, dtype: type[T], shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> T:
+    def normal(
+        self,
+        dtype: type[T],
+        shape: "Sizes",
+        loc: float | ArrayBase = 0.0,
+        scale: float | ArrayBase = 1.0,
+    ) -> T:
         target = _Target(dtype, shape, "normal")
         return target.build(self._draw(target, normals)) * scale + loc
 
     def integers(
-        self, dtype: type[T], shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False
+        self,
+        dtype: type[T],
+        shape: "Sizes",
+        low: float | ArrayBase = 0,
+        high: float | ArrayBase | None = None,
+        endpoint: bool = False,
     ) -> T:
         target = _Target(dtype, shape, "integers", integer=True)
         if high is None:
@@ -403,7 +444,9 @@ def _shown(value: Any) -> str:
     return str(value[0]) if isinstance(value, ArrayBase) and len(value) == 1 else str(value)
 
 
-def rng(seed: Any = 0, method: str = "philox4x32", symbolic: bool = False) -> Generator:
+def rng(
+    seed: int | ArrayBase = 0, method: Literal["philox4x32"] = "philox4x32", symbolic: bool = False
+) -> Generator:
     """Returns a generator of random arrays.
 
     Different seeds yield independent streams; `seed` is an integer or an unsigned 64-bit array. The

@@ -51,9 +51,9 @@ class Generator:
 
     def __init__(
         self,
-        size: Any = 1,
-        initstate: Any = INITIAL_STATE,
-        initseq: Any = INITIAL_SEQUENCE,
+        size: "int | Generator" = 1,
+        initstate: int | ArrayBase = INITIAL_STATE,
+        initseq: int | ArrayBase = INITIAL_SEQUENCE,
     ) -> None:
         if isinstance(size, type(self)):
             self._state, self._inc = size._state, size._inc
@@ -68,7 +68,11 @@ class Generator:
             state, sequence = state + lane, sequence + lane
         self.seed(state, sequence)
 
-    def seed(self, initstate: Any = INITIAL_STATE, initseq: Any = INITIAL_SEQUENCE) -> None:
+    def seed(
+        self,
+        initstate: int | ArrayBase = INITIAL_STATE,
+        initseq: int | ArrayBase = INITIAL_SEQUENCE,
+    ) -> None:
         """Restarts the generator with an initial state and a stream number.
 
         Raises:

@@ -5,21 +5,23 @@ tests/test_stubs.py has this file checked. It is not run.
 # ruff: noqa: B015, B018
 
 import drjit as dr
-from drjit import distributed, nn
+from drjit import dda, distributed, nn
 from drjit.auto.ad import (
     PCG32,
     Array2f,
     Array3f,
+    Array33f,
     Bool,
     Complex2f,
     Float,
     Int,
     Matrix3f,
+    Quaternion4f,
     TensorXf,
     Texture2f,
     UInt,
 )
-from drjit.opt import Adam
+from drjit.opt import SGD, Adam
 
 Float(1).lenght  # wrong
 Array3f(1).q  # wrong
@@ -187,4 +189,156 @@ dr.repeat(x)  # wrong
 dr.concat(x)  # wrong
 dr.take(x)  # wrong
 dr.fma(x, x)  # wrong
-dr.dda  # wrong
+dr.dot_product(x, x)  # wrong
+u, b, m, t = UInt(1), Bool(True), Matrix3f(1), TensorXf([1])
+x[x > 0] = "text"  # wrong
+nn.pack(Float)  # wrong
+Texture2f(t, wrap_mode="repeat")  # wrong
+Texture2f(wrap_mode="repeat")  # wrong
+dr.zeros(Float, "3")  # wrong
+dr.arange(Float)  # wrong
+dr.rng(seed="a")  # wrong
+dr.meshgrid(x, x, indexing="ji")  # wrong
+dr.cumsum(x, axis=0.5)  # wrong
+dr.zeros(dtype=Float, size=3)  # wrong
+dr.full(Float, "1", 3)  # wrong
+dr.arange(Float, "3")  # wrong
+dr.arange(Array3f, 3)  # wrong
+dr.linspace(Array3f, 0, 1, 3)  # wrong
+dr.gather(x, Float, u)  # wrong
+dr.gather(Float, x)  # wrong
+dr.scatter(x, u, x)  # wrong
+dr.scatter(target=x, source=x, index=u)  # wrong
+dr.scatter_add(Float, x, u)  # wrong
+dr.scatter_reduce("add", x, x, u)  # wrong
+dr.scatter_reduce(x, x, u)  # wrong
+dr.scatter_inc(v, u)  # wrong
+dr.scatter_cas(x, 1, u)  # wrong
+dr.reduce(dr.ReduceMode.Auto, x)  # wrong
+dr.prefix_sum(x, exclusive=True)  # wrong
+dr.block_reduce("add", x, 2)  # wrong
+x[0.5]  # wrong
+x["a"]  # wrong
+v[1.5] = 1  # wrong
+v.x = "1"  # wrong
+v["x"] = 1  # wrong
+Float("1")  # wrong
+Array3f("a", "b", "c")  # wrong
+Array3f(x=1, y=2, z=3)  # wrong
+m @ t  # wrong
+v @ m  # wrong
+t @ m  # wrong
+dr.freeze(3)  # wrong
+dr.syntax(3)  # wrong
+dr.syntax(fast=True)  # wrong
+dr.func(3)  # wrong
+dr.wrap("torch")  # wrong
+dr.wrap(source="torch")  # wrong
+dr.kernel(text="def f")  # wrong
+nn.Linear("3")  # wrong
+nn.Linear(2, 3, biases=True)  # wrong
+nn.Linear(2, 3)(x, x)  # wrong
+nn.Sequential([nn.Linear(2, 3)])  # wrong
+nn.Sequential(nn.Linear)  # wrong
+nn.Linear(2, 3).alloc(3)  # wrong
+nn.LeakyReLU("0.1")  # wrong
+Adam(lr="0.1")  # wrong
+Adam(0.1, params=[x])  # wrong
+Adam(learning_rate=0.1)  # wrong
+Adam(0.1, beta=0.9)  # wrong
+SGD(0.1, momentum="0.9")  # wrong
+Adam(0.1, {"x": x}).step(1)  # wrong
+opt["x"] = 1.0  # wrong
+opt.update(x)  # wrong
+dr.mask_t()  # wrong
+dr.select(x, 1, 0)  # wrong
+dr.select(b, x)  # wrong
+dr.matmul(v, m)  # wrong
+dr.quat_apply(v, Quaternion4f(1))  # wrong
+dr.slerp(v, v, 0.5)  # wrong
+dr.quat_to_matrix(Quaternion4f(1))  # wrong
+dr.rotate(Quaternion4f, v)  # wrong
+dr.euler_to_quat(x)  # wrong
+dr.matrix_to_quat(Array33f(1))  # wrong
+dr.sphdir(v, v)  # wrong
+dr.stack(x, x)  # wrong
+dr.stack([1, 2])  # wrong
+dr.concat(x, x)  # wrong
+dr.split(x, 2)  # wrong
+dr.mul_wide(x, x)  # wrong
+dr.upsample(t, 2)  # wrong
+dr.compress(u)  # wrong
+dr.binary_search(0.0, 1.0, lambda i: True)  # wrong
+dr.allclose(x, "1")  # wrong
+dr.assert_true(b, 3)  # wrong
+dr.migrate(x, "cuda")  # wrong
+dr.replace_type_t(Float, "float32")  # wrong
+dr.int_array_t(Complex2f)  # wrong
+dr.set_flag(dr.JitFlag.Debug, "on")  # wrong
+dr.scoped_set_flag("Debug")  # wrong
+dr.backward(x, retain_graph=True)  # wrong
+dr.enable_grad(grad=x)  # wrong
+dr.set_grad(x, 1, 2)  # wrong
+dr.while_loop((x,), lambda x: x < 3)  # wrong
+dr.while_loop(state=(x,), cond=lambda x: x < 3, body=lambda x: (x,), mode=3)  # wrong
+dr.if_stmt((x,), b, lambda x: x, lambda x, y: x)  # wrong
+dr.switch(0.5, [lambda x: x], x)  # wrong
+dr.dispatch(x, lambda s: s)  # wrong
+dr.alloc_local(3, Float)  # wrong
+dr.alloc_local(Float, 3)["a"]  # wrong
+dr.custom(dr.CustomOp())  # wrong
+Texture2f(t).eval("p")  # wrong
+Texture2f(t).eval(Array2f(1), active=x)  # wrong
+Texture2f([1, 2], "3")  # wrong
+dda.integrate(v, v, 1, v, v, v)  # wrong
+PCG32(size="3")  # wrong
+dr.rng(method="pcg")  # wrong
+dr.rng().random(Float)  # wrong
+dr.rng().uniform(Float, "3")  # wrong
+dr.save({"x": x}, "state.npz")  # wrong
+dr.hint(b, mode=3)  # wrong
+dr.minimum(x, x, x)  # wrong
+dr.sum(x, axis="x")  # wrong
+dr.sum(v, dim=0)  # wrong
+dr.mean(x, axis=0.5)  # wrong
+dr.reshape(TensorXf, t, "3")  # wrong
+dr.reshape(t)  # wrong
+dr.take(t, 0.5)  # wrong
+dr.repeat(x, 2.5)  # wrong
+dr.tile(x, 2.5)  # wrong
+dr.transpose(t, 1)  # wrong
+dr.moveaxis(t, "a", "b")  # wrong
+dr.sort(x, reverse=True)  # wrong
+dr.argmax(x, axis="a")  # wrong
+dr.convolve(t, 3)  # wrong
+dr.resample(t, 3)  # wrong
+dr.resample(t, [3], filter=3)  # wrong
+dr.thread_count("4")  # wrong
+dr.set_thread_count("4")  # wrong
+dr.log_level(3)  # wrong
+dr.set_log_level("loud")  # wrong
+dr.shape()  # wrong
+dr.width(axis=0)  # wrong
+dr.fma(x, x, "y")  # wrong
+dr.float32_array_t()  # wrong
+dr.opaque(Float)  # wrong
+dr.detach(x, True, 3)  # wrong
+dr.cross(v, x)  # wrong
+dr.normalize(3, 4)  # wrong
+texture: Int = Texture2f(t).eval(v)[0]  # wrong
+channel: Array2f = Texture2f(t).eval(v).x  # wrong
+stacked: Array2f = dr.stack([x, x])  # wrong
+close: Bool = dr.allclose(t, t)  # wrong
+rotated: Quaternion4f = dr.quat_apply(Quaternion4f(1), v)  # wrong
+angles: Array3f = dr.euler_to_quat(v)  # wrong
+wide: UInt = dr.mul_wide(u, u)  # wrong
+lane: Float = dr.slice(x, 0)  # wrong
+previous: Float = dr.scatter_inc(u, u)  # wrong
+exchanged: UInt = dr.scatter_cas(u, 1, 2, u)  # wrong
+reduced: Array3f = dr.reduce(dr.ReduceOp.Add, v)  # wrong
+line: Array3f = dda.integrate(v, v, 1, v, v, t)  # wrong
+cells: UInt = dr.alloc_local(Float, 3)[0]  # wrong
+tensor: type[Float] = dr.tensor_t(Array3f)  # wrong
+doubles: Array3f = dr.replace_type_t(Array3f, dr.VarType.Float64)(1)  # wrong
+there: Float = dr.migrate(x, dr.JitBackend.CUDA)  # wrong
+packed: TensorXf = nn.pack(t)  # wrong

@@ -3,7 +3,8 @@
 from typing import Any, assert_type
 
 import drjit as dr
-from drjit import nn
+from drjit import cuda, dda, nn, scalar
+from drjit.array.textures import Channels
 from drjit.auto.ad import (
     PCG32,
     Array2b,
@@ -21,14 +22,18 @@ from drjit.auto.ad import (
     Float16,
     Float64,
     Int,
+    Matrix2f,
     Matrix3f,
+    Matrix4f,
     Quaternion4f,
+    Quaternion4f64,
     TensorXb,
     TensorXf,
     TensorXi,
     TensorXu,
     Texture2f,
     UInt,
+    UInt64,
 )
 from drjit.opt import Adam
 
@@ -362,7 +367,7 @@ assert_type(PCG32().next_float32(), Float)
 assert_type(PCG32().next_float(Float64), Float64)
 assert_type(PCG32().next_uint32_bounded(7), UInt)
 assert_type(Texture2f(TensorXf([1])).tensor(), TensorXf)
-assert_type(Texture2f(TensorXf([1])).eval_cubic_grad(Array2f(1)), tuple[Any, list[Array2f]])
+
 assert_type(nn.pack(nn.Sequential(nn.Linear(2, 3))), nn.Sequential)
 
 
@@ -378,3 +383,80 @@ def unknown(value: Any) -> None:
 assert_type(dr.minimum(1, 2.5), float)
 assert_type(dr.atan2(1, 2), float)
 assert_type(dr.abs(-1), int)
+
+q, t, m = Quaternion4f(1), TensorXf([1]), Matrix3f(1)
+assert_type(dr.allclose(v, 1), Bool)
+assert_type(dr.allclose(1, x), Bool)
+assert_type(dr.allclose(t, x), TensorXb)
+assert_type(dr.allclose(scalar.Array3f(1), 1), bool)
+assert_type(dr.allclose([1, 2], (1, 2)), bool)
+assert_type(dr.stack([x, x], axis=1), TensorXf)
+assert_type(dr.vstack([v, v]), TensorXf)
+assert_type(dr.hstack((t, t)), TensorXf)
+assert_type(dr.split(t, 2), list[TensorXf])
+assert_type(dr.slice(x), float)
+assert_type(dr.slice(v, 1), scalar.Array3f)
+assert_type(dr.slice([x, x]), list[float])
+assert_type(dr.slice(v, [0, 1]), Array3f)
+assert_type(dr.slice(t), TensorXf)
+assert_type(dr.tensor_t(v), type[TensorXf])
+assert_type(dr.matrix_t(Array3f), type[Matrix3f])
+assert_type(dr.detached_t(Float), type[dr.llvm.Float])
+assert_type(dr.diff_array_t(dr.llvm.Array3f), type[dr.llvm.ad.Array3f])
+assert_type(dr.int_array_t(Float), type[Int])
+assert_type(dr.uint_array_t(v), type[Array3u])
+assert_type(dr.float_array_t(Int), type[Float])
+assert_type(dr.replace_type_t(Array3f, dr.VarType.Float64), type[Array3f64])
+assert_type(dr.replace_type_t(v, dr.VarType.Bool), type[Array3b])
+assert_type(dr.expr_t(Int, Array3f), type[Array3f])
+assert_type(dr.mul_wide(u, 2), UInt64)
+assert_type(dr.sphdir(x, 1.0), Array3f)
+assert_type(dr.euler_to_quat(v), Quaternion4f)
+assert_type(dr.quat_to_euler(q), Array3f)
+assert_type(dr.matrix_to_quat(m), Quaternion4f)
+assert_type(dr.quat_apply(q, v), Array3f)
+assert_type(dr.slerp(q, q, 0.5), Quaternion4f)
+assert_type(dr.slerp(q, Quaternion4f64(1), x), Quaternion4f64)
+assert_type(dr.polar_decomp(m), tuple[Matrix3f, Matrix3f])
+assert_type(dr.transform_decompose(Matrix4f(1)), tuple[Matrix3f, Quaternion4f, Array3f])
+assert_type(dr.transform_compose(m, q, v), Matrix4f)
+assert_type(dr.sh_eval(v, 2), list[Float])
+assert_type(dr.opaque_width(v), UInt)
+assert_type(dr.opaque_width(t), UInt)
+assert_type(dr.scatter_inc(u, u), UInt)
+assert_type(dr.scatter_exch(x, 1, u), Float)
+assert_type(dr.scatter_cas(x, 1, 2, u), tuple[Float, Bool])
+assert_type(dr.migrate(x, dr.JitBackend.CUDA), cuda.ad.Float)
+assert_type(dr.migrate({"x": x}, dr.JitBackend.LLVM), dict[str, Float])
+assert_type(dr.binary_search(UInt(0), UInt(9), lambda k: k < 3), UInt)
+assert_type(dr.reduce(dr.ReduceOp.Max, v), Float)
+assert_type(dr.reduce(dr.ReduceOp.Max, t, axis=0), TensorXf)
+assert_type(dr.upsample(t, scale_factor=[2]), TensorXf)
+assert_type(dr.reshape(t, (2, -1)), TensorXf)
+assert_type(dr.alloc_local(Array3f, 3)[0], Array3f)
+assert_type(dr.graphviz(as_string=True), str)
+assert_type(dr.cross(Array3i(1), v), Array3f)
+assert_type(dda.integrate(v, v, 1.0, v, v, t), Float)
+assert_type(nn.pack(t), nn.MatrixView)
+texel = Texture2f(t).eval(Array2f(1))
+assert_type(texel, Channels[Float])
+assert_type(texel.y, Float)
+assert_type(Texture2f(t).eval_cubic_hessian(Array2f(1))[2], list[Matrix2f])
+gradients = Texture2f(t).eval_cubic_grad(Array2f(1))
+assert_type(gradients, tuple[Channels[Any], list[Array2f]])
+
+
+def shaded(colour: Array3f) -> Array3f:
+    return colour * Texture2f(t).eval(Array2f(1))
+
+
+assert_type(shaded(texel), Array3f)
+
+
+def visit(
+    total: Float, cell: Array3u, enter: Array3f, leave: Array3f, active: Bool
+) -> tuple[Float, Bool]:
+    return total + leave.x - enter.x, active
+
+
+assert_type(dda.dda(v, v, 1.0, [2, 2, 2], v, v, visit, x), Float)

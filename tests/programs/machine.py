@@ -85,7 +85,8 @@ def run(
 
 
 def assemble(formulas: list[str]) -> tuple[UInt, Float]:
-    code, constants = [], []
+    code: list[int] = []
+    constants: list[float] = []
     for words in formulas:
         for word in [*words.split(), *["end"] * LENGTH][:LENGTH]:
             if word in NAMES:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def dispatch(
-    inst: Any,
+    inst: "InstanceArray",
     target: CallableSelfPT[Any, ..., T],
     *args: Any,
     mode: str | None = None,
@@ -67,7 +67,7 @@ def dispatch(
     return run(what, symbolic, functions, inst.index, active, args, kwargs)
 
 
-def reorder_threads(key: Any, num_bits: int, value: Any) -> Any:
+def reorder_threads(key: ArrayBase, num_bits: int, value: T) -> T:
     """Returns a copy of the value, a PyTree with at least one array. It marks a place where capable
     hardware should reorder lanes, so that neighbours call the same functions; CPUs cannot.
 

@@ -7,7 +7,7 @@ for its group. Derivatives of symbolic calls are in `gradient`.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...ad import capture
 from ...array import leaf, leaf_access
@@ -32,6 +32,9 @@ from ..region.result import matched
 from ..region.state import copied
 from ..region.vectors import has_vectors, joined, reading, spread
 from .gradient import RecordedCall
+
+if TYPE_CHECKING:
+    from ...array.kinds import Index
 
 T = TypeVar("T")
 
@@ -64,7 +67,7 @@ class FunctionCall(NamedTuple):
 
 
 def switch(
-    index: Any,
+    index: "Index",
     targets: Sequence[CallablePT[..., T]],
     *args: Any,
     mode: str | None = None,

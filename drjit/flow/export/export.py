@@ -27,9 +27,9 @@ statements after it come from.
 
 
 def export(
-    function: Callable,
+    function: Callable[..., Any],
     *arguments: Any,
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     gradient: bool = False,
     name: str | None = None,
 ) -> Path:

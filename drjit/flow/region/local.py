@@ -8,8 +8,7 @@ differentiable.
 
 import operator
 from dataclasses import dataclass
-from types import GenericAlias
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from ...ad import algebra
 from ...ad import vector as derivatives
@@ -28,6 +27,12 @@ from ...jit.run.launch import OutOfBoundsError, out_of_bounds
 from ...jit.trace import feature_vectors as vector
 from ...jit.trace.access import Access
 from .result import compare, map_arrays, traced
+
+if TYPE_CHECKING:
+    from ...array.kinds import Active, Convertible, Index
+    from ...array.promotion import PyTree
+
+T = TypeVar("T", bound=Any)
 
 LARGEST = 65536
 _UNIFORM = (LITERAL, op.splat)
@@ -110,7 +115,7 @@ class EntryLayout:
 
 
 @dataclass(init=False, repr=False, eq=False)
-class Local:
+class Local(Generic[T]):
     """Local memory with a fixed number of entries of type `dtype`, separate for each lane; see
     `alloc_local`. It is a PyTree.
 
@@ -118,12 +123,11 @@ class Local:
     """
 
     __module__ = "drjit"
-    __class_getitem__ = classmethod(GenericAlias)
 
-    dtype: type
-    cells: list  # one item per array in an entry
+    dtype: type[T]
+    cells: list[Any]  # one item per array in an entry
 
-    def __init__(self, arg: "Local") -> None:
+    def __init__(self, arg: "Local[T]") -> None:
         if not isinstance(arg, Local):
             raise TypeError(
                 f"dr.Local(): expected local memory to copy, not {type_label(arg)}; "
@@ -138,13 +142,13 @@ class Local:
     def __repr__(self) -> str:
         return f"Local[{type_label(self.dtype)}, {len(self)}]"
 
-    def __getitem__(self, arg: Any, /) -> Any:
+    def __getitem__(self, arg: "Index", /) -> T:
         return self.read(arg)
 
-    def __setitem__(self, arg0: Any, arg1: Any, /) -> None:
+    def __setitem__(self, arg0: "Index", arg1: "T | Convertible | PyTree", /) -> None:
         self.write(arg1, arg0)
 
-    def read(self, index: Any, active: Any = True) -> Any:
+    def read(self, index: "Index", active: "Active" = True) -> T:
         """Returns the entry at `index`, an integer or an array of integers; zeros where `active` is
         false.
 
@@ -164,7 +168,9 @@ class Local:
         values = iter(found)
         return map_arrays(lambda _, cls: leaf.from_value(cls, next(values)), layout.tree)
 
-    def write(self, value: Any, index: Any, active: Any = True) -> None:
+    def write(
+        self, value: "T | Convertible | PyTree", index: "Index", active: "Active" = True
+    ) -> None:
         """Sets the entry at `index`, an integer or an array of integers, where `active` is true.
 
         Raises:
@@ -242,7 +248,9 @@ def _fitting(entry: Any, value: Any, what: str) -> Any:
     return made
 
 
-def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
+def alloc_local(
+    dtype: type[T], size: int, value: "T | Convertible | PyTree | None" = None
+) -> Local[T]:
     """Allocates local memory with `size` entries of type `dtype` (an array or PyTree type),
     separate for each lane, filled with `value` or zeros.
 
@@ -277,7 +285,7 @@ def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
         raise TypeError(f"{what}: the type does not contain any Jit-tracked arrays")
     if any(a._kind == "tensor" for a in pytree.arrays(value)):
         raise RuntimeError(f"{what}: tensors cannot be stored in local memory")
-    made = object.__new__(Local)
+    made: Any = object.__new__(Local)
     made.dtype = dtype
     layout = EntryLayout(map_arrays(lambda _, cls: leaf.literal(cls, 0), value))
     made.cells = [

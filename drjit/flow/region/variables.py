@@ -3,7 +3,7 @@ libraries that process the variables of a program themselves.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ...ad.graph import Value
 from ...array import leaf, variable_index
@@ -15,8 +15,10 @@ from ...jit.ir.node import AFTER, literal
 from .result import map_arrays, traced
 from .state import State, assign, names
 
+T = TypeVar("T", bound=Any)
 
-def collect_indices(arg: Any, /) -> list[int]:
+
+def collect_indices(arg: object, /) -> list[int]:
     """Returns the numbers of the variables of a PyTree, in order: `index_ad << 32 | index`.
 
     >>> x = Float(1, 2)
@@ -43,7 +45,7 @@ def _found(index: int, array: Any, what: str) -> Any:
     return leaf.from_value(cls, value)
 
 
-def update_indices(value: Any, indices: Sequence[int]) -> Any:
+def update_indices(value: T, indices: Sequence[int]) -> T:
     """Returns a copy of a PyTree with the variables of the given numbers (see `collect_indices`)
     instead of its own. A tensor whose number of entries changes becomes one-dimensional.
 
@@ -63,7 +65,7 @@ def update_indices(value: Any, indices: Sequence[int]) -> Any:
     return map_arrays(lambda a, _: _found(next(new), a, what), value)
 
 
-def traverse_py_cb_ro(arg0: Any, arg1: Callable[..., Any], /) -> None:
+def traverse_py_cb_ro(arg0: object, arg1: Callable[..., Any], /) -> None:
     """Calls a function with the number of every variable in the attributes of an object, and with
     two empty strings.
 
@@ -79,7 +81,7 @@ def traverse_py_cb_ro(arg0: Any, arg1: Callable[..., Any], /) -> None:
         arg1(index, "", "")
 
 
-def traverse_py_cb_rw(arg0: Any, arg1: Callable[..., int], /) -> None:
+def traverse_py_cb_rw(arg0: object, arg1: Callable[..., int], /) -> None:
     """Calls a function like `traverse_py_cb_ro`, and replaces each variable by the one whose number
     it returns.
 
@@ -111,7 +113,7 @@ def _attributes(owner: Any) -> Any:
     return getattr(owner, "__dict__", None) or owner
 
 
-def new_grad(arg: Any, /) -> Any:
+def new_grad(arg: T, /) -> T:
     """Returns a copy of a PyTree whose floating point arrays of `.ad` types are new differentiable
     variables, independent of how they were computed.
 
@@ -125,7 +127,7 @@ def new_grad(arg: Any, /) -> Any:
     return made
 
 
-def check_compatibility(arg0: Any, arg1: Any, arg2: bool, arg3: str, /) -> None:
+def check_compatibility(arg0: object, arg1: object, arg2: bool, arg3: str, /) -> None:
     """Checks that two PyTrees have the same structure and types and, if the third argument is set,
     compatible array sizes. The fourth argument names the PyTree in messages.
 
@@ -232,7 +234,7 @@ class VariableTracker:
         return after
 
     def read(
-        self, state: Any, labels: Sequence[str] = (), default_label: str = "state"
+        self, state: object, labels: Sequence[str] = (), default_label: str = "state"
     ) -> IndexVector:
         """Returns the numbers of the PyTree's variables.
 
@@ -246,7 +248,7 @@ class VariableTracker:
 
     def write(
         self,
-        state: Any,
+        state: object,
         indices: IndexVector,
         preserve_dirty: bool = False,
         labels: Sequence[str] = (),

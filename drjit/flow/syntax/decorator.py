@@ -21,6 +21,7 @@ from ..loop.while_loop import while_loop
 from ..region.undefined import is_undefined, value
 
 T = TypeVar("T", bound=Any)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 _flow = SimpleNamespace(
@@ -67,17 +68,17 @@ def syntax(
     recursive: bool = False,
     print_ast: bool = False,
     print_code: bool = False,
-) -> Callable[[T], T]: ...
+) -> Callable[[F], F]: ...
 
 
 @overload
 def syntax(
-    f: T,
+    f: F,
     *,
     recursive: bool = False,
     print_ast: bool = False,
     print_code: bool = False,
-) -> T: ...
+) -> F: ...
 
 
 def syntax(

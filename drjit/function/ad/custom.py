@@ -89,7 +89,7 @@ class CustomOp(IntrusiveBase):
         """
         return grad(self._input(arg, "grad_in"))
 
-    def set_grad_in(self, arg0: str | int, arg1: Any, /) -> None:
+    def set_grad_in(self, arg0: str | int, arg1: object, /) -> None:
         """Adds to the gradient of the argument with the given name; see `grad_in`.
 
         Raises:
@@ -118,7 +118,7 @@ class CustomOp(IntrusiveBase):
         """Returns the gradient of the result, with the same structure; zeros where it has none."""
         return grad(self._output)
 
-    def set_grad_out(self, arg: Any, /) -> None:
+    def set_grad_out(self, arg: object, /) -> None:
         """Adds to the gradient of the result.
 
         Raises:
@@ -127,7 +127,7 @@ class CustomOp(IntrusiveBase):
         self._assigned = True
         accum_grad(self._output, arg)
 
-    def recomputed(self, around: Any = None) -> list[Value]:
+    def recomputed(self, around: object = None) -> list[Value]:
         """Recomputes the one-dimensional arrays of the result from the arguments, by operations
         that can be differentiated twice. Implemented by those operations of this package that
         support it. `around` has the values of the body that contains the operation, if that is
@@ -141,14 +141,14 @@ class CustomOp(IntrusiveBase):
             "which a custom operation does not define"
         )
 
-    def add_input(self, arg: Any, /) -> None:
+    def add_input(self, arg: ArrayBase, /) -> None:
         """Declares, within `eval`, an array that the result depends on but that is not an argument.
 
         The callbacks access its gradient with `dr.grad` and `dr.accum_grad`.
         """
         self._more_inputs = (*self._more_inputs, arg)
 
-    def add_output(self, arg: Any, /) -> None:
+    def add_output(self, arg: ArrayBase, /) -> None:
         """Declares, within `eval`, an array that depends on the arguments but is not returned.
 
         The callbacks access its gradient with `dr.grad` and `dr.accum_grad`.

@@ -62,7 +62,7 @@ def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
 
 
 @described
-def set_grad_enabled(arg: Any, value: bool, /) -> None:
+def set_grad_enabled(arg: object, value: bool, /) -> None:
     """Enables or disables derivative tracking for arrays.
 
     >>> x = ad.Float(1)
@@ -83,7 +83,7 @@ def set_grad_enabled(arg: Any, value: bool, /) -> None:
 
 
 @described
-def enable_grad(*args: Any) -> None:
+def enable_grad(*args: object) -> None:
     """Enables derivative tracking for arrays from now on.
 
     Arrays that already depend on a tracked one do not change. Within `suspend_grad`, this has no
@@ -99,7 +99,7 @@ def enable_grad(*args: Any) -> None:
 
 
 @described
-def disable_grad(*args: Any) -> None:
+def disable_grad(*args: object) -> None:
     """Detaches arrays, in place, from the computation that produced them.
 
     >>> x = ad.Float(1)
@@ -111,7 +111,7 @@ def disable_grad(*args: Any) -> None:
 
 
 @described
-def grad_enabled(*args: Any) -> bool:
+def grad_enabled(*args: object) -> bool:
     """Returns whether derivatives are tracked for any of the arrays.
 
     >>> dr.grad_enabled(ad.Float(1))
@@ -269,7 +269,7 @@ def fitting(v: Var, gradient: Node, what: str) -> Value:
 
 
 @described
-def set_grad(target: Any, source: Any) -> None:
+def set_grad(target: object, source: object) -> None:
     """Sets the gradients of arrays; the new gradients are detached. A source with one entry is
     broadcast, as is a number or an array paired with a structure. Arrays whose derivatives are not
     tracked are ignored. If a variable occurs several times, its gradients add up.
@@ -295,7 +295,7 @@ def _add(v: Var, g: Value) -> None:
 
 
 @described
-def accum_grad(target: Any, source: Any) -> None:
+def accum_grad(target: object, source: object) -> None:
     """Adds to the gradients of arrays; see `set_grad`.
 
     >>> x = ad.Float(1, 2)
@@ -319,7 +319,7 @@ def accumulate(gradients: list[tuple[Var, Value]]) -> None:
 
 
 @described
-def clear_grad(arg: Any, /) -> None:
+def clear_grad(arg: object, /) -> None:
     """Sets the gradients of arrays to 0.
 
     >>> x = ad.Float(1)
@@ -335,7 +335,7 @@ def clear_grad(arg: Any, /) -> None:
 
 
 @described
-def replace_grad(arg0: T, arg1: Any, /) -> T:
+def replace_grad(arg0: T, arg1: object, /) -> T:
     """Returns the values of the first argument with the derivatives of the second.
 
     Raises:
@@ -354,7 +354,7 @@ def replace_grad(arg0: T, arg1: Any, /) -> T:
     return pytree.map_tree(_replaced, arg0, arg1, what="dr.replace_grad")
 
 
-def relative_grad(x: Any) -> Any:
+def relative_grad(x: T) -> T:
     """Returns 1 with the derivative of `x` relative to `x`: the gradient is that of `log(x)`, and 0
     where `x` is 0.
 

@@ -136,7 +136,7 @@ def _has_gradient(v: Var) -> bool:
 
 
 @described
-def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+def forward_from(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagates the gradient of `arg` to everything computed from it.
 
     If `arg` as a whole has no gradient, or a constant 0, it is first set to 1.
@@ -156,7 +156,7 @@ def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
 
 
 @described
-def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+def forward(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     """Computes the derivatives of everything computed from `arg` with respect to `arg`: sets its
     gradient to 1 and calls `forward_from`.
 
@@ -174,7 +174,7 @@ def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
 
 
 @described
-def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+def backward_from(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagates the gradient of `arg` to everything that it was computed from.
 
     If `arg` as a whole has no gradient, or a constant 0, it is first set to 1.
@@ -194,7 +194,7 @@ def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
 
 
 @described
-def backward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+def backward(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     """Computes the derivatives of `arg` with respect to everything that it was computed from: sets
     its gradient to 1 and calls `backward_from`.
 

@@ -78,7 +78,7 @@ def _entered(scope: ADScope, args: tuple, when: bool) -> ADContextManager | Null
 
 
 @described
-def suspend_grad(*args: Any, when: bool = True) -> ADContextManager | NullContextManager:
+def suspend_grad(*args: object, when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that disables derivative tracking for the given arrays or PyTrees, or for
     everything if there are none.
 
@@ -96,7 +96,7 @@ def suspend_grad(*args: Any, when: bool = True) -> ADContextManager | NullContex
 
 
 @described
-def resume_grad(*args: Any, when: bool = True) -> ADContextManager | NullContextManager:
+def resume_grad(*args: object, when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that enables derivative tracking again for the given arrays or PyTrees, or
     for everything.
 

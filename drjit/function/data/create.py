@@ -4,9 +4,9 @@ the program text."""
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ...array import leaf
+from ...array import leaf, signatures
 from ...array.meta import DYNAMIC
 from ...array.pytree import is_container, leaf_arrays, make_struct, map_tree, struct_fields
 from ...array.show import common_width
@@ -18,6 +18,11 @@ from .. import conversion
 from ..arguments import unexpected
 from ..conversion import is_array, is_array_class, is_flat, label, nested, size_tuple, tensor
 from ..evaluation import copy, make_opaque
+
+if TYPE_CHECKING:
+    from ...array.kinds import Convertible, Sizes
+    from ...array.promotion import PyTree
+    from ...array.signatures import FlatT, TreeT
 
 T = TypeVar("T", bound=Any)
 
@@ -132,7 +137,7 @@ def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
     return conversion.unwritten(cls, size)
 
 
-def full(dtype: type[T], value: Any, shape: Any = 1) -> T:
+def full(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with `value`, traced as a constant.
 
     `shape` is the number of lanes, or a tuple: (n,) for one-dimensional arrays, (3, n) for
@@ -151,7 +156,7 @@ def full(dtype: type[T], value: Any, shape: Any = 1) -> T:
     return _build(dtype, shape, _constant, value, "dr.full")
 
 
-def zeros(dtype: type[T], shape: Any = 1) -> T:
+def zeros(dtype: type[T], shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with 0; see `full`.
 
     >>> from drjit.llvm import Float
@@ -161,7 +166,7 @@ def zeros(dtype: type[T], shape: Any = 1) -> T:
     return _build(dtype, shape, _constant, 0, "dr.zeros")
 
 
-def ones(dtype: type[T], shape: Any = 1) -> T:
+def ones(dtype: type[T], shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with 1 (for complex numbers and quaternions, the
     number 1); see `full`.
 
@@ -172,7 +177,7 @@ def ones(dtype: type[T], shape: Any = 1) -> T:
     return _build(dtype, shape, _constant, 1, "dr.ones")
 
 
-def empty(dtype: type[T], shape: Any = 1) -> T:
+def empty(dtype: type[T], shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` with undefined contents, to be filled by scatters; see
     `full`.
 
@@ -224,7 +229,7 @@ def empty_like(arg: T, /) -> T:
     return _like(arg, empty, 0, "dr.empty_like")
 
 
-def identity(dtype: type[T], size: Any = 1) -> T:
+def identity(dtype: type[T], size: "Sizes" = 1) -> T:
     """Returns the multiplicative identity: identity matrices, and ones for everything else.
 
     Raises:
@@ -259,14 +264,22 @@ def _range_class(dtype: Any, what: str) -> Any:
     return dtype.Array if dtype._kind == "tensor" else dtype
 
 
+@overload
+def arange(dtype: "type[FlatT]", start: int, stop: int | None = None, step: int = 1) -> "FlatT": ...
+
+
+@overload
+def arange(dtype: "type[FlatT]", *, size: int) -> "FlatT": ...
+
+
 def arange(
-    dtype: type[T],
+    dtype: type[Any],
     start: int | None = None,
     stop: int | None = None,
     step: int = 1,
     *,
     size: int | None = None,
-) -> T:
+) -> Any:
     """Returns the integers 0 ... size-1, when called as `arange(dtype, size)`; or `start`, `start +
     step`, ... below `stop`.
 
@@ -323,7 +336,9 @@ def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any
     return found if target is dtype else tensor(dtype, found, (count,))
 
 
-def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool = True) -> T:
+def linspace(
+    dtype: "type[FlatT]", start: float, stop: float, num: int, endpoint: bool = True
+) -> "FlatT":
     """Returns `num` equally spaced values from `start` to `stop`, which is the last one unless
     `endpoint` is false.
 
@@ -365,11 +380,11 @@ _MISSING = object()
 
 
 @overload
-def opaque(dtype: type[T], value: Any, shape: Any = 1) -> T: ...
+def opaque(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T: ...
 
 
 @overload
-def opaque(arg: T, /) -> T: ...
+def opaque(arg: "TreeT", /) -> "TreeT": ...
 
 
 def opaque(
@@ -404,6 +419,7 @@ def opaque(
     return made
 
 
+@signatures.width
 def opaque_width(arg: Any, /) -> Any:
     """Returns the number of lanes of an array or PyTree as an opaque unsigned integer.
 

@@ -2,14 +2,18 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...array import signatures
 from ...array.promote import promote
 from ...jit.lazy import np
 from ..arguments import integer, unexpected
 from ..conversion import as_tensor, is_array, normalized_axis
 from .reorder import expand_dims, reshaped, tensor_argument
 from .shape import concat_tensors
+
+if TYPE_CHECKING:
+    from ...array.signatures import TensorT
 
 
 def _tensors(arrays: Any, what: str) -> list[Any]:
@@ -31,6 +35,7 @@ def _tensors(arrays: Any, what: str) -> list[Any]:
     return found
 
 
+@signatures.stacking_along
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
     """Joins tensors of the same shape along a new axis. Other arrays are first converted to
     tensors.
@@ -66,6 +71,7 @@ def _at_least(ndim: int, a: Any) -> Any:
     return reshaped(a, (1,) * (ndim - len(shape)) + shape) if len(shape) < ndim else a
 
 
+@signatures.stacking
 def vstack(arrays: Sequence[Any], /) -> Any:
     """Joins tensors along the first axis; one-dimensional ones are rows.
 
@@ -85,6 +91,7 @@ def vstack(arrays: Sequence[Any], /) -> Any:
 row_stack = vstack
 
 
+@signatures.stacking
 def hstack(arrays: Sequence[Any], /) -> Any:
     """Joins tensors along the second axis, or one-dimensional ones along their only axis.
 
@@ -97,6 +104,7 @@ def hstack(arrays: Sequence[Any], /) -> Any:
     return concat_tensors(found, 0 if len(found[0]._shape) == 1 else 1, what)
 
 
+@signatures.stacking
 def column_stack(arrays: Sequence[Any], /) -> Any:
     """Joins tensors along the second axis; one-dimensional ones are columns.
 
@@ -112,6 +120,7 @@ def column_stack(arrays: Sequence[Any], /) -> Any:
     return concat_tensors(found, 1, what)
 
 
+@signatures.stacking
 def dstack(arrays: Sequence[Any], /) -> Any:
     """Joins tensors along the third axis, which is added if missing; one-dimensional ones are rows.
 
@@ -140,7 +149,9 @@ def _sections(count: Any, what: str) -> int:
     return n
 
 
-def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Any]:
+def split(
+    value: "TensorT", indices_or_sections: int | Sequence[int], /, axis: int = 0
+) -> "list[TensorT]":
     """Splits a tensor along an axis into equal parts, or at the given positions.
 
     Raises:
@@ -166,7 +177,9 @@ def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0
     return array_split(value, count, place)
 
 
-def array_split(value: Any, sections: int | Sequence[int], /, axis: int = 0) -> list[Any]:
+def array_split(
+    value: "TensorT", sections: int | Sequence[int], /, axis: int = 0
+) -> "list[TensorT]":
     """Splits a tensor along an axis into a number of parts, the first of which may be longer by
     one.
 

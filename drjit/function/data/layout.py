@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from ...array import leaf, leaf_access, signatures, table
-from ...array.base import KernelValue
+from ...array.base import ArrayBase, KernelValue
 from ...array.elementwise import elementwise
 from ...array.meta import DYNAMIC
 from ...array.pytree import is_container, map_tree
@@ -29,6 +29,7 @@ from .memory import gather
 T = TypeVar("T", bound=Any)
 
 
+@signatures.sliced
 def slice(value: Any, index: Any = 0) -> Any:
     """Returns the entries `index` along the lanes, i.e. the last axis, of an array or of every
     array of a PyTree.
@@ -150,7 +151,7 @@ def _ravel_sequence(array: Sequence[Any], order: str) -> Any:
     return cls(data.ravel(order="C" if order == "C" else "F").tolist())
 
 
-def unravel(dtype: type[T], array: Any, order: str = "A") -> T:
+def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:
     """Returns a nested array of class `dtype` with the entries of a one-dimensional array; the
     inverse of `ravel`.
 
@@ -171,7 +172,8 @@ def unravel(dtype: type[T], array: Any, order: str = "A") -> T:
     if not is_array(array) or not conversion.is_flat(type(array)):
         raise unexpected(what, f"array of type {label(flat_class(dtype))}", array)
     if conversion.is_flat(dtype):
-        return array if type(array) is dtype else dtype(array)
+        converted: Any = array if type(array) is dtype else dtype(array)
+        return converted
     dims = dtype.__meta__.dims
     if DYNAMIC in dims:
         raise TypeError(f"{what}(): the number of components of {label(dtype)} is not fixed")
@@ -229,7 +231,7 @@ def compress(arg: Any, /) -> Any:
     return nested(result, [i for i, on in enumerate(arg._components) if on])
 
 
-def reinterpret_array(dtype: type[T], value: Any, /) -> T:
+def reinterpret_array(dtype: type[T], value: complex | ArrayBase, /) -> T:
     """Reinterprets the bits of every entry as an element type of the same size.
 
     Raises:
@@ -244,7 +246,8 @@ def reinterpret_array(dtype: type[T], value: Any, /) -> T:
         raise TypeError(
             f"{what}({label(dtype)}, {label(value)}): expected an array type and an array"
         )
-    a, b = type(value), dtype
+    given: Any = value
+    a, b = type(given), dtype
     if a._dtype.itemsize != b._dtype.itemsize or a._dtype.is_mask is not b._dtype.is_mask:
         raise RuntimeError(
             f"{what}(): cannot reinterpret-cast between types of different size, {label(a)} and "
@@ -258,9 +261,10 @@ def reinterpret_array(dtype: type[T], value: Any, /) -> T:
             return leaf.bitcast(cls, v)
         return np.array(v, a._dtype.numpy).view(b._dtype.numpy).item()
 
-    return value if a is b else conversion.converted(value, dtype, reinterpret)
+    return given if a is b else conversion.converted(given, dtype, reinterpret)
 
 
+@signatures.search
 def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
     """Returns the first index in [start, end) for which `pred` is false, or `end` if there is none.
 

@@ -7,7 +7,7 @@ IndexError no later than the next synchronization.
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...array import leaf, leaf_access
+from ...array import leaf, leaf_access, signatures
 from ...array.base import ArrayBase, IncompatibleError
 from ...array.meta import DYNAMIC
 from ...array.pytree import is_container, map_tree, pairs
@@ -29,7 +29,9 @@ from ..conversion import (
 from . import scalar_access
 
 if TYPE_CHECKING:
-    from ...array.kinds import Active, Index
+    from ...array.kinds import Active, Convertible, Index
+    from ...array.promotion import PyTree
+    from ...array.signatures import LeafT
 
 T = TypeVar("T", bound=Any)
 
@@ -41,7 +43,7 @@ REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
 
 def gather(
     dtype: type[T],
-    source: Any,
+    source: "ArrayBase | PyTree",
     index: "Index",
     active: "Active" = True,
     mode: ReduceMode = ReduceMode.Auto,
@@ -81,6 +83,14 @@ def gather(
             source,
             what=what,
         )
+    return _gather_array(dtype, source, index, active, mode, shape)
+
+
+def _gather_array(
+    dtype: Any, source: Any, index: Any, active: Any, mode: ReduceMode, shape: Any
+) -> Any:
+    """Gathers from an array, to a type that is perhaps not its own."""
+    what = "dr.gather"
     if not is_array_class(dtype) or not is_array(source):
         wrong = dtype if not is_array_class(dtype) else type(source)
         raise TypeError(
@@ -166,8 +176,8 @@ def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any
 
 
 def scatter(
-    target: Any,
-    value: Any,
+    target: "ArrayBase | PyTree",
+    value: "Convertible | PyTree",
     index: "Index",
     active: "Active" = True,
     mode: ReduceMode = ReduceMode.Auto,
@@ -197,8 +207,8 @@ def scatter(
 
 def scatter_reduce(
     op: ReduceOp,
-    target: Any,
-    value: Any,
+    target: "ArrayBase | PyTree",
+    value: "Convertible | PyTree",
     index: "Index",
     active: "Active" = True,
     mode: ReduceMode = ReduceMode.Auto,
@@ -235,8 +245,8 @@ def scatter_reduce(
 
 
 def scatter_add(
-    target: Any,
-    value: Any,
+    target: "ArrayBase | PyTree",
+    value: "Convertible | PyTree",
     index: "Index",
     active: "Active" = True,
     mode: ReduceMode = ReduceMode.Auto,
@@ -364,7 +374,7 @@ def _one_value(cls: type, value: Any, what: str) -> Any:
     return values[0]
 
 
-def scatter_inc(target: Any, index: "Index", active: "Active" = True) -> Any:
+def scatter_inc(target: "LeafT", index: "Index", active: "Active" = True) -> "LeafT":
     """Atomically adds 1 to the entries `index` of an integer array and returns the
     previous values.
 
@@ -387,7 +397,9 @@ def scatter_inc(target: Any, index: "Index", active: "Active" = True) -> Any:
     return leaf_access.atomic(op.scatter_inc, target, [], access_to(cls, index, active, what))
 
 
-def scatter_exch(target: Any, value: Any, index: "Index", active: "Active" = True) -> Any:
+def scatter_exch(
+    target: "LeafT", value: "Convertible", index: "Index", active: "Active" = True
+) -> "LeafT":
     """Atomically replaces the entries `index` of `target` by `value` and returns the previous
     values, or 0 for inactive lanes.
 
@@ -406,6 +418,7 @@ def scatter_exch(target: Any, value: Any, index: "Index", active: "Active" = Tru
     return leaf_access.atomic(op.scatter_exch, target, [new], access_to(cls, index, active, what))
 
 
+@signatures.exchange
 def scatter_cas(
     target: Any, compare: Any, value: Any, index: "Index", active: "Active" = True
 ) -> tuple[Any, Any]:

@@ -291,6 +291,7 @@ def reduction(name: str, op: Any) -> str:
     return REDUCTIONS[op]
 
 
+@signatures.reduction_by
 def reduce(
     op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
 ) -> Any:

@@ -1,9 +1,10 @@
 """Axes of tensors: reordering, axes of size 1, and selection of entries along an axis."""
 
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...array import leaf, table, tensor_index
-from ...array.base import OperandError
+from ...array.base import ArrayBase, OperandError
 from ...array.elementwise import elementwise
 from ...array.interop import is_foreign_array
 from ...array.special import kind_of
@@ -14,6 +15,9 @@ from ...jit.lazy import np
 from .. import conversion
 from ..arguments import integers, unexpected
 from ..conversion import is_array, is_array_class, is_flat, normalized_axis, tensor
+
+if TYPE_CHECKING:
+    from ...array.kinds import Convertible, Index
 
 T = TypeVar("T", bound=Any)
 
@@ -38,7 +42,7 @@ def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
     return found
 
 
-def moveaxis(arg: T, /, source: Any, destination: Any) -> T:
+def moveaxis(arg: T, /, source: int | Sequence[int], destination: int | Sequence[int]) -> T:
     """Moves one or several axes of a tensor to other positions; the others keep their order.
 
     Raises:
@@ -151,7 +155,7 @@ def reshaped(value: Any, shape: Any) -> Any:
 # Entries
 
 
-def take(value: T, index: Any, axis: int = 0) -> T:
+def take(value: T, index: "Index", axis: int = 0) -> T:
     """Returns the entries of a tensor at one or several positions along an axis.
 
     An integer removes the axis; an array of integers replaces it by the array's axes. Negative
@@ -184,7 +188,7 @@ def take(value: T, index: Any, axis: int = 0) -> T:
     return tensor_index.getitem(value, (slice(None),) * place + (index,), f"{what}()")
 
 
-def take_interp(value: T, pos: Any, axis: int = 0) -> T:
+def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
     """Returns the linearly interpolated entries of a tensor at fractional positions along an axis.
 
     `pos` is a number, which removes the axis, or an array, whose axes replace it. Positions beyond
@@ -214,8 +218,12 @@ def take_interp(value: T, pos: Any, axis: int = 0) -> T:
         weight: Any = pos - first
         index: Any = first
     else:
-        floating = is_array(pos) and pos._dtype.is_float
-        dtype = pos._dtype if floating else max(cls._dtype, dt.f32, key=lambda d: d.itemsize)
+        own = pos._dtype if isinstance(pos, ArrayBase) else cls._dtype
+        dtype = (
+            own
+            if isinstance(pos, ArrayBase) and own.is_float
+            else max(cls._dtype, dt.f32, key=lambda d: d.itemsize)
+        )
         try:
             at = conversion.with_dtype(cls, dtype)(pos)
         except TypeError as error:
@@ -232,7 +240,9 @@ def take_interp(value: T, pos: Any, axis: int = 0) -> T:
     return elementwise(op.fma, value[(*key, index + 1)] - low_entries, weight, low_entries)
 
 
-def slice_index(dtype: type, shape: tuple[int, ...], indices: tuple) -> tuple[tuple, Any]:
+def slice_index(
+    dtype: type[T], shape: tuple[int, ...], indices: tuple[Any, ...]
+) -> tuple[tuple[int, ...], T]:
     """Returns the shape that a tensor's key selects, and the flat positions of its entries.
 
     `dtype` is a one-dimensional array type of 32-bit unsigned integers, `shape` the shape of the

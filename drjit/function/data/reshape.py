@@ -1,9 +1,9 @@
 """Reshaping: the entries of an array in another shape or type."""
 
 from math import prod
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ...array.base import KernelValue
+from ...array.base import ArrayBase, KernelValue
 from ...array.pytree import is_container, map_tree
 from ...jit.run import freeze_size
 from .. import conversion
@@ -12,26 +12,31 @@ from ..conversion import is_array, is_array_class, is_flat, label, tensor
 from .entries import flat_size, take_entries
 from .layout import ravel, unravel_dims
 
+if TYPE_CHECKING:
+    from ...array.kinds import Sizes
+    from ...array.promotion import PyTree
+    from ...array.signatures import TensorT
+
 T = TypeVar("T", bound=Any)
 
 
 @overload
 def reshape(
-    dtype: type[T], value: Any, shape: Any = None, order: str = "A", shrink: bool = False
-) -> T: ...
-
-
-@overload
-def reshape(
-    dtype: Any = None,
-    value: Any = None,
-    shape: Any = None,
+    dtype: type[T],
+    value: "ArrayBase | PyTree",
+    shape: "Sizes | None" = None,
     order: str = "A",
     shrink: bool = False,
-) -> Any: ...
-
-
+) -> T: ...
+@overload
 def reshape(
+    value: "TensorT", shape: "Sizes", order: str = "A", *, shrink: bool = False
+) -> "TensorT": ...
+@overload
+def reshape(
+    value: "ArrayBase | PyTree", shape: "Sizes", order: str = "A", *, shrink: bool = False
+) -> Any: ...
+def reshape(  # pyright: ignore[reportInconsistentOverload]
     dtype: Any = None,
     value: Any = None,
     shape: Any = None,
@@ -66,7 +71,8 @@ def reshape(
     if joined and dtype is not None and is_array_class(dtype):
         value = conversion.tensor_class(dtype)(value)
     elif is_container(value):
-        return map_tree(lambda v: reshape(None, v, shape, order, shrink), value, what=what)
+        sizes: Any = shape
+        return map_tree(lambda v: reshape(v, sizes, order, shrink=shrink), value, what=what)
     if not is_array(value):
         if dtype is None or not is_array_class(dtype):
             return value

@@ -1,7 +1,7 @@
 """Prefix reductions (scans) along axes, and reductions and scans of blocks. They run in separate
 launches and evaluate their argument."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from math import prod
@@ -51,7 +51,11 @@ class Scan(NamedTuple):
 
 
 def prefix_reduce(
-    op: ReduceOp, value: T, axis: Any = 0, exclusive: bool = True, reverse: bool = False
+    op: ReduceOp,
+    value: T,
+    axis: int | Sequence[int] | None = 0,
+    exclusive: bool = True,
+    reverse: bool = False,
 ) -> T:
     """Returns the prefix reduction along an axis, or along several in turn: entry i is the
     reduction of entries 0 to i-1.
@@ -72,7 +76,7 @@ def prefix_reduce(
     return _prefix(Scan(RULES[key], exclusive, reverse), value, axis, "dr.prefix_reduce")
 
 
-def cumsum(value: T, axis: Any = 0, reverse: bool = False) -> T:
+def cumsum(value: T, axis: int | Sequence[int] | None = 0, reverse: bool = False) -> T:
     """Returns cumulative sums along an axis, including the entry itself; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float
@@ -82,7 +86,7 @@ def cumsum(value: T, axis: Any = 0, reverse: bool = False) -> T:
     return _prefix(Scan(RULES["add"], False, reverse), value, axis, "dr.cumsum")
 
 
-def prefix_sum(value: T, axis: Any = 0, reverse: bool = False) -> T:
+def prefix_sum(value: T, axis: int | Sequence[int] | None = 0, reverse: bool = False) -> T:
     """Returns cumulative sums along an axis, excluding the entry itself; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float

@@ -4,9 +4,10 @@ arrays, tensors, and PyTrees."""
 import operator
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 from ...array import leaf, leaf_access
+from ...array.base import ArrayBase
 from ...array.pytree import is_container, map_tree
 from ...array.tensor import joined
 from ...jit.ir import dtype as dt
@@ -36,22 +37,22 @@ def _each(f: Callable[[Any], Any], value: Any) -> Any:
 
 
 @overload
-def meshgrid(arg: T, /, *, indexing: str = "xy") -> T: ...
+def meshgrid(arg: T, /, *, indexing: Literal["xy", "ij"] = "xy") -> T: ...
 
 
 @overload
-def meshgrid(x: T, y: T, /, *, indexing: str = "xy") -> tuple[T, T]: ...
+def meshgrid(x: T, y: T, /, *, indexing: Literal["xy", "ij"] = "xy") -> tuple[T, T]: ...
 
 
 @overload
-def meshgrid(x: T, y: T, z: T, /, *, indexing: str = "xy") -> tuple[T, T, T]: ...
+def meshgrid(x: T, y: T, z: T, /, *, indexing: Literal["xy", "ij"] = "xy") -> tuple[T, T, T]: ...
 
 
 @overload
-def meshgrid(*args: Any, indexing: str = "xy") -> Any: ...
+def meshgrid(*args: Any, indexing: Literal["xy", "ij"] = "xy") -> Any: ...
 
 
-def meshgrid(*args: Any, indexing: str = "xy") -> Any:
+def meshgrid(*args: Any, indexing: Literal["xy", "ij"] = "xy") -> Any:
     """Returns the coordinates of all points of a grid, given the coordinates along its axes, as
     one-dimensional arrays.
 
@@ -93,7 +94,7 @@ def meshgrid(*args: Any, indexing: str = "xy") -> Any:
 # Repetition
 
 
-def repeat(value: T, repeats: Any, axis: int | None = None) -> T:
+def repeat(value: T, repeats: SupportsIndex | ArrayBase, axis: int | None = None) -> T:
     """Repeats every entry `repeats` times in a row.
 
     One-dimensional and nested arrays are repeated along their lanes, and tensors along `axis`, or
@@ -113,7 +114,7 @@ def repeat(value: T, repeats: Any, axis: int | None = None) -> T:
         return map_tree(lambda v: repeat(v, repeats, axis), value, what=what)
     if not is_array(value):
         return value
-    if not is_array(repeats):
+    if not isinstance(repeats, ArrayBase):
         expected = f"{what}(): 'repeats' must be an int or an integer array, not"
         try:
             repeats = operator.index(repeats)

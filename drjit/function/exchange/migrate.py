@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...array import pytree, table
+from ...array import pytree, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.unavailable import missing_cuda
 from ...jit.backend import JitBackend
@@ -14,6 +14,7 @@ from ..signature import described
 _WHAT = "dr.migrate()"
 
 
+@signatures.migration
 @described
 def migrate(value: Any, backend: JitBackend) -> Any:
     """Returns a PyTree whose arrays are on the given backend: copies of those on the other one,

@@ -18,7 +18,7 @@ _VERSION = 1  # of the names and kinds of entries
 _NUMBERS = (bool, int, float, np.ndarray, np.generic)
 
 
-def save(path: str | os.PathLike[str], state: Any, /) -> None:
+def save(path: str | os.PathLike[str], state: object, /) -> None:
     """Writes the state of a program to a file, from which `load` restores it exactly.
 
     The state is a PyTree, commonly a dictionary, of arrays and tensors of any type, numbers, text,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from types import FunctionType
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 from weakref import ref
 
 from ...ad.graph import Value, Var, visible
@@ -548,19 +548,24 @@ def _fast_math() -> bool:
     return bool(flags.current & JitFlag.FastMath)
 
 
-Rule = Callable | str | None
+Rule: TypeAlias = Callable[..., Any] | str | None
 
 
 @overload
 def kernel(
-    text: str | Callable, /, *, derivative: Rule = None, backward: Rule = None, forward: Rule = None
+    text: str | Callable[..., Any],
+    /,
+    *,
+    derivative: Rule = None,
+    backward: Rule = None,
+    forward: Rule = None,
 ) -> TextKernel: ...
 @overload
 def kernel(
     *, derivative: Rule = None, backward: Rule = None, forward: Rule = None
-) -> Callable[[str | Callable], TextKernel]: ...
+) -> Callable[[str | Callable[..., Any]], TextKernel]: ...
 def kernel(
-    text: str | Callable | None = None,
+    text: str | Callable[..., Any] | None = None,
     /,
     *,
     derivative: Rule = None,
@@ -660,7 +665,7 @@ def _rule(name: str, function: Any) -> Any:
     return function
 
 
-def _made(rules: Rules, text: str | Callable) -> TextKernel:
+def _made(rules: Rules, text: str | Callable[..., Any]) -> TextKernel:
     if isinstance(text, str):
         return TextKernel(text_source.of_text(text), rules)
     if not isinstance(text, FunctionType):

@@ -8,9 +8,9 @@ import functools
 import operator
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...array import leaf, leaf_access, pytree, show, table
+from ...array import leaf, leaf_access, pytree, show, signatures, table
 from ...array.base import IncompatibleError, type_label
 from ...array.elementwise import elementwise
 from ...array.interop import components, host_array, is_foreign_array
@@ -28,10 +28,15 @@ from ..conversion import is_array, nested
 from ..data.reduce import all as all_entries
 from .format import active_lanes, formatted, print_later, select_lanes, value_text
 
+if TYPE_CHECKING:
+    from ...array.kinds import Convertible
+    from ...array.promotion import PyTree
+
 _TOLERANCES = {dt.f16: (1e-2, 1e-2), dt.f32: (1e-3, 1e-5)}
 _DEFAULT_TOLERANCES = (1e-5, 1e-8)
 
 
+@signatures.closeness
 def allclose(
     a: Any,
     b: Any,
@@ -176,8 +181,8 @@ def _all(mask: Any) -> Any:
 
 
 def assert_allclose(
-    actual: Any,
-    desired: Any,
+    actual: "Convertible | PyTree",
+    desired: "Convertible | PyTree",
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = False,
@@ -194,7 +199,8 @@ def assert_allclose(
         RuntimeError: sizes differ.
         TypeError: the values cannot be compared.
     """
-    held = allclose(actual, desired, rtol, atol, equal_nan)
+    a: Any = actual
+    held = allclose(a, desired, rtol, atol, equal_nan)
     if not (components(held).all() if is_array(held) else held):
         report, entries = _difference(actual, desired, rtol, atol, equal_nan)
         error = AssertionError("\n".join([*([err_msg] if err_msg else []), *report]))
@@ -246,7 +252,7 @@ def _shown(index: tuple[int, ...]) -> str:
 
 
 def assert_true(
-    cond: Any,
+    cond: object,
     fmt: str | None = None,
     *args: Any,
     tb_depth: int = 3,
@@ -269,7 +275,7 @@ def assert_true(
 
 
 def assert_false(
-    cond: Any,
+    cond: object,
     fmt: str | None = None,
     *args: Any,
     tb_depth: int = 3,
@@ -288,8 +294,8 @@ def assert_false(
 
 
 def assert_equal(
-    arg0: Any,
-    arg1: Any,
+    arg0: object,
+    arg1: object,
     fmt: str | None = None,
     *args: Any,
     limit: int = 3,

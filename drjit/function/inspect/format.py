@@ -9,7 +9,7 @@ specifications.
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ...array import leaf, pytree, show, table
 from ...array.base import type_label
@@ -21,6 +21,9 @@ from ...jit.lazy import np
 from ...jit.trace import lane_values as sampling
 from ...jit.trace import record
 from ..conversion import is_array, map_leaves
+
+if TYPE_CHECKING:
+    from ...array.kinds import Active
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _BRACKETS = {list: "[]", tuple: "()"}
@@ -46,7 +49,7 @@ def format(*args: Any, limit: int = 20, **kwargs: Any) -> str:
 
 def print(
     *args: Any,
-    active: Any = True,
+    active: "Active" = True,
     end: str = "\n",
     file: TextIO | None = None,
     limit: int = 20,

@@ -123,7 +123,7 @@ class KernelSource(str):
         return html.source_table(self)
 
 
-def kernel_source(*values: Any) -> KernelSource:
+def kernel_source(*values: object) -> KernelSource:
     """Returns the text of the kernels that evaluating these values and all pending side effects
     would run.
 

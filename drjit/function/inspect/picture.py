@@ -4,12 +4,15 @@ import struct
 import zlib
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...array.base import type_label
 from ...array.interop import host_array
 from ...jit.lazy import np
 from ..conversion import is_array
+
+if TYPE_CHECKING:
+    from ...array.kinds import Initial
 
 _KINDS = {1: 0, 3: 2, 4: 6}  # PNG's numbers of grey, colour, colour with opacity
 _NOT_A_NUMBER = (255, 0, 255)
@@ -68,7 +71,7 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 
 
 def picture(
-    pixels: Any,
+    pixels: "Initial",
     shape: tuple[int, int] | None = None,
     *,
     low: float = 0.0,

@@ -4,7 +4,7 @@ Types and values that are not arrays are treated like Python numbers: `mask_t(1.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ...array import pytree, show, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
@@ -42,119 +42,119 @@ def _array_meta(arg: Any, name: str) -> ArrayMeta:
 # Questions
 
 
-def is_jit_v(arg: Any, /) -> bool:
+def is_jit_v(arg: object, /) -> bool:
     """Returns whether operations on the type are traced and compiled."""
     return _about(arg, lambda m: m.is_jit, False)
 
 
-def is_diff_v(arg: Any, /) -> bool:
+def is_diff_v(arg: object, /) -> bool:
     """Returns whether the type can carry derivatives."""
     return _about(arg, lambda m: m.is_diff, False)
 
 
-def is_tensor_v(arg: Any, /) -> bool:
+def is_tensor_v(arg: object, /) -> bool:
     """Returns whether it is a tensor type."""
     return _about(arg, lambda m: m.kind == "tensor", False)
 
 
-def is_complex_v(arg: Any, /) -> bool:
+def is_complex_v(arg: object, /) -> bool:
     """Returns whether it is a complex type."""
     return _about(arg, lambda m: m.kind == "complex", False)
 
 
-def is_quaternion_v(arg: Any, /) -> bool:
+def is_quaternion_v(arg: object, /) -> bool:
     """Returns whether it is a quaternion type."""
     return _about(arg, lambda m: m.kind == "quaternion", False)
 
 
-def is_matrix_v(arg: Any, /) -> bool:
+def is_matrix_v(arg: object, /) -> bool:
     """Returns whether it is a matrix type."""
     return _about(arg, lambda m: m.kind == "matrix", False)
 
 
-def is_vector_v(arg: Any, /) -> bool:
+def is_vector_v(arg: object, /) -> bool:
     """Returns whether it is a vector type, possibly nested."""
     return _about(arg, lambda m: m.kind == "vector", False)
 
 
-def is_special_v(arg: Any, /) -> bool:
+def is_special_v(arg: object, /) -> bool:
     """Returns whether it is a matrix, complex or quaternion type, which has its own product."""
     return _about(arg, lambda m: m.kind in SPECIAL, False)
 
 
-def is_dynamic_v(arg: Any, /) -> bool:
+def is_dynamic_v(arg: object, /) -> bool:
     """Returns whether the number of entries is not part of the type."""
     return _about(arg, lambda m: m.kind == "tensor" or m.is_jit or DYNAMIC in m.dims, False)
 
 
-def is_half_v(arg: Any, /) -> bool:
+def is_half_v(arg: object, /) -> bool:
     """Returns whether entries have half precision."""
     return _about(arg, lambda m: m.dtype is dt.f16, False)
 
 
-def depth_v(arg: Any, /) -> int:
+def depth_v(arg: object, /) -> int:
     """Returns the number of dimensions, including lanes; 0 for tensors and numbers."""
     return _about(arg, lambda m: 0 if m.kind == "tensor" else len(m.dims) + m.is_jit, 0)
 
 
-def backend_v(arg: Any, /) -> JitBackend:
+def backend_v(arg: object, /) -> JitBackend:
     """Returns the backend of the type."""
     return _about(arg, lambda m: m.backend, JitBackend.Invalid)
 
 
-def type_v(arg: Any, /) -> VarType:
+def type_v(arg: object, /) -> VarType:
     """Returns the element type as a `VarType`; `Void` if it is not an array."""
     return _about(arg, lambda m: m.dtype.var_type, VarType.Void)
 
 
-def size_v(arg: Any, /) -> int:
+def size_v(arg: object, /) -> int:
     """Returns the number of components, or -1 if it is not part of the type; 1 for numbers, 0 for
     tensors."""
     return _about(arg, lambda m: 0 if m.kind == "tensor" else (m.dims or m.shape)[0], 1)
 
 
-def is_mask_v(arg: Any, /) -> bool:
+def is_mask_v(arg: object, /) -> bool:
     """Returns whether entries are bool."""
     return _about(arg, lambda m: m.dtype.is_mask, _class(arg) is bool)
 
 
-def is_float_v(arg: Any, /) -> bool:
+def is_float_v(arg: object, /) -> bool:
     """Returns whether entries are floating point numbers."""
     return _about(arg, lambda m: m.dtype.is_float, _class(arg) is float)
 
 
-def is_integral_v(arg: Any, /) -> bool:
+def is_integral_v(arg: object, /) -> bool:
     """Returns whether entries are integers."""
     return _about(arg, lambda m: m.dtype.is_int, _class(arg) is int)
 
 
-def is_arithmetic_v(arg: Any, /) -> bool:
+def is_arithmetic_v(arg: object, /) -> bool:
     """Returns whether entries are numbers, not bool."""
     return _about(arg, lambda m: m.dtype.is_arithmetic, _class(arg) in (int, float))
 
 
-def is_signed_v(arg: Any, /) -> bool:
+def is_signed_v(arg: object, /) -> bool:
     """Returns whether entries can be negative."""
     return _about(arg, lambda m: m.dtype.is_signed, _class(arg) in (int, float))
 
 
-def is_unsigned_v(arg: Any, /) -> bool:
+def is_unsigned_v(arg: object, /) -> bool:
     """Returns whether entries cannot be negative."""
     return _about(arg, lambda m: not m.dtype.is_signed, _class(arg) is bool)
 
 
-def is_array_v(arg: Any) -> bool:
+def is_array_v(arg: object) -> bool:
     """Returns whether it is an array or an array type."""
     return issubclass(_class(arg), ArrayBase)
 
 
-def is_struct_v(arg: Any, /) -> bool:
+def is_struct_v(arg: object, /) -> bool:
     """Returns whether it is a dataclass or a class with `DRJIT_STRUCT`, whose fields are
     traversed."""
     return pytree.struct_fields(_class(arg)) is not None
 
 
-def itemsize_v(arg: Any, /) -> int:
+def itemsize_v(arg: object, /) -> int:
     """Returns the size of an entry in bytes.
 
     Raises:
@@ -192,7 +192,7 @@ def array_t(arg: Any, /) -> Any:
     return _class(arg).Array if is_array_v(arg) else _class(arg)
 
 
-def scalar_t(arg: Any, /) -> type:
+def scalar_t(arg: object, /) -> type:
     """Returns the Python type of an entry."""
     meta = _meta(arg)
     return _class(arg) if meta is None else table.python_type(meta.dtype)
@@ -212,6 +212,7 @@ def leaf_t(arg: Any, /) -> Any:
     return cls
 
 
+@signatures.replaced_type
 def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
     """Returns the type with another element type.
 
@@ -229,7 +230,11 @@ def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
 _SHAPED = ("array", "matrix", "complex", "quaternion")
 
 
-def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: Any = None) -> Any:
+def replace_shape_t(
+    arg0: object,
+    arg1: Sequence[int],
+    arg2: Literal["array", "matrix", "complex", "quaternion"] | None = None,
+) -> type[Any]:
     """Returns the type with another shape (lanes last, -1 for sizes that are not part of the type).
 
     `arg2` names the kind of the new type: `"array"`, `"matrix"`, `"complex"` or `"quaternion"`. If
@@ -265,12 +270,14 @@ def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: Any = None) -> Any:
     return table.find(meta.namespace, kind if dims else "leaf", meta.dtype, dims)
 
 
+@signatures.tensor_type
 def tensor_t(arg: Any, /) -> Any:
     """Returns the tensor type with the same element type; None if it is not an array."""
     meta = _meta(arg)
     return None if meta is None else table.find(meta.namespace, "tensor", meta.dtype)
 
 
+@signatures.matrix_type
 def matrix_t(arg: Any, /) -> Any:
     """Returns the matrix type for a vector, a square array or a matrix type; None if there is
     none."""
@@ -285,7 +292,7 @@ def matrix_t(arg: Any, /) -> Any:
         return None
 
 
-def _sized(kind: str, shown: str) -> Callable:
+def _sized(kind: str, shown: str) -> Callable[..., Any]:
     """Creates functions such as `uint_array_t`."""
     name = f"{kind}_array_t"
 
@@ -299,7 +306,7 @@ def _sized(kind: str, shown: str) -> Callable:
     return _named(derived, name, f"Returns the type whose elements are {shown} of the same size.")
 
 
-def _element(t: DType) -> Callable:
+def _element(t: DType) -> Callable[..., Any]:
     """Creates functions such as `float32_array_t`."""
     python = table.python_type(t)
 
@@ -310,15 +317,15 @@ def _element(t: DType) -> Callable:
     return _named(derived, f"{t.name}_array_t", doc)
 
 
-def _named(function: Callable, name: str, doc: str) -> Callable:
+def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
 
 
-uint_array_t = _sized("uint", "unsigned integers")
-int_array_t = _sized("int", "signed integers")
-float_array_t = _sized("float", "floats")
+uint_array_t = signatures.uint_type(_sized("uint", "unsigned integers"))
+int_array_t = signatures.int_type(_sized("int", "signed integers"))
+float_array_t = signatures.float_type(_sized("float", "floats"))
 int8_array_t = signatures.int8_type(_element(dt.i8))
 uint8_array_t = signatures.uint8_type(_element(dt.u8))
 int32_array_t = signatures.int32_type(_element(dt.i32))
@@ -330,6 +337,7 @@ float32_array_t = signatures.float32_type(_element(dt.f32))
 float64_array_t = signatures.float64_type(_element(dt.f64))
 
 
+@signatures.replaced_type
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
     """Returns the type that `reinterpret_array` returns for another element type; for numbers, a
     Python type.
@@ -342,6 +350,7 @@ def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
     return table.python_type(dt.BY_VAR_TYPE.get(arg1, dt.i32))
 
 
+@signatures.tracked_type
 def diff_array_t(arg: Any, /) -> Any:
     """Returns the differentiable counterpart of the type, or the type itself if there is none."""
     meta = _meta(arg)
@@ -350,6 +359,7 @@ def diff_array_t(arg: Any, /) -> Any:
     return table.move(_class(arg), f"{meta.namespace}.ad")
 
 
+@signatures.detached_type
 def detached_t(arg: Any, /) -> Any:
     """Returns the non-differentiable counterpart of the type."""
     meta = _meta(arg)
@@ -363,7 +373,7 @@ def detached_t(arg: Any, /) -> Any:
 # Sizes of values
 
 
-def shape(arg: Any) -> tuple[int, ...]:
+def shape(arg: object) -> tuple[int, ...]:
     """Returns the sizes of all dimensions of an array or of nested sequences, lanes last.
 
     Raises:
@@ -394,7 +404,7 @@ def _shape(arg: Any) -> tuple[int, ...]:
     return (len(arg), *(n.pop() if n else 1 for n in sizes))
 
 
-def width(*args: Any) -> int:
+def width(*args: object) -> int:
     """Returns the common number of lanes of arrays and PyTrees; those with a single lane are
     ignored.
 

@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from typing import Any
+from typing import Any, Literal, overload
 
 from ...array import pytree
 from ...jit.device import Buffer, Device, current, devices
@@ -151,7 +151,13 @@ _COLORS = {
 }
 
 
-def graphviz(as_string: bool = False) -> Any:
+@overload
+def graphviz(as_string: Literal[False] = False) -> drawing.Drawing: ...
+@overload
+def graphviz(as_string: Literal[True]) -> str: ...
+@overload
+def graphviz(as_string: bool) -> drawing.Drawing | str: ...
+def graphviz(as_string: bool = False) -> drawing.Drawing | str:
     """Returns the graph of all live traced values, as text in the DOT language or as an object that
     notebooks display as a picture, without any other package. `view()` of the object opens the
     picture in a browser, `save("graph.svg")` writes it, and `source` is the text.

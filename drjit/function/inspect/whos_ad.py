@@ -1,7 +1,7 @@
 """Inspection of the derivative graph: lists and graphs of live variables."""
 
 import sys
-from typing import Any
+from typing import Literal, overload
 
 from ...ad.graph import Var, labels, living, tapes, where
 from . import drawing
@@ -54,7 +54,13 @@ def _kind(v: Var, used: set[Var]) -> str:
     return "" if v in used else "output"
 
 
-def graphviz_ad(as_string: bool = False) -> Any:
+@overload
+def graphviz_ad(as_string: Literal[False] = False) -> drawing.Drawing: ...
+@overload
+def graphviz_ad(as_string: Literal[True]) -> str: ...
+@overload
+def graphviz_ad(as_string: bool) -> drawing.Drawing | str: ...
+def graphviz_ad(as_string: bool = False) -> drawing.Drawing | str:
     """Returns the derivative graph, as text in the DOT language or as an object that notebooks
     display as a picture, like that of `dr.graphviz`.
 

@@ -627,6 +627,7 @@ def mul_hi(arg0: Any, arg1: Any, /) -> Any:
     return a * b >> 32
 
 
+@signatures.wide_product
 def mul_wide(arg0: Any, arg1: Any, /) -> Any:
     """Returns the full product of 32-bit integers, in 64 bits.
 

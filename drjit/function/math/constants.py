@@ -42,7 +42,7 @@ def _dtype(arg: Any, name: str) -> DType:
     return cls._dtype
 
 
-def epsilon(arg: Any, /) -> float:
+def epsilon(arg: object, /) -> float:
     """Returns the largest relative error of rounding to the element type: half the distance from 1
     to the next number.
 
@@ -52,7 +52,7 @@ def epsilon(arg: Any, /) -> float:
     return 2.0 ** -_BITS[_dtype(arg, "epsilon")]
 
 
-def one_minus_epsilon(arg: Any, /) -> float:
+def one_minus_epsilon(arg: object, /) -> float:
     """Returns the largest number below 1.
 
     Raises:
@@ -61,7 +61,7 @@ def one_minus_epsilon(arg: Any, /) -> float:
     return 1.0 - 2.0 ** -_BITS[_dtype(arg, "one_minus_epsilon")]
 
 
-def recip_overflow(arg: Any, /) -> float:
+def recip_overflow(arg: object, /) -> float:
     """Returns the largest number whose reciprocal overflows.
 
     Raises:
@@ -70,7 +70,7 @@ def recip_overflow(arg: Any, /) -> float:
     return 2.0 ** -_LIMIT[_dtype(arg, "recip_overflow")]
 
 
-def smallest(arg: Any, /) -> float:
+def smallest(arg: object, /) -> float:
     """Returns the smallest positive normal number.
 
     Raises:
@@ -79,7 +79,7 @@ def smallest(arg: Any, /) -> float:
     return 2.0 ** (2 - _LIMIT[_dtype(arg, "smallest")])
 
 
-def largest(arg: Any, /) -> float:
+def largest(arg: object, /) -> float:
     """Returns the largest finite number.
 
     Raises:

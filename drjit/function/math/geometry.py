@@ -53,6 +53,7 @@ def cross_product(u: Sequence[Any], v: Sequence[Any]) -> tuple[Any, Any, Any]:
     return b * f - c * e, c * d - a * f, a * e - b * d
 
 
+@signatures.direction
 def sphdir(theta: Any, phi: Any) -> Any:
     """Returns the unit vector at polar angle `theta` from the z axis and azimuth `phi` from the x
     axis, in radians.

@@ -131,6 +131,7 @@ def frob(arg: Any, /) -> Any:
     return dot(components, components)
 
 
+@signatures.factors
 def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
     """Decomposes a square matrix into a product QP of an orthogonal matrix Q and a symmetric
     positive definite matrix P (polar decomposition).

@@ -3,12 +3,14 @@
 import math
 from typing import Any
 
+from ...array import signatures
 from ...array.base import ArrayBase
 from ...array.promote import number_type
 from ..arguments import integer, unexpected
 from ..evaluation import separate
 
 
+@signatures.harmonics
 def sh_eval(d: Any, order: int) -> list[Any]:
     """Returns the real spherical harmonics `Y_lm` at unit vectors for l = 0 ... order and m = -l
     ... l, in this order, with the phase factor (-1)^m.

@@ -8,8 +8,9 @@ signs follow the right-hand rule.
 import math
 import operator
 from functools import partial, reduce
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...array import signatures
 from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
 from ...array.promote import promote
@@ -21,6 +22,9 @@ from .arithmetic import copysign, fma, mulsign, select
 from .geometry import cross_product
 from .linalg import check_matrix, det, polar_decomp
 from .transcendental import atan2, sincos, sqrt
+
+if TYPE_CHECKING:
+    from ...array.kinds import Quaternion, Sequences, Untyped
 
 _div = partial(elementwise, op.div)
 _gt = partial(elementwise, op.gt)
@@ -65,7 +69,7 @@ def _dot(a: Any, b: Any) -> Any:
     return reduce(operator.add, map(operator.mul, a, b))
 
 
-def quat_to_matrix(dtype: type[T], q: Any) -> T:
+def quat_to_matrix(dtype: type[T], q: "Quaternion[Any, Any, Any, Any, Any] | Untyped") -> T:
     """Returns the rotation matrix of a unit quaternion, as a matrix type with 3 or 4 rows; with 4,
     it is the matrix of an affine transformation.
 
@@ -105,6 +109,7 @@ def _affine(rows: list[list], cls: Any, offset: Any) -> list[list]:
     return [*full, [number(0), number(0), number(0), number(1)]]
 
 
+@signatures.from_matrix
 def matrix_to_quat(arg: Any, /) -> Any:
     """Returns the unit quaternion of a rotation matrix with 3 rows, or of the upper left part of a
     matrix with 4.
@@ -139,6 +144,7 @@ def matrix_to_quat(arg: Any, /) -> Any:
     return of_components(_related(arg, "quaternion", 4), [v * factor for v in best])
 
 
+@signatures.to_angles
 def quat_to_euler(arg: Any, /) -> Any:
     """Returns the angles in radians by which a rotation turns around the x, then the y, then the z
     axis of a fixed frame.
@@ -176,6 +182,7 @@ def _wrapped(angle: Any) -> Any:
     return select(_gt(angle, math.pi), angle - 2 * math.pi, up)
 
 
+@signatures.from_angles
 def euler_to_quat(arg: Any, /) -> Any:
     """Returns the rotation by the given angles in radians, first around the x, then the y, then the
     z axis of a fixed frame.
@@ -212,6 +219,7 @@ def _vector_of(values: Any) -> Any:
     return _related(promote(*values, 0.0)[0], "vector", 3)(*values)
 
 
+@signatures.interpolation
 def slerp(a: Any, b: Any, t: Any) -> Any:
     """Interpolates between rotations along the shorter path and at constant speed: returns `a` for
     t = 0, and `b` or -b for t = 1.
@@ -256,7 +264,7 @@ def _like_parts(cls: Any, parts: list) -> Any:
     return of_components(cls, parts)
 
 
-def rotate(dtype: type[T], axis: Any, angle: Any) -> T:
+def rotate(dtype: type[T], axis: "ArrayBase | Sequences", angle: float | ArrayBase) -> T:
     """Returns the quaternion of a rotation by an angle in radians around an axis of length 1.
 
     Raises:
@@ -273,9 +281,9 @@ def rotate(dtype: type[T], axis: Any, angle: Any) -> T:
     vector = related(dtype, kind="vector", dims=(3,))
     if isinstance(axis, ArrayBase) and type(axis) is not vector:
         raise TypeError(f"{what}(): 'axis' must be a {type_label(vector)}, got {type_label(axis)}")
-    axis = _as_vector(axis, vector, what)
+    along = _as_vector(axis, vector, what)
     s, c = sincos(angle * 0.5)
-    return of_components(dtype, [*[v * s for v in axis._components], _component(dtype, c)])
+    return of_components(dtype, [*[v * s for v in along._components], _component(dtype, c)])
 
 
 def _component(cls: Any, value: Any) -> Any:
@@ -284,6 +292,7 @@ def _component(cls: Any, value: Any) -> Any:
     return cls._leaf(value)
 
 
+@signatures.rotation
 def quat_apply(arg0: Any, arg1: Any, /) -> Any:
     """Rotates a vector by a quaternion: returns the vector part of `q v q̄`, which is scaled by
     `|q|²` if `q` does not have length 1.
@@ -307,6 +316,7 @@ def quat_apply(arg0: Any, arg1: Any, /) -> Any:
     return of_components(type(arg1), parts)
 
 
+@signatures.decomposition
 def transform_decompose(a: Any, it: int = 10) -> tuple[Any, Any, Any]:
     """Decomposes an affine transformation into a symmetric scaling matrix, followed by a rotation
     (a quaternion) and a translation.
@@ -334,6 +344,7 @@ def transform_decompose(a: Any, it: int = 10) -> tuple[Any, Any, Any]:
     return p * sign, matrix_to_quat(q * sign), offset
 
 
+@signatures.composition
 def transform_compose(s: Any, q: Any, t: Any, /) -> Any:
     """Returns the affine transformation that scales by a matrix with 3 rows, rotates by a
     quaternion, and translates; the inverse of `transform_decompose`.

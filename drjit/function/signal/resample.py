@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ...array.meta import DYNAMIC
 from ...array.table import find
@@ -20,7 +20,12 @@ from ..data.reduce import axes_of, check_mode
 from ..evaluation import eval as evaluate
 from .resampler import Resampler, numbers
 
+if TYPE_CHECKING:
+    from ...array.signatures import TensorT
+    from ...texture.texels import Texels
+
 T = TypeVar("T", bound=Any)
+TextureT = TypeVar("TextureT", bound="Texels")
 
 
 @contextmanager
@@ -173,6 +178,16 @@ def convolve(
     return _result(source, flat, sizes, mode)
 
 
+@overload
+def upsample(
+    t: "TensorT",
+    shape: Sequence[int] | None = None,
+    scale_factor: Sequence[int] | None = None,
+) -> "TensorT": ...
+@overload
+def upsample(
+    t: TextureT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None
+) -> TextureT: ...
 def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
     """Repeats every entry of a tensor, as often as given by `scale_factor` or by a target `shape`,
     whose sizes must be multiples of the tensor's; omitted axes do not change. A texture is sampled

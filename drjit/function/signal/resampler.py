@@ -8,7 +8,7 @@ products, so the result is part of the expression that uses it and is differenti
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from ...array import leaf, leaf_access
 from ...array.base import ArrayBase
@@ -24,6 +24,7 @@ from ..math.arithmetic import fma
 from .filters import FILTERS
 from .taps import Place, accumulator, folded
 
+T = TypeVar("T", bound=Any)
 BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 
 # With more taps than this, they are a loop in the kernel. The derivative of a loop would store its
@@ -182,7 +183,7 @@ class Resampler:
                 weights = np.where((index >= 0) & (index < self.source_res), weights, 0.0)
         return weights, folded(index, self.source_res, self.boundary)
 
-    def table(self, cls: Any, name: str, make: Callable[[], Any]) -> Any:
+    def table(self, cls: type[T], name: str, make: Callable[[], Any]) -> T:
         """Returns numbers of this resampler in memory, as an array of a class; created once."""
         key = cls, name
         if key not in self._tables:
@@ -204,7 +205,7 @@ class Resampler:
 
     # ---- application
 
-    def resample_fwd(self, source: Any, stride: int) -> Any:
+    def resample_fwd(self, source: T, stride: int) -> T:
         """Returns the results for the storage of a tensor. `stride` is the product of the sizes of
         the axes after the resampled one.
 
@@ -256,7 +257,7 @@ class Resampler:
         leaf_access.scatter(result, [cls(t) for t in totals], at)
         return result
 
-    def resample_bwd(self, target: Any, stride: int) -> Any:
+    def resample_bwd(self, target: T, stride: int) -> T:
         """Applies the transpose of `resample_fwd`: every sample receives its contributions to the
         results.
 
