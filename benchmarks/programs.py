@@ -83,7 +83,7 @@ def child(name: str, threads: int) -> dict[str, float]:
 def watched() -> dict[str, float]:
     """Seconds that the stages take in the main thread from now on; what is within another stage
     counts there alone."""
-    from drjit.jit.cpu import kernel, native, runtime
+    from drjit.jit.cpu import interpreted, kernel, native, runtime
 
     stages: dict[str, float] = dict.fromkeys(STAGES, 0.0)
     inside: list[float] = []  # seconds of the stages within each one that is open
@@ -113,7 +113,7 @@ def watched() -> dict[str, float]:
     watch(kernel.CpuKernel, "compile", "compiling")
     watch(kernel.CpuKernel, "is_stored", "compiling")
     watch(native, "_load", "compiling")
-    watch(kernel, "_interpret", "NumPy")
+    watch(interpreted, "interpret", "NumPy")
     watch(runtime, "_await", "waiting")
     return stages
 

@@ -12,7 +12,7 @@ import pytest
 
 import drjit as dr
 from drjit.jit import log, processor
-from drjit.jit.cpu import background, kernel
+from drjit.jit.cpu import background, interpreted, kernel
 from drjit.jit.run import cache, schedule
 from drjit.jit.target import simd
 from drjit.jit.text import program, structure
@@ -438,7 +438,7 @@ def test_a_known_program_is_neither_built_nor_rendered(where, monkeypatch, f, ti
         raise AssertionError("a program was built, or a text compiled by Python")
 
     monkeypatch.setattr(program, "build", fail)
-    monkeypatch.setattr(kernel, "compile", fail, raising=False)
+    monkeypatch.setattr(interpreted, "compile", fail, raising=False)
     forget()
     for n, expected in zip(sizes, want, strict=True):
         for a, b in zip(values(f(n)), expected, strict=True):

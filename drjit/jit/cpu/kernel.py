@@ -7,7 +7,6 @@ kernel that recurs is compiled earlier, in the background.
 """
 
 import ctypes
-import marshal
 import math
 import os
 import struct
@@ -21,12 +20,10 @@ from ..device import Kernel, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
-from ..ir.dtype import DType
-from ..lazy import np
 from ..run import cache, history
-from ..run.launch import as_python, layout_of, refer
+from ..run.launch import layout_of, refer
 from ..text.program import Output, Program, Work
-from . import background, memory, runtime
+from . import background, interpreted, memory, runtime
 from .memory import Buffer
 from .native import JobEntry, Times
 
@@ -169,11 +166,13 @@ class CpuKernel(Kernel):
         compiled = self.address and tier not in INTERPRETED and not flags.current & _DEBUG
         if not compiled:
             if not targets and self.prefers_numbers(size):
-                found = _run_numbers(self, size, inputs, literals, checks, record)
+                found = self._on_numbers(size, inputs, literals, checks, record)
                 if found is not None:
                     return found
             if self.prefers_numpy(size):
-                return _run_numpy(self, size, inputs, literals, checks, targets, record)
+                return interpreted.run_on_numpy(
+                    self, size, inputs, literals, checks, targets, record
+                )
         if not self.address or self.narrow:
             self.compile()
         work = size * self.cost
@@ -269,6 +268,17 @@ class CpuKernel(Kernel):
             self.spent += once
             _plain += once
         return self.handled
+
+    def _on_numbers(self, *launch: Any) -> list[Buffer | None] | None:
+        """Runs on single numbers; returns nothing if a loop takes longer than to load a compiled
+        form."""
+        global _plain
+        before, seconds = self.time, FIRST_LOAD if tier == "auto" else math.inf
+        found = interpreted.run_on_numbers(self, seconds, *launch)
+        if self.loops:  # which have an estimate of one iteration
+            self.spent += self.time - before
+            _plain += self.time - before
+        return found
 
     def prefers_numpy(self, size: int) -> bool:
         """Returns whether the NumPy tier is better for the next launch; accumulates its cost."""
@@ -441,117 +451,6 @@ def forget() -> None:
     _kernels.clear()
 
 
-def _run_numpy(
-    kernel: CpuKernel,
-    size: int,
-    inputs: list,
-    literals: list,
-    checks: Sequence,
-    targets: Sequence,
-    record: Any,
-) -> list[Buffer | None]:
-    def made(t: DType, n: int) -> tuple[Buffer, np.ndarray]:
-        b = memory.allocate(t.itemsize * n)
-        return b, b.array(t.numpy, n)
-
-    p, outputs = as_python(
-        kernel.program,
-        size,
-        (inputs, literals, checks, targets, record),
-        lambda t, n, b: b.array(t.numpy, n),
-        lambda e: e.buffer.array(e.dtype.numpy, e.size),
-        made,
-    )
-    _interpret(kernel, p, size)
-    if record is not None:
-        runtime.report(record.check)
-    return outputs
-
-
-def _run_numbers(
-    kernel: CpuKernel, size: int, inputs: list, literals: list, checks: Sequence, record: Any
-) -> list[Buffer | None] | None:
-    """Returns the outputs; None if a loop takes longer than it takes to load a compiled form."""
-    global _plain
-    from ..target import python
-
-    runtime.drain()
-    seconds = FIRST_LOAD if tier == "auto" else math.inf
-    before = kernel.time
-    outputs = [python.Output() for _ in kernel.outputs]
-    p: list[Any] = [python.ErrorReport(record.words, seconds) if record else None]
-    p += [n.data.entries(n.dtype, n.size) for n in inputs]
-    p += [n.data for n in literals]
-    p += [c.data[0] for c in checks]
-    for (kind, _), o in zip(kernel.outputs, outputs, strict=True):
-        p += [None, o] if kind == "reduce" else [o]
-    try:
-        _interpret(kernel, p, size, "python")
-    except python.TooLong:
-        kernel.handled, kernel.state = False, "new"
-        if record is not None:
-            record.words[0] = 0
-        return None
-    if kernel.loops:  # which have an estimate of one iteration
-        kernel.spent += kernel.time - before
-        _plain += kernel.time - before
-    made: list[Buffer | None] = []
-    for (_, itemsize), o, row in zip(kernel.outputs, outputs, kernel.program.outputs, strict=True):
-        found = o.result(row.dtype)
-        b = memory.allocate(itemsize * len(found), host=True)
-        b.write(row.dtype, found)
-        made.append(b)
-    if record is not None:
-        runtime.report(record.check)
-    return made
-
-
-def _interpret(kernel: CpuKernel, p: list, size: int, where: str = "numpy") -> None:
-    """Runs a kernel text as Python: on NumPy, or on single numbers."""
-    if where == "numpy":
-        from ..target import numpy as target
-    else:
-        from ..target import python as target
-    busy = runtime.completed() < runtime.submitted
-    waiting = time.perf_counter()
-    runtime.drain()
-    start = time.perf_counter()
-    if busy:  # a compiled kernel would have been queued
-        kernel.spent += start - waiting
-    if kernel.state == "new":
-        kernel.state = where
-    if flags.current & JitFlag.Debug:
-        from .. import debug
-
-        debug.run(kernel.text, kernel.name, p, size)
-    else:
-        function = kernel.functions.get(where)
-        if function is None:
-            names = dict(target.namespace)
-            if kernel.bytecode:
-                code = marshal.loads(kernel.bytecode)
-            else:
-                code = compile(kernel.text, f"<{kernel.name}>", "exec")
-                kernel.bytecode = marshal.dumps(code)
-            exec(code, names)
-            function = kernel.functions[where] = names["kernel"]
-        target.run(function, p, size)
-    seconds = time.perf_counter() - start
-    kernel.time += seconds
-    kernel.measured += 1
-    if flags.current & JitFlag.KernelHistory:
-        history.add(kernel, size, where, seconds)
-    if log.level >= 3:
-        log.log(
-            log.LogLevel.Info,
-            "kernel %s: ran on %s, %d lanes, %.3f ms",
-            kernel.name,
-            "NumPy" if where == "numpy" else "single numbers",
-            size,
-            seconds * 1e3,
-        )
-
-
 def _block(work: int, size: int) -> int:
     """Returns the lanes of a block: whole packets, and a single block if the calling thread does
     the work."""
@@ -619,7 +518,7 @@ def run_text(
     kernel.counted += 1
     if kernel.prefers_numpy(size) if on_numpy is None else on_numpy:
         p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
-        _interpret(kernel, [None, *p], size)
+        interpreted.interpret(kernel, [None, *p], size)
     else:
         if not kernel.address or kernel.narrow:
             kernel.compile()
