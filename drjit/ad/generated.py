@@ -215,6 +215,7 @@ class _Contribution(NamedTuple):
 def _compiled(parameters: str, body: list[str], names: dict[str, Any]) -> Any:
     """Compiles a function with some statements, which refer to `names`."""
     text = "\n".join([f"def run({parameters}):", *_indented(body)])
+    names["__name__"] = __name__  # its frames are of the package, where users are told of lines
     exec(bytecode.compiled(text), names)
     return names["run"]
 
