@@ -222,6 +222,19 @@ def test_exhausted_memory_is_an_error_that_names_the_sizes(monkeypatch):
     assert held.nbytes == 4096
 
 
+def test_buffers_made_before_memory_runs_out_are_not_counted_as_freed_only(monkeypatch):
+    def full(size):
+        raise MemoryError
+
+    kept = memory.allocate(1000)
+    del kept  # one block of this size is free
+    before = memory.statistics()["in_use"]
+    monkeypatch.setattr(memory, "_from_system", full)
+    with pytest.raises(MemoryError):
+        memory.allocate_all([1000, 1000])
+    assert memory.statistics()["in_use"] == before
+
+
 def test_a_real_shortage():
     code = (
         "import resource\n"

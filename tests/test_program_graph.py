@@ -196,7 +196,8 @@ def test_it_is_loaded_after_many_operands(monkeypatch):
     monkeypatch.setattr(structure, "_visited", 0)
     monkeypatch.setattr(graphs, "_coming", None)
     monkeypatch.setattr(kernel, "tier", "compiled")
+    assert graphs.loaded()  # from now on the code is in the disk cache
     x, y = Float(1, 2), dr.opaque(Float, 0.5, 2)
-    for _ in range(12):  # the code is in the disk cache
+    for _ in range(12):
         dr.eval(chain(x, y))
     assert structure.collect is not None and not structure._load_at

@@ -272,21 +272,19 @@ def allocate_all(sizes: list[int]) -> list[Buffer]:
     before = capacity = total = 0
     free: list[Block] = []
     made = []
-    for nbytes in sizes:
-        if nbytes != before:
-            before, capacity = nbytes, device.size_class(nbytes)
-            free = _pool[capacity]
-        try:
-            block = free.pop()
-        except IndexError:
-            block = _fresh(capacity, free)
-        total += capacity
-        b = Buffer()
-        b._block = block
-        b.address = block.address
-        b.source = None
-        made.append(b)
-    _count(total)
+    try:
+        for nbytes in sizes:
+            if nbytes != before:
+                before, capacity = nbytes, device.size_class(nbytes)
+                free = _pool[capacity]
+            try:
+                block = free.pop()
+            except IndexError:
+                block = _fresh(capacity, free)
+            total += capacity
+            made.append(_buffer(block))
+    finally:
+        _count(total)  # those that were made are freed if there is no memory for others
     return made
 
 
