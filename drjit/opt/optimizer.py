@@ -383,7 +383,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     def _unchanged(self, key: str, job: StepInputs[Extra], active: Any) -> Any:
         """Returns a mask of the entries that stay unchanged, or None if all of them change."""
         mask = None
-        if active is not None and not (isinstance(active, (bool, np.bool_)) and active):
+        if active is not None:
             mask = self._mask(active, job.value, key)
         if self.mask_updates:
             untouched = job.grad == 0
@@ -391,9 +391,10 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         return mask
 
     def _mask(self, active: Any, x: Any, name: str) -> Any:
-        if isinstance(active, bool | np.bool_):
-            return type(leaf_arrays(x)[0]).Mask(not active)
-        if not isinstance(active, ArrayBase) or active._kind != "leaf" or not active._dtype.is_mask:
+        is_array = isinstance(active, ArrayBase)
+        if not is_array and isinstance(active, (bool, np.bool_)):
+            return None if active else type(leaf_arrays(x)[0]).Mask(True)
+        if not is_array or active._kind != "leaf" or not active._dtype.is_mask:
             raise IncompatibleError(
                 f"dr.opt.{type(self).__name__}.step(): 'active' must be a bool or a flat mask, not "
                 f"{type_label(type(active))}"
