@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
+from drjit.ad import graph
 from drjit.jit.cpu import kernel, memory
 from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
@@ -31,6 +32,13 @@ def allocate_by(patch: Any, allocate: Callable) -> None:
     patch.setattr(ALLOCATOR, ALLOCATE, allocate)
     if hasattr(ALLOCATOR, "allocate_all"):
         patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
+
+
+def forget_forward_traversals() -> None:
+    """Restores the state of a program without forward traversals so far."""
+    graph._tape_complete = False
+    graph._tape.clear()
+    graph.taped.clear()
 
 
 def named(text: str) -> str:

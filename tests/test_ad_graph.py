@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from helpers import tracked
+from helpers import forget_forward_traversals, tracked
 
 import drjit as dr
 from drjit import ADFlag, ADMode, JitFlag, nn
@@ -33,11 +33,9 @@ def variables():
 
 
 @pytest.fixture
-def before_forward(monkeypatch):
+def before_forward():
     """Restores the state of a program without forward traversals so far."""
-    monkeypatch.setattr(graph, "_tape_complete", False)
-    graph._tape.clear()
-    graph.taped.clear()
+    forget_forward_traversals()
 
 
 @pytest.mark.parametrize("frozen", [False, True])

@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import tracked
+from helpers import forget_forward_traversals, tracked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -127,6 +127,7 @@ def test_destructors_that_run_meanwhile():
 
 
 def test_references_are_counted():
+    forget_forward_traversals()  # which keep a list of all variables
     x = tracked(*range(1, 40))
 
     def step():

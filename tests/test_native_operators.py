@@ -16,7 +16,7 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import tracked
+from helpers import forget_forward_traversals, tracked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -224,10 +224,8 @@ def test_programs(steps, differentiable):
         assert np.array_equal(gradient, x.grad.numpy(), equal_nan=True)
 
 
-def test_most_operations_of_a_program_are_native(monkeypatch):
-    monkeypatch.setattr(graph, "_tape_complete", False)  # as before the first forward traversal
-    graph._tape.clear()
-    graph.taped.clear()
+def test_most_operations_of_a_program_are_native():
+    forget_forward_traversals()
     x, y, z = made(ADFloat, 5), made(ADFloat, 5), tracked(1, 2, 3, 4, 5)
     numbers = x + 2, 1.5 - x, x / 3
     calls = []

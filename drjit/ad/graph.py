@@ -240,11 +240,11 @@ def _fill_tape() -> None:
     """Adds all variables created so far, and has every further one added."""
     global _tape_complete
     taped[:] = [True]
-    frozen = gc.get_freeze_count() > collector.permanent
+    frozen = gc.get_freeze_count()
     if frozen:
         gc.unfreeze()  # the collector does not list frozen objects
     objects = gc.get_objects()
-    if frozen:
+    if frozen > collector.permanent:  # by the program
         gc.freeze()
     known = {id(r()) for r in _tape}
     found = [o for o in objects if type(o) is Var and id(o) not in known]
