@@ -70,7 +70,8 @@ foreign.symbols["drjit_operators"] = ctypes.addressof(_operators)
 def loaded(compiles: bool = True) -> dict[str, int]:
     """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
     or is not in the disk cache and this `compiles` nothing."""
-    found = programs.layouts()
+    # Windows has no table of far addresses, through which the code refers to its data elsewhere.
+    found = None if sys.platform == "win32" else programs.layouts()
     if found is None or not _bases():
         return {}
     layouts, constants = found
