@@ -592,3 +592,12 @@ def test_classes_and_functions_that_come_later(monkeypatch):
     made_.pop(Float, None)
     assert type(made_[Float]) is type(len) and made_[UInt] is inline.nothing
     assert ctypes.sizeof(code) and type(Float.__mul__) is type(int.__mul__)
+
+
+def test_classes_beyond_the_table_keep_the_operators_of_python(monkeypatch):
+    made, most = native_operators._installed, native_operators._MOST
+    assert 2 * most <= len(code.cells)  # so that look-ups end
+    monkeypatch.setattr(made, "_classes", most)
+    before = vars(Int)["__add__"]
+    made.add(Int)
+    assert vars(Int)["__add__"] is before and made._classes == most

@@ -30,6 +30,7 @@ _COMPARISONS = ops.lt, ops.le, ops.eq, ops.ne, ops.gt, ops.ge
 _NUMBERED = (*_COMPARISONS, *ops.ARITHMETIC, *ops.UNARY)
 _RECORDED = "recorded_unary", "recorded_binary"
 _LOOPS = "collect", "cut"
+_MOST = 256  # classes with native operators: look-ups end at an empty one of twice as many cells
 _OTHERS = 32  # the place of the first one in place among `Operators.others`
 
 _FUNCTIONS = {
@@ -52,7 +53,7 @@ _FIELDS = (
 Cell = programs.structure("Cell", "object", "records")
 Operators = programs.structure(
     "Operators", *_FUNCTIONS, *_OBJECTS, "off",
-    cells=(Cell, 128), others=(native.Slot, 64),
+    cells=(Cell, 512), others=(native.Slot, 64),
 )  # fmt: skip
 Record = programs.structure(
     "Record", "type", "node", "var", "op", "dtype", "out", "result", "result_node", "result_var",
@@ -136,6 +137,7 @@ class NativeOperators:
         self._places, self._bases = places, _bases()
         self._python: dict[tuple[type, str], Any] = {}  # the methods that were there before
         self._kept: list[Any] = []
+        self._classes = 0
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._kept))
         for name, function in _FUNCTIONS.items():
             setattr(_operators, name, native.address_of(getattr(ctypes.pythonapi, function)))
@@ -165,8 +167,9 @@ class NativeOperators:
 
     def add(self, cls: Any) -> None:
         """Gives a class its native operators."""
-        if cls._kind != "leaf" or not cls._usable:
+        if cls._kind != "leaf" or not cls._usable or self._classes == _MOST:
             return
+        self._classes += 1
         records = (Record * len(_NUMBERED))()
         self._kept += (cls, records)
         found: dict[str, tuple[str, Any]] = {}  # methods, and the functions for the slots
@@ -178,9 +181,9 @@ class NativeOperators:
                 self._fill(record, o, cls, *functions)
                 found |= {m: (entry, f) for m, f in zip(methods, functions, strict=True)}
         k = id(cls) >> 4
-        while _operators.cells[k % 128].object:
+        while _operators.cells[k % len(_operators.cells)].object:
             k += 1
-        cell = _operators.cells[k % 128]
+        cell = _operators.cells[k % len(_operators.cells)]
         cell.records, cell.object = ctypes.addressof(records), id(cls)
         for method, (entry, function) in found.items():
             self._set(
