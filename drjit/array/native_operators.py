@@ -139,10 +139,7 @@ class NativeOperators:
         self._kept: list[Any] = []
         self._classes = 0
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._kept))
-        for name, function in _FUNCTIONS.items():
-            setattr(_operators, name, native.address_of(getattr(ctypes.pythonapi, function)))
-        for name, thing in _OBJECTS.items():
-            setattr(_operators, name, id(thing))
+        programs.set_addresses(_operators, _FUNCTIONS, _OBJECTS)
         for k, o in enumerate(_NUMBERED):
             for at, kind in (k, ""), (_OTHERS + k, "i"):
                 other = self._other(f"__{kind}{o.method}__", f"__r{o.method}__")

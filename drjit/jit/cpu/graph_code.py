@@ -5,16 +5,6 @@ It is written in the language of `native_ir.py`; `graphs.py` has the structures 
 """
 
 CODE = """
-def is_plain(s, x):
-    k = x >> 4
-    while 1:
-        slot = s.plain[k]
-        if slot.value == x:
-            return 1
-        if slot.value == 0:
-            return 0
-        k = k + 1
-
 def hold(s, x):
     call("void(ptr)", s.incref, x)
     return x

@@ -5,11 +5,9 @@ import ctypes
 import sys
 from typing import Any
 
-from ..ir import op
-from ..ir.node import Node, serials
 from ..text import structure
 from ..trace import template
-from . import background, graph_code, kernel, native, programs
+from . import background, graph_code, kernel, native, program_code, programs
 
 WORDS, LITERALS = 1 << 16, 1 << 11
 # Operands after which the code is loaded, if the disk cache has it, and after which it is compiled,
@@ -23,9 +21,8 @@ _FUNCTIONS = {
     "bytes": "PyBytes_FromStringAndSize", "tuple": "PyTuple_New", "next": "PyIter_Next",
     "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef", "decref": "Py_DecRef",
 }  # fmt: skip
-_OBJECTS = programs.OBJECTS | {"node_type": Node, "serials": serials}
 _Scan = programs.structure(
-    "Scan", *_FUNCTIONS, *_OBJECTS, "stamp", "length", "failed", "literals_met", "owner",
+    "Scan", *_FUNCTIONS, *programs.OBJECTS, "stamp", "length", "failed", "literals_met", "owner",
     plain=(native.Slot, 256), literals=(_Literal, 2 * LITERALS), key=(native.Slot, WORDS),
 )  # fmt: skip
 
@@ -44,23 +41,16 @@ def loaded(compiles: bool = True) -> dict[str, int]:
         "MARK": node.mark.offset, "ID": node.id.offset,
     }  # fmt: skip
     names = ("collect", "remake")
-    return native.addresses(graph_code.CODE, structures, constants, names, compiles)
+    source = program_code.IS_PLAIN + graph_code.CODE
+    return native.addresses(source, structures, constants, names, compiles)
 
 
 def functions(places: dict[str, int]) -> tuple[Any, Any]:
     """Returns the code as functions; see `structure.collect` and `template.remake`."""
     memory = ctypes.create_string_buffer(ctypes.sizeof(_Scan))
     s: Any = _Scan.from_buffer(memory)
-    for name, function in _FUNCTIONS.items():
-        setattr(s, name, native.address_of(getattr(ctypes.pythonapi, function)))
-    for name, thing in _OBJECTS.items():
-        setattr(s, name, id(thing))
-    for o in op.TABLE.values():
-        if o.plain:
-            k = id(o) >> 4
-            while s.plain[k % 256].value:
-                k += 1
-            s.plain[k % 256].value = id(o)
+    programs.set_addresses(s, _FUNCTIONS, programs.OBJECTS)
+    programs.set_plain(s)
     _kept.append(memory)
     owner = ctypes.addressof(s)
     return tuple([native.bound(name, place, owner) for name, place in places.items()])

@@ -7,18 +7,20 @@ decides which programs are known. Until a kernel is launched nothing has changed
 Python's runs.
 """
 
-CODE = """
+IS_PLAIN = """
 # Whether an operation is element-wise.
 def is_plain(s, x):
     k = x >> 4
     while 1:
-        cell = s.plain[k]
-        if cell.object == x:
+        slot = s.plain[k]
+        if slot.value == x:
             return 1
-        if cell.object == 0:
+        if slot.value == 0:
             return 0
         k = k + 1
+"""
 
+CODE = """
 # The number of a node if it was met before in this scan; otherwise, notes `number` and gives -1.
 def met(s, x, number):
     k = x >> 4
@@ -205,10 +207,10 @@ def find(s, length):
     return 0
 
 # Whether the pools have memory for all results.
-def has_room(s, record):
+def has_room(rooms, count):
     k = 0
-    while k < s.outputs:
-        room = record.rooms + ROOM * k
+    while k < count:
+        room = rooms + ROOM * k
         if word(room.pool + SIZE) < room.needed:
             return 0
         k = k + 1
@@ -342,13 +344,7 @@ def can_replay(c, s, q, arguments):
         if buffer.source != s.none:
             return 0
         k = k + 1
-    k = 0
-    while k < q.results:
-        room = q.rooms + ROOM * k
-        if word(room.pool + SIZE) < room.needed:
-            return 0
-        k = k + 1
-    return is_idle(c)
+    return has_room(q.rooms, q.results) and is_idle(c)
 
 def become_buffer(s, node, result, buffer):
     node.op = s.buffer
@@ -422,7 +418,7 @@ def again(self, arguments, count):
         if length > 0:
             record = find(s, length)
             if record != 0:
-                if has_room(s, record):
+                if has_room(record.rooms, s.outputs):
                     fire(c, s, record, roots)
                     done = 1
     return call("i64(i64)", c.truth, done)

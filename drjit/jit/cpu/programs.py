@@ -60,10 +60,28 @@ OBJECTS = {
 Scan = structure(
     "Scan", *_FUNCTIONS, *OBJECTS, "usage", "stamp", "size", "outputs", "hash", "length",
     "inputs_met", "literals_met", "spares_left",
-    cells=(Cell, 1024), plain=(Cell, 256), order=(native.Slot, VISITS), key=(native.Slot, WORDS),
-    inputs=(native.Slot, INPUTS), literals=(Literal, LITERALS), spares=(native.Slot, 2 * OUTPUTS),
-    block=(native.Slot, 512), heads=(native.Slot, 1024),
+    cells=(Cell, 1024), plain=(native.Slot, 256), order=(native.Slot, VISITS),
+    key=(native.Slot, WORDS), inputs=(native.Slot, INPUTS), literals=(Literal, LITERALS),
+    spares=(native.Slot, 2 * OUTPUTS), block=(native.Slot, 512), heads=(native.Slot, 1024),
 )  # fmt: skip
+
+
+def set_addresses(s: Any, functions: dict[str, str], objects: dict[str, Any]) -> None:
+    """Writes the addresses of functions of Python's C interface and of objects to a structure."""
+    for name, function in functions.items():
+        setattr(s, name, native.address_of(getattr(ctypes.pythonapi, function)))
+    for name, thing in objects.items():
+        setattr(s, name, id(thing))
+
+
+def set_plain(s: Any) -> None:
+    """Writes the table in which `is_plain` finds element-wise operations."""
+    for o in op.TABLE.values():
+        if o.plain:
+            k = id(o) >> 4
+            while s.plain[k % len(s.plain)].value:
+                k += 1
+            s.plain[k % len(s.plain)].value = id(o)
 
 
 class _Unknown(Exception):
@@ -147,7 +165,7 @@ def loaded(compiles: bool = True) -> dict[str, int]:
     if found is None:
         return {}
     structures, constants = found
-    source = native.source() + program_code.CODE
+    source = native.source() + program_code.IS_PLAIN + program_code.CODE
     return native.addresses(source, structures, constants, _EXPORTED, compiles)
 
 
@@ -160,17 +178,9 @@ class KnownPrograms:
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self.scan: Any = Scan.from_address(address + -address % 64)
         s = self.scan
-        for name, function in _FUNCTIONS.items():
-            setattr(s, name, native.address_of(getattr(ctypes.pythonapi, function)))
-        for name, thing in OBJECTS.items():
-            setattr(s, name, id(thing))
+        set_addresses(s, _FUNCTIONS, OBJECTS)
+        set_plain(s)
         s.usage = ctypes.addressof(memory.usage)
-        for o in op.TABLE.values():
-            if o.plain:
-                k = id(o) >> 4
-                while s.plain[k % 256].object:
-                    k += 1
-                s.plain[k % 256].object = id(o)
         self._control: Any = None
         self._again: Any = _nothing
         self._examine: Any = _nothing
