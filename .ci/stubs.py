@@ -181,8 +181,10 @@ def types(namespace: str) -> str:
     parents = {"Event": "jit.device", "PCG32": "random.pcg", "Philox4x32": "random.philox"}
     for name in extras:
         if name in parents:
-            parent = extras[name].__mro__[1].__name__
-            lines.append(f"from ..{parents[name]} import {parent} as _{name}")
+            # A GPU, where there is one, puts a class of its own between.
+            module = f"drjit.{parents[name]}"
+            parent = next(c for c in extras[name].__mro__[1:] if c.__module__ == module)
+            lines.append(f"from ..{parents[name]} import {parent.__name__} as _{name}")
     scalars = table.SCALARS if namespace == "scalar" else {}
     lines += [f"{name}: TypeAlias = {kind.__name__}" for name, kind in scalars.items()]
     for name in table.SPECS:
