@@ -53,7 +53,7 @@ FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits
 
 # As long as NumPy has not been imported, small kernels are compiled as well, up to so many seconds:
 # a later process, which finds them in the cache, then needs no NumPy.
-INSTEAD_OF_NUMPY = 1.0
+INSTEAD_OF_NUMPY = 3.0
 
 # A kernel with a loop is first compiled with narrow packets, which takes half the time. Once its
 # launches have taken this many seconds, it is compiled in the background with the widest packets
