@@ -85,6 +85,19 @@ def if_stmt(
         return _Symbolic(branch, label or "").run()
 
 
+class Unchanged:
+    """The second function of a branch without `else`: returns those of its arguments that the first
+    one may change, given by their places."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self.places = places
+
+    def __call__(self, *args: Any) -> tuple:
+        return tuple([args[k] for k in self.places])
+
+
 class _Branch:
     """The components of a branch.
 
@@ -138,7 +151,7 @@ class _Branch:
 
     def _version(self, k: int, held: Callable[[list[Any]], Sequence[Value | None]]) -> Version:
         """Returns the current version of an argument, given by number."""
-        state = State((self.args.objects()[k],), ("argument",), self.what)
+        state = State((self.args.objects()[k],), ("argument",), self.what, False)
         return Version(state, state.tree, [*held(state.leaves)])
 
     def outcome(
@@ -160,20 +173,7 @@ class _Branch:
         """
         args = self.args
         args.check_attributes(written or frozenset())
-
-        # Nothing may hold pending tables, because the other function may write to them.
-        tables = {id(a) for a, v in zip(args.leaves, self.before, strict=True) if v is None}
-        first = self.first
-
-        def held(arrays: list[Any]) -> list[Value | None]:
-            found = zip(arrays, leaf.values(arrays), strict=True)
-            if written is not None:
-                return [None if v.node.serial in written else v for _, v in found]
-            return [
-                None if v.node.op is AFTER and (v.node.serial > first or id(a) in tables) else v
-                for a, v in found
-            ]
-
+        held = self._holder(written)
         rows = self._rows(result)
         found = Version(rows, rows.tree, held(rows.leaves))
         if others:
@@ -194,12 +194,48 @@ class _Branch:
                 outcome.changed[k] = held([args.leaves[k]])
             else:
                 outcome.changed[k] = self._version(k, held)
+        self._add_parted(outcome, others, held)
+        return outcome
+
+    def unchanged(self, result: tuple, others: Sequence[BranchOutcome]) -> BranchOutcome:
+        """Returns the outcome of a function that has changed nothing; its result are arguments."""
+        held = self._holder(None)
+        rows = State(result, self.labels, self.what, False) if self.labels else self._rows(result)
+        found = Version(rows, rows.tree, held(rows.leaves)).like(others[0].versions[0], self.strict)
+        outcome = BranchOutcome(found)
+        self._add_parted(outcome, others, held)
+        return outcome
+
+    def _holder(self, written: set[int] | None) -> Callable[[list[Any]], list[Value | None]]:
+        """Returns a function that gives the contents of arrays, with None for those that the
+        function has written to."""
+        if written is not None:
+
+            def held(arrays: list[Any]) -> list[Value | None]:
+                found = leaf.values(arrays)
+                return [None if v.node.serial in written else v for v in found]
+
+            return held
+        # Nothing may hold pending tables, because the other function may write to them.
+        first = self.first
+        tables = {id(a) for a, v in zip(self.args.leaves, self.before, strict=True) if v is None}
+        return lambda arrays: [
+            None if v.node.op is AFTER and (v.node.serial > first or id(a) in tables) else v
+            for a, v in zip(arrays, leaf.values(arrays), strict=True)
+        ]
+
+    def _add_parted(
+        self,
+        outcome: BranchOutcome,
+        others: Sequence[BranchOutcome],
+        held: Callable[[list[Any]], Sequence[Value | None]],
+    ) -> None:
+        """Adds the versions of parted arguments to an outcome."""
         for j, k in enumerate(self.parted, 1):
             version = self._version(k, held)
             if others:
                 version = version.like(others[0].versions[j], False)
             outcome.add(version)
-        return outcome
 
     def _rows(self, result: Any) -> State:
         """Returns a result as a tuple with names."""
@@ -207,7 +243,7 @@ class _Branch:
             values, titles = (result,), ["rv"]
         else:
             values, titles = self._checked(result), list(self.labels)
-        state = State(values, titles, self.what)
+        state = State(values, titles, self.what, False)
         if self.mask._node.size:
             state.check_initialized()
         return state
@@ -366,17 +402,12 @@ class _Symbolic:
         given = [None if k in self.outside else v for k, v in enumerate(values)]
         args.put(given)
         self.inside.append(values)
-        result = call(branch.what, function, *args.values)
-        self.captured.check(branch.what)
-        for k, held in self.outside.items():
-            now = args.leaves[k]._node
-            if now.serial != held.serial and now.op is not AFTER:
-                raise RuntimeError(
-                    f"{branch.what}: argument '{args.paths[k]}' changes, but it has {now.size} "
-                    f"entries, which does not fit 'cond' with {branch.mask._node.size}; or it is "
-                    "the target of a scatter, and changes in other ways as well"
-                )
-        outcome = branch.outcome(result, self.outcomes, given)
+        if isinstance(function, Unchanged):
+            outcome = branch.unchanged(function(*args.values), self.outcomes)
+        else:
+            result = call(branch.what, function, *args.values)
+            self._check()
+            outcome = branch.outcome(result, self.outcomes, given)
         arrays, found = outcome.arrays, outcome.contents
         recorded.note(body, found)
         self.outcomes.append(outcome)
@@ -393,6 +424,20 @@ class _Symbolic:
             else v.node
             for a, v in zip(arrays, found, strict=True)
         ]
+
+    def _check(self) -> None:
+        """Raises a RuntimeError if a function has changed captured arrays, or arguments that are
+        outside, other than by scatters."""
+        branch, args = self.branch, self.branch.args
+        self.captured.check(branch.what)
+        for k, held in self.outside.items():
+            now = args.leaves[k]._node
+            if now.serial != held.serial and now.op is not AFTER:
+                raise RuntimeError(
+                    f"{branch.what}: argument '{args.paths[k]}' changes, but it has {now.size} "
+                    f"entries, which does not fit 'cond' with {branch.mask._node.size}; or it is "
+                    "the target of a scatter, and changes in other ways as well"
+                )
 
     def _known(
         self, first: list[Value | None], second: list[Value | None], places: list[int]

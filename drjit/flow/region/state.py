@@ -62,29 +62,37 @@ class Attribute:
     held them.
     """
 
-    def __init__(self, path: str, owner: Any, name: str, array: Any) -> None:
-        self.path, self.owner, self.name, self.array = path, owner, name, array
-        self.before = [WeakValue(leaf.value(a)) for a in pytree.leaf_arrays(array)]
+    def __init__(self, place: int, owner: Any, name: str, array: Any) -> None:
+        self.place, self.owner, self.name, self.array = place, owner, name, array
+        found = pytree.leaf_arrays(array)
+        self._serials = [a._node.serial for a in found]
+        self._before = [(_weak(a._node), a._var) for a in found]
 
-    def check(self, what: str, written: Set[int]) -> None:
-        """Raises a RuntimeError if the array has changed other than by a scatter."""
+    def differs(self, written: Set[int]) -> bool:
+        """Returns whether the array has changed other than by a scatter. The nodes of those have
+        the serial numbers `written`, or are pending."""
         now = vars(self.owner).get(self.name)
-        if now is self.array and all(
-            a._node.serial == v.serial or a._node.op is AFTER or a._node.serial in written
-            for a, v in zip(pytree.leaf_arrays(now), self.before, strict=True)
-        ):
-            return
-        raise RuntimeError(
-            f"{what}: attribute '{self.name}' of variable '{self.path}' changes, but "
-            f"{type_label(self.owner)} is no PyTree. Make it a data class, or give it a table "
-            "DRJIT_STRUCT of its fields, or use a variable of its own for the attribute."
+        if now is not self.array:
+            return True
+        nodes = [a._node for a in pytree.leaf_arrays(now)]
+        serials = [n.serial for n in nodes]
+        return serials != self._serials and not all(
+            n.serial == serial or n.op is AFTER or n.serial in written
+            for n, serial in zip(nodes, self._serials, strict=True)
         )
 
     def restore(self) -> None:
         """Undoes a change."""
         vars(self.owner)[self.name] = self.array
-        for a, v in zip(pytree.leaf_arrays(self.array), self.before, strict=True):
-            v.restore(a)
+        found = pytree.leaf_arrays(self.array)
+        for a, serial, (held, var) in zip(found, self._serials, self._before, strict=True):
+            if a._node.serial != serial and a._node.op is not AFTER and (n := held()) is not None:
+                assign(a, Value(n, var))
+
+
+def _weak(n: Node) -> Callable[[], Node | None]:
+    """Returns a function that gives the node; evaluated contents, as long as they exist."""
+    return weakref.ref(n) if n.op is AFTER or n.op is BUFFER else lambda: n
 
 
 class WeakValue:
@@ -92,8 +100,7 @@ class WeakValue:
 
     def __init__(self, value: Value) -> None:
         n, self.var, self.serial = value.node, value.var, value.node.serial
-        has_memory = n.op is AFTER or n.op is BUFFER
-        self.node: Callable[[], Node | None] = weakref.ref(n) if has_memory else lambda: n
+        self.node = _weak(n)
         self.dtype, self.size = n.dtype, n.size
         self.memory = n.data if n.op is BUFFER else None
 
@@ -125,29 +132,34 @@ def _has_traced_attributes(value: Any) -> bool:
     return any(map(is_traced, vars(value).values()))
 
 
-def _attributes(value: Any, path: str) -> list[Attribute]:
+def _attributes(value: Any, place: int) -> list[Attribute]:
     """Returns the traced arrays among the attributes of an object that is not a PyTree."""
     found = vars(value).items()
-    return [Attribute(path, value, name, array) for name, array in found if is_traced(array)]
+    return [Attribute(place, value, name, array) for name, array in found if is_traced(array)]
 
 
 class State:
     """The values of named variables, and the arrays in them.
 
     `leaves` are the one-dimensional arrays that hold the contents. `tree` is the current
-    decomposition of the values, even if a body changes them in place.
+    decomposition of the values, even if a body changes them in place. Unless the values are
+    results, arrays that are attributes of other objects are watched, as these must not change.
     """
 
-    def __init__(self, values: tuple, titles: Sequence[str], what: str) -> None:
+    def __init__(
+        self, values: tuple, titles: Sequence[str], what: str, watched: bool = True
+    ) -> None:
         self.titles, self.what = titles, what
         self.values: tuple[Any, ...] = values
         self._undone = False  # whether containers that have since been restored had changed
         self._take_apart(Tree(values))
         self._attributes: list[Attribute] = []
+        if not watched:
+            return
         objects = self.tree.objects
-        if others := [k for k in self.tree.others if _has_traced_attributes(objects[k])]:
-            paths = self.tree.labels(titles)
-            self._attributes = [a for k in others for a in _attributes(objects[k], paths[k])]
+        for k in self.tree.others:
+            if _has_traced_attributes(objects[k]):
+                self._attributes += _attributes(objects[k], k)
 
     def _take_apart(self, tree: Tree) -> None:
         self.tree, self.leaves = tree, tree.leaves
@@ -251,7 +263,13 @@ class State:
         has changed, other than by scatters, whose nodes have the serial numbers `written`.
         """
         for a in self._attributes:
-            a.check(self.what, written)
+            if a.differs(written):
+                raise RuntimeError(
+                    f"{self.what}: attribute '{a.name}' of variable '{self._path(a.place)}' "
+                    f"changes, but {type_label(a.owner)} is no PyTree. Make it a data class, or "
+                    "give it a table DRJIT_STRUCT of its fields, or use a variable of its own for "
+                    "the attribute."
+                )
 
     def match(self, after: Tree, strict: bool) -> Tree:
         """Returns another version of the values, in the order of this one.

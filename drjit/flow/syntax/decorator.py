@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 from ...array.base import IncompatibleError
 from ...jit.run import cache
-from ..call.branch import if_stmt
+from ..call.branch import Unchanged, if_stmt
 from ..loop.while_loop import while_loop
 from ..region.undefined import is_undefined, value
 
@@ -25,7 +25,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 _flow = SimpleNamespace(
-    while_loop=while_loop, if_stmt=if_stmt, value=value, is_undefined=is_undefined
+    while_loop=while_loop,
+    if_stmt=if_stmt,
+    Unchanged=Unchanged,
+    value=value,
+    is_undefined=is_undefined,
 )
 
 
