@@ -8,11 +8,12 @@ import numpy as np
 
 import drjit as dr
 from drjit.ad import graph
+from drjit.array.leaf import host_node
 from drjit.jit.cpu import kernel, memory
 from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
-from drjit.jit.ir.node import Node
+from drjit.jit.ir.node import BUFFER, Node
 from drjit.jit.run import launch, schedule
 
 ELEMENTWISE = tuple([o.name for o in op.TABLE.values() if o.plain])
@@ -72,6 +73,47 @@ def entries(arrays: list[Any]) -> list[np.ndarray]:
     kernel each, with what they have in common in all of them."""
     dr.eval(arrays)
     return [a.numpy() for a in arrays]
+
+
+# ---- Graphs
+
+
+def described(n, known):
+    """What a node consists of, with those met before by their numbers."""
+    if n.size == 0:
+        return n.dtype, 0
+    if n not in known:
+        known[n] = len(known)
+        is_buffer = n.op is BUFFER
+        data = host_node(n).tobytes() if is_buffer else (type(n.data), repr(n.data))
+        return (n.op, n.dtype, n.size, data, [described(d, known) for d in n.deps], n.mark)
+    return known[n]
+
+
+def variables(v, known):
+    """What a variable consists of."""
+    if v is None or v in known or v.rule is None:
+        return v if v is None or v.rule is None else known[v]
+    known[v] = len(known)
+    nodes = {}
+    kept = [None if n is None else described(n, nodes) for n in (*v.inputs, v.result)]
+    rest = v.dtype, v.size, v.data, v.grad, v.grad_var, v.mark
+    return (v.rule, [variables(d, known) for d in v.deps], kept, *rest)
+
+
+def outcome(function, *args):
+    """The array that a function returns, or its error."""
+    try:
+        x = function(*args)
+    except Exception as error:
+        return type(error), str(error)
+    if not isinstance(x, dr.ArrayBase):
+        return type(x), x.tolist() if isinstance(x, np.ndarray) else x
+    if x._kind != "leaf":
+        parts = [x._array] if x._kind == "tensor" else x._components
+        return type(x), [outcome(dr.ArrayBase.__pos__, c) for c in parts]
+    assert all(d.serial < x._node.serial for d in x._node.deps)
+    return type(x), described(x._node, {}), variables(x._var, {})
 
 
 # ---- Arrays of NumPy

@@ -16,19 +16,17 @@ import weakref
 
 import numpy as np
 import pytest
-from helpers import forget_forward_traversals, tracked
+from helpers import forget_forward_traversals, outcome, tracked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
 from drjit.ad import graph
 from drjit.array import inline, native_operators, table
-from drjit.array.leaf import host_node
 from drjit.jit.cpu import background, kernel, programs
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import label
 from drjit.jit.ir import op as ops
-from drjit.jit.ir.node import BUFFER
 from drjit.jit.run import schedule
 from drjit.llvm import Float, Int, UInt
 from drjit.llvm.ad import Array3f
@@ -52,42 +50,6 @@ def in_python():
         yield
     finally:
         code.off = 0
-
-
-def described(n, known):
-    """What a node consists of, with those met before by their numbers."""
-    if n not in known:
-        known[n] = len(known)
-        is_buffer = n.op is BUFFER
-        data = host_node(n).tobytes() if is_buffer else (type(n.data), repr(n.data))
-        return (n.op, n.dtype, n.size, data, [described(d, known) for d in n.deps], n.mark)
-    return known[n]
-
-
-def variables(v, known):
-    """What a variable consists of."""
-    if v is None or v in known or v.rule is None:
-        return v if v is None or v.rule is None else known[v]
-    known[v] = len(known)
-    nodes = {}
-    kept = [None if n is None else described(n, nodes) for n in (*v.inputs, v.result)]
-    rest = v.dtype, v.size, v.data, v.grad, v.grad_var, v.mark
-    return (v.rule, [variables(d, known) for d in v.deps], kept, *rest)
-
-
-def outcome(function, *args):
-    """The array that a function returns, or its error."""
-    try:
-        x = function(*args)
-    except Exception as error:
-        return type(error), str(error)
-    if not isinstance(x, dr.ArrayBase):
-        return type(x), x.tolist() if isinstance(x, np.ndarray) else x
-    if x._kind != "leaf":
-        parts = [x._array] if x._kind == "tensor" else x._components
-        return type(x), [outcome(Float.__pos__, c) for c in parts]
-    assert all(d.serial < x._node.serial for d in x._node.deps)
-    return type(x), described(x._node, {}), variables(x._var, {})
 
 
 def agree(function, *args):
@@ -155,8 +117,27 @@ def test_all_types_operators_and_operands(cls):
             agree(f, x)
             agree(lambda f, x: f(f(x)), f, x)
         for y in (*xs, 2, 0.5):
-            for f in (dr.minimum, dr.atan2, dr.mul_hi):
+            for f in (dr.minimum, dr.fmax, dr.atan2, dr.mul_hi):
                 agree(f, x, y)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: f"{c._namespace}.{c.__name__}")
+def test_operations_on_three_operands(cls):
+    xs = arrays(cls)
+    masks = arrays(cls.Mask)
+    others = [*NUMBERS, Float(1, 2, 3, 4, 5), ADFloat(2), made(Int, 5), np.arange(5), "a"]
+    for y in xs:
+        for z in (*xs, *others):
+            for x in (xs[3], xs[-1], 2):
+                agree(dr.fma, x, y, z)
+                agree(dr.fma, x, z, y)
+            for mask in masks:
+                agree(dr.select, mask, y, z)
+                agree(dr.select, mask, z, y)
+    for y in others:
+        for z in (0, 2.5, -0.0):
+            agree(dr.fma, xs[-1], y, z)
+            agree(dr.select, masks[3], y, z)
 
 
 IN_PLACE = [getattr(operator, f"i{o.method}".rstrip("_")) for o in ops.ARITHMETIC]
@@ -262,12 +243,21 @@ def test_references_are_counted():
             ~i & i,
             i // 2,
             x * b,
+            dr.fma(x, y, 7.25) + dr.fma(z, 3, x),
+            dr.select(x < y, z, 1.5) + dr.select(x < y, x, y) + dr.fma(x, y, y),
+            dr.maximum(x, 0) + dr.minimum(z, 1.5) + dr.maximum(x, z),
         )
         c = ADFloat(x)
         c += y
         c *= z
         c -= 1.5
-        for f in (lambda: x * "a", lambda: x + made(ADFloat, 301), lambda: x @ 2):
+        for f in (
+            lambda: x * "a",
+            lambda: x + made(ADFloat, 301),
+            lambda: x @ 2,
+            lambda: dr.fma(x, y, "a"),
+            lambda: dr.select(x < y, z, made(ADFloat, 301)),
+        ):
             with contextlib.suppress(RuntimeError, TypeError):
                 f()
         size += len(a)
@@ -310,14 +300,15 @@ def test_objects_are_known_to_the_collector():
 def test_failing_allocations():
     limits = pytest.importorskip("_testcapi")
     x, z, programs_ = made(ADFloat, 5), tracked(1, 2, 3, 4, 5), []
-    y = ADFloat(x)
+    y, mask = ADFloat(x), x < 3
 
     def in_place():
         nonlocal y
         y += x
 
     programs_ = [lambda: x * x, lambda: z * x, lambda: x + 2.5, lambda: 2 * z, lambda: -z, in_place,
-                 lambda: x < 0, lambda: dr.sin(z)]  # fmt: skip
+                 lambda: x < 0, lambda: dr.sin(z), lambda: dr.fma(z, x, 2.5),
+                 lambda: dr.fma(x, 2.5, x), lambda: dr.select(mask, z, 0)]  # fmt: skip
     watched = (x, x._node, z._node, z._var, ADFloat, ops.mul, 2.5)
     for run in programs_:
         run()

@@ -44,6 +44,18 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     return {name: own_code(f, name, cls) for name, f in found.items()}
 
 
+def tensor_operators(cls: type, general: type) -> dict[str, Callable]:
+    """Returns the operator methods of a class of tensors; `general` has the general methods."""
+    found: dict[str, Callable] = {}
+    for op_ in (*ops.ARITHMETIC, *ops.COMPARISONS, *ops.UNARY):
+        if op_.accepts(cls._dtype):
+            known = RECORDERS[op_]
+            names = [f"__{op_.method}__", f"__r{op_.method}__"]
+            for name in names[: 1 + (op_ in ops.ARITHMETIC)]:
+                found[name] = _if_recorded(known, cls, name, getattr(general, name))
+    return {name: own_code(f, name, cls) for name, f in found.items()}
+
+
 def own_code(f: Any, name: str, cls: type) -> Callable:
     """Returns the function with its own code object, because the interpreter specializes code for
     the types that it encounters.
@@ -52,6 +64,26 @@ def own_code(f: Any, name: str, cls: type) -> Callable:
     method = FunctionType(code, f.__globals__, name, None, f.__closure__)
     method.__qualname__ = code.co_qualname
     return method
+
+
+def _if_recorded(known: Any, cls: type, name: str, general: Callable) -> Callable:
+    """Returns the operator that records the operation, if it can, on arrays of the class."""
+
+    def unary(self):
+        result = known[cls](self)
+        return general(self) if result is None else result
+
+    def forward(self, other):
+        result = known[cls](self, other)
+        return general(self, other) if result is None else result
+
+    def backward(self, other):
+        result = known[cls](other, self)
+        return general(self, other) if result is None else result
+
+    if known.op.arity == 1:
+        return unary
+    return backward if name == f"__r{known.op.method}__" else forward
 
 
 class _Ordinary(dict[float, float | None]):
@@ -148,7 +180,7 @@ _TERNARY = """
         plain = (
             (x1.size == size or (x1.size == 1 and x1.op is LITERAL))
             and (x2.size == size or (x2.size == 1 and x2.op is LITERAL))
-            and x1 is not x2
+            and (x1 is not x2 or inverse is None)
         )
         if plain and x0.op is LITERAL:
             if fold is not None and x1.op is LITERAL and x2.op is LITERAL:
@@ -316,6 +348,60 @@ def _on_components(op_: Op, cls: Any) -> Callable:
     return on_components
 
 
+def _on_storage(op_: Op, cls: Any) -> Callable:
+    """Returns the operation on tensors of one class and shape, combined with numbers."""
+    known, flat = RECORDERS[op_], cls.Array
+    if known[flat] is nothing:
+        return nothing
+    result = cls.Mask if op_.result == "mask" else cls
+    first = cls.Mask if op_.result == "second" else cls
+
+    def wrapped(array, shape):
+        if array is None:
+            return None
+        r = new(result)
+        r._array = array
+        r._shape = shape
+        return r
+
+    def unary(a):
+        return wrapped(known[flat](a._array), a._shape)
+
+    def binary(a, b):
+        kind, other = type(a), type(b)
+        if kind is cls:
+            shape = a._shape
+            if other is cls:
+                if b._shape != shape:
+                    return None
+                b = b._array
+            elif other is not float and other is not int:
+                return None
+            a = a._array
+        elif kind is float or kind is int:
+            shape, b = b._shape, b._array
+        else:
+            return None
+        return wrapped(known[flat](a, b), shape)
+
+    def ternary(a, b, c):
+        if type(a) is not first:
+            return None
+        shape, flats = a._shape, []
+        for x in b, c:
+            kind = type(x)
+            if kind is cls:
+                if x._shape != shape:
+                    return None
+                x = x._array
+            elif kind is not float and kind is not int:
+                return None
+            flats.append(x)
+        return wrapped(known[flat](a._array, *flats), shape)
+
+    return (unary, binary, ternary)[op_.arity - 1]
+
+
 def nothing(*_: Any) -> None:
     """Records nothing: for classes that are left to the general case."""
 
@@ -338,6 +424,8 @@ class _Recorders(dict[type, Callable]):
 
 
 _native: Callable[[Op, type, Callable], Callable] | None = None
+derived: list[dict[type, Callable]] = []
+"""Tables of functions that consist of recorders."""
 
 
 def use_native(form: Callable[[Op, type, Callable], Callable]) -> None:
@@ -352,6 +440,8 @@ def use_native(form: Callable[[Op, type, Callable], Callable]) -> None:
                 known[cls] = form(op_, cls, function)
             else:
                 del known[cls]  # made again, from those of its components
+    for made in derived:
+        made.clear()
 
 
 RECORDERS = {o: _Recorders(o) for o in ops.TABLE.values()}
@@ -379,8 +469,8 @@ def _recorded(op_: Op) -> Callable:
 
 RECORDED = {o: _recorded(o) for o in ops.TABLE.values()}
 """Functions that apply an operation to one-dimensional arrays of one class, or vectors of them, and
-numbers that combine with these, which covers most operations in programs. They return None for
-anything else, including errors."""
+numbers that combine with these, which covers most operations in programs, and to tensors of one
+shape. They return None for anything else, including errors."""
 
 
 def _for_class(op_: Op, cls: Any) -> Callable:
@@ -389,5 +479,7 @@ def _for_class(op_: Op, cls: Any) -> Callable:
         made = form(op_, cls, cls.Mask if op_.result == "mask" else cls, nothing)
         return own_code(made, op_.name, cls)
     meta = cls.__meta__
+    if meta.kind == "tensor" and meta.is_jit:
+        return _on_storage(op_, cls)
     of_leaves = meta.kind == "vector" and getattr(cls.Value, "_kind", "") == "leaf"
     return _on_components(op_, cls) if of_leaves and meta.is_jit else nothing

@@ -28,7 +28,7 @@ from . import inline, table
 # Comparisons are numbered as by Python.
 _COMPARISONS = ops.lt, ops.le, ops.eq, ops.ne, ops.gt, ops.ge
 _NUMBERED = (*_COMPARISONS, *ops.ARITHMETIC, *ops.UNARY)
-_RECORDED = "recorded_unary", "recorded_binary"
+_RECORDED = "recorded_unary", "recorded_binary", "recorded_ternary"
 _LOOPS = "collect", "cut"
 _MOST = 256  # classes with native operators: look-ups end at an empty one of twice as many cells
 _OTHERS = 32  # the place of the first one in place among `Operators.others`
@@ -56,8 +56,8 @@ Operators = programs.structure(
     cells=(Cell, 512), others=(native.Slot, 64),
 )  # fmt: skip
 Record = programs.structure(
-    "Record", "type", "node", "var", "op", "dtype", "out", "result", "result_node", "result_var",
-    "numbers", "zero", "floats", "inverse", "forward", "backward",
+    "Record", "type", "node", "var", "first", "first_node", "op", "dtype", "out", "result",
+    "result_node", "result_var", "numbers", "zero", "floats", "inverse", "forward", "backward",
     "rule", "keeps_inputs", "keeps_result",
 )  # fmt: skip
 
@@ -202,12 +202,14 @@ class NativeOperators:
         result = cls.Mask if o.result == "mask" else cls
         special = (False, True) if cls._dtype.is_mask else o.simple
         numbers = zero = None
-        if o.arity == 2 and not o.in_code and not cls._dtype.is_mask:
+        if o.arity > 1 and not o.in_code and not cls._dtype.is_mask:
             numbers = inline.ordinary_numbers(cls._dtype, special)
             zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
-        self._kept += (forward, backward, numbers, zero, result)
+        self._kept += (forward, backward, numbers, zero, result, cls.Mask)
         record.type, record.op, record.out = id(cls), id(o), id(result._dtype)
         record.node, record.var = self._fields(cls)
+        first = cls.Mask if o.result == "second" else cls
+        record.first, record.first_node = id(first), self._fields(first)[0]
         record.dtype, record.result = id(cls._dtype), id(result)
         record.result_node, record.result_var = self._fields(result)
         record.numbers = 0 if numbers is None else id(numbers)
@@ -225,7 +227,7 @@ class NativeOperators:
 
     def recorder(self, o: Op, cls: Any, function: Callable) -> Callable:
         """Returns the native form of a function that records an operation on arrays of a class."""
-        if cls._kind != "leaf" or not cls._usable or o.arity > 2 or function is inline.nothing:
+        if cls._kind != "leaf" or not cls._usable or o.arity > 3 or function is inline.nothing:
             return function
         record = Record()
         self._kept.append(record)

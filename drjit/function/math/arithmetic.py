@@ -8,12 +8,12 @@ are promoted as by operators. For Python numbers alone, the result is a Python n
 import math
 from typing import Any, TypeVar
 
-from ...array import signatures
+from ...array import extrema, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.elementwise import elementwise
-from ...array.inline import RECORDED
-from ...array.promote import promote
-from ...array.pytree import is_container, leaf_arrays, map_tree
+from ...array.inline import RECORDED, RECORDERS
+from ...array.promote import join, promote
+from ...array.pytree import is_container, map_tree
 from ...array.special import by_formula, formulas, kind_of
 from ...array.table import like
 from ...jit.ir import dtype as dt
@@ -93,6 +93,27 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     >>> dr.select(Float(1, 2) < 2, {"a": Float(3)}, {"a": Float(4)})
     {'a': [3, 4]}
     """
+    kind = type(arg2)
+    if kind is float or kind is int:
+        kind = type(arg1)
+        if kind is float or kind is int:
+            return _select_number(arg0, arg1, arg2)
+    result = _SELECT[kind](arg0, arg1, arg2)
+    return _select(arg0, arg1, arg2) if result is None else result
+
+
+_SELECT, _FMA = RECORDERS[op.select], RECORDERS[op.fma]
+
+
+def _select_number(mask: Any, a: float, b: float) -> Any:
+    kind = type(mask)
+    result = None
+    if getattr(kind, "_kind", "") == "leaf" and "__meta__" in kind.__dict__ and mask._dtype.is_mask:
+        result = _SELECT[join((kind, join((type(a), type(b)))))](mask, a, b)
+    return _select(mask, a, b) if result is None else result
+
+
+def _select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     result = RECORDED[op.select](arg0, arg1, arg2)
     if result is not None:
         return result
@@ -160,11 +181,10 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
         return a if decisive != decisive or (a < b if is_minimum else a > b) else b
     # With a number that is not NaN, ordering the operands is enough, unless the order also decides
     # which of two equal ones receives the gradient.
-    decisions = (op.gt, op.ge) if is_minimum else (op.le, op.lt)
-    for number, array, exceeds in zip((b, a), (a, b), decisions, strict=True):
+    for number, array, exceeds in zip((b, a), (a, b), extrema.exceeding(o), strict=True):
         if not _is_number(number) or number != number:
             continue
-        if keeps_nan and _tracked(array):
+        if keeps_nan and isinstance(array, ArrayBase) and extrema.is_tracked(array):
             taken = elementwise(exceeds, array, number, name=title)
             return elementwise(op.select, taken, number, array, name=title)
         return elementwise(o, *((number, array) if keeps_nan else (array, number)), name=title)
@@ -180,9 +200,8 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
     return elementwise(op.select, undefined, a, result, name=title)
 
 
-def _tracked(a: Any) -> bool:
-    """Returns whether the derivative of an array is tracked."""
-    return isinstance(a, ArrayBase) and a._diff and any(v._var is not None for v in leaf_arrays(a))
+_MINIMUM, _MAXIMUM = [extrema.Extrema(o, True) for o in (op.minimum, op.maximum)]
+_FMIN, _FMAX = [extrema.Extrema(o, False) for o in (op.minimum, op.maximum)]
 
 
 @signatures.extremum
@@ -192,7 +211,8 @@ def minimum(arg0: Any, arg1: Any) -> Any:
     >>> dr.minimum(Float(1, 5), 3)
     [1, 3]
     """
-    return _extremum("dr.minimum", op.minimum, True, arg0, arg1)
+    result = _MINIMUM(arg0, arg1)
+    return _extremum("dr.minimum", op.minimum, True, arg0, arg1) if result is None else result
 
 
 @signatures.extremum
@@ -202,7 +222,8 @@ def maximum(arg0: Any, arg1: Any) -> Any:
     >>> dr.maximum(Float(1, 5), 3)
     [3, 5]
     """
-    return _extremum("dr.maximum", op.maximum, True, arg0, arg1)
+    result = _MAXIMUM(arg0, arg1)
+    return _extremum("dr.maximum", op.maximum, True, arg0, arg1) if result is None else result
 
 
 @signatures.binary
@@ -212,7 +233,8 @@ def fmin(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.fmin(Float(1, dr.nan), 3)
     [1, 3]
     """
-    return _extremum("dr.fmin", op.minimum, False, arg0, arg1)
+    result = _FMIN(arg0, arg1)
+    return _extremum("dr.fmin", op.minimum, False, arg0, arg1) if result is None else result
 
 
 @signatures.binary
@@ -222,7 +244,8 @@ def fmax(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.fmax(Float(1, dr.nan), 3)
     [3, 3]
     """
-    return _extremum("dr.fmax", op.maximum, False, arg0, arg1)
+    result = _FMAX(arg0, arg1)
+    return _extremum("dr.fmax", op.maximum, False, arg0, arg1) if result is None else result
 
 
 @signatures.clipped
@@ -255,7 +278,8 @@ def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
     >>> dr.fma(Float(1, 2), 10, 0.5)
     [10.5, 20.5]
     """
-    return _fma(arg0, arg1, arg2, "dr.fma")
+    result = _FMA[type(arg2)](arg0, arg1, arg2)
+    return _fma(arg0, arg1, arg2, "dr.fma") if result is None else result
 
 
 def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:

@@ -69,10 +69,11 @@ def tape_of(o):
                 return scope.tape
     return word(o.taped + SIZE) == 0
 
-# A tuple that takes over one or two objects; 0 if there is no memory.
-def new_tuple(o, a, b):
-    made = call("i64(i64)", o.tuple, 1 + (b != 0))
+# A tuple that takes over one, two or three objects; 0 if there is no memory.
+def new_tuple(o, a, b, c):
+    made = call("i64(i64)", o.tuple, 1 + (b != 0) + (c != 0))
     if made == 0:
+        call("void(ptr)", o.decref, c)
         call("void(ptr)", o.decref, b)
         return failed(o, a)
     slot = made + ITEMS
@@ -80,6 +81,9 @@ def new_tuple(o, a, b):
     if b != 0:
         slot = made + ITEMS + 8
         slot.value = b
+    if c != 0:
+        slot = made + ITEMS + 16
+        slot.value = c
     return made
 
 # A new node, which takes over `deps` and `data`; 0 if there is no memory.
@@ -148,34 +152,15 @@ def new_var(o, record, node, variables, tape):
             return failed(o, var)
     return var
 
-# The array of the operation on the nodes `a` and `b` with the variables `u` and `v`; `b` and `v`
-# are 0 if there is one operand. It has as many entries as `like`. 0 if this is left to others.
-def new_array(o, record, a, b, u, v, like):
-    tracked = u != o.none or (v != 0 and v != o.none)
-    var = o.none
-    if tracked:
-        tape = tape_of(o)
-        if tape == 0:
-            return 0
-        incref(o, u)
-        incref(o, v)
-    incref(o, a)
-    incref(o, b)
-    if tracked:
-        var = new_tuple(o, u, v)
-        if var == 0:
-            call("void(ptr)", o.decref, b)
-            return failed(o, a)
-    else:
-        incref(o, var)
-    deps = new_tuple(o, a, b)
-    if deps == 0:
-        return failed(o, var)
+# The array of an operation whose node and variable take over the tuples `deps` and `variables`, or
+# None; 0 if there is no memory.
+def finished(o, record, deps, variables, tape, like):
+    var = variables
     node = new_node(o, record.op, record.out, like.size, deps, incref(o, o.none))
     if node == 0:
         return failed(o, var)
-    if tracked:
-        var = new_var(o, record, node, var, tape)
+    if tape != 0:
+        var = new_var(o, record, node, variables, tape)
         if var == 0:
             return failed(o, node)
     x = call("i64(ptr, i64)", o.allocate, record.result, 0)
@@ -191,6 +176,31 @@ def new_array(o, record, a, b, u, v, like):
     slot.value = var
     return x
 
+# The array of the operation on the nodes `a` and `b` with the variables `u` and `v`; `b` and `v`
+# are 0 if there is one operand. It has as many entries as `like`. 0 if this is left to others.
+def new_array(o, record, a, b, u, v, like):
+    tape = 0
+    variables = o.none
+    if u != o.none or (v != 0 and v != o.none):
+        tape = tape_of(o)
+        if tape == 0:
+            return 0
+        incref(o, u)
+        incref(o, v)
+    incref(o, a)
+    incref(o, b)
+    if tape != 0:
+        variables = new_tuple(o, u, v, 0)
+        if variables == 0:
+            call("void(ptr)", o.decref, b)
+            return failed(o, a)
+    else:
+        incref(o, variables)
+    deps = new_tuple(o, a, b, 0)
+    if deps == 0:
+        return failed(o, variables)
+    return finished(o, record, deps, variables, tape, like)
+
 def of_one(o, record, x):
     a = node_of(o, record, x)
     if a == 0:
@@ -203,6 +213,12 @@ def of_one(o, record, x):
 def is_ordinary(o, record, node):
     if node.size != o.one or record.numbers == 0:
         return 0
+    if record.zero != 0:
+        if node.data == o.zero:
+            return 1
+        if word(node.data + TYPE) == o.float_type:
+            if word(node.data + NUMBER) << 1 == 0:
+                return 1
     value = call("i64(ptr, ptr)", o.item, record.numbers, node.data)
     call("void(ptr)", o.decref, value)
     return value != 0 and value != o.none
@@ -255,16 +271,90 @@ def of_number(o, record, x, number, reflected):
     call("void(ptr)", o.decref, a)
     return made
 
-# Calls a function of Python unless there was an error; `y` is 0 if it takes one argument.
-def general(o, function, x, y):
+# One of the operands `y` and `z` of an operation on three: a node that is counted, with as many
+# entries as `like` or the same one for all, or 0.
+def operand(o, record, x, like):
+    if word(x + TYPE) != record.type:
+        if record.numbers == 0:
+            return 0
+        return new_literal(o, record, x)
+    node = node_of(o, record, x)
+    if node == 0:
+        return 0
+    if node.size != like.size and (node.op != o.literal or node.size != o.one):
+        if call("i64(ptr)", o.integer, node.size) != call("i64(ptr)", o.integer, like.size):
+            return 0
+    return incref(o, node)
+
+# The variable of such an operand.
+@inline
+def variable_of_operand(o, record, x):
+    if word(x + TYPE) != record.type:
+        return o.none
+    return variable(o, record, x)
+
+# The operation on three operands, of which `x` is an array of the class `record.first`.
+def of_three(o, record, x, y, z):
+    if word(x + TYPE) != record.first:
+        return 0
+    a = word(x + record.first_node)
+    u = o.none
+    if record.first == record.type:
+        a = node_of(o, record, x)
+        u = variable(o, record, x)
+    if a == 0 or o.off != 0:
+        return 0
+    if a.op == o.literal:
+        return 0
+    # Making a literal runs code, so what is read before is counted before.
+    incref(o, a)
+    incref(o, u)
+    b = operand(o, record, y, a)
+    v = incref(o, variable_of_operand(o, record, y))
+    c = 0
+    if b != 0:
+        c = operand(o, record, z, a)
+    w = incref(o, variable_of_operand(o, record, z))
+    tracked = u != o.none or v != o.none or w != o.none
+    tape = 0
+    if tracked:
+        tape = tape_of(o)
+    if c == 0 or (b == c and record.inverse != 0) or (tracked and tape == 0):
+        call("void(ptr)", o.decref, w)
+        call("void(ptr)", o.decref, c)
+        call("void(ptr)", o.decref, v)
+        call("void(ptr)", o.decref, b)
+        call("void(ptr)", o.decref, u)
+        return failed(o, a)
+    variables = u
+    if tracked:
+        variables = new_tuple(o, u, v, w)
+        if variables == 0:
+            call("void(ptr)", o.decref, c)
+            call("void(ptr)", o.decref, b)
+            return failed(o, a)
+    else:
+        call("void(ptr)", o.decref, v)
+        call("void(ptr)", o.decref, w)
+    deps = new_tuple(o, a, b, c)
+    if deps == 0:
+        return failed(o, variables)
+    return finished(o, record, deps, variables, tape, a)
+
+# Calls a function of Python unless there was an error; `y` and `z` are 0 if it takes fewer
+# arguments.
+def general(o, function, x, y, z):
     if call("i64()", o.error):
         return 0
-    arguments = room(2)
+    arguments = room(3)
     slot = arguments
     slot.value = x
     slot = arguments + 8
     slot.value = y
-    return call("i64(ptr, ptr, i64, ptr)", o.call, function, arguments, 1 + (y != 0), 0)
+    slot = arguments + 16
+    slot.value = z
+    count = 1 + (y != 0) + (z != 0)
+    return call("i64(ptr, ptr, i64, ptr)", o.call, function, arguments, count, 0)
 
 def forward(o, record, x, y):
     if word(y + TYPE) == record.type:
@@ -272,14 +362,14 @@ def forward(o, record, x, y):
     else:
         made = of_number(o, record, x, y, 0)
     if made == 0:
-        return general(o, record.forward, x, y)
+        return general(o, record.forward, x, y, 0)
     return made
 
 @inline
 def backward(o, record, x, y):
     made = of_number(o, record, y, x, 1)
     if made == 0:
-        return general(o, record.backward, y, x)
+        return general(o, record.backward, y, x, 0)
     return made
 
 # An operator of Python's.
@@ -293,7 +383,7 @@ def binary(number, x, y):
         if record != 0:
             return backward(o, record, x, y)
     slot = o.others[number]
-    return general(o, slot.value, x, y)
+    return general(o, slot.value, x, y, 0)
 
 def unary(number, x):
     o = external("drjit_operators")
@@ -301,10 +391,10 @@ def unary(number, x):
     record = record_of(o, word(x + TYPE), number)
     if record == 0:
         slot = o.others[number]
-        return general(o, slot.value, x, 0)
+        return general(o, slot.value, x, 0, 0)
     made = of_one(o, record, x)
     if made == 0:
-        return general(o, record.forward, x, 0)
+        return general(o, record.forward, x, 0, 0)
     return made
 
 @inline
@@ -326,7 +416,7 @@ def in_place(number, x, y):
     record = record_of(o, word(x + TYPE), number)
     if record == 0:
         slot = o.others[OTHERS + number]
-        return general(o, slot.value, x, y)
+        return general(o, slot.value, x, y, 0)
     made = forward(o, record, x, y)
     if made == 0:
         return 0
@@ -344,7 +434,7 @@ def recorded_unary(self, arguments, count):
     record = word(self + CONTENTS)
     made = of_one(o, record, word(arguments))
     if made == 0:
-        return general(o, record.forward, word(arguments), 0)
+        return general(o, record.forward, word(arguments), 0, 0)
     return made
 
 def recorded_binary(self, arguments, count):
@@ -354,6 +444,17 @@ def recorded_binary(self, arguments, count):
     if word(x + TYPE) == record.type:
         return forward(o, record, x, word(arguments + 8))
     return backward(o, record, x, word(arguments + 8))
+
+def recorded_ternary(self, arguments, count):
+    o = external("drjit_operators")
+    record = word(self + CONTENTS)
+    x = word(arguments)
+    y = word(arguments + 8)
+    z = word(arguments + 16)
+    made = of_three(o, record, x, y, z)
+    if made == 0:
+        return general(o, record.forward, x, y, z)
+    return made
 
 # The loops of `drjit.ad.traverse` over variables.
 
