@@ -435,7 +435,7 @@ def test_history_and_table():
 
 
 def test_what_it_becomes():
-    assert "define void" in saxpy.llvm and "fmul" in saxpy.llvm
+    assert "define void" in saxpy.llvm and "@llvm.fma" in saxpy.llvm
     assert "ret" in saxpy.asm
     assert ".entry" in saxpy.ptx and "ld.global" in saxpy.ptx
 

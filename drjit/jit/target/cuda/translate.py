@@ -4,6 +4,7 @@ import ast
 from functools import cached_property
 from typing import Any
 
+from ..simd import elementwise
 from ..simd.translate import Translator
 from .calls import CALLS, ROWS
 
@@ -12,6 +13,7 @@ class OneLane:
     """What differs from packets: the part of a translator for one thread."""
 
     calls = CALLS
+    row_of = staticmethod(elementwise.row)  # LLVM fuses products with sums
     f: Any
 
     @cached_property

@@ -7,7 +7,10 @@ per line. This module depends on nothing.
 import struct
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .contraction import Noted
 
 # Element types in registers, and in memory (where a mask is a byte with the value 0 or 1).
 _INTEGERS = {f"{sign}{bits}": f"i{bits}" for bits in (8, 16, 32, 64) for sign in "iu"}
@@ -134,6 +137,9 @@ class Function:
         self.blocks = 0
         self.variables: dict[str, Value] = {}
         self.hoisting = False
+        # Products by their names, and the sums of them (see `contraction`).
+        self.products: dict[str, Noted] = {}
+        self.sums: list[Noted] = []
 
     def op(self, text: str) -> str:
         """Appends an instruction with a result and returns the result's name."""

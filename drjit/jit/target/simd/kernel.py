@@ -10,6 +10,7 @@ from . import (
     atomic,
     block_reduction,
     coalescing,
+    contraction,
     interpolation,
     llvm,
     matmul,
@@ -119,16 +120,18 @@ def module_text(
         f.start("never")
         f.do("ret void")
 
-    head = "\n".join([f"{result} = {text}" for result, text in f.head.items()] + f.prologue)
     carried: list[tuple[str, str, str, str, str | None]] = [("%i", "i64", "%begin", "%next", None)]
     if t.pauses:
-        head += "\n" + _stop("%stop.first", "%begin", lanes)
         carried.append(("%stop", "i64", "%stop.first", "%stop", "%stop.next"))
     carried += [(c.name, c.kind, c.start, c.end, c.resumed) for c in t.carried]
     phis = []
     for result, of, first, after, resumed in carried:
         again = f", [{resumed or after}, %pause]" if t.pauses else ""
         phis.append(f"{result} = phi {of} [{first}, %entry], [{after}, %{latch}]{again}")
+    contraction.fuse(f, "\n".join(phis))
+    head = "\n".join([f"{result} = {text}" for result, text in f.head.items()] + f.prologue)
+    if t.pauses:
+        head += "\n" + _stop("%stop.first", "%begin", lanes)
     start = "\n".join(phis + (_active(f) if t.needs_active else []))
     lines = "\n".join(f.lines)
     exported = [
@@ -169,6 +172,7 @@ def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[st
     t.module.translate(inner, definition)
     values = inner.result
     kind = f.give(values)
+    contraction.fuse(f)
     if inner.parts:
         f.start("never")
         f.do(f"ret {kind} poison" if values else "ret void")

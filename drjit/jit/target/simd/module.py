@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from ..foreign import ForeignFunction
+from . import contraction
 from .arguments import statement
 from .elementwise import narrow, widen
 from .ir import NUMBER, SCALAR, Function, KernelError, Machine, Value, constant
@@ -157,6 +158,7 @@ class Module:
             f = self.new(self.lanes, len(parameters))
             result = emit(f)
             f.do(f"ret {kind} {result}" if result else "ret void")
+            contraction.fuse(f)
             head = f"define internal fastcc {kind} {symbol}({', '.join(parameters)})"
             self.routines[symbol] = head, f.text()
         if key is not None:

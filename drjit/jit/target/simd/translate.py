@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.op import TABLE
 from .. import foreign
-from . import elementwise
+from . import contraction, elementwise
 from .arguments import CALLS, Arguments, statement
 from .conversion import convert, reinterpret
 from .foreign import call as foreign_call
@@ -76,6 +76,8 @@ class Translator(Arguments):
 
     # The translators of calls whose arguments are not all plain operands, by name.
     calls = CALLS
+    # How operations are emitted.
+    row_of = staticmethod(contraction.row)
 
     def __init__(
         self, module: "Module", f: Function, source: str, *, is_kernel: bool, depth: int = 0
@@ -399,7 +401,7 @@ class Translator(Arguments):
         """Returns the row of an operation for an element type."""
         row = self.rows.get((name, code))
         if row is None:
-            row = elementwise.row(name, code, self.f.lanes, self.contract)
+            row = self.row_of(name, code, self.f.lanes, self.contract)
             if row is None:
                 raise KernelError(f"the operation does not exist for {code}")
             self.rows[name, code] = row

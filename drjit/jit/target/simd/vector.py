@@ -214,7 +214,7 @@ class VectorTranslator(Translator):
             return super().apply(name, values)
         code, count, operands = self.together(values)
         held = HELD[code]
-        row = elementwise.row(name, held, self.f.lanes, self.contract)
+        row = self.row_of(name, held, self.f.lanes, self.contract)
         if name is None or row is None:
             raise KernelError(f"the operation does not exist for {code}x{count}")
         emit = row.emit
