@@ -569,3 +569,43 @@ def test_recorded_code_knows_that_it_is(mode):
     )
     assert list(found[1]) == [symbolic]
     assert not dr.flag(dr.JitFlag.SymbolicScope)
+
+
+# ---- Arguments that are read like tables
+
+
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize("second", ["reads", "adds", "assigns", "scatters", "nothing"])
+def test_tables_are_known_from_earlier_traces(second, loop):
+    """A function that gathers from an argument is traced again where that is found, and only once
+    in later calls; what it does to the argument may be different then."""
+    now, traces = "reads", []
+
+    def body(i, x, y):
+        traces.append(now)
+        if now == "reads":
+            y = dr.gather(Float, x, 2 - i)
+        elif now == "adds":
+            x += 10
+        elif now == "assigns":
+            x = Float(5)
+        elif now == "scatters":
+            dr.scatter(x, Float(7), 2 - i)
+        return i + 1, x, y
+
+    def run(mode):
+        state = UInt(0, 1, 2), Float(1, 2, 3), Float(0)
+        if loop:
+            found = dr.while_loop(state, lambda i, x, y: i < 2, body, mode=mode)
+        else:
+            found = dr.if_stmt(state, state[0] < 2, body, lambda *same: same, mode=mode)
+        return [list(a) for a in (*found, state[1])]
+
+    first = run("evaluated")
+    assert run("symbolic") == first
+    del traces[:]
+    assert run("symbolic") == first and len(traces) == 1
+    now = second
+    assert run("symbolic") == run("evaluated")
+    now = "reads"
+    assert run("symbolic") == first

@@ -51,6 +51,8 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
 _annotated: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
 _names: dict[weakref.ref[type], tuple[str, ...]] = {}
 _structs: dict[int, weakref.ref[type]] = {}  # by the numbers of classes, while these exist
+LAYOUTS: dict[int, tuple[tuple[str, ...], Callable[[Any], Sequence[Any]]]] = {}
+"""The names of the fields of data classes, and what reads these, by the numbers of the classes."""
 _FIELDS = "__dataclass_fields__"
 
 
@@ -124,15 +126,30 @@ def role(cls: type) -> str:
             ROLES[cls] = found  # never a class of the program, which must not be kept alive
         return found
     if issubclass(cls, KernelValue):
+        if cls.__module__ == "drjit":
+            ROLES[cls] = "vector"
         return "vector"
     if issubclass(cls, (list, tuple, dict)) and _is_plain(cls):
         return "dict" if issubclass(cls, dict) else "sequence"
     if field_names(cls) is None:
         return "other"  # so far
     if hasattr(cls, _FIELDS):
-        number = id(cls)
-        _structs[number] = weakref.ref(cls, lambda _: _structs.pop(number))
+        _add_struct(cls)
     return "struct"
+
+
+def _add_struct(cls: type) -> None:
+    """Notes the facts about a data class."""
+    number = id(cls)
+
+    def forget(_: object) -> None:
+        del _structs[number]
+        LAYOUTS.pop(number, None)
+
+    _structs[number] = weakref.ref(cls, forget)
+    if not hasattr(cls, "DRJIT_STRUCT"):
+        names = _data_class_names(cls) or ()
+        LAYOUTS[number] = names, _attributes(names)
 
 
 def _is_plain(cls: Any) -> bool:

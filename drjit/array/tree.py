@@ -11,7 +11,7 @@ from ..jit.ir.node import Node
 from . import pytree
 from .base import ArrayBase
 from .leaf import new
-from .pytree import ROLES, role, steps, too_deep
+from .pytree import LAYOUTS, ROLES, role, steps, too_deep
 
 ARRAY = -1
 OTHER = -2
@@ -47,7 +47,9 @@ def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
 
 def differs(container: Any, keys: Any, values: Sequence[Any]) -> bool:
     """Returns whether a container differs from the given parts, shape or keys."""
-    if isinstance(container, ArrayBase):
+    if isinstance(container, list):
+        now = container
+    elif isinstance(container, ArrayBase):
         array: Any = container
         if array._kind == "tensor":
             return array._array is not values[0] or array._shape != keys
@@ -56,8 +58,6 @@ def differs(container: Any, keys: Any, values: Sequence[Any]) -> bool:
         if len(container) != len(values):
             return True
         now = [container.get(key, _MISSING) for key in keys]
-    elif isinstance(container, list):
-        now = container
     else:
         now = [getattr(container, name, None) for name in keys]
     return len(now) != len(values) or any(map(is_not, now, values))
@@ -124,7 +124,12 @@ class Tree:
                 counts.append(OTHER)
             else:
                 k = len(counts)
-                keys, found = opened(v, kind)
+                keys: Any = LAYOUTS.get(id(cls))
+                if keys is None:
+                    keys, found = opened(v, kind)
+                else:
+                    keys, read = keys
+                    found = read(v)
                 if keys is not None:
                     self.keys[k] = keys
                 self.inside[k] = found

@@ -26,6 +26,7 @@ from ..region.failure import RecordAgain, call
 from ..region.masked import masked, merged
 from ..region.outcome import BranchOutcome, Version, parted
 from ..region.state import State, WeakValue, names
+from ..region.tables import known_tables
 from ..region.vectors import joined, spread, spreading
 from .gradient import RecordedCall
 
@@ -197,9 +198,9 @@ class _Branch:
         self._add_parted(outcome, others, held)
         return outcome
 
-    def unchanged(self, result: tuple, others: Sequence[BranchOutcome]) -> BranchOutcome:
-        """Returns the outcome of a function that has changed nothing; its result are arguments."""
-        held = self._holder(None)
+    def unchanged(self, function: Unchanged, others: Sequence[BranchOutcome]) -> BranchOutcome:
+        """Returns the outcome of a function that returns its arguments."""
+        held, result = self._holder(None), function(*self.args.values)
         rows = State(result, self.labels, self.what, False) if self.labels else self._rows(result)
         found = Version(rows, rows.tree, held(rows.leaves)).like(others[0].versions[0], self.strict)
         outcome = BranchOutcome(found)
@@ -313,9 +314,13 @@ class _Symbolic:
         sizes = [v.node.size for v in branch.before if v is not None]
         wide = max(sizes, default=1) if size == 1 else size
         self.outside: dict[int, WeakValue] = {}
+        self.tables = known_tables(branch.bodies[0])
+        self.presumed: set[int] = set()
         for k, n in enumerate(sizes):
             if n not in (1, wide):
                 self._leave_outside(k)
+            elif k in self.tables:
+                self._presume(k)
         self.captured = CapturedArrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
         self.inside: list[list[Value]] = []
@@ -326,6 +331,19 @@ class _Symbolic:
             self.outside[k] = WeakValue(before)
             self.branch.before[k] = None
 
+    def _presume(self, k: int) -> None:
+        """Leaves an argument outside that was a table before, unless a scatter to it is pending."""
+        before = self.branch.before[k]
+        if before is not None and before.node.op is not AFTER:
+            self.presumed.add(k)
+            self._leave_outside(k)
+
+    def _presume_nothing(self) -> None:
+        """Makes presumed tables arguments like others, with the contents that they had."""
+        for k in self.presumed:
+            self.branch.before[k] = self.outside.pop(k).recovered()
+        self.presumed = set()
+
     def run(self) -> Any:
         """Returns the result."""
         branch = self.branch
@@ -333,16 +351,21 @@ class _Symbolic:
             try:
                 return self._record()
             except StateTarget as target:
+                self._presume_nothing()
                 branch.args.restore(branch.before)
                 k = self._position(target.node)
                 if k is None:
                     raise
+                if not target.written:
+                    self.tables.add(k)
                 self._leave_outside(k)
                 self._begin_again()
             except RecordAgain:
+                self._presume_nothing()
                 branch.args.restore(branch.before)
                 self._begin_again()
             except BaseException:
+                self._presume_nothing()
                 branch.args.restore(branch.before)
                 for k, held in self.outside.items():
                     held.restore(branch.args.leaves[k])
@@ -403,15 +426,15 @@ class _Symbolic:
         args.put(given)
         self.inside.append(values)
         if isinstance(function, Unchanged):
-            outcome = branch.unchanged(function(*args.values), self.outcomes)
+            outcome, restore = branch.unchanged(function, self.outcomes), args.put
         else:
-            result = call(branch.what, function, *args.values)
+            result, restore = call(branch.what, function, *args.values), args.restore
             self._check()
             outcome = branch.outcome(result, self.outcomes, given)
         arrays, found = outcome.arrays, outcome.contents
         recorded.note(body, found)
         self.outcomes.append(outcome)
-        args.restore(branch.before)
+        restore(branch.before)
         if len(self.outcomes) == 2:
             if more := branch.parted_versions(self.outcomes).keys() - branch.parted:
                 branch.parted += sorted(more)
@@ -433,6 +456,9 @@ class _Symbolic:
         for k, held in self.outside.items():
             now = args.leaves[k]._node
             if now.serial != held.serial and now.op is not AFTER:
+                if k in self.presumed:
+                    self.tables.discard(k)
+                    raise RecordAgain
                 raise RuntimeError(
                     f"{branch.what}: argument '{args.paths[k]}' changes, but it has {now.size} "
                     f"entries, which does not fit 'cond' with {branch.mask._node.size}; or it is "

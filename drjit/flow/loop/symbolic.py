@@ -19,6 +19,7 @@ from ..region.failure import RecordAgain
 from ..region.private_state import PrivateState
 from ..region.recorded import NOTHING, RecordedRegion
 from ..region.state import WeakValue
+from ..region.tables import known_tables
 from ..region.targets import Targets
 from .body import ArrayLoop
 from .gradient import Tape
@@ -65,9 +66,18 @@ class Symbolic:
         if self.settled:
             for k in self.outside:
                 self._lose(k)
+        # Arrays that the body has read like tables before.
+        self.tables = known_tables(loop.body)
+        self.read = {k for k in self.tables if k < len(before) and self._may_be_read(k)}
+        self.outside |= self.read
         self.sums: set[int] = set()
         self.after: Tree
         self.results: list[Value]
+
+    def _may_be_read(self, k: int) -> bool:
+        """Returns whether an array that was a table before may be one again."""
+        before = self.before[k]
+        return before is not None and before.node.size != 1 and before.node.op is not AFTER
 
     def _lose(self, k: int) -> None:
         """Releases the previous contents of an array: nothing else may hold what the loop writes
@@ -133,6 +143,8 @@ class Symbolic:
                     self.outside.add(k)
                     if target.written:
                         self._lose(k)
+                    else:
+                        self.tables.add(k)
                     raise RecordAgain from None
             raise
         except BaseException as error:
@@ -293,6 +305,11 @@ class Symbolic:
         """An array that is not part of the state may only change by scatters."""
         if now.serial == self.serials[k] or now.op is AFTER:
             return
+        if k in self.read:
+            self.tables.discard(k)
+            self.outside.discard(k)
+            self.read.discard(k)
+            raise RecordAgain
         if not self.settled:
             self.settled = True
             self.outside = self._misfits(now.size)

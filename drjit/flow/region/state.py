@@ -142,8 +142,8 @@ class State:
     """The values of named variables, and the arrays in them.
 
     `leaves` are the one-dimensional arrays that hold the contents. `tree` is the current
-    decomposition of the values, even if a body changes them in place. Unless the values are
-    results, arrays that are attributes of other objects are watched, as these must not change.
+    decomposition of the values, even if a body changes them in place. Results of bodies are not
+    watched: nothing will be restored in them.
     """
 
     def __init__(
@@ -152,10 +152,12 @@ class State:
         self.titles, self.what = titles, what
         self.values: tuple[Any, ...] = values
         self._undone = False  # whether containers that have since been restored had changed
-        self._take_apart(Tree(values))
         self._attributes: list[Attribute] = []
         if not watched:
+            self.tree = tree = Tree(values)
+            self.leaves, self._containers = tree.leaves, []
             return
+        self._take_apart(Tree(values))
         objects = self.tree.objects
         for k in self.tree.others:
             if _has_traced_attributes(objects[k]):
