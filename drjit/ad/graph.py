@@ -8,7 +8,6 @@ first one finds variables among the objects of Python's garbage collector. Varia
 is being recorded are in a separate list (`GradScope.tape`).
 """
 
-import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -240,12 +239,7 @@ def _fill_tape() -> None:
     """Adds all variables created so far, and has every further one added."""
     global _tape_complete
     taped[:] = [True]
-    frozen = gc.get_freeze_count()
-    if frozen:
-        gc.unfreeze()  # the collector does not list frozen objects
-    objects = gc.get_objects()
-    if frozen > collector.permanent:  # by the program
-        gc.freeze()
+    objects = collector.objects()
     known = {id(r()) for r in _tape}
     found = [o for o in objects if type(o) is Var and id(o) not in known]
     # Other threads may be creating variables at the moment, which need not be visited now.

@@ -11,8 +11,7 @@ import gc
 FEW = 20_000  # objects of a process that has imported NumPy, but has computed nothing
 MOST = 10_000  # number of young objects that triggers a collection while deferred
 _usual: int | None = None  # the program's threshold while ours is in force
-permanent = 0
-"""The number of objects that `settle` has hidden from the collector."""
+_later: list = []  # made after what `settle` has hidden
 
 
 def settle(before: int) -> None:
@@ -20,13 +19,25 @@ def settle(before: int) -> None:
     imported: at the end of a process, it would take as long to look at them as a small program
     takes to start. Where there were more than a few, some may become garbage that only the
     collector finds; there, all go to the oldest generation, which is looked at last."""
-    global permanent
+    global _later
     if gc.get_freeze_count():  # by the program
         return
     gc.freeze()
     if before > FEW:
         gc.unfreeze()
-    permanent = gc.get_freeze_count()
+    _later = []
+
+
+def objects() -> list:
+    """Returns the objects of the process; what `settle` has hidden need not be among them. What the
+    program has frozen since is, and stays frozen."""
+    found = gc.get_objects()
+    if any(o is _later for o in found):
+        return found
+    gc.unfreeze()
+    found = gc.get_objects()
+    gc.freeze()
+    return found
 
 
 def defer() -> None:
