@@ -9,7 +9,7 @@ import pytest
 from helpers import outcome
 
 import drjit as dr
-from drjit.array import elementwise
+from drjit.array import construct, elementwise
 from drjit.function.math import arithmetic
 from drjit.jit.ir import op as ops
 from drjit.llvm import ad
@@ -133,3 +133,101 @@ def test_derived_classes_take_the_general_way():
         assert type(f(x, x)) is type(f(x, F(3, 2, 1))) is F
         assert type(f(t, t)) is type(f(T([3, 2, 1]), t)) is T
         assert type(f(x, 2)) is F and type(f(t, 2)) is T
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Float", "Int", "Bool", "UInt8", "Float16", "Array3f", "Array1i", "Complex2f", "Array3b"],
+)
+@pytest.mark.parametrize("namespace", [dr.llvm, ad])
+def test_constructors(name, namespace):
+    cls = getattr(namespace, name)
+    x, i, g = F(1, 2, 3), dr.llvm.Int(1, 2, 3), tracked(F(1, 2))
+    values = [
+        *NUMBERS,
+        300,
+        -1,
+        10**400,
+        False,
+        None,
+        "a",
+        2j,
+        [1, 2, 3],
+        (x, g, x),
+        i,
+        x,
+        g,
+        g + 1,
+    ]
+    values += [dr.llvm.Float(1), ad.Bool(True), ad.Array3f(1, 2, x), dr.llvm.Array3f(1, 2, 3), T(x)]
+    values += [namespace.Complex2f(1, 2), namespace.Array3b(True), np.arange(3), np.int32(3)]
+
+    def general(*args, **kwargs):
+        made = object.__new__(cls)
+        construct.init(made, *args, **kwargs)
+        return made
+
+    rows = [(), *[(v,) for v in values], *itertools.product(values[::2], repeat=2)]
+    rows += [(a, b, c) for a in values for b, c in ((a, a), (1, x), (g, 2.5))]
+    for args in rows:
+        assert outcome(cls, *args) == outcome(general, *args), args
+    with dr.suspend_grad():
+        assert outcome(cls, g) == outcome(general, g)
+    for arg in (0, x):
+        for key in ("flip_axes", "other"):
+            wanted = outcome(lambda a=arg, k=key: general(a, **{k: True}))
+            assert outcome(lambda a=arg, k=key: cls(a, **{k: True})) == wanted
+    if cls._kind == "nested" and cls is not ad.Complex2f:
+        a = cls(*[cls.Value(1)] * cls._size)
+        b = cls(a)
+        assert all(p is not q for p, q in zip(a._components, b._components, strict=True))
+
+
+def test_writing_entries_leaves_everybody_else_alone():
+    x = dr.llvm.Float(1, 2, 3)
+    same, later, view = dr.llvm.Float(x), x * 2, x.numpy()
+    x[1] = 5.0
+    assert x.numpy().tolist() == [1, 5, 3] and same.numpy().tolist() == view.tolist() == [1, 2, 3]
+    assert later.numpy().tolist() == [2, 4, 6]
+    same, later = None, x * 2
+    x[-1], x[0] = 7, 0.1
+    assert later.numpy().tolist() == [2, 10, 6]
+    assert x.numpy().tolist() == [np.float32(0.1), 5, 7]
+    view = x.numpy()
+    x[0] = 1.0
+    assert view[0] == np.float32(0.1) and x[0] == 1
+    dr.scatter(x, dr.llvm.Float(9), dr.llvm.UInt(2))
+    x[2] = 8.0
+    assert x.numpy().tolist() == [1, 5, 8]
+
+
+def test_writing_entries_of_other_types():
+    i, h, g = dr.llvm.UInt(1, 2), dr.llvm.Float16(1, 2), tracked(F(1, 2))
+    i[0], h[1] = 3, 0.1
+    g[0] = 4.0
+    assert i.numpy().tolist() == [3, 2] and h[1] == float(np.float16(0.1)) and dr.grad_enabled(g)
+    for x, value in ((i, -1), (i, 1 << 32), (i, 0.5), (i, True), (h, "a"), (dr.llvm.Bool(True), 1)):
+        before = x.numpy().tolist()
+        if value is not True:
+            with pytest.raises(TypeError, match="could not initialize an element"):
+                x[0] = value
+            assert x.numpy().tolist() == before
+    with pytest.raises(IndexError, match="out of bounds"):
+        h[2] = 1.0
+
+
+def test_assigned_components_keep_their_identity():
+    v, x = ad.Array3f(1, 2, 3), F(4, 5)
+    part = v.y
+    v.y, v[2] = x, x + 1
+    v.x = v[2]
+    x += 1
+    assert part is v.y and part.numpy().tolist() == [4, 5]
+    assert v.x.numpy().tolist() == v.z.numpy().tolist() == [5, 6] and v.x is not v.z
+    with pytest.raises(TypeError):
+        v.x = ad.Array3f(1)
+    with pytest.raises(IndexError):
+        v[3] = x
+    zyx = v.zyx
+    zyx.x += 1
+    assert v.z.numpy().tolist() == [5, 6] and type(zyx) is ad.Array3f and type(v.xx) is ad.Array2f

@@ -152,7 +152,7 @@ def is_sequence(value: Any) -> bool:
 
 
 _NUMBERS = (float, int, bool)
-_EXACT = 1 << 53  # integers up to here are exact as Python floats
+EXACT = 1 << 53  # integers up to here are exact as Python floats
 
 
 def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
@@ -167,7 +167,7 @@ def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
             return
         if kind in _NUMBERS:
             made = node.literals(cls._dtype)
-            n = None if kind is int and abs(arg) > _EXACT else made(arg)
+            n = None if kind is int and abs(arg) > EXACT else made(arg)
             self._node = made(number(cls, cls._dtype, arg)) if n is None else n
             if cls._diff:
                 self._var = None

@@ -76,7 +76,7 @@ def getitem(self: Any, key: Any) -> Any:
         return leaf_access.gather(self, at)
     if _has_entries(self) and _is_entries_index(key):
         indices: Any = key
-        return _copies(type(self), [self[i] for i in indices._components])
+        return copies(type(self), [self[i] for i in indices._components])
     raise _bad_key(self, key, "__getitem__")
 
 
@@ -88,6 +88,16 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         TypeError: the key has an unsupported type, or the value cannot be converted.
     """
     kind = self._kind
+    if type(key) is int:
+        if kind == "nested":
+            parts = self._components
+            if 0 <= key < len(parts):
+                part = parts[key]
+                if type(value) is type(part) and isinstance(value, ArrayBase):
+                    part._assign(value)
+                    return
+        elif kind == "leaf" and leaf_access.put(self, key, value):
+            return
     if is_mask(key):
         (_set_masked_tensor if kind == "tensor" else _set_masked)(self, key, value)
     elif kind == "tensor":
@@ -317,7 +327,7 @@ def _nested_slice(self: Any, key: slice) -> Any:
     parts = self._components[key]
     cls = type(self)
     same = self._size == len(parts) or (self._size is None and not self.__meta__.is_jit)
-    return _copies(cls if same else _sized(cls, len(parts)), parts)
+    return copies(cls if same else _sized(cls, len(parts)), parts)
 
 
 def _sized(cls: Any, count: int) -> Any:
@@ -338,7 +348,7 @@ def _sized(cls: Any, count: int) -> Any:
     return found
 
 
-def _copies(cls: Any, parts: Sequence[Any]) -> Any:
+def copies(cls: Any, parts: Sequence[Any]) -> Any:
     """Returns an array of copies of components."""
     result = leaf.new(cls)
     result._components = [type(c)(c) if is_array(c) else c for c in parts]
@@ -393,7 +403,7 @@ def getattr_swizzle(self: Any, name: str) -> Any:
         AttributeError: the array has no such components.
     """
     parts = [self._components[i] for i in _letters(self, name)]
-    return _copies(_sized(type(self), len(parts)), parts)
+    return copies(_sized(type(self), len(parts)), parts)
 
 
 def setattr_swizzle(self: Any, name: str, value: Any) -> None:
@@ -405,22 +415,22 @@ def setattr_swizzle(self: Any, name: str, value: Any) -> None:
             values differs.
         IndexError: the value has a different number of components.
     """
-    positions = _letters(self, name)
+    places = _letters(self, name)
     if is_array(value) and value._kind == "nested":
-        if len(value._components) != len(positions):
+        if len(value._components) != len(places):
             raise IndexError(
                 f"{type_label(self)}.{name}: Mismatched sizes in swizzle assignment, cannot assign "
-                f"{len(value._components)} components to {len(positions)}"
+                f"{len(value._components)} components to {len(places)}"
             )
     elif isinstance(value, (list, tuple)):
         if self.__meta__.is_jit:
             value = self._leaf(value)
-        elif len(value) != len(positions):
+        elif len(value) != len(places):
             raise ComponentError(
-                f"{type_label(self)}.{name}: {len(value)} values cannot go to {len(positions)} "
+                f"{type_label(self)}.{name}: {len(value)} values cannot go to {len(places)} "
                 "components"
             )
-    _set_components(self, positions, value)
+    _set_components(self, places, value)
 
 
 def _letters(self: Any, name: str) -> list[int]:
@@ -432,10 +442,29 @@ def _letters(self: Any, name: str) -> list[int]:
     meta = self.__meta__
     letters = LETTERS[: max(meta.dims[0], 0)] if meta.kind in ("vector", "quaternion") else ""
     if len(name) > 1 and set(name) <= set(letters):
-        return [LETTERS.index(c) for c in name]
+        return positions(name)
     if len(name) == 1 and name in LETTERS:
         raise ComponentError(f"{type_label(self)} does not have a component {name!r}")
     raise no_attribute(self, name)
+
+
+def positions(name: str) -> list[int]:
+    """Returns the positions that letters stand for."""
+    return [LETTERS.index(c) for c in name]
+
+
+class Sized(dict[type, Any]):
+    """The classes with `count` components, by those that differ in that at most."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._count = count
+
+    def __missing__(self, cls: Any) -> Any:
+        found = _sized(cls, self._count)
+        if "__meta__" in vars(cls):  # others may be gone some day
+            self[cls] = found
+        return found
 
 
 def no_attribute(self: Any, name: str) -> AttributeError:

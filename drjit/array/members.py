@@ -15,7 +15,7 @@ from ..jit.ir.node import AFTER, BUFFER, LITERAL
 from ..jit.ir.scope import recording
 from ..jit.run import freeze_size
 from ..jit.text.structure import is_open
-from . import index, interop, leaf, show, table, tensor, variable_index
+from . import constructors, index, interop, leaf, show, table, tensor, variable_index
 from .base import ArrayBase, ComponentError, type_label
 from .construct import init
 from .meta import VarState
@@ -205,11 +205,14 @@ def _named(name: str) -> property:
 
 
 def _component(name: str, position: int) -> property:
-    return property(
-        lambda self: self._components[position],
-        lambda self, value: index.setitem(self, position, value),
-        doc=f"The component {name}.",
-    )
+    def put(self: Any, value: Any) -> None:
+        part = self._components[position]
+        if type(value) is type(part) and isinstance(value, ArrayBase):
+            part._assign(value)
+        else:
+            index.setitem(self, position, value)
+
+    return property(lambda self: self._components[position], put, doc=f"The component {name}.")
 
 
 _COMPONENTS = {name: _component(name, i) for name, i in _POSITIONS.items()}
@@ -282,8 +285,9 @@ def number_of_derivative(self: Any) -> int:
 
 @cache
 def _swizzle(name: str) -> property:
+    positions, classes = index.positions(name), index.Sized(len(name))
     return property(
-        lambda self: index.getattr_swizzle(self, name),
+        lambda self: index.copies(classes[type(self)], [self._components[i] for i in positions]),
         lambda self, value: index.setattr_swizzle(self, name, value),
         doc=f"The components {name}.",
     )
@@ -385,7 +389,7 @@ def install() -> None:
     members |= {name: _named(name) for name in ("x", "y", "z", "w", "real", "imag")}
     for name, member in members.items():
         setattr(ArrayBase, name, member)
-    table.finishers.append(add_swizzles)
+    table.finishers += [add_swizzles, constructors.add]
 
 
 install()
