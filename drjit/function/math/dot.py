@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from ...array import signatures
+from ...array import leaf_access, signatures
 from ...array.base import ArrayBase, KernelValue
 from ...array.elementwise import elementwise
 from ...array.inline import RECORDERS
@@ -32,7 +32,10 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
     ([32], [11])
     """
     cls = type(arg0)
-    if cls is type(arg1) and _is_vector(cls) and len(arg0._components) == len(arg1._components) > 0:
+    form = _form(cls) if cls is type(arg1) else ""
+    if form == "leaf":
+        return leaf_access.reduce_all("add", elementwise(ops.mul, arg0, arg1, name="dr.dot"))
+    if form == "vector" and len(arg0._components) == len(arg1._components) > 0:
         return _dot_terms(arg0._components, arg1._components)
     what = f"dr.dot(<{label(arg0)}>, <{label(arg1)}>)"
     if isinstance(arg0, KernelValue) or isinstance(arg1, KernelValue):
@@ -71,14 +74,15 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
 
 
 @cache
-def _is_vector(cls: type) -> bool:
-    """Returns whether a class is a traced numeric vector, the most frequent kind of operand."""
+def _form(cls: type) -> str:
+    """Returns what values of a class are, if they are of the most frequent kinds of operands: a
+    traced numeric array of one dimension (`leaf`) or `vector`."""
     if not issubclass(cls, ArrayBase):
-        return False
+        return ""
     meta = cls.__meta__
-    return (
-        cls._kind == "nested" and meta.is_jit and meta.kind == "vector" and not meta.dtype.is_mask
-    )
+    if not meta.is_jit or meta.dtype.is_mask:
+        return ""
+    return meta.kind if meta.kind in ("leaf", "vector") else ""
 
 
 def _feature_by_feature(arg0: Any, arg1: Any) -> bool:
