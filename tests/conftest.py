@@ -133,6 +133,7 @@ _NOT_ABOUT_DEVICES = (
     "test_native", "test_numba_route", "test_numpy_target", "test_oracle", "test_package",
     "test_processors", "test_program_graph", "test_programs", "test_python_target",
     "test_robustness_process", "test_runtime", "test_signatures", "test_simd", "test_stepping",
+    "test_tuples",
 )  # fmt: skip
 
 

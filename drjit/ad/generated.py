@@ -9,12 +9,13 @@ are left to the rule itself.
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL, SIMPLIFY, SPLAT, WITH_LITERAL, Node, serials
 from ..jit.ir.op import Op
 from ..jit.run import bytecode
+from ..jit.tuples import NamedTuple
 from .algebra import PLAIN, guard
 from .rules import RULES, Rule, same
 

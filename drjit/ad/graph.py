@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..jit import collector, flags
 from ..jit.ir import node
@@ -23,6 +23,7 @@ from ..jit.ir.location import Location, describe, user_location
 from ..jit.ir.node import Node, next_serial
 from ..jit.trace import access
 from ..jit.trace.access import Replacement
+from ..jit.tuples import NamedTuple
 
 
 class Value(NamedTuple):

@@ -8,7 +8,7 @@ Element-wise operations on vectors have the same rules as those on scalars.
 from collections.abc import Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
@@ -17,6 +17,7 @@ from ..jit.ir.scope import active
 from ..jit.trace import feature_vectors as vector
 from ..jit.trace.access import Access, Replacement
 from ..jit.trace.feature_vectors import Matrix
+from ..jit.tuples import NamedTuple
 from .algebra import RECORDED, operands
 from .graph import Value, Var, as_value
 from .lanes import LaneRule, LinearOp, Part, Parts, _value, full, gather, reduce

@@ -10,13 +10,14 @@ applied beforehand. A mask is equivalent to the index arrays of its true entries
 import operator
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import op
 from ..jit.lazy import np
 from ..jit.run import freeze_size
 from ..jit.trace.access import Access
+from ..jit.tuples import NamedTuple
 from . import elementwise, leaf, leaf_access, table, tensor
 from .base import BoundsError, OperandError, type_label
 from .meta import DYNAMIC

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+
+from ..jit.tuples import NamedTuple
 
 
 def div_round_up(num: int, divisor: int) -> int:

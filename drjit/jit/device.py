@@ -11,12 +11,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from . import log
 from .backend import JitBackend
 from .ir.dtype import VECTOR_BLOCK, DType
 from .lazy import np
+from .tuples import NamedTuple
 
 
 class Buffer:

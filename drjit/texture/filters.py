@@ -5,12 +5,13 @@ weights per order of derivative.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..array import leaf
 from ..array.base import ArrayBase
 from ..function.math import arithmetic
 from ..jit.ir import op
+from ..jit.tuples import NamedTuple
 
 Channels = list[Any]
 

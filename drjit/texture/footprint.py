@@ -10,10 +10,11 @@ import operator
 from collections.abc import Sequence
 from functools import reduce
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..function.math.arithmetic import ceil, maximum, minimum, select
 from ..function.math.transcendental import log2, sqrt
+from ..jit.tuples import NamedTuple
 
 # Axis ratios that exceed an integer only by rounding need no further tap.
 _SLACK = 1e-3

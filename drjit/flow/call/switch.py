@@ -7,7 +7,7 @@ for its group. Derivatives of symbolic calls are in `gradient`.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...ad import capture
 from ...array import leaf, leaf_access
@@ -26,6 +26,7 @@ from ...jit.ir.scope import StateTarget
 from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
 from ...jit.trace.access import Access
+from ...jit.tuples import NamedTuple
 from ..region.condition import chosen_mode
 from ..region.failure import failed
 from ..region.result import matched

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ad import graph
 from ...array.base import ArrayBase, type_label
@@ -25,6 +25,7 @@ from ...jit.run import schedule
 from ...jit.run.freeze import Recorder, Recording, Replay, SizeChanged, active
 from ...jit.run.freeze_size import plain
 from ...jit.trace.access import Replacement
+from ...jit.tuples import NamedTuple
 from ..region.failure import call
 from . import flat
 from .layout import FreeVariables, InputLayout, by_identity

@@ -9,7 +9,7 @@ A description refers to values by their number in the recording, and to objects 
 import dataclasses
 import enum
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ad import graph
 from ...ad.graph import Var
@@ -20,6 +20,7 @@ from ...jit.ir.node import LITERAL, Node, literal
 from ...jit.lazy import np
 from ...jit.run.freeze import Literal, Recorder, ValueNumber
 from ...jit.run.freeze_size import Ratio, RecordedShape, Size, plain
+from ...jit.tuples import NamedTuple
 from .layout import InputLayout, kind_of, opened
 from .shortcut import Match
 

@@ -7,13 +7,14 @@ stay the same. If anything cannot be explained, the recordings remain tied to th
 """
 
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import Node, normalize
 from ...jit.lazy import np
 from ...jit.run.freeze import Recording, ValueNumber
 from ...jit.run.freeze_size import Size
+from ...jit.tuples import NamedTuple
 
 
 class Different(Exception):

@@ -1,9 +1,9 @@
 """Dependences of the results of a loop's body, as far as derivatives need them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...ad.graph import Var
+from ...jit.tuples import NamedTuple
 from .recorded import RecordedRegion
 
 

@@ -3,10 +3,11 @@ place. Two outcomes are merged lane by lane.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ad.graph import Value
 from ...array.tree import Tree
+from ...jit.tuples import NamedTuple
 from .state import State
 
 

@@ -4,13 +4,14 @@ see them change while the loop runs or is recorded.
 
 from collections.abc import Sequence, Set
 from operator import is_not
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ad.graph import Value
 from ...array import leaf
 from ...array.base import ArrayBase
 from ...array.pytree import ROLES, leaf_arrays, role
 from ...array.tree import opened, rebuilt, set_contents
+from ...jit.tuples import NamedTuple
 from .state import State, assign, holding
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from functools import reduce as fold
 from math import prod as product
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import leaf, leaf_access, signatures
 from ...array.base import IncompatibleError, KernelValue
@@ -21,6 +21,7 @@ from ...jit.ir import node as ir
 from ...jit.ir import op as ops
 from ...jit.ir.op import ReduceOp
 from ...jit.lazy import np
+from ...jit.tuples import NamedTuple
 from .. import conversion
 from ..conversion import UserCall, is_array, label, nested, spread, tensor
 from . import entries

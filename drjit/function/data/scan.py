@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ...array import leaf, leaf_access
 from ...array.pytree import is_container, map_tree
@@ -16,6 +16,7 @@ from ...jit.ir.node import normalize
 from ...jit.ir.op import ReduceOp
 from ...jit.run import freeze_size
 from ...jit.trace.access import Access
+from ...jit.tuples import NamedTuple
 from .. import conversion
 from ..arguments import integer
 from ..conversion import is_array, is_flat, label, map_leaves, nested, spread, tensor

@@ -6,9 +6,10 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from ...jit.lazy import np
+from ...jit.tuples import NamedTuple
 
 Arrays = dict[str, np.ndarray]
 Facts = dict[str, Any]

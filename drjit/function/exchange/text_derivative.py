@@ -1,7 +1,7 @@
 """Derivatives of kernel texts, which functions of the user's compute."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ad.graph import Var
 from ...array import leaf
@@ -11,6 +11,7 @@ from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import Node
 from ...jit.trace.access import reduce_all
+from ...jit.tuples import NamedTuple
 from ..ad.custom import ValueOp
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from types import FunctionType
-from typing import Any, NamedTuple, TypeAlias, overload
+from typing import Any, TypeAlias, overload
 from weakref import ref
 
 from ...ad.graph import Value, Var, visible
@@ -27,6 +27,7 @@ from ...jit.run import interrupt, launch, schedule
 from ...jit.run.freeze_size import decided
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
+from ...jit.tuples import NamedTuple
 from ..ad.custom import attached
 from ..signature import importable_name
 from . import text_source

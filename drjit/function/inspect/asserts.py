@@ -8,7 +8,7 @@ import functools
 import operator
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...array import leaf, leaf_access, pytree, show, signatures, table
 from ...array.base import IncompatibleError, type_label
@@ -24,6 +24,7 @@ from ...jit.ir.location import Location, describe
 from ...jit.ir.node import LITERAL
 from ...jit.lazy import np
 from ...jit.trace import record
+from ...jit.tuples import NamedTuple
 from ..conversion import is_array, nested
 from ..data.reduce import all as all_entries
 from .format import active_lanes, formatted, print_later, select_lanes, value_text

@@ -1,9 +1,9 @@
 """Reconstruction filters of `resample` and `convolve`, as functions of the distance in samples."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ...jit.lazy import np
+from ...jit.tuples import NamedTuple
 
 
 class Filter(NamedTuple):

@@ -5,12 +5,12 @@ values (Blelloch, "Prefix sums and their applications", 1990).
 
 from functools import lru_cache
 from math import lcm
-from typing import NamedTuple
 
 from ..device import Buffer
 from ..ir import dtype as dt
 from ..ir.op import identity
 from ..run import launch
+from ..tuples import NamedTuple
 from . import kernel, runtime
 from .memory import PADDING, allocate_for
 

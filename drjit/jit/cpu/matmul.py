@@ -1,11 +1,12 @@
 """Products of matrices on the processor: a launch whose tasks are tiles of the result."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import processor
 from ..device import Buffer
 from ..ir import dtype as dt
 from ..lazy import np
+from ..tuples import NamedTuple
 from . import kernel, runtime
 from .memory import allocate, allocate_for
 

@@ -13,9 +13,9 @@ import stat
 import sys
 import threading
 import time
-from typing import NamedTuple
 
 from drjit.jit import log, processor
+from drjit.jit.tuples import NamedTuple
 
 try:
     from _blake2 import blake2b

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import flags
 from ..device import Buffer, Device, Kernel, current, using
@@ -20,6 +20,7 @@ from ..ir import op
 from ..ir.dtype import DType
 from ..ir.location import Location
 from ..ir.node import BUFFER, LITERAL, Node, buffer, make
+from ..tuples import NamedTuple
 from . import freeze_size, history, launch, schedule
 
 _HISTORY = int(JitFlag.KernelHistory)

@@ -3,9 +3,10 @@
 import threading
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import flags
+from ..tuples import NamedTuple
 
 
 class WholeOperation(NamedTuple):

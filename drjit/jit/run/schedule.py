@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import collector, flags
 from ..device import Buffer, Device, DeviceMismatch, Kernel, current, mismatch
@@ -23,6 +23,7 @@ from ..ir.effects import afters, inside, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, OpenRegion, innermost, stack
 from ..text import program, source, structure
+from ..tuples import NamedTuple
 from . import interrupt, launch, stages
 from . import known as known_programs
 

@@ -4,7 +4,8 @@ A name contains a digest of the code, so that the text of a kernel identifies wh
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from ..tuples import NamedTuple
 
 
 class Raised(NamedTuple):

@@ -13,8 +13,9 @@ import struct
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..tuples import NamedTuple
 from . import foreign
 
 _HEAD = b"image "

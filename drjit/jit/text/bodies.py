@@ -4,9 +4,9 @@ called repeatedly, becomes a single function in the kernel text.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ..ir.op import in_bounds
+from ..tuples import NamedTuple
 from .program import Branch, Case, Instr, Loop, Program
 
 # Minimum number of instructions for a body to become a function.

@@ -7,12 +7,13 @@ A program contains no buffers and no sizes: those are parameters. Targets see on
 
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..ir import op
 from ..ir.dtype import DType
 from ..ir.nesting import Nesting, Region, RegionOperands, leaked
 from ..ir.node import BUFFER, LITERAL, Node
+from ..tuples import NamedTuple
 
 
 class Instr(NamedTuple):

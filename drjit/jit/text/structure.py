@@ -12,12 +12,13 @@ launch to launch costs one more kernel, not one per value.
 from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..device import Device
 from ..ir import op
 from ..ir.nesting import RegionOperands
 from ..ir.node import AFTER, BUFFER, LITERAL, Node
+from ..tuples import NamedTuple
 from . import program
 
 

@@ -10,7 +10,6 @@ kernel per iteration, which passes them from one kernel to the next.
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from ..ir import dtype as dt
 from ..ir import op
@@ -30,6 +29,7 @@ from ..ir.node import (
 )
 from ..ir.scope import ACTIVE, active, innermost
 from ..run import freeze, schedule
+from ..tuples import NamedTuple
 from . import access
 from .access import Replacement
 

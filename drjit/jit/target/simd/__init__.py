@@ -8,10 +8,11 @@ from the disk cache.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ... import collector, flags, processor
 from ...flags import JitFlag
+from ...tuples import NamedTuple
 from .. import image
 from .. import library as _library
 from .ir import VECTORS, KernelError

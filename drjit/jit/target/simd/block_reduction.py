@@ -1,8 +1,8 @@
 """Reductions of runs of consecutive elements, one run per lane."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from ...tuples import NamedTuple
 from .arguments import statement
 from .atomic import combine
 from .compensated_sum import SHORT, add_long, is_long

@@ -10,8 +10,8 @@ end, when all uses are known.
 import re
 from collections import Counter
 from functools import cache
-from typing import NamedTuple
 
+from ...tuples import NamedTuple
 from . import elementwise
 from .elementwise import Emit, Row
 from .ir import Function

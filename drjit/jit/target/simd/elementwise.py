@@ -8,11 +8,11 @@ A rule is a template, in which `{V}` is the vector type, `{S}` the suffix of an 
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 from ...ir.dtype import BY_CODE
 from ...ir.op import COMPARISONS
 from ...ir.op import TABLE as OPERATIONS
+from ...tuples import NamedTuple
 from .ir import BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function
 
 Emit = Callable[..., str]

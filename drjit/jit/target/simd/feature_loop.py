@@ -6,8 +6,9 @@ time grows with the number of distinct loops.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ...tuples import NamedTuple
 from . import elementwise
 from .ir import BITS, BYTES, SCALAR, Function, Value, constant
 from .loops import loop

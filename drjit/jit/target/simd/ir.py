@@ -7,7 +7,9 @@ per line. This module depends on nothing.
 import struct
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from ...tuples import NamedTuple
 
 if TYPE_CHECKING:
     from .contraction import Noted

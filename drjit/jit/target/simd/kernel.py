@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Callable
 from functools import cache, partial
-from typing import NamedTuple
 
+from ...tuples import NamedTuple
 from . import (
     atomic,
     block_reduction,

@@ -8,8 +8,8 @@ vector. The transposed product swaps the strides of the matrix, so nothing is co
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
+from ...tuples import NamedTuple
 from .arguments import statement
 from .feature_loop import Product
 from .ir import FLOATS, Function, KernelError, Value

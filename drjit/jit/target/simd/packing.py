@@ -5,8 +5,8 @@ unless they are halves or stored column-major: then the rows of a register tile 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from ...tuples import NamedTuple
 from .ir import BYTES
 from .values import Code, Mask, Pointer, Vector, Word
 

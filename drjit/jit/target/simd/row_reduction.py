@@ -3,8 +3,9 @@ accumulators in memory, which stay in the L1 cache. Chunks of rows are combined 
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ...tuples import NamedTuple
 from .arguments import statement
 from .compensated_sum import is_long
 from .reduction import accumulator, identity

@@ -5,11 +5,11 @@ Element-wise operations are not in it: the table of operations has them.
 """
 
 import ast
-from typing import NamedTuple
 
 from ...ir import op
 from ...ir.dtype import BY_CODE
 from ...target import library
+from ...tuples import NamedTuple
 
 
 class Statement(NamedTuple):

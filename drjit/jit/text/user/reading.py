@@ -5,10 +5,11 @@ checks and lines so far, and the values of its expressions.
 import ast
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...ir import op
 from ...ir.dtype import DType
+from ...tuples import NamedTuple
 from ..program import Instr
 from .words import KINDS, WITHOUT_ARRAYS, Check, TextWord
 

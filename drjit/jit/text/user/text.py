@@ -5,10 +5,10 @@ targets know, with words in the order of launches, and a program that describes 
 import ast
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...ir.dtype import DType
 from ...parsing import syntax_tree
+from ...tuples import NamedTuple
 from ..program import Output, Program
 from .language import NAMES
 from .reading import Line, Reading, Source

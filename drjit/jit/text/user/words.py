@@ -3,10 +3,11 @@ make of them: arrays that it reads, numbers, sizes, arrays that it writes to, an
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ir import dtype as dt
 from ...ir.dtype import DType
+from ...tuples import NamedTuple
 
 KINDS = {
     "array": "an array to read from",
