@@ -108,8 +108,8 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
         key = "steps", steps._node.data if steps._node.is_literal else steps._node
         if key not in cache:
             after = steps + 1
-            if active_recorder() is not None:  # data, so that the step can be replayed
-                evaluation.make_opaque(after)
+            if active_recorder() is not None and after._node.is_literal:
+                evaluation.make_opaque(after)  # data, so that the step can be replayed
             double = related(type(steps), dtype=dt.f64)
             if after._node.is_literal:
                 t = after._node.data
@@ -117,7 +117,7 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
             else:
                 t = double(after)
                 correction = sqrt(1 - self.beta_2**t) / (1 - self.beta_1**t)
-                evaluation.eval(correction)
+                evaluation.eval(after, correction)  # one kernel for both
             cache[key] = after, correction
         return cache[key]
 

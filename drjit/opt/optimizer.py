@@ -18,6 +18,7 @@ from ..function.inspect import traits
 from ..function.math import arithmetic
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
+from ..jit.run.freeze import active as active_recorder
 from . import parameter
 from .parameter import Extra, LearningRate, RateCache, State, StepInputs
 
@@ -343,6 +344,11 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
                 parameter. In this case, no parameter changes.
         """
         cache = RateCache()
+        # In a frozen function, parameters that it received keep gradients, which the kernel of the
+        # step computes anyway.
+        gradients = []
+        if eval and active_recorder() is not None:
+            gradients = [derivatives.grad(value) for value, *_ in self.state.values()]
         with scopes.resume_grad():
             jobs = [self._job(key, grad_scale) for key in self.state]
             state: dict[str, State[Extra]] = {}
@@ -357,7 +363,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
                 state[key] = parameter.tracked(value, x), promoted, lr, extra
             self.state.update(state)
         if eval:
-            evaluation.eval(state)
+            evaluation.eval(state, gradients)
 
     def _job(self, key: str, grad_scale: Any) -> StepInputs[Extra]:
         value, _, lr, extra = self.state[key]
