@@ -543,8 +543,8 @@ def test_the_layout_of_objects_is_checked(part, monkeypatch):
     if part == "nodes":
         monkeypatch.setattr(programs, "_at", lambda address: 0)
     else:
-        words = native_operators._words
-        monkeypatch.setattr(native_operators, "_words", lambda thing: words(thing)[:6])
+        words = programs.words
+        monkeypatch.setattr(programs, "words", lambda thing: words(thing)[:6])
     assert not native_operators.loaded()
 
 

@@ -97,37 +97,24 @@ def _bases() -> dict[str, int]:
     methods = [o.method for o in _NUMBERED] + [f"r{o.method}" for o in ops.ARITHMETIC]
     found: dict[str, int] = {}
     for name in [sys.intern(f"__{method}__") for method in methods]:
-        words = _words(vars(int)[name])
+        words = programs.words(vars(int)[name])
         if len(words) != 7 or words[2:4] != [id(int), id(name)]:
             return {}
         found[name] = words[5]
-    base, function = _words(vars(float)["__mul__"])[5:]
+    base, function = programs.words(vars(float)["__mul__"])[5:]
     same = found["__mul__"] == base != found["__rmul__"] and len({*found.values()}) == len(found)
-    return found if same and function == _words(vars(float)["__rmul__"])[6] else {}
-
-
-def _words(thing: Any) -> list[int]:
-    """Returns the memory of an object."""
-    count = type(thing).__basicsize__ // 8
-    return [*(ctypes.c_int64 * count).from_address(id(thing))]
+    return found if same and function == programs.words(vars(float)["__rmul__"])[6] else {}
 
 
 def _is_generated(function: Any) -> bool:
     return type(function) is FunctionType and function.__module__ == inline.__name__
 
 
-def _wrapper(cls: type, base: int, function: int) -> Any:
-    """Returns the attribute that puts a C function into the slot of a special method."""
-    create = ctypes.pythonapi.PyDescr_NewWrapper
-    create.restype, create.argtypes = ctypes.py_object, (ctypes.py_object, *[ctypes.c_void_p] * 2)
-    return create(cls, base, function)
-
-
 def _place(descriptor: Any, cls: type) -> int:
     """Returns where an object of the class has an attribute, in bytes."""
     made, mark = object.__new__(cls), object()
     descriptor.__set__(made, mark)
-    return 8 * _words(made).index(id(mark))
+    return 8 * programs.words(made).index(id(mark))
 
 
 class NativeOperators:
@@ -183,9 +170,8 @@ class NativeOperators:
         cell = _operators.cells[k % len(_operators.cells)]
         cell.records, cell.object = ctypes.addressof(records), id(cls)
         for method, (entry, function) in found.items():
-            self._set(
-                cls, method, function, _wrapper(cls, self._bases[method], self._places[entry])
-            )
+            made = programs.slot_wrapper(cls, self._bases[method], self._places[entry])
+            self._set(cls, method, function, made)
         for o in ops.ARITHMETIC:
             method = f"__i{o.method}__"
             function = vars(cls).get(method)

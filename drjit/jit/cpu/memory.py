@@ -195,7 +195,8 @@ class Buffer(device.Buffer):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         return np.asarray(_Export(self, np.dtype(dtype), shape, writable))
 
-    # At interpreter exit, globals may be gone before the last buffer: hence the defaults.
+    # At interpreter exit, globals may be gone before the last buffer: hence the defaults. Programs
+    # with many launches get native code for memory of the pool (`programs.install_finalizer`).
     def __del__(self, _use=_use, _runtime=runtime, _finalizing=sys.is_finalizing) -> None:
         block = self._block
         free = block.free

@@ -10,6 +10,7 @@ become known.
 import ctypes
 import struct
 import sys
+import types
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from ..ir import dtype as dt
 from ..ir import op
 from ..ir.node import BUFFER, LITERAL, Node, serials
 from ..run import schedule
+from ..target import foreign
 from . import background, kernel, memory, native, program_code, runtime
 
 VISITS, WORDS, INPUTS, LITERALS, OUTPUTS = 512, 1024, 128, 128, 64
@@ -64,6 +66,51 @@ Scan = structure(
     key=(native.Slot, WORDS), inputs=(native.Slot, INPUTS), literals=(Literal, LITERALS),
     spares=(native.Slot, 2 * OUTPUTS), block=(native.Slot, 512), heads=(native.Slot, 1024),
 )  # fmt: skip
+
+
+_FINALIZERS_FUNCTIONS = {
+    "integer": "PyLong_AsLongLong", "incref": "Py_IncRef", "decref": "Py_DecRef",
+    "append": "PyList_Append", "find": "PyDict_GetItemWithError", "call": "PyObject_Vectorcall",
+    "fetch": "PyErr_Fetch", "restore": "PyErr_Restore", "report": "PyErr_WriteUnraisable",
+}  # fmt: skip
+_FINALIZERS_OBJECTS = {
+    "method_type": type([].append), "other": memory.Buffer.__del__, "runtime": vars(runtime),
+    "submitted": sys.intern("submitted"),
+}  # fmt: skip
+Finalizer = structure("Finalizer", *_FINALIZERS_FUNCTIONS, *_FINALIZERS_OBJECTS, "usage")
+_finalizer: Any = Finalizer()
+foreign.symbols["drjit_finalizer"] = ctypes.addressof(_finalizer)
+# Windows has no table of far addresses, through which the code refers to its data elsewhere.
+_FINALIZES = sys.platform != "win32"
+
+
+def words(thing: Any) -> list[int]:
+    """Returns the memory of an object."""
+    count = type(thing).__basicsize__ // 8
+    return [*(_word * count).from_address(id(thing))]
+
+
+def slot_wrapper(cls: type, base: int, function: int) -> Any:
+    """Returns the attribute that puts a C function into the slot of a special method, given the
+    address of what Python knows about that."""
+    create = ctypes.pythonapi.PyDescr_NewWrapper
+    create.restype, create.argtypes = ctypes.py_object, (ctypes.py_object, *[ctypes.c_void_p] * 2)
+    return create(cls, base, function)
+
+
+def install_finalizer(function: int) -> None:
+    """Has buffers freed by native code."""
+    name = sys.intern("__del__")
+    known = vars(types.GeneratorType).get(name)
+    found = words(known)
+    if len(found) != 7 or found[2:4] != [id(types.GeneratorType), id(name)]:
+        return
+    set_addresses(_finalizer, _FINALIZERS_FUNCTIONS, _FINALIZERS_OBJECTS)
+    _finalizer.usage = ctypes.addressof(memory.usage)
+    # The last buffers are freed when nothing else is left.
+    for thing in (_finalizer, _FINALIZERS_OBJECTS, memory.usage, memory.Buffer):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    setattr(memory.Buffer, name, slot_wrapper(memory.Buffer, found[5], function))
 
 
 def set_addresses(s: Any, functions: dict[str, str], objects: dict[str, Any]) -> None:
@@ -119,7 +166,8 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
         **{"s": Scan, "cell": Cell, "literal": Literal, "pick": Pick, "room": Room},
         **{"record": Record, "usage": memory.Usage, "node": layout(Node(), *names)},
         **{"q": LaunchRecord, "result": Result},
-        "block": layout(blank, "address"),
+        "block": layout(blank, "address", "capacity", "free", "ticket"),
+        "f": Finalizer,
         "buffer": layout(made, "address", "source", "_block"),
     }
     made._block = nothing
@@ -129,13 +177,15 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
         "NUMBER": float.__basicsize__ - 8, "VISITS": VISITS, "WORDS": WORDS, "INPUTS": INPUTS,
         "LITERALS": LITERALS, "OUTPUTS": OUTPUTS, "FACTOR": 0x1E3779B97F4A7C15,
         "ROOM": ctypes.sizeof(Room), "PICK": ctypes.sizeof(Pick),
-        "RESULT": ctypes.sizeof(Result),
+        "RESULT": ctypes.sizeof(Result), "OWNER": head + 8,
     }  # fmt: skip
     pair, pairs, number = (made, blank), [made, blank], 1.25
+    append = pairs.append
     seen = (
         _at(id(made) + head - 8) == id(memory.Buffer)
         and _at(id(pair) + head) == _at(id(pairs) + head) == 2
         and _at(id(pair) + constants["ITEMS"] + 8) == id(blank)
+        and _at(id(append) + constants["OWNER"]) == id(pairs)
         and _at(_at(id(pairs) + head + 8) + 8) == id(blank)
         and _at(id(number) + constants["NUMBER"]) == struct.unpack("<q", struct.pack("<d", 1.25))[0]
     )
@@ -155,7 +205,7 @@ def layouts() -> tuple[dict[str, Any], dict[str, int]] | None:
         return None
 
 
-_EXPORTED = "again", "examine", "replay"
+_EXPORTED = "again", "examine", "replay", *["finalize"] * _FINALIZES
 
 
 def loaded(compiles: bool = True) -> dict[str, int]:
@@ -166,6 +216,8 @@ def loaded(compiles: bool = True) -> dict[str, int]:
         return {}
     structures, constants = found
     source = native.source() + program_code.IS_PLAIN + program_code.CODE
+    if _FINALIZES:
+        source += program_code.FINALIZE
     return native.addresses(source, structures, constants, _EXPORTED, compiles)
 
 
@@ -333,5 +385,7 @@ def known() -> KnownPrograms | None:
         places = _coming.result()
     if places:
         _known = KnownPrograms(places)
+        if _FINALIZES:
+            install_finalizer(places["finalize"])
         schedule.again, schedule.forget_again = _known.again, _known.forget
     return _known
