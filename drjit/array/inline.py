@@ -8,6 +8,7 @@ the general operators of `ArrayBase`.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from itertools import repeat
 from types import FunctionType
@@ -31,7 +32,8 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     for op_ in ops.ARITHMETIC:
         if op_.accepts(cls._dtype):
             forward, backward = f"__{op_.method}__", f"__r{op_.method}__"
-            found[forward] = _forward(op_, cls, cls, getattr(general, forward))
+            otherwise = _or_vector(cls, backward, getattr(general, forward))
+            found[forward] = _forward(op_, cls, cls, otherwise)
             found[backward] = _backward(op_, cls, cls, getattr(general, backward))
             found[f"__i{op_.method}__"] = _in_place(cls, found[forward])
     for op_ in ops.COMPARISONS:
@@ -84,6 +86,21 @@ def _if_recorded(known: Any, cls: type, name: str, general: Callable) -> Callabl
     if known.op.arity == 1:
         return unary
     return backward if name == f"__r{known.op.method}__" else forward
+
+
+def _or_vector(cls: type, backward: str, general: Callable) -> Callable:
+    """Returns the general operator with a short way for a vector of such arrays on the right, whose
+    reflected operator goes through its components. Errors are those of the general operator."""
+
+    def method(self, other):
+        kind: Any = type(other)
+        own = getattr(kind, "Value", None) is cls and "__meta__" in vars(kind)
+        if own and kind.__meta__.kind == "vector":
+            with suppress(RuntimeError):
+                return getattr(kind, backward)(other, self)
+        return general(self, other)
+
+    return method
 
 
 class _Ordinary(dict[float, float | None]):

@@ -167,8 +167,12 @@ ROLES |= dict.fromkeys((bool, int, float, complex, str, bytes, type(None), type)
 CONTAINERS = frozenset(("sequence", "dict", "struct"))
 
 
-def opened(container: Any, kind: str) -> tuple[tuple | None, list[Any]]:
+def opened(container: Any, kind: str) -> tuple[tuple | None, Sequence[Any]]:
     """Returns the keys of a dictionary or the names of a structure's fields, and the parts."""
+    layout = LAYOUTS.get(id(type(container)))
+    if layout is not None:
+        names, read = layout
+        return names, read(container)
     if kind == "sequence":
         return None, [*container]
     if kind == "dict":

@@ -111,34 +111,37 @@ class Tree:
         self.classes: list[type] = [*map(type, self.objects)]
 
     def _add(self, values: Iterable[Any]) -> None:
-        objects, counts = self.objects, self.counts
+        objects, counts, leaves, roles = self.objects, self.counts, self.leaves, ROLES.get
         for v in values:
             cls = type(v)
-            kind = ROLES.get(cls) or role(cls)
             objects.append(v)
+            kind = roles(cls)
+            layout = None
+            if kind is None:
+                layout = LAYOUTS.get(id(cls))
+                kind = role(cls) if layout is None else "struct"
             if kind == "leaf" or kind == "vector":
                 counts.append(ARRAY)
-                self.leaves.append(v)
+                leaves.append(v)
             elif kind == "other":
                 self.others.append(len(counts))
                 counts.append(OTHER)
             else:
                 k = len(counts)
-                keys: Any = LAYOUTS.get(id(cls))
-                if keys is None:
+                if layout is None:
                     keys, found = opened(v, kind)
                 else:
-                    keys, read = keys
+                    keys, read = layout
                     found = read(v)
                 if keys is not None:
                     self.keys[k] = keys
                 self.inside[k] = found
                 counts.append(len(found))
-                if kind == "nested" and found and ROLES.get(type(found[0])) == "leaf":
+                if kind == "nested" and found and roles(type(found[0])) == "leaf":
                     # As in most arrays, all of the same class.
                     objects += found
                     counts += [ARRAY] * len(found)
-                    self.leaves += found
+                    leaves += found
                 else:
                     self._add(found)
 

@@ -18,7 +18,7 @@ from ...jit.flags import JitFlag
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node
-from ...jit.ir.scope import StateTarget
+from ...jit.ir.scope import StateTarget, innermost
 from ...jit.trace import record
 from ..region.closure import CapturedArrays
 from ..region.condition import check_mode, chosen_mode, mask_of
@@ -113,6 +113,7 @@ class _Branch:
         self.before: list[Value | None] = [*args.contents()]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
         self.parted: list[int] = []
+        self.writes = False  # whether a function has written to arrays, or might
         if mask._node.size:
             args.check_initialized()
 
@@ -176,10 +177,10 @@ class _Branch:
         args.check_attributes(written or frozenset())
         held = self._holder(written)
         rows = self._rows(result)
-        found = Version(rows, rows.tree, held(rows.leaves))
+        found = Version(rows, rows.tree, [*held(rows.leaves)])
         if others:
             found = found.like(others[0].versions[0], self.strict)
-        for k, v in enumerate(held(args.leaves)):
+        for k, v in enumerate(held(args.leaves) if held is not leaf.values else ()):
             if v is None:
                 self.before[k] = None
         outcome = BranchOutcome(found)
@@ -189,10 +190,10 @@ class _Branch:
             if k not in places:  # it is not visible to the program
                 args.undo(k, given)
         if written is not None:
-            outcome.left = held(args.leaves)
+            outcome.left = [*held(args.leaves)]
         for k in places:
             if k < len(args.leaves):
-                outcome.changed[k] = held([args.leaves[k]])
+                outcome.changed[k] = [*held([args.leaves[k]])]
             else:
                 outcome.changed[k] = self._version(k, held)
         self._add_parted(outcome, others, held)
@@ -202,12 +203,12 @@ class _Branch:
         """Returns the outcome of a function that returns its arguments."""
         held, result = self._holder(None), function(*self.args.values)
         rows = State(result, self.labels, self.what, False) if self.labels else self._rows(result)
-        found = Version(rows, rows.tree, held(rows.leaves)).like(others[0].versions[0], self.strict)
-        outcome = BranchOutcome(found)
+        found = Version(rows, rows.tree, [*held(rows.leaves)])
+        outcome = BranchOutcome(found.like(others[0].versions[0], self.strict))
         self._add_parted(outcome, others, held)
         return outcome
 
-    def _holder(self, written: set[int] | None) -> Callable[[list[Any]], list[Value | None]]:
+    def _holder(self, written: set[int] | None) -> Callable[[list[Any]], Sequence[Value | None]]:
         """Returns a function that gives the contents of arrays, with None for those that the
         function has written to."""
         if written is not None:
@@ -218,8 +219,11 @@ class _Branch:
 
             return held
         # Nothing may hold pending tables, because the other function may write to them.
-        first = self.first
+        first, scope = self.first, innermost()
         tables = {id(a) for a, v in zip(self.args.leaves, self.before, strict=True) if v is None}
+        self.writes = self.writes or bool(tables) or scope is None or bool(scope.afters)
+        if not self.writes:
+            return leaf.values
         return lambda arrays: [
             None if v.node.op is AFTER and (v.node.serial > first or id(a) in tables) else v
             for a, v in zip(arrays, leaf.values(arrays), strict=True)
