@@ -231,7 +231,10 @@ class _Row:
         if v not in self.registers:
             load = load_uniform if v.slot.uniform else load_row  # type: ignore[union-attr]
             self.registers[v] = load(self.f, v.code, self.address(v))
-        return self.registers[v]
+        x = self.registers[v]
+        if x in self.f.uses:
+            self.f.uses[x] += 1
+        return x
 
     def emit(self, operation: Operation) -> None:
         found = operation.emit(self.f, *[self.read(v) for v in operation.operands])
@@ -240,7 +243,7 @@ class _Row:
         self.registers.update(zip(results, several, strict=True))
 
     def store(self, v: FeatureVector) -> None:
-        store_row(self.f, v.code, self.registers[v], self.address(v))
+        store_row(self.f, v.code, self.read(v), self.address(v))
 
 
 class _Given:

@@ -7,12 +7,8 @@ per line. This module depends on nothing.
 import struct
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from ...tuples import NamedTuple
-
-if TYPE_CHECKING:
-    from .contraction import Noted
 
 # Element types in registers, and in memory (where a mask is a byte with the value 0 or 1).
 _INTEGERS = {f"{sign}{bits}": f"i{bits}" for bits in (8, 16, 32, 64) for sign in "iu"}
@@ -36,6 +32,8 @@ VECTORS = (
 # code NUMBER.
 Value = tuple[str, str]
 NUMBER = "number"
+# A value of a function under construction: the block and the number of its line, and two operands.
+Noted = tuple[str, int, str, str]
 
 
 class KernelError(Exception):
@@ -139,9 +137,11 @@ class Function:
         self.blocks = 0
         self.variables: dict[str, Value] = {}
         self.hoisting = False
-        # Products by their names, and the sums of them (see `contraction`).
+        # Products by their names, how often each is looked up, and the sums and differences of
+        # products, with names and types (see `contraction`).
         self.products: dict[str, Noted] = {}
-        self.sums: list[Noted] = []
+        self.uses: dict[str, int] = {}
+        self.sums: list[tuple[str, str, bool, Noted]] = []
 
     def op(self, text: str) -> str:
         """Appends an instruction with a result and returns the result's name."""

@@ -128,7 +128,7 @@ def module_text(
     for result, of, first, after, resumed in carried:
         again = f", [{resumed or after}, %pause]" if t.pauses else ""
         phis.append(f"{result} = phi {of} [{first}, %entry], [{after}, %{latch}]{again}")
-    contraction.fuse(f, "\n".join(phis))
+    contraction.fuse(f)
     head = "\n".join([f"{result} = {text}" for result, text in f.head.items()] + f.prologue)
     if t.pauses:
         head += "\n" + _stop("%stop.first", "%begin", lanes)

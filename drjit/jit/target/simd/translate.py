@@ -291,6 +291,8 @@ class Translator(Arguments):
     def registers(self, value: Value) -> list[tuple[str, str]]:
         """Returns the registers of a value, each with its type: a phi merges one."""
         code, x = value
+        if x in self.f.uses:
+            self.f.uses[x] += 1
         return [(self.f.vector[code], x)]
 
     def of_registers(self, like: Value, registers: list[str]) -> Value:
@@ -342,6 +344,8 @@ class Translator(Arguments):
         if value is not None:
             code, x = value
             if type(x) is not Deferred:
+                if x in f.uses:
+                    f.uses[x] += 1
                 return value
             return code, self.literal_here(code, int(x))
         if not self.is_kernel:
