@@ -12,6 +12,10 @@ _collects = _gc.isenabled()
 _objects_before = len(_gc.get_objects())
 _gc.disable()
 
+from .jit.run import modules as _modules
+
+_modules.install()  # before what may come from there
+
 from . import auto as auto
 from . import cuda as cuda
 from . import llvm as llvm

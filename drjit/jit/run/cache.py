@@ -1,5 +1,6 @@
 """The disk cache of kernels, of the programs that they compute (`known`), and of functions that
-`dr.syntax` has transformed: their text and code, shared by all processes of a user.
+`dr.syntax` has transformed: their text and code, shared by all processes of a user. It also has a
+file with the modules of the package (`modules`).
 
 A cache must never get in the way: any problem with the folder counts as a miss and is logged once.
 An entry is a file with a checksum, written under a temporary name and renamed. If the cache exceeds
@@ -83,7 +84,7 @@ def digest(text: str, *facts: object, machine: bool = True) -> str:
 def has(key: str) -> bool:
     """Returns whether there is an entry with that key."""
     where = folder()
-    return where is not None and os.path.exists(_path(where, key))
+    return where is not None and os.path.exists(path(where, key))
 
 
 def is_writable() -> bool:
@@ -97,9 +98,9 @@ def get(key: str) -> CachedKernel | None:
     where = folder()
     if where is None:
         return None
-    path = _path(where, key)
+    name = path(where, key)
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(name, "rb", buffering=0) as file:
             data = file.readall()
     except FileNotFoundError:
         return None
@@ -109,9 +110,9 @@ def get(key: str) -> CachedKernel | None:
     entry = _decode(key, data)
     try:
         if entry is None:
-            os.unlink(path)
+            os.unlink(name)
         else:
-            os.utime(path)
+            os.utime(name)
     except OSError:
         pass  # another process was faster, or the folder is read-only
     return entry
@@ -123,21 +124,29 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
     where = folder()
     if where is None:
         return
-    # The module `tempfile` takes as long to import as a small program takes to run.
-    name = f"{os.getpid():x}-{threading.get_native_id():x}-{time.time_ns():x}.tmp"
-    temporary = os.path.join(where, name)
-    try:
-        with os.fdopen(_create(temporary), "wb") as file:
-            file.write(_encode(key, text, code, has_finish))
-        os.replace(temporary, _path(where, key))
-    except OSError as error:
-        _complain("cannot be written", error)
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+    if not write(path(where, key), _encode(key, text, code, has_finish)):
         return
     if _puts % _PUTS_PER_CHECK == 0:
         evict()
     _puts += 1
+
+
+def write(path: str, data: bytes) -> bool:
+    """Writes a file of the cache, which other processes see once it is whole; returns whether that
+    is possible."""
+    # The module `tempfile` takes as long to import as a small program takes to run.
+    name = f"{os.getpid():x}-{threading.get_native_id():x}-{time.time_ns():x}.tmp"
+    temporary = os.path.join(os.path.dirname(path), name)
+    try:
+        with os.fdopen(_create(temporary), "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError as error:
+        _complain("cannot be written", error)
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        return False
+    return True
 
 
 def _create(path: str) -> int:
@@ -234,6 +243,15 @@ def folder() -> str | None:
     return _folder
 
 
+def present() -> str | None:
+    """Returns the folder of the cache if it is there already. Makes none, and never complains."""
+    try:
+        path = os.environ.get("DRJIT_CACHE_DIR") or _user_folder()
+        return path if os.path.isdir(path) and _is_private(path) else None
+    except (OSError, RuntimeError):
+        return None
+
+
 def _user_folder() -> str:
     """Returns the folder where the system keeps a user's caches."""
     home = os.path.expanduser("~")
@@ -255,7 +273,8 @@ def _temporary_folder() -> str:
     return os.path.join(tempfile.gettempdir(), f"drjit-{user}")
 
 
-def _path(where: str, key: str) -> str:
+def path(where: str, key: str) -> str:
+    """Returns the path of the entry with a key in a folder."""
     return os.path.join(where, key + _SUFFIX)
 
 
