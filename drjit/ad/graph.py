@@ -255,6 +255,13 @@ def tapes() -> list[list[Var]]:
     return [*found.values()]
 
 
+def own_tape() -> list[Var]:
+    """Returns the variables of the innermost body that this thread is recording."""
+    found = scopes[get_ident()][-1].tape
+    assert found is not None
+    return found
+
+
 def release() -> None:
     """Releases variables of bodies to which nothing else refers, and the nodes that they hold."""
     for tape in reversed(tapes()):

@@ -75,11 +75,12 @@ class RecordedCall(RecordedOp):
         body = RecordedRegion(names, inner)
         for k, n in zip(self.passed, names, strict=True):
             found[k] = as_value((n, None))
-        nodes = [found[k].node for k in self.tracked]
-        inputs, alias = graph.new_inputs(nodes), inner.outer_gradients.alias
-        for k, n, own, around in zip(self.tracked, nodes, inputs, self.variables, strict=True):
-            found[k] = as_value((n, own))
-            alias(own, around)
+        if self.tracked:
+            nodes = [found[k].node for k in self.tracked]
+            inputs, alias = graph.new_inputs(nodes), inner.outer_gradients.alias
+            for k, n, own, around in zip(self.tracked, nodes, inputs, self.variables, strict=True):
+                found[k] = as_value((n, own))
+                alias(own, around)
         body.inputs = [v.var for v in found]
         return body, found
 
@@ -88,8 +89,9 @@ class RecordedCall(RecordedOp):
         arrays that it has written to."""
         body.close([v or NOTHING for v in results], self.targets.note())
         self.bodies.append(body)
-        self.outputs |= {k for k, v in enumerate(body.results) if v.var is not None}
-        self.around = list(dict.fromkeys([*self.around, *body.around]))
+        self.outputs.update([k for k, v in enumerate(body.results) if v.var is not None])
+        if body.around:
+            self.around = list(dict.fromkeys([*self.around, *body.around]))
 
     @cached_property
     def _terms(self) -> dict[int, Term]:

@@ -15,6 +15,7 @@ from ...ad import vector as derivatives
 from ...ad.graph import Value
 from ...array import leaf, pytree, table
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
+from ...array.tree import Tree
 from ...function.conversion import index_leaf, mask_leaf
 from ...function.data.create import zeros
 from ...jit.ir import dtype as dt
@@ -95,12 +96,14 @@ class Cells(KernelValue):
 
 class EntryLayout:
     """The structure of the entries of local memory: a tree with the structure of an entry, and its
-    class if it is a single array."""
+    class if it is a single array. `apart` is the tree without its arrays, unless it has vectors."""
 
-    __slots__ = ("leaf", "tree")
+    __slots__ = ("apart", "leaf", "tree")
 
     def __init__(self, tree: Any) -> None:
-        self.tree = tree
+        apart = Tree((tree,))
+        whole = not any(isinstance(a, KernelValue) for a in apart.leaves)
+        self.tree, self.apart = tree, apart.emptied() if whole else None
         self.leaf: Any = type(tree) if getattr(type(tree), "_kind", None) == "leaf" else None
 
     def __eq__(self, other: object) -> bool:
@@ -165,6 +168,8 @@ class Local(Generic[T]):
         layout = self.cells[0]._layout
         if layout.leaf is not None:
             return leaf.from_value(layout.leaf, found[0])
+        if layout.apart is not None:
+            return layout.apart.filled(found)[0]
         values = iter(found)
         return map_arrays(lambda _, cls: leaf.from_value(cls, next(values)), layout.tree)
 
@@ -182,8 +187,11 @@ class Local(Generic[T]):
         what = "dr.Local.write"
         place, mask = self._place(index, active, what)
         layout = self.cells[0]._layout
-        fits = type(value) is layout.leaf
-        values = [value] if fits else traced(_fitting(layout.tree, value, what))
+        values = [value]
+        if type(value) is not layout.leaf:
+            given, apart = Tree(values), layout.apart
+            fits = apart is not None and given.fits(apart)
+            values = given.leaves if fits else traced(_fitting(layout.tree, value, what))
         self.cells = [
             c._with(derivatives.put(leaf.value(c), place, leaf.value(v), mask, what))
             for c, v in zip(self.cells, values, strict=True)

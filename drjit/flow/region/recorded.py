@@ -71,8 +71,10 @@ class RecordedRegion:
             results = [Value(n, visible(v)) for n, v in results]
         self.results = results
         self.written = written
-        found = [r.var for r in self.results if r.var is not None]
-        self._follow(found + self.scatters, graph.tapes()[-1])
+        found = [r.var for r in results if r.var is not None] + self.scatters
+        tape = graph.own_tape()
+        if found or tape:
+            self._follow(found, tape)
 
     @property
     def scatters(self) -> list[Var]:
