@@ -2,11 +2,16 @@
 attempt would repeat, postpones an interrupt until it is complete.
 """
 
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # `signal` makes enumerations of all its constants
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import struct
 import sys
 from collections.abc import Callable
 from functools import cache, partial
-from importlib.util import find_spec
+from importlib.machinery import PathFinder  # `importlib.util` takes longer to import
 from types import SimpleNamespace
 from typing import Any
 
@@ -213,7 +213,9 @@ def _library(module: str) -> dict[str, Any]:
         level = args[-1] if len(args) == 4 else 0
         return SimpleNamespace(**_library(name)) if level else __import__(name, *args)
 
-    spec: Any = find_spec(f"{__package__}.mathlib.{module}")
+    from . import mathlib
+
+    spec: Any = PathFinder.find_spec(f"{mathlib.__name__}.{module}", mathlib.__path__)
     scope = {"__name__": spec.name, "__builtins__": vars(builtins) | {"__import__": imported}}
     exec(spec.loader.get_code(spec.name), scope)
     return scope
