@@ -11,7 +11,7 @@ import pytest
 from cuda_library import CONTEXT, FakeLibrary
 
 import drjit as dr
-from drjit.jit.cuda import libcuda
+from drjit.jit.cuda import discovery, libcuda
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.discovery import check, discover
 from drjit.jit.cuda.driver import CudaError, DeviceAttribute, FunctionAttribute
@@ -207,10 +207,12 @@ def test_no_driver(monkeypatch):
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(libcuda.ctypes, "CDLL", load)
-    with pytest.raises(
-        DeviceUnavailable, match=r"no NVIDIA driver: libcuda.so.1 .*cannot open .*nvidia.com"
-    ):
-        LibCuda()
+    monkeypatch.delenv("DRJIT_CUDA", raising=False)
+    for find in LibCuda, discover:
+        with pytest.raises(
+            DeviceUnavailable, match=r"no NVIDIA driver: libcuda.so.1 .*cannot open .*nvidia.com"
+        ):
+            find()
 
 
 def test_a_driver_without_a_function(monkeypatch, library):
@@ -264,6 +266,7 @@ def test_llvm_without_ptx(library, monkeypatch):
 
 def test_an_error_of_the_driver(library, monkeypatch):
     library.fails = {"cuInit": 100}
+    monkeypatch.setattr(discovery, "opened", lambda: library)
     monkeypatch.setattr(libcuda, "load_library", lambda: library)
     monkeypatch.delenv("DRJIT_CUDA", raising=False)
     with pytest.raises(DeviceUnavailable, match=r"reports CUDA_ERROR_NO_DEVICE: no CUDA-capable"):
@@ -271,6 +274,7 @@ def test_an_error_of_the_driver(library, monkeypatch):
 
 
 def test_a_usable_driver(library, monkeypatch):
+    monkeypatch.setattr(discovery, "opened", lambda: library)
     monkeypatch.setattr(libcuda, "load_library", lambda: library)
     monkeypatch.delenv("DRJIT_CUDA", raising=False)
     found = discover()

@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from ..device import DeviceUnavailable
-from .driver import OLDEST_CAPABILITY, OLDEST_DRIVERS, CudaError, Driver, capability_of
+from .library import opened
 
 if TYPE_CHECKING:
     from .device import Cuda
+    from .driver import Driver
 
 
 def discover() -> "Cuda":
@@ -31,6 +32,8 @@ def discover() -> "Cuda":
         raise DeviceUnavailable(
             f"DRJIT_CUDA={wish!r}: expected 'off' or 'emulated', or no such variable."
         )
+    opened()
+    from .driver import CudaError
     from .libcuda import LibCuda
 
     try:
@@ -43,12 +46,14 @@ def discover() -> "Cuda":
         raise DeviceUnavailable(f"the NVIDIA driver reports {error}.") from error
 
 
-def check(driver: Driver, ordinal: int = 0) -> None:
+def check(driver: "Driver", ordinal: int = 0) -> None:
     """Checks that a device can run kernels, and that they can be compiled.
 
     Raises:
         DeviceUnavailable: it cannot; the text says what is missing.
     """
+    from .driver import OLDEST_CAPABILITY, capability_of
+
     _check_version(driver, OLDEST_CAPABILITY)
     if driver.device_count() <= ordinal:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -82,8 +87,10 @@ def check_llvm() -> None:
         ) from None
 
 
-def _check_version(driver: Driver, capability: tuple[int, int]) -> None:
+def _check_version(driver: "Driver", capability: tuple[int, int]) -> None:
     """Raises unless a driver is new enough for GPUs of a compute capability."""
+    from .driver import OLDEST_CAPABILITY, OLDEST_DRIVERS
+
     version = driver.version()
     known = max(c for c in OLDEST_DRIVERS if c <= capability)
     oldest, number = OLDEST_DRIVERS[known]

@@ -4,12 +4,12 @@ The library comes with the driver of the GPU. It is loaded when a `LibCuda` is c
 """
 
 import ctypes
-import sys
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
 from drjit.jit.cuda.driver import CudaError, DeviceAttribute, Driver, FunctionAttribute, excerpt
+from drjit.jit.cuda.library import NAME, opened
 from drjit.jit.device import DeviceUnavailable
 
 _INT, _HANDLE, _SIZE = POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)
@@ -117,21 +117,13 @@ def load_library() -> Any:
     Raises:
         DeviceUnavailable: there is none, or it lacks a function.
     """
-    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-    try:
-        library = ctypes.CDLL(name)
-    except OSError as error:
-        raise DeviceUnavailable(
-            f"there is no NVIDIA driver: {name} cannot be loaded ({error}). Install the driver for "
-            "the GPU from https://www.nvidia.com/drivers; on Linux, packages of the distribution "
-            "have it too, and in containers the NVIDIA container toolkit passes it on."
-        ) from None
+    library = opened()
     for function, types in PROTOTYPES.items():
         try:
             found = getattr(library, function)
         except AttributeError:
             raise DeviceUnavailable(
-                f"the NVIDIA driver is too old: its library {name} has no function {function}. "
+                f"the NVIDIA driver is too old: its library {NAME} has no function {function}. "
                 "Install driver 525 or later (CUDA 12.0)."
             ) from None
         found.argtypes, found.restype = types, c_int
