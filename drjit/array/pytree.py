@@ -282,6 +282,11 @@ def leaf_arrays(tree: Any) -> list[Any]:
     These are leaf arrays, innermost components of nested arrays, and flat arrays of tensors, and
     also values of kernels, whose `_kind` is `vector`.
     """
+    kind = ROLES.get(type(tree))
+    if kind == "leaf":
+        return [tree]
+    if kind == "nested" and (parts := tree._components) and ROLES.get(type(parts[0])) == "leaf":
+        return [*parts]
     found: list[Any] = []
     try:
         _collect((tree,), found)

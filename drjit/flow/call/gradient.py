@@ -232,6 +232,8 @@ class RecordedCall(RecordedOp):
             def trace(names: list[Node]) -> list[Node]:
                 rest = iter(names[count:])
                 seeds = [n if n.op is LITERAL else next(rest) for n in given]
+                if not body.variables:  # it returns its arguments
+                    return propagate(body, seeds, None)
                 if not body.follows:
                     with body.derived(outer_gradients, active()) as derived:
                         derived.close(propagate(body, seeds, None))

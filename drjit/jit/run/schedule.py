@@ -354,7 +354,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
                 plans.insert(0, plan)
             node = order.__getitem__
             for made, size, *parts in plan.launches:
-                nodes = [list(map(node, part)) for part in parts]
+                nodes = [[*map(node, part)] if part else [] for part in parts]
                 _write((made, size, *nodes))  # type: ignore[arg-type]
             return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
