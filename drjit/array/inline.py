@@ -103,6 +103,17 @@ def _or_vector(cls: type, backward: str, general: Callable) -> Callable:
     return method
 
 
+def special_numbers(op_: Op, dtype: DType) -> tuple[tuple, tuple]:
+    """Returns the numbers that may simplify an operation as its first and as its second operand."""
+    if dtype.is_mask:
+        return (False, True), (False, True)
+    simple = (1,) if op_ is ops.mul and dtype.is_float else op_.simple
+    return (simple if op_ in _COMMUTATIVE else ()), simple
+
+
+_COMMUTATIVE = frozenset((ops.add, ops.mul, ops.and_, ops.or_, ops.xor))
+
+
 class _Ordinary(dict[float, float | None]):
     """See `ordinary_numbers`. Programs use the same few constants over and over."""
 
@@ -182,7 +193,7 @@ _FORWARD = """
                     deps, o, data = (), LITERAL, fold(x0.data, x1.data)
                 plain = data is not None
         elif x0.op is LITERAL:
-            plain, size = size == 1 and x0.data not in special, x1.size
+            plain, size = size == 1 and x0.data not in first, x1.size
         elif size != x1.size:
             plain = False"""
 _BACKWARD = """
@@ -192,7 +203,7 @@ _BACKWARD = """
                 deps, o, data = (), LITERAL, fold(x0.data, x1.data)
             plain = data is not None
         else:
-            plain = x0.data not in special"""
+            plain = x0.data not in first"""
 _TERNARY = """
         plain = (
             (x1.size == size or (x1.size == 1 and x1.op is LITERAL))
@@ -224,7 +235,7 @@ def make(op_, cls, result, general):
     fold, number = node.folder(op_, out), node.literals(dtype)
     rule, record = element_recorder(op_, out)
     keeps_inputs, keeps_result = rule and rule.keeps_inputs, rule and rule.keeps_result
-    special = (False, True) if dtype.is_mask else op_.simple
+    first, special = special_numbers(op_, dtype)
     number_type = ordinary = None
     if dtype.is_float:
         number_type, ordinary = float, ordinary_numbers(dtype, special)
@@ -286,6 +297,7 @@ def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool)
     names: dict[str, Any] = {
         "LITERAL": LITERAL, "Node": Node, "__name__": __name__, "combined": combined, "new": new,
         "element_recorder": element_recorder, "node": node, "ordinary_numbers": ordinary_numbers,
+        "special_numbers": special_numbers,
         "scopes": scopes, "serials": serials, "taped": taped, "Var": Var,
     }  # fmt: skip
     exec(bytecode.compiled(text), names)

@@ -21,6 +21,7 @@ from .construct import init
 from .meta import VarState
 from .operators import filled
 from .pytree import leaf_arrays
+from .special import of_components
 
 _STATES = {LITERAL: VarState.Literal, BUFFER: VarState.Evaluated, AFTER: VarState.Dirty}
 
@@ -241,9 +242,8 @@ def matrix_transposed(self: Any) -> Any:
     if self._kind != "nested" or len(dims) < 2 or dims[0] != dims[1]:
         raise TypeError(f"{type_label(self)}: only matrices and square arrays have a transpose")
     cls = type(self)
-    return cls(
-        [cls.Value([row._components[i] for row in self._components]) for i in range(dims[0])]
-    )
+    columns = zip(*[row._components for row in self._components], strict=True)
+    return of_components(cls, [cls.Value(*column) for column in columns])
 
 
 # Identity and labels

@@ -57,7 +57,8 @@ Operators = programs.structure(
 )  # fmt: skip
 Record = programs.structure(
     "Record", "type", "node", "var", "first", "first_node", "op", "dtype", "out", "result",
-    "result_node", "result_var", "numbers", "zero", "floats", "inverse", "forward", "backward",
+    "result_node", "result_var", "first_numbers", "first_zero", "numbers", "zero", "floats",
+    "in_code", "fold", "inverse", "forward", "backward",
     "rule", "keeps_inputs", "keeps_result",
 )  # fmt: skip
 
@@ -79,7 +80,7 @@ def loaded(compiles: bool = True) -> dict[str, int]:
     structures: native.Structures = {
         "o": Operators, "cell": Cell, "record": Record, "slot": native.Slot,
         **dict.fromkeys(("var", "v", "d"), programs.layout(Var(), *_FIELDS)),
-        **dict.fromkeys(("node", "a", "b", "like", "number"), layouts["node"]),
+        **dict.fromkeys(("node", "a", "b", "c", "like", "number"), layouts["node"]),
         "scope": programs.layout(GradScope(), "all", "tape", "variables"),
     }  # fmt: skip
     two, one = [[o.name for o in row] for row in (ops.ARITHMETIC, ops.UNARY)]
@@ -115,6 +116,10 @@ def _place(descriptor: Any, cls: type) -> int:
     made, mark = object.__new__(cls), object()
     descriptor.__set__(made, mark)
     return 8 * programs.words(made).index(id(mark))
+
+
+def _address(thing: Any) -> int:
+    return 0 if thing is None else id(thing)
 
 
 class NativeOperators:
@@ -186,27 +191,37 @@ class NativeOperators:
 
     def _fill(self, record: Any, o: Op, cls: Any, forward: Any, backward: Any = None) -> None:
         result = cls.Mask if o.result == "mask" else cls
-        special = (False, True) if cls._dtype.is_mask else o.simple
-        numbers = zero = None
-        if o.arity > 1 and not o.in_code and not cls._dtype.is_mask:
-            numbers = inline.ordinary_numbers(cls._dtype, special)
-            zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
-        self._kept += (forward, backward, numbers, zero, result, cls.Mask)
+        fold = node.folder(o, result._dtype)
+        tables = [
+            self._numbers(cls, o, special) for special in inline.special_numbers(o, cls._dtype)
+        ]
+        self._kept += (forward, backward, tables, fold, result, cls.Mask)
         record.type, record.op, record.out = id(cls), id(o), id(result._dtype)
         record.node, record.var = self._fields(cls)
         first = cls.Mask if o.result == "second" else cls
         record.first, record.first_node = id(first), self._fields(first)[0]
         record.dtype, record.result = id(cls._dtype), id(result)
         record.result_node, record.result_var = self._fields(result)
-        record.numbers = 0 if numbers is None else id(numbers)
-        record.zero = 0 if zero is None else id(zero)
-        record.floats = cls._dtype.is_float
+        (first, first_zero), (second, second_zero) = tables
+        if not o.in_code:  # of which a number is the data
+            record.first_numbers, record.first_zero = _address(first), _address(first_zero)
+            record.zero = _address(second_zero)
+        record.numbers, record.in_code = _address(second), o.in_code
+        record.floats, record.fold = cls._dtype.is_float, _address(fold)
         record.inverse = id(o) if o in node.SIMPLIFY else 0
         record.forward, record.backward = id(forward), id(backward)
         rule = element_recorder(o, result._dtype)[0]
         if rule is not None:
             record.rule = id(rule)
             record.keeps_inputs, record.keeps_result = rule.keeps_inputs, rule.keeps_result
+
+    def _numbers(self, cls: Any, o: Op, special: tuple) -> tuple[Any, Any]:
+        """Returns the table of numbers that are an operand, and the zero of their type, if that is
+        one; None for none."""
+        if o.arity == 1 or cls._dtype.is_mask:
+            return None, None
+        zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
+        return inline.ordinary_numbers(cls._dtype, special), zero
 
     def _fields(self, cls: Any) -> tuple[int, int]:
         return _place(cls._node, cls), _place(cls._var, cls) if cls._diff else 0

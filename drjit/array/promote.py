@@ -31,6 +31,8 @@ def number_type(cls: type) -> Any:
     """Returns `bool`, `int` or `float` for Python and NumPy number types, otherwise None."""
     if cls in _NUMBERS:
         return cls
+    if issubclass(cls, ArrayBase):  # which is faster to tell
+        return None
     if issubclass(cls, (bool, np.bool_)):
         return bool
     if issubclass(cls, (int, np.integer)):

@@ -12,6 +12,7 @@ from ..jit.ir import op
 from . import leaf, table
 from .base import ArrayBase, type_label
 from .elementwise import elementwise
+from .inline import RECORDERS
 from .leaf import new
 from .meta import DYNAMIC, SPECIAL
 from .promote import Incompatible, convert, number_type, resolve
@@ -161,9 +162,14 @@ def from_rows(cls: Any, rows: Any) -> Any:
 
 def fma(a: Any, b: Any, c: Any) -> Any:
     """Returns `a * b + c` for components, rounded once if they are traced."""
-    if type(a) is type(b) is type(c) and isinstance(a, ArrayBase) and a._kind == "leaf":
-        return leaf.apply(op.fma, a, b, c)
+    kind = type(a)
+    if kind is type(b) and kind is type(c) and isinstance(a, ArrayBase) and a._kind == "leaf":
+        found = _FMA[kind](a, b, c)
+        return leaf.apply(op.fma, a, b, c) if found is None else found
     return a * b + c
+
+
+_FMA = RECORDERS[op.fma]
 
 
 def dot(a: Any, b: Any) -> Any:

@@ -8,218 +8,80 @@ that, it counts references to what it uses afterwards.
 
 from collections.abc import Sequence
 
+from .object_code import OBJECTS
+from .traversal_code import LOOPS
+
 CODE = """
-# The record of an operation for a class, or 0.
-@inline
-def record_of(o, type, number):
-    k = type >> 4
-    while 1:
-        cell = o.cells[k]
-        if cell.object == type:
-            record = cell.records + RECORD * number
-            if record.op == 0:
-                return 0
-            return record
-        if cell.object == 0:
-            return 0
-        k = k + 1
-
-@inline
-def incref(o, x):
-    call("void(ptr)", o.incref, x)
-    return x
-
-# Gives up after an error, and drops what was made.
-def failed(o, x):
-    call("void(ptr)", o.decref, x)
-    return 0
-
-# The node of an array, or 0.
-@inline
-def node_of(o, record, x):
-    node = word(x + record.node)
-    if node == 0 or o.off != 0:
+# The literal with as many entries as `like` that an operation gives for numbers, at `arguments`; 0
+# if it has to be computed in other ways.
+def folded(o, record, like, arguments, count):
+    if record.fold == 0:
         return 0
-    if record.var != 0:
-        if word(x + record.var) == 0:
-            return 0
-    return node
+    size = incref(o, like.size)
+    value = call("i64(ptr, ptr, i64, ptr)", o.call, record.fold, arguments, count, 0)
+    if value == 0 or value == o.none:
+        call("void(ptr)", o.decref, size)
+        return failed(o, value)
+    node = new_node(o, o.literal, record.out, size, incref(o, o.empty), value)
+    call("void(ptr)", o.decref, size)
+    if node == 0:
+        return 0
+    return array_of(o, record, node, incref(o, o.none))
 
-# The variable of an array, or None where the operation has no derivative.
-@inline
-def variable(o, record, x):
-    if record.var == 0 or record.rule == 0:
-        return o.none
-    return word(x + record.var)
-
-# The list to which new variables of a body are added, 1 if there is none, or 0 where variables are
-# made in other ways: where some are suspended, and for forward traversals.
-def tape_of(o):
-    if call("i64(ptr)", o.entries, o.scopes) != 0:
-        key = call("i64(i64)", o.unsigned, call("i64()", o.thread))
-        if key == 0:
-            return 0
-        stack = call("i64(ptr, ptr)", o.find, o.scopes, key)
-        call("void(ptr)", o.decref, key)
-        if stack != 0:
-            scope = word(word(stack + LIST) + 8 * (word(stack + SIZE) - 1))
-            if scope.all != o.false or call("i64(ptr)", o.members, scope.variables) != 0:
-                return 0
-            if scope.tape != o.none:
-                return scope.tape
-    return word(o.taped + SIZE) == 0
-
-# A tuple that takes over one, two or three objects; 0 if there is no memory.
-def new_tuple(o, a, b, c):
-    made = call("i64(i64)", o.tuple, 1 + (b != 0) + (c != 0))
-    if made == 0:
-        call("void(ptr)", o.decref, c)
-        call("void(ptr)", o.decref, b)
-        return failed(o, a)
-    slot = made + ITEMS
-    slot.value = a
-    if b != 0:
-        slot = made + ITEMS + 8
-        slot.value = b
-    if c != 0:
-        slot = made + ITEMS + 16
-        slot.value = c
+# The same for two operands, whose data are counted meanwhile.
+def folded_pair(o, record, like, first, second):
+    arguments = room(2)
+    slot = arguments
+    slot.value = incref(o, first)
+    slot = arguments + 8
+    slot.value = incref(o, second)
+    made = folded(o, record, like, arguments, 2)
+    call("void(ptr)", o.decref, first)
+    call("void(ptr)", o.decref, second)
     return made
 
-# A new node, which takes over `deps` and `data`; 0 if there is no memory.
-@inline
-def new_node(o, op, dtype, size, deps, data):
-    node = call("i64(ptr, i64)", o.allocate, o.node_type, 0)
-    if node == 0:
-        call("void(ptr)", o.decref, data)
-        return failed(o, deps)
-    node.op = incref(o, op)
-    node.dtype = incref(o, dtype)
-    node.size = incref(o, size)
-    node.deps = deps
-    node.data = data
-    node.mark = incref(o, o.none)
-    node.serial = call("i64(ptr)", o.next, o.serials)
-    if node.serial == 0:
-        return failed(o, node)
-    return node
-
-# A new literal for a Python number, or 0 if it may simplify the operation or is of another type.
-def new_literal(o, record, x):
-    is_zero = x == o.zero
-    if word(x + TYPE) != o.int_type:
-        if word(x + TYPE) != o.float_type or record.floats == 0:
-            return 0
-        is_zero = word(x + NUMBER) == 0
-    if is_zero:
-        if record.zero == 0:
-            return 0
-        value = incref(o, record.zero)
-    else:
-        value = call("i64(ptr, ptr)", o.item, record.numbers, x)
-        if value == 0 or value == o.none:
-            return failed(o, value)
-    return new_node(o, o.literal, record.dtype, o.one, incref(o, o.empty), value)
-
-# The variable of a node, which takes over the variables of its operands and is added to a tape; 0
-# if there is no memory.
-def new_var(o, record, node, variables, tape):
-    kind = o.var_type
-    if tape != 1:
-        kind = o.inner_type
-    var = call("i64(ptr, i64)", o.allocate, kind, 0)
-    if var == 0:
-        return failed(o, variables)
-    var.deps = variables
-    var.rule = incref(o, record.rule)
-    var.dtype = incref(o, record.out)
-    var.size = incref(o, node.size)
-    var.serial = incref(o, node.serial)
-    var.inputs = o.empty
-    if record.keeps_inputs:
-        var.inputs = node.deps
-    incref(o, var.inputs)
-    var.result = o.none
-    if record.keeps_result:
-        var.result = node
-    incref(o, var.result)
-    var.data = incref(o, o.none)
-    var.grad = incref(o, o.none)
-    var.grad_var = incref(o, o.none)
-    var.mark = incref(o, o.none)
-    if tape != 1:
-        if call("i32(ptr, ptr)", o.append, tape, var) != 0:
-            return failed(o, var)
-    return var
-
-# The array of an operation whose node and variable take over the tuples `deps` and `variables`, or
-# None; 0 if there is no memory.
-def finished(o, record, deps, variables, tape, like):
-    var = variables
-    node = new_node(o, record.op, record.out, like.size, deps, incref(o, o.none))
-    if node == 0:
-        return failed(o, var)
-    if tape != 0:
-        var = new_var(o, record, node, variables, tape)
-        if var == 0:
-            return failed(o, node)
-    x = call("i64(ptr, i64)", o.allocate, record.result, 0)
-    if x == 0:
-        call("void(ptr)", o.decref, var)
-        return failed(o, node)
-    slot = x + record.result_node
-    slot.value = node
-    if record.result_var == 0:
-        call("void(ptr)", o.decref, var)
-        return x
-    slot = x + record.result_var
-    slot.value = var
-    return x
-
-# The array of the operation on the nodes `a` and `b` with the variables `u` and `v`; `b` and `v`
-# are 0 if there is one operand. It has as many entries as `like`. 0 if this is left to others.
-def new_array(o, record, a, b, u, v, like):
-    tape = 0
-    variables = o.none
-    if u != o.none or (v != 0 and v != o.none):
-        tape = tape_of(o)
-        if tape == 0:
-            return 0
-        incref(o, u)
-        incref(o, v)
-    incref(o, a)
-    incref(o, b)
-    if tape != 0:
-        variables = new_tuple(o, u, v, 0)
-        if variables == 0:
-            call("void(ptr)", o.decref, b)
-            return failed(o, a)
-    else:
-        incref(o, variables)
-    deps = new_tuple(o, a, b, 0)
-    if deps == 0:
-        return failed(o, variables)
-    return finished(o, record, deps, variables, tape, like)
+# The same for three nodes, of which the first one is a literal.
+def folded_three(o, record, a, b, c):
+    if b.op != o.literal or c.op != o.literal:
+        return 0
+    arguments = room(3)
+    slot = arguments
+    slot.value = a.data
+    slot = arguments + 8
+    slot.value = b.data
+    slot = arguments + 16
+    slot.value = c.data
+    return folded(o, record, a, arguments, 3)
 
 def of_one(o, record, x):
     a = node_of(o, record, x)
     if a == 0:
         return 0
-    if a.op == o.literal or a.op == record.inverse:
+    if a.op == o.literal:
+        if variable(o, record, x) != o.none:
+            return 0
+        arguments = room(1)
+        data = incref(o, a.data)
+        slot = arguments
+        slot.value = data
+        made = folded(o, record, a, arguments, 1)
+        call("void(ptr)", o.decref, data)
+        return made
+    if a.op == record.inverse:
         return 0
     return new_array(o, record, a, 0, variable(o, record, x), 0, a)
 
 # Whether a literal has one entry, a number that does not simplify the operation.
-def is_ordinary(o, record, node):
-    if node.size != o.one or record.numbers == 0:
+def is_ordinary(o, record, node, numbers, zero):
+    if node.size != o.one or numbers == 0 or record.in_code != 0:
         return 0
-    if record.zero != 0:
+    if zero != 0:
         if node.data == o.zero:
             return 1
         if word(node.data + TYPE) == o.float_type:
             if word(node.data + NUMBER) << 1 == 0:
                 return 1
-    value = call("i64(ptr, ptr)", o.item, record.numbers, node.data)
+    value = call("i64(ptr, ptr)", o.item, numbers, node.data)
     call("void(ptr)", o.decref, value)
     return value != 0 and value != o.none
 
@@ -230,15 +92,19 @@ def of_arrays(o, record, x, y):
         return 0
     like = a
     if a.op == o.literal or b.op == o.literal:
-        number = b
-        if a.op == o.literal:
-            number = a
-            like = b
-        if like.op == o.literal:
-            return 0
+        if a.op == b.op:
+            if a.size != b.size or variable(o, record, x) != o.none:
+                return 0
+            if variable(o, record, y) != o.none:
+                return 0
+            return folded_pair(o, record, a, a.data, b.data)
         incref(o, a)
         incref(o, b)
-        ordinary = is_ordinary(o, record, number)
+        if a.op == o.literal:
+            like = b
+            ordinary = is_ordinary(o, record, a, record.first_numbers, record.first_zero)
+        else:
+            ordinary = is_ordinary(o, record, b, record.numbers, record.zero)
         same = a == word(x + record.node) and b == word(y + record.node)
         call("void(ptr)", o.decref, a)
         call("void(ptr)", o.decref, b)
@@ -250,23 +116,61 @@ def of_arrays(o, record, x, y):
                 return 0
     return new_array(o, record, a, b, variable(o, record, x), variable(o, record, y), like)
 
+# The operation on the literal `a`, which is counted, and a number.
+def of_numbers(o, record, a, number, reflected, numbers, zero):
+    value = converted(o, record, number, numbers, zero)
+    if value == 0:
+        return 0
+    if reflected:
+        made = folded_pair(o, record, a, value, a.data)
+    else:
+        made = folded_pair(o, record, a, a.data, value)
+    call("void(ptr)", o.decref, value)
+    return made
+
+# The operation on a node, which is counted, and a number that becomes part of the code.
+def of_code(o, record, a, number):
+    value = converted(o, record, number, record.numbers, 0)
+    if value == 0:
+        return 0
+    deps = new_tuple(o, incref(o, a), 0, 0)
+    if deps == 0:
+        return failed(o, value)
+    node = new_node(o, record.op, record.out, a.size, deps, value)
+    if node == 0:
+        return 0
+    return array_of(o, record, node, incref(o, o.none))
+
 # The operation on an array and a number, which come in reverse order if `reflected`.
 def of_number(o, record, x, number, reflected):
     a = node_of(o, record, x)
-    if a == 0 or record.numbers == 0:
+    numbers = record.numbers
+    zero = record.zero
+    if reflected:
+        numbers = record.first_numbers
+        zero = record.first_zero
+    if a == 0 or numbers == 0:
         return 0
-    if a.op == o.literal:
+    u = variable(o, record, x)
+    if (a.op == o.literal or record.in_code) and u != o.none:
         return 0
     incref(o, a)
-    u = incref(o, variable(o, record, x))
+    incref(o, u)
     made = 0
-    b = new_literal(o, record, number)
-    if b != 0:
-        if reflected:
-            made = new_array(o, record, b, a, o.none, u, a)
+    if a.op == o.literal:
+        if a.size == o.one:
+            made = of_numbers(o, record, a, number, reflected, numbers, zero)
+    else:
+        if record.in_code:
+            made = of_code(o, record, a, number)
         else:
-            made = new_array(o, record, a, b, u, o.none, a)
-        call("void(ptr)", o.decref, b)
+            b = new_literal(o, record, number, numbers, zero)
+            if b != 0:
+                if reflected:
+                    made = new_array(o, record, b, a, o.none, u, a)
+                else:
+                    made = new_array(o, record, a, b, u, o.none, a)
+                call("void(ptr)", o.decref, b)
     call("void(ptr)", o.decref, u)
     call("void(ptr)", o.decref, a)
     return made
@@ -277,7 +181,7 @@ def operand(o, record, x, like):
     if word(x + TYPE) != record.type:
         if record.numbers == 0:
             return 0
-        return new_literal(o, record, x)
+        return new_literal(o, record, x, record.numbers, record.zero)
     node = node_of(o, record, x)
     if node == 0:
         return 0
@@ -304,8 +208,6 @@ def of_three(o, record, x, y, z):
         u = variable(o, record, x)
     if a == 0 or o.off != 0:
         return 0
-    if a.op == o.literal:
-        return 0
     # Making a literal runs code, so what is read before is counted before.
     incref(o, a)
     incref(o, u)
@@ -319,13 +221,18 @@ def of_three(o, record, x, y, z):
     tape = 0
     if tracked:
         tape = tape_of(o)
-    if c == 0 or (b == c and record.inverse != 0) or (tracked and tape == 0):
+    other = c == 0 or (b == c and record.inverse != 0) or (tracked and tape == 0)
+    if other or a.op == o.literal:
+        made = 0
+        if other == 0 and tracked == 0:
+            made = folded_three(o, record, a, b, c)
         call("void(ptr)", o.decref, w)
         call("void(ptr)", o.decref, c)
         call("void(ptr)", o.decref, v)
         call("void(ptr)", o.decref, b)
         call("void(ptr)", o.decref, u)
-        return failed(o, a)
+        call("void(ptr)", o.decref, a)
+        return made
     variables = u
     if tracked:
         variables = new_tuple(o, u, v, w)
@@ -455,70 +362,6 @@ def recorded_ternary(self, arguments, count):
     if made == 0:
         return general(o, record.forward, x, y, z)
     return made
-
-# The loops of `drjit.ad.traverse` over variables.
-
-# Appends the variables that those in a list depend on, unless they have the mark, which they get;
-# gives whether each is older than the one before.
-def collect(self, arguments, count):
-    o = external("drjit_operators")
-    found = word(arguments)
-    mark = word(arguments + 8)
-    in_order = 1
-    last = LOW << 30
-    k = 0
-    while k < word(found + SIZE):
-        v = word(word(found + LIST) + 8 * k)
-        if k == 0:
-            last = call("i64(ptr)", o.integer, v.serial)
-        item = v.deps + ITEMS
-        end = item + 8 * word(v.deps + SIZE)
-        while item < end:
-            d = word(item)
-            item = item + 8
-            if d != o.none:
-                if d.mark != mark:
-                    before = d.mark
-                    d.mark = incref(o, mark)
-                    call("void(ptr)", o.decref, before)
-                    if call("i32(ptr, ptr)", o.append, found, d) < 0:
-                        return 0
-                    serial = call("i64(ptr)", o.integer, d.serial)
-                    if serial > last:
-                        in_order = 0
-                    last = serial
-        k = k + 1
-    return call("i64(i64)", o.truth, in_order)
-
-@inline
-def replaced(o, before, after):
-    incref(o, after)
-    call("void(ptr)", o.decref, before)
-
-# Frees the edges of the variables in a list. Destructors may run.
-def cut(self, arguments, count):
-    o = external("drjit_operators")
-    variables = word(arguments)
-    k = 0
-    while k < word(variables + SIZE):
-        v = word(word(variables + LIST) + 8 * k)
-        before = v.deps
-        v.deps = o.empty
-        replaced(o, before, o.empty)
-        before = v.inputs
-        v.inputs = o.empty
-        replaced(o, before, o.empty)
-        before = v.result
-        v.result = o.none
-        replaced(o, before, o.none)
-        before = v.rule
-        v.rule = o.none
-        replaced(o, before, o.none)
-        before = v.data
-        v.data = o.none
-        replaced(o, before, o.none)
-        k = k + 1
-    return incref(o, o.none)
 """
 
 
@@ -530,4 +373,4 @@ def source(binary: Sequence[str], unary: Sequence[str], first: int) -> str:
     first += len(binary)
     rows += [(f"op_{name}", "x", f"unary({first + k}") for k, name in enumerate(unary)]
     made = [f"\ndef {name}({xs}):\n    return {call}, {xs})\n" for name, xs, call in rows]
-    return CODE + "".join(made)
+    return OBJECTS + CODE + LOOPS + "".join(made)
