@@ -46,18 +46,6 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     return {name: own_code(f, name, cls) for name, f in found.items()}
 
 
-def tensor_operators(cls: type, general: type) -> dict[str, Callable]:
-    """Returns the operator methods of a class of tensors; `general` has the general methods."""
-    found: dict[str, Callable] = {}
-    for op_ in (*ops.ARITHMETIC, *ops.COMPARISONS, *ops.UNARY):
-        if op_.accepts(cls._dtype):
-            known = RECORDERS[op_]
-            names = [f"__{op_.method}__", f"__r{op_.method}__"]
-            for name in names[: 1 + (op_ in ops.ARITHMETIC)]:
-                found[name] = _if_recorded(known, cls, name, getattr(general, name))
-    return {name: own_code(f, name, cls) for name, f in found.items()}
-
-
 def own_code(f: Any, name: str, cls: type) -> Callable:
     """Returns the function with its own code object, because the interpreter specializes code for
     the types that it encounters.
@@ -66,26 +54,6 @@ def own_code(f: Any, name: str, cls: type) -> Callable:
     method = FunctionType(code, f.__globals__, name, None, f.__closure__)
     method.__qualname__ = code.co_qualname
     return method
-
-
-def _if_recorded(known: Any, cls: type, name: str, general: Callable) -> Callable:
-    """Returns the operator that records the operation, if it can, on arrays of the class."""
-
-    def unary(self):
-        result = known[cls](self)
-        return general(self) if result is None else result
-
-    def forward(self, other):
-        result = known[cls](self, other)
-        return general(self, other) if result is None else result
-
-    def backward(self, other):
-        result = known[cls](other, self)
-        return general(self, other) if result is None else result
-
-    if known.op.arity == 1:
-        return unary
-    return backward if name == f"__r{known.op.method}__" else forward
 
 
 def _or_vector(cls: type, backward: str, general: Callable) -> Callable:
