@@ -1,4 +1,4 @@
-"""Operators of tensors, with the common case inlined: tensors of one class and shape, and numbers."""
+"""Operators of tensors, with the common case inlined: the same class and shape, or a number."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from .inline import RECORDERS, own_code
 
 
 def operators(cls: type, general: type) -> dict[str, Callable]:
-    """Returns the operator methods of a traced class of tensors; `general` has the general methods."""
+    """Returns the operator methods of a class of traced tensors; `general` has the others."""
     found: dict[str, Callable] = {}
     for op_ in (*ops.ARITHMETIC, *ops.COMPARISONS, *ops.UNARY):
         if op_.accepts(cls._dtype):
