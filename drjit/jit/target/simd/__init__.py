@@ -65,9 +65,8 @@ _WIDE_TYPES = [f"{sign}64{end}" for sign in "fiu" for end in "(,"]
 _READS_OR_STORES = (
     " load(", "gather", "scatter", "reduce", "scan", "radix", "compress", "f64",
 )  # fmt: skip
-_CALL = re.compile(r"= (\w+)\(")
 # The updates of a loop's state.
-_STATE = re.compile(r"(?: +(v\d+) = select\(v\d+, [vxc]\d+, \1\)\n)+")
+_STATE = r"(?: +(v\d+) = select\(v\d+, [vxc]\d+, \1\)\n)+"
 
 
 class Object(NamedTuple):
@@ -153,13 +152,14 @@ def _lanes_of_values(text: str, lines: int) -> int:
 
 def _calls(text: str) -> int:
     """Returns the number of calls of library functions."""
-    return sum([name in _library.names for name in _CALL.findall(text)])
+    names = [part.partition("(")[0] for part in text.split("= ")[1:]]
+    return sum([name in _library.names for name in names])
 
 
 def _has_large_state(text: str) -> bool:
     """Returns whether two vectors of every state variable of a loop do not fit into the registers,
     and nothing but their number limits the loop, as look-ups and library functions would."""
-    states = max([run.group().count("\n") for run in _STATE.finditer(text)], default=0)
+    states = max([run.group().count("\n") for run in re.finditer(_STATE, text)], default=0)
     return states > REGISTERS // 2 and "gather" not in text and not _calls(text)
 
 
