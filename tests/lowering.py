@@ -44,7 +44,7 @@ def both(text: str, machine: str) -> tuple[bytes, str]:
     ir = f'target triple = "{triple}"\n{made.ir}'
     with llvm.lock:
         module = llvm.binding.parse_assembly(ir, llvm.binding.create_context())
-        manager, builder = llvm._passes(made.parted, False)
+        manager, builder = llvm._passes(made.uncombined, False)
         manager.run(module, builder)
         return target.emit_object(module), target.emit_assembly(module)
 

@@ -99,7 +99,7 @@ def test_numba_reads_loops_and_branches_by_itself() -> None:
     found = []
     for translate in (None, packets.body, packets.inferred):
         module = module_text(COLLATZ, "k", 16, False, library, translate)
-        code = simd.llvm.object_code(module.ir, module.parted, True)
+        code = simd.llvm.object_code(module.ir, module.uncombined, True)
         loaded = image.Loaded(code, "k", module.has_finish)
         steps, waves = np.zeros(112, np.uint32), np.zeros(112, np.float32)
         padded = np.ones(112, np.uint32)

@@ -60,7 +60,7 @@ def blocks(text: str) -> list[int]:
         if line.endswith(":"):
             lengths.append(0)
         lengths[-1] += 1
-    assert module.parted == ("never:" in module.ir)
+    assert module.uncombined
     return lengths
 
 
@@ -77,7 +77,7 @@ def test_blocks_are_bounded_and_their_number_is_proportional_to_the_length(text)
 
 
 def test_blocks_of_short_kernels_stay_whole() -> None:
-    assert not module_text(straight(900), "k", 16, False, library).parted
+    assert "never:" not in module_text(straight(900), "k", 16, False, library).ir
 
 
 @pytest.mark.parametrize(("text", "added"), [(straight, 3_000), (looping, 9_000)])

@@ -184,7 +184,7 @@ def compile(
     by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, name, lanes or packet_lanes(text), contract, library, by_numba)
     code = llvm.object_code(
-        module.ir, module.parted, by_numba, module.vectorizes, module.plain and not by_numba
+        module.ir, module.uncombined, by_numba, module.vectorizes, module.plain and not by_numba
     )
     return Object(
         image.linked(code, image.exports(name, module.has_finish)), module.has_finish, module.ir
@@ -219,7 +219,7 @@ def assembly(
     lanes = lanes or packet_lanes(text)
     by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, "kernel", lanes, contract, library, by_numba)
-    return llvm.assembly(module.ir, module.parted, by_numba, module.plain and not by_numba)
+    return llvm.assembly(module.ir, module.uncombined, by_numba, module.plain and not by_numba)
 
 
 def llvm_version() -> str:

@@ -38,44 +38,44 @@ __all__ = [
 ]  # fmt: skip
 
 
-# The lines of kernels in whose modules LLVM finds no instructions to combine: arithmetic on values
-# of lanes, with at most one literal an operation (LLVM would compute with scalars before the loop),
-# and loops. Where it does find something, products and sums may be fused differently.
-_VALUE, _OPERAND = r"[vx]\d+", r"[vxc]\d+"
-_NUMBERS = r"(?:[iu](?:32|64)|f(?:32|64))"
-_CONDITION = (
-    rf"(?:{_VALUE} = {_OPERAND} (?:&|[<>]=?|[=!]=) {_OPERAND}\n"
-    rf"|{_VALUE} = active\(i\)\n|{_VALUE} = going\(p\[0\], {_VALUE}\)\n)"
-)
-_PLAIN = re.compile(
-    rf"def kernel\(i, p\):\n(?: +(?:{_CONDITION}|c\d+ = literal\({_NUMBERS}, p\[\d+\]\)\n"
-    rf"|{_VALUE} = {_VALUE} [-+*/] {_OPERAND}\n|{_VALUE} = {_OPERAND} [-+*/] {_VALUE}\n"
-    rf"|{_VALUE} = fma\({_VALUE}, {_OPERAND}, {_OPERAND}\)\n"
-    rf"|{_VALUE} = (?:abs|sqrt)\({_VALUE}\)\n"
-    rf"|{_VALUE} = select\({_VALUE}, {_OPERAND}, {_VALUE}\)\n"
-    rf"|x\d+ = load\({_NUMBERS}, p\[\d+\], i\)\n"
-    rf"|store\({_NUMBERS}, p\[\d+\], i, {_VALUE}\)\n"
-    rf"|(?:(?:{_VALUE} = {_OPERAND}\n|{_CONDITION}) +)*+while any_lane\({_VALUE}\):\n))*+"
-)
+# Parts of texts whose machine code gets better if LLVM combines instructions: halves, integers of
+# 64 bits, shuffles of lanes, and vectors, which then leave the stack. That of others is the same or
+# has as many instructions, and is there an eighth earlier.
+_COMBINED = (
+    "f16", "i64", "u64", " scan", "compress(", "radix", "packet(", "'and'", "matmul(",
+    "reduce_rows(", *VECTORS,
+)  # fmt: skip
+# The calls in kernels that are nothing but instructions of the processor: no functions to inline.
+_PLAIN = frozenset({
+    "kernel", "literal", "load", "store", "fma", "abs", "sqrt", "select", "active", "going",
+    "any_lane",
+})  # fmt: skip
+_CALL = re.compile(r"(\w+)\(")
+
+
+def _gains(text: str) -> bool:
+    return any(part in text for part in _COMBINED)
 
 
 def _is_plain(text: str) -> bool:
-    """Returns whether there are no instructions to combine; a `select` updates a loop's state."""
-    if _PLAIN.fullmatch(text) is None:
-        return False
-    updates = [line.split(" = ") for line in text.split("\n") if " = select(" in line]
-    return all(call.endswith(f", {name.strip()})") for name, call in updates)
+    """Returns whether there are neither instructions to combine nor functions to inline."""
+    return not _gains(text) and _PLAIN.issuperset(_CALL.findall(text))
+
+
+def _is_combined(text: str) -> bool:
+    """Returns whether LLVM is to combine instructions: loops run long enough for small gains."""
+    return _gains(text) or ("    while " in text and not _is_plain(text))
 
 
 class Text(NamedTuple):
-    """The text of a module, whether it has a finish function, whether long blocks were split,
-    whether it has loops over lanes that LLVM is to vectorize, and whether it has no instructions
-    that LLVM would combine.
+    """The text of a module, whether it has a finish function, whether instructions stay as they
+    are (long blocks were split, or there is nothing to gain), whether it has loops over lanes that
+    LLVM is to vectorize, and whether all passes can be left out.
     """
 
     ir: str
     has_finish: bool
-    parted: bool
+    uncombined: bool
     vectorizes: bool
     plain: bool
 
@@ -141,8 +141,9 @@ def module_text(
     has_finish = bool(t.reductions or t.expansions or t.finishers)
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
-    plain = not module.parted and _is_plain(text)
-    return Text(module.text(exported), has_finish, module.parted, module.vectorizes, plain)
+    uncombined = module.parted or not _is_combined(text)
+    ir = module.text(exported)
+    return Text(ir, has_finish, uncombined, module.vectorizes, _is_plain(text))
 
 
 def definitions(text: str) -> tuple[ast.FunctionDef, dict[str, Callable]]:
