@@ -42,11 +42,10 @@ def both(text: str, machine: str) -> tuple[bytes, str]:
         patch.setattr(llvm, "host", lambda: Machine(width, has_gathers=False))
         made = module_text(text, "kernel", simd.packet_lanes(text), True, library)
     ir = f'target triple = "{triple}"\n{made.ir}'
-    with llvm.lock:
-        module = llvm.binding.parse_assembly(ir, llvm.binding.create_context())
-        manager, builder = llvm._passes(made.uncombined, False)
-        manager.run(module, builder)
-        return target.emit_object(module), target.emit_assembly(module)
+    module = llvm.binding.parse_assembly(ir, llvm.binding.create_context())
+    manager, builder = llvm.Compiler().passes(made.uncombined, False, False)
+    manager.run(module, builder)
+    return target.emit_object(module), target.emit_assembly(module)
 
 
 class Lowering(Refusals):

@@ -29,7 +29,7 @@ def test_jobs_run_in_order_and_each_block_once():
     for worker in workers:
         worker.start()
     for number in range(3):
-        ticket = launcher.post(c, *addresses, number, 95, 10, 2, ctypes.addressof(times))
+        ticket = launcher.post(c, *addresses, number, 95, 10, 2, ctypes.addressof(times), 0)
         assert ticket == 6 + number
     assert launcher.wait_for(c, ticket, 0, 10_000_000)
     launcher.halt(c)

@@ -59,7 +59,7 @@ def lowered(text, target):
     made = module_text(text, "kernel", simd.packet_lanes(text), True, library)
     ir = f'target triple = "{triple}"\n{made.ir}'
     module = llvm.binding.parse_assembly(ir, llvm.binding.create_context())
-    manager, builder = llvm._passes(made.uncombined, False)
+    manager, builder = llvm.Compiler().passes(made.uncombined, False, False)
     manager.run(module, builder)
     return machine.emit_assembly(module)
 

@@ -120,6 +120,7 @@ def test_recordings_and_compilations_say_what_they_do(soon, monkeypatch):
         return dr.sin(x) * 1.25 + dr.cos(x + 17)  # a kernel that no other test has
 
     frozen(dr.arange(Float, 100))
+    dr.sync_thread()
     text = r"recording dr\.freeze\(.*frozen\), 0:00 · compiling kernel k\w+ \(\d+ statements\)"
     assert any(re.match(text, s) for s in soon.shown), soon.shown
     assert soon.shown[-1] == "closed"

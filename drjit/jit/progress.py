@@ -17,47 +17,41 @@ DELAY = 2.0  # seconds
 PERIOD = 0.25
 
 _running: list["Task"] = []
+_lock = threading.RLock()
+_over: threading.Event
+_thread: threading.Thread
 
 
 class Task:
     """A piece of work, as a context; `what` says what is done, `total` how many `unit`s there are,
-    if that is known. Whoever works adds to `done`. Tasks of the main thread only are shown: others
-    keep nobody waiting."""
+    if that is known. Whoever works adds to `done`. Tasks of the main thread are shown, and those of
+    others if they are `awaited`."""
 
-    __slots__ = ("_over", "_thread", "done", "start", "total", "unit", "what")
+    __slots__ = ("awaited", "done", "start", "total", "unit", "what")
 
-    def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
-        self.what, self.total, self.unit = what, total, unit
+    def __init__(
+        self, what: str, total: int | None = None, unit: str = "", awaited: bool = False
+    ) -> None:
+        self.what, self.total, self.unit, self.awaited = what, total, unit, awaited
         self.done = 0
-        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "Task":
         if not flags.current & JitFlag.Progress:
             return self
-        if threading.current_thread() is not threading.main_thread():
+        if not self.awaited and threading.current_thread() is not threading.main_thread():
             return self
-        display = _display() if not _running else None
-        if not _running and display is None:
-            return self
-        self.start = time.perf_counter()
-        _running.append(self)
-        if display is not None:
-            self._over = threading.Event()
-            # The thread belongs to the outermost task.
-            thread = threading.Thread(target=_report, args=(self._over, display), daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # the process is ending, or has reached its limit of threads
-                return self
-            self._thread = thread
+        with _lock:
+            if _running or _begin():
+                self.start = time.perf_counter()
+                _running.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self in _running:
-            del _running[_running.index(self) :]
-        if self._thread is not None:
-            self._over.set()
-            self._thread.join()
+        with _lock:
+            if self in _running:
+                _running.remove(self)
+                if not _running:
+                    _end()
 
     @property
     def seconds(self) -> float:
@@ -71,10 +65,31 @@ class Task:
         return f"{self.what}{count}, {minutes}:{seconds:02d}"
 
 
-def compiling(kernel: Any) -> Task:
+def compiling(kernel: Any, awaited: bool = False) -> Task:
     """Returns the task of compiling a kernel. How far LLVM is cannot be known, so what is shown is
     how much there is."""
-    return Task(f"compiling kernel {kernel.name} ({kernel.statements:,} statements)")
+    what = f"compiling kernel {kernel.name} ({kernel.statements:,} statements)"
+    return Task(what, awaited=awaited)
+
+
+def _begin() -> bool:
+    """Starts the thread that shows tasks; returns whether somebody watches."""
+    global _over, _thread
+    display = _display()
+    if display is None:
+        return False
+    _over = threading.Event()
+    _thread = threading.Thread(target=_report, args=(_over, display), daemon=True)
+    try:
+        _thread.start()
+    except RuntimeError:  # the process is ending, or has reached its limit of threads
+        return False
+    return True
+
+
+def _end() -> None:
+    _over.set()
+    _thread.join()
 
 
 def _report(over: threading.Event, display: "_Lines") -> None:
@@ -129,11 +144,12 @@ class _Bar(_Lines):
     """Progress in a terminal: a bar of tqdm for the outermost task, or a line without it."""
 
     bar: Any = None
-    shown = False
+    shown: Task | None = None
 
     def show(self, tasks: list[Task]) -> None:
-        if not self.shown:
-            self.bar, self.shown = _bar(tasks[0]), True
+        if self.shown is not tasks[0]:
+            self.close()
+            self.bar, self.shown = _bar(tasks[0]), tasks[0]
         if self.bar is None:
             sys.stderr.write(f"\r\x1b[K{_joined(tasks)}")
             sys.stderr.flush()

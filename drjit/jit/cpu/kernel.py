@@ -3,7 +3,10 @@
 A new, small kernel first runs on NumPy, if that has been imported, or else lane by lane as Python,
 if there are very few. Once the time spent there would have paid for compiling, or if there is much
 work, the text is compiled (or loaded from the disk cache) and runs on all threads from then on. A
-kernel that recurs is compiled earlier, in the background.
+kernel that recurs is compiled earlier.
+
+Other threads compile while the program goes on: a launch is queued before its kernel is there. What
+is made first may be a form that is compiled quickly; the best one follows once it pays.
 """
 
 import ctypes
@@ -13,7 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import flags, log, processor, progress
 from ..device import Kernel, whole_blocks
@@ -55,10 +58,13 @@ FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits
 # a later process, which finds them in the cache, then needs no NumPy.
 INSTEAD_OF_NUMPY = 3.0
 
-# A kernel with a loop is first compiled with narrow packets, which takes half the time. Once its
-# launches have taken this many seconds, it is compiled in the background with the widest packets
-# that are of benefit.
+# A kernel with a loop is first compiled with narrow packets, which takes half the time; others, if
+# the first launch has at most QUICK_WORK lane-operations, without LLVM's work on fast code. Once
+# launches have taken HOT seconds, or there were OFTEN of them, the best form is compiled.
 HOT = 30e-3
+OFTEN = 1000
+QUICK_WORK = 2_000_000
+QUICK = "-quick"  # what the key in the disk cache ends with
 
 # Work below this many lane-operations runs in the calling thread: handing it over costs more.
 INLINE_WORK = 300_000
@@ -88,9 +94,9 @@ class CpuKernel(Kernel):
     """A kernel with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "clock", "coming", "cost", "entry", "entry_address", "few", "functions", "handled",
-        "loaded", "measured", "narrow", "numpy_calls", "numpy_cost", "outputs", "own", "pack",
-        "passed", "records", "room", "size", "spent", "stored", "time",
+        "clock", "coming", "cost", "entry", "entry_address", "failed", "few", "functions",
+        "handled", "loaded", "measured", "numpy_calls", "numpy_cost", "outputs", "own", "pack",
+        "passed", "provisional", "records", "room", "size", "spent", "stored", "time",
     )  # fmt: skip
 
     def __init__(
@@ -126,8 +132,9 @@ class CpuKernel(Kernel):
         self.handled: bool | None = None  # whether it can run on single numbers
         self.loaded: Any = None
         self.few = 0  # how many lanes the calling thread computes, once it is compiled
-        self.narrow = False  # whether wider packets than those of the compiled form may pay
-        self.coming: Any = None  # a compiled form that is being made in the background
+        self.provisional = False  # whether a better form than the compiled one may pay
+        self.coming: background.Task | None = None  # what another thread compiles
+        self.failed = False  # whether it could not
         self.stored: bool | None = None  # see is_stored
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
         self.clock = Times()  # of compiled launches, written by the workers
@@ -173,9 +180,9 @@ class CpuKernel(Kernel):
                 return interpreted.run_on_numpy(
                     self, size, inputs, literals, checks, targets, record
                 )
-        if not self.address or self.narrow:
-            self.compile()
         work = size * self.cost
+        if not self.address or self.provisional:
+            self.compile(work)
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
         copies = 0
@@ -219,7 +226,7 @@ class CpuKernel(Kernel):
         # end, and for those that are not compiled yet.
         if size > self.few or flags.current & SLOW or runtime.unfinished or log.level >= 3:
             return None
-        if tier in INTERPRETED:
+        if tier in INTERPRETED or (self.provisional and self._deserves_better()):
             return None
         words: list[Any] = [0]
         for n in inputs:
@@ -240,7 +247,7 @@ class CpuKernel(Kernel):
         return outputs if self.passed is None else [outputs[k] for k in self.passed]
 
     def learn(self, size: int, roots: list, graph: Any, passed: Any) -> None:
-        if size <= self.few and self.passed is None:
+        if size <= self.few and self.passed is None and not self.provisional:
             learn(self, roots, graph, passed)
 
     def room_for(self, size: int) -> list[int]:
@@ -305,8 +312,9 @@ class CpuKernel(Kernel):
             return False
         if self.coming is not None:
             return not self.coming.done()
-        if self.spent >= early and self.launches > 1:
-            self.coming = self._in_background(_options())
+        if self.spent >= early and self.launches > 1 and not self.failed:
+            options = _options()
+            self._submit(self._forms(options)[:1], options)
         return True
 
     def _spares_numpy(self) -> bool:
@@ -315,91 +323,145 @@ class CpuKernel(Kernel):
         return self.is_stored() or (_instead < INSTEAD_OF_NUMPY and cache.is_writable())
 
     def is_stored(self) -> bool:
-        """Whether the disk cache had the compiled form on the first query."""
+        """Whether the disk cache had a compiled form on the first query."""
         if self.stored is None:
-            self.stored = cache.has(self._keys(_options())[0][0])
+            self.stored = any(cache.has(f.key) for f in self._forms(_options(), 0))
         return self.stored
 
-    def _keys(self, options: int, only_best: bool = True) -> list[tuple[str, int]]:
-        """Returns the keys in the disk cache and the packet widths of the compiled forms, the best
-        one first. Those of a text take a while to find out: a process notes them for later ones."""
+    def _best(self, options: int) -> "Form":
+        """Returns the best form, which takes a while to find out: processes note it for others."""
         what = cache.compiler(), options
         if self.form is not None and self.form[:2] == what:
-            return [self.form[2:]]
+            return Form(*self.form[2:])
         from ..target import simd
 
-        best = simd.packet_lanes(self.text)
-        widths = [best]
-        if self.loops and not only_best:
-            first = min(best, simd.default_lanes())
-            widths = sorted({best, first}, reverse=True)
-        keys = [(_key(self.text, options, lanes), lanes) for lanes in widths]
+        lanes = simd.packet_lanes(self.text)
+        best = Form(_key(self.text, options, lanes), lanes)
         if not self.loops and not options & _NUMBA:  # whose version counts as well
-            self.form = *what, *keys[0]
-        return keys
+            self.form = *what, best.key, best.lanes
+        return best
 
-    def compile(self) -> None:
-        """Makes the compiled form available, from the disk cache or by compiling the text. A better
-        form is made in the background once it pays off, and used when it is done.
+    def _forms(self, options: int, work: float = math.inf) -> list["Form"]:
+        """Returns the forms that may run a launch of so many lane-operations, the best one
+        first."""
+        best = self._best(options)
+        if self.loops:
+            from ..target import simd
+
+            lanes = min(best.lanes, simd.default_lanes())
+            if lanes < best.lanes and work < math.inf:
+                return [best, Form(_key(self.text, options, lanes), lanes)]
+        elif work <= QUICK_WORK and tier == "auto" and not (options & _NUMBA):
+            return [best, Form(best.key + QUICK, best.lanes, 0)]
+        return [best]
+
+    def compile(self, work: float) -> None:
+        """Has a form compiled for a launch of so many lane-operations, unless there is one or is
+        about to be; or loads what the disk cache has. Has a better form compiled if it is time.
+
+        Raises:
+            KernelError: the text violates the rules of the language.
         """
-        global _instead
         options = _options()
+        waits = bool(flags.current & SLOW) or runtime.thread_count() == 1 or self.failed
+        if self.address:
+            if self.coming is None and self._deserves_better() and not self.failed:
+                self._submit(self._forms(options)[:1], options)
+            return
         coming = self.coming
-        if not self.address:
-            start = time.thread_time()
-            if coming is None:
-                made = self._made(self._keys(options, only_best=False), options)
+        if coming is not None:
+            coming.wait() if waits else coming.hurry()
+            if not waits or self.address:
+                return
+        if flags.current & SLOW:  # somebody looks at each launch
+            work = max(work, QUICK_WORK + 1)
+        forms = self._forms(options, work)
+        found = self._from_disk(forms)
+        if found is None and not waits and self._submit(forms, options, urgent=True):
+            return
+        self._adopt(found or self._compiled(forms, options))
+
+    def _deserves_better(self) -> bool:
+        """Returns whether the best form is worth the time to compile it."""
+        return self.clock.total * 1e-9 > HOT or self.launches - self.made_at > OFTEN
+
+    def _submit(self, forms: list["Form"], options: int, urgent: bool = False) -> bool:
+        """Has another thread compile the last of some forms, or load one of them; returns whether
+        that was possible."""
+        with runtime.lock:  # before the other thread takes note that it is done
+            self.coming = background.submit(
+                lambda: self._make(forms, options), runtime.thread_count(), urgent
+            )
+        return self.coming is not None
+
+    def _make(self, forms: list["Form"], options: int) -> None:
+        try:
+            made = self._from_disk(forms) or self._compiled(forms, options)
+        except BaseException as error:
+            with runtime.lock:
+                self.failed, self.provisional, self.coming = True, False, None
+                if not self.address:
+                    runtime.fail(self.entry, error)
+            return
+        self._adopt(made)
+
+    def _adopt(self, made: tuple[Any, str, bool, float]) -> None:
+        """Has launches run a form from now on, also those that have waited for it."""
+        with runtime.lock:
+            if self.loaded is None:
+                self.made_at = self.launches
             else:
-                made = coming.result()
-            _instead += time.thread_time() - start
-            self.made_at = self.launches
-        elif coming is None:
-            if self.clock.total * 1e-9 > HOT:
-                self.coming = self._in_background(options)
-            return
-        elif coming.done():
-            runtime.retain(self.loaded)  # queued launches may still run it
-            made = coming.result()
-        else:
-            return
-        self.coming = None
-        self.loaded, self.state, self.narrow, self.seconds = made
-        self.entry.finish, self.entry.kernel = self.loaded.finish, self.loaded.kernel
-        if not self.loops and not self.narrow:
-            self.few = (INLINE_WORK - 1) // max(self.cost, 1)
+                runtime.retain(self.loaded)  # queued launches may still run it
+            self.loaded, self.state, self.provisional, self.seconds = made
+            runtime.open_jobs(self.entry, self.loaded.kernel, self.loaded.finish)
+            if not self.loops:
+                self.few = (INLINE_WORK - 1) // max(self.cost, 1)
+            self.coming = None
         self.tell_of_code()
 
-    def _in_background(self, options: int) -> Any:
-        """Makes the best compiled form in the background."""
-        keys = self._keys(options)
-        return background.submit(lambda: self._made(keys, options))
-
-    def _made(self, keys: list[tuple[str, int]], options: int) -> tuple[Any, str, bool, float]:
-        """Returns the first of some forms that the disk cache has, or otherwise the last one,
-        compiled; where it is from, whether it is not the first, and the seconds that it took.
-        """
+    def _from_disk(self, forms: list["Form"]) -> tuple[Any, str, bool, float] | None:
+        """Returns the first of some forms that the disk cache has, where it is from, whether there
+        may be a better one, and the seconds that it took."""
         from ..target.image import Loaded
 
         start = time.perf_counter()
-        (_, widest), (last, narrowest) = keys[0], keys[-1]
-        for key, lanes in keys:
-            entry = cache.get(key)
+        for f in forms:
+            entry = cache.get(f.key)
             if entry is None:
                 continue
             try:
                 loaded = Loaded(entry.code, self.name, entry.has_finish)
             except Exception as error:  # a damaged entry is compiled again
-                log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
+                log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", f.key, error)
                 continue
-            return loaded, "disk", lanes < widest, time.perf_counter() - start
-        from ..target import simd
+            return loaded, "disk", f is not forms[0], time.perf_counter() - start
+        return None
 
-        contract, by_numba = bool(options & _FAST), bool(options & _NUMBA)
-        with progress.compiling(self):
-            code = simd.compile(self.text, self.name, narrowest, contract, by_numba=by_numba)
+    def _compiled(self, forms: list["Form"], options: int) -> tuple[Any, str, bool, float]:
+        """Compiles the last of some forms; returns the same."""
+        global _instead
+        from ..target import simd
+        from ..target.image import Loaded
+
+        start, spent = time.perf_counter(), time.thread_time()
+        f, contract, by_numba = forms[-1], bool(options & _FAST), bool(options & _NUMBA)
+        with progress.compiling(self, not self.address):
+            code = simd.compile(
+                self.text, self.name, f.lanes, contract, by_numba=by_numba, level=f.level
+            )
         loaded = Loaded(code.code, self.name, code.has_finish)
-        cache.put(last, self.text, code.code, code.has_finish)
-        return loaded, "memory", narrowest < widest, time.perf_counter() - start
+        cache.put(f.key, self.text, code.code, code.has_finish)
+        _instead += time.thread_time() - spent
+        return loaded, "memory", len(forms) > 1, time.perf_counter() - start
+
+
+class Form(NamedTuple):
+    """A compiled form: its key in the disk cache, the packet width, and the level of LLVM's code
+    generation, if the text does not decide."""
+
+    key: str
+    lanes: int
+    level: int | None = None
 
 
 def _options() -> int:
@@ -448,6 +510,7 @@ def kernels() -> list[CpuKernel]:
 def forget() -> None:
     """Drops every kernel."""
     runtime.drain()
+    background.finish()
     _kernels.clear()
 
 
@@ -475,9 +538,10 @@ def launch(
     if flags.current & _HISTORY:
         times = Times()
         clock = ctypes.addressof(times)
+    expected = kernel.clock.last or runtime.UNKNOWN_NS
     runtime.launch(
-        entry.kernel,
-        entry.finish,
+        0,
+        0,
         kernel.pack(*words),
         size,
         block,
@@ -485,8 +549,9 @@ def launch(
         (kernel, record, times),
         record.check if record else None,
         clock,
-        kernel.clock.last or runtime.UNKNOWN_NS,
+        expected if entry.kernel else runtime.COMING_NS,
         copies,
+        entry,
     )
     if times is not None:
         history.add(kernel, size, "compiled", times)
@@ -520,9 +585,9 @@ def run_text(
         p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
         interpreted.interpret(kernel, [None, *p], size)
     else:
-        if not kernel.address or kernel.narrow:
-            kernel.compile()
         work = size * (cost or kernel.cost)
+        if not kernel.address or kernel.provisional:
+            kernel.compile(work)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)

@@ -102,7 +102,9 @@ class Control(ctypes.Structure):
     ]
 
 
-_EXPORTED = frozenset({"post", "run", "start", "repeat", "now", "halt", "work", "wait_for"})
+_EXPORTED = frozenset(
+    {"post", "open_job", "run", "start", "repeat", "now", "halt", "work", "wait_for"}
+)
 _CONTENTS = bytes.__basicsize__ - 1  # where the data of bytes begins
 Structures = dict[str, type[ctypes.Structure]]
 STRUCTURES: Structures = {
@@ -194,7 +196,8 @@ def _load() -> SimpleNamespace:
         return factory(result, *arguments)(places[name])
 
     return SimpleNamespace(
-        post=function("post", ctypes.PYFUNCTYPE, _word, *job),
+        post=function("post", ctypes.PYFUNCTYPE, _word, *job, _word),
+        open=function("open_job", ctypes.PYFUNCTYPE, None, pointer, _word, pointer, pointer),
         run=function("run", ctypes.PYFUNCTYPE, None, *job),
         now=function("now", ctypes.PYFUNCTYPE, _word, pointer),
         halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),

@@ -172,14 +172,18 @@ def work(c, thread):
                     rest(c, seat)
                     spins = 0
 
-# Queues a job and gives its ticket, or 0 if the ring is full. Callers take turns.
-def post(c, kernel, finish, params, size, block, threads, times):
+# Queues a job and gives its ticket, or 0 if the ring is full. Callers take turns. No block of a
+# `closed` job can be claimed before somebody opens it; the jobs behind it wait as for any other.
+def post(c, kernel, finish, params, size, block, threads, times, closed):
     before = load(c.submitted, monotonic)
     if before - load(c.completed, acquire) >= JOBS:
         return 0
     ticket = before + 1
     job = c.jobs[ticket]
     blocks = max((size + block - 1) // block, 1)
+    ready = blocks
+    if closed:
+        ready = 0
     store(job.kernel, kernel, monotonic)
     store(job.finish, finish, monotonic)
     store(job.params, params, monotonic)
@@ -189,10 +193,18 @@ def post(c, kernel, finish, params, size, block, threads, times):
     store(job.threads, threads, monotonic)
     store(job.times, times, monotonic)
     store(job.done, 0, monotonic)
-    store(job.claim, ticket << 32 | blocks, release)
+    store(job.claim, ticket << 32 | ready, release)
     store(c.submitted, ticket, seq_cst)
     recruit(c, 0)
     return ticket
+
+# Opens a closed job, of which the functions are known now.
+def open_job(c, ticket, kernel, finish):
+    job = c.jobs[ticket]
+    store(job.kernel, kernel, monotonic)
+    store(job.finish, finish, monotonic)
+    store(job.claim, ticket << 32 | load(job.blocks, monotonic), seq_cst)
+    recruit(c, 0)
 
 # Runs a job in the calling thread. Python read that the jobs before it are complete, without the
 # order that this thread needs to see their results.

@@ -4,6 +4,9 @@ Workers are Python threads that live inside native code (`native.py`) and never 
 start a job. An error inside a kernel, found by the `check` of a launch, is raised by the next
 `wait` or `sync`, unless it was raised where the result was read. Forking first waits for the queue;
 the child starts workers of its own when it needs them. At exit, workers stop between two blocks.
+
+A kernel that is still being compiled can be launched: its job is *closed*, which holds up those
+behind it, until whoever compiles opens it (`open_jobs`).
 """
 
 import atexit
@@ -14,10 +17,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from drjit.jit import device, log
-from drjit.jit.cpu import native
+from drjit.jit.cpu import background, native
 from drjit.jit.device import raise_first
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
@@ -32,13 +35,14 @@ AHEAD_NS = 50_000_000
 A program that is faster than the machine stays this close to it, which bounds the age of its output
 and the delay of reads and Ctrl-C."""
 UNKNOWN_NS = AHEAD_NS // 8  # assumed time of a kernel before it has run once
+COMING_NS = AHEAD_NS // 64  # the same while it is being compiled
 AHEAD_JOBS = 2  # may be queued regardless of their duration, so that no worker waits for Python
 _STOP_WORD = 5  # of the record at the first parameter: see docs/kernel-language.md
 
 submitted = 0
 """Number of jobs queued so far, which is the ticket of the newest one."""
 
-_lock = threading.RLock()  # reentrant, because the garbage collector may run anything anywhere
+lock = threading.RLock()  # reentrant, because the garbage collector may run anything anywhere
 _control: native.Control | None = None
 _address = 0
 _thread_count = 0  # 0: not yet determined
@@ -46,8 +50,11 @@ _workers: list[threading.Thread] = []
 unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
 _ahead = 0  # their expected time in nanoseconds
 _errors: deque[BaseException] = deque()
+_closed: dict[int, native.JobEntry] = {}  # closed jobs by ticket, with what their kernels will be
+_failures: list[BaseException] = []  # why kernels could not be compiled
 _seats = list(range(native.WAITERS))
 _post: Callable = None  # type: ignore[assignment]
+_open: Callable = None  # type: ignore[assignment]
 _run: Callable = None  # type: ignore[assignment]
 _wait: Callable = None  # type: ignore[assignment]
 
@@ -101,13 +108,14 @@ def set_thread_count(arg: int, /) -> None:
             "set_thread_count(): incompatible function arguments: the number of threads cannot be "
             f"negative ({arg})."
         )
-    with _lock:
-        count = min(max(operator.index(arg), 1), native.WORKERS)
-        if count == thread_count():
-            return
-        _await(submitted)
-        _stop(None)
-        _thread_count = count
+    count = min(max(operator.index(arg), 1), native.WORKERS)
+    _lock_when_idle()
+    try:
+        if count != thread_count():
+            _stop(None)
+            _thread_count = count
+    finally:
+        lock.release()
 
 
 def launch(
@@ -122,6 +130,7 @@ def launch(
     times: int = 0,
     expected: int = 0,
     copies: int = 0,
+    entry: native.JobEntry | None = None,
 ) -> int:
     """Queues a job and returns its ticket immediately, unless too much is queued.
 
@@ -132,7 +141,8 @@ def launch(
     once, from a Python thread, and returns None or an exception for the next `wait` or `sync` to
     raise. `times` is 0 or the address of a `native.Times`. `expected` is the expected duration of
     the job in nanoseconds, if known: see `AHEAD_NS`. `copies` says how many private copies there
-    are, by default one per thread; with fewer, there must be no more blocks than copies.
+    are, by default one per thread; with fewer, there must be no more blocks than copies. `entry` is
+    that of a kernel that may not be compiled yet, in place of the addresses.
 
     With `inline`, the job runs immediately in this thread if nothing is queued. The GIL stays held
     and Ctrl-C waits: this is for work of a few microseconds.
@@ -141,10 +151,14 @@ def launch(
     if _ahead > AHEAD_NS:
         _fall_back()
     while True:
-        with _lock:
+        with lock:
             control = _control or _prepare()
             threads = copies or control.workers
-            if inline and control.completed == control.submitted:
+            closed = False
+            if entry is not None:
+                kernel, finish = entry.kernel, entry.finish
+                closed = not kernel
+            if inline and not closed and control.completed == control.submitted:
                 _run(_address, kernel, finish, params, size, block, threads, times)
                 ticket = submitted
                 if check is None and not unfinished:
@@ -157,17 +171,40 @@ def launch(
             ticket = control.submitted + 1
             unfinished.append((ticket, params, keep, check, expected))
             _ahead += expected
-            posted = _post(_address, kernel, finish, params, size, block, threads, times)
+            if closed:
+                _closed[ticket] = entry  # type: ignore[assignment]
+            posted = _post(_address, kernel, finish, params, size, block, threads, times, closed)
             if posted:
                 submitted = posted
                 if unfinished[0][0] > control.completed:
                     return ticket
                 break
             unfinished.pop()
+            _closed.pop(ticket, None)
             _ahead -= expected
         _await(ticket - native.JOBS)
     _prune()
     return ticket
+
+
+def open_jobs(entry: native.JobEntry, kernel: int, finish: int) -> None:
+    """Sets the functions of an entry, and opens its closed jobs."""
+    with lock:
+        # At once: another thread may be about to launch.
+        functions = (ctypes.c_int64 * 2).from_address(ctypes.addressof(entry))
+        functions[:] = kernel, finish
+        for ticket in [t for t, e in _closed.items() if e is entry]:
+            del _closed[ticket]
+            if _control is not None:
+                _open(_address, ticket, kernel, finish)
+
+
+def fail(entry: native.JobEntry, error: BaseException) -> None:
+    """Ends the closed jobs of an entry, whose kernel cannot be compiled: whoever waits next gets
+    the error."""
+    with lock:
+        _failures.append(error)
+        open_jobs(entry, 0, 0)
 
 
 def control() -> native.Control | None:
@@ -189,6 +226,8 @@ def wait(ticket: int) -> None:
     """
     _await(ticket)
     _prune()
+    if _failures:
+        _raise_failures()
     if _errors:
         errors = [*_errors]
         _errors.clear()
@@ -205,6 +244,12 @@ def report(check: Callable[[], BaseException | None]) -> None:
     _check(check)
 
 
+def _raise_failures() -> NoReturn:
+    errors = [*_failures]
+    _failures.clear()
+    raise_first(errors)
+
+
 def forget(error: BaseException) -> bool:
     """Suppresses an error that is raised elsewhere; returns whether it had not been raised yet."""
     try:
@@ -216,13 +261,15 @@ def forget(error: BaseException) -> bool:
 
 def drain(ticket: int | None = None) -> None:
     """Waits until a job and those before it, or all jobs, are complete, and leaves errors for the
-    next `wait` or `sync`.
+    next `wait` or `sync`; but raises why a kernel could not be compiled.
     """
     last = submitted if ticket is None else ticket
     if _control is not None and _control.completed < last:
         _await(last)
     if unfinished:
         _prune()
+    if _failures:
+        _raise_failures()
 
 
 def retain(thing: object) -> None:
@@ -267,10 +314,11 @@ class Event(device.Event):
 
 def _prepare() -> native.Control:
     """Creates the control block and loads the native code, at the first launch."""
-    global _control, _address, _post, _run, _wait, start, repeat
+    global _control, _address, _open, _post, _run, _wait, start, repeat
     functions = native.functions()
     control = native.new_control(thread_count(), submitted, SPIN_NS, LINGER_NS)
     _post, _run, _wait = functions.post, functions.run, functions.await_
+    _open = functions.open
     _address = ctypes.addressof(control)
     _control = control
     start = native.bound("start", functions.start, _address)
@@ -310,6 +358,7 @@ def _stop(seconds: float | None) -> bool:
         thread.join(None if deadline is None else max(0, deadline - time.monotonic()))
     left = not any(thread.is_alive() for thread in _workers)
     _workers.clear()
+    _closed.clear()
     _control = None
     return left
 
@@ -320,6 +369,10 @@ def _await(ticket: int) -> None:
     if control is None or control.completed >= ticket:
         return
     ticket = min(ticket, control.submitted)
+    if _closed and background.is_own_thread():
+        raise RuntimeError(
+            "A finalizer that Python runs in a thread that compiles kernels cannot wait for them."
+        )
     address, await_ = ctypes.addressof(control), _wait
     try:
         seat = _seats.pop()
@@ -341,7 +394,7 @@ def _fall_back() -> None:
     """Waits until no more is queued than `AHEAD_NS` and `AHEAD_JOBS` allow."""
     _prune()
     while _ahead > AHEAD_NS:
-        with _lock:
+        with lock:
             if len(unfinished) <= AHEAD_JOBS or _ahead - unfinished[0][4] <= AHEAD_NS:
                 return
             oldest = unfinished[0][0]
@@ -356,6 +409,9 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
     if control is None:
         return
     address = ctypes.addressof(control)
+    # Jobs behind a closed one have not begun, and need not be stopped.
+    last = min(_closed, default=control.submitted + 1) - 1
+    ticket = min(ticket, last)
 
     def ends(seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -370,7 +426,7 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
     except KeyboardInterrupt:
         pass  # the user does not want to wait any longer
     for number, params, *_ in list(unfinished):
-        if number > control.completed and isinstance(params, ctypes.Array | bytes):
+        if control.completed < number <= last and isinstance(params, ctypes.Array | bytes):
             record = int.from_bytes(bytes(params)[:8], "little")
             if record:
                 ctypes.c_int64.from_address(record + 8 * _STOP_WORD).value = 1
@@ -387,7 +443,7 @@ def _prune() -> None:
     if not unfinished:  # an interrupted launch has an entry
         return
     done = []
-    with _lock:
+    with lock:
         limit = submitted
         if _control is not None:
             submitted, limit = _control.submitted, _control.completed
@@ -424,24 +480,35 @@ def _at_exit() -> None:
         log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
 
 
+def _lock_when_idle() -> None:
+    """Acquires the lock at a moment when nothing is queued. It is not held while waiting, because
+    whoever opens a closed job needs it."""
+    while True:
+        _await(submitted)
+        lock.acquire()
+        if completed() >= submitted:
+            return
+        lock.release()
+
+
 def _before_fork() -> None:
-    _lock.acquire()
-    _await(submitted)
+    _lock_when_idle()
 
 
 def _after_fork_in_parent() -> None:
-    _lock.release()
+    lock.release()
 
 
 def _after_fork_in_child() -> None:
     """Resets the state in a child, which has no workers; jobs whose wait was interrupted are lost
     to it."""
-    global _lock, _control, _seats, start, repeat
+    global lock, _control, _seats, start, repeat
     start = repeat = _not_yet
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
-    _lock = threading.RLock()
+    lock = threading.RLock()
     _control = None
+    _closed.clear()
     _workers.clear()
     _seats = list(range(native.WAITERS))
 

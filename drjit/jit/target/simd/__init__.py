@@ -170,13 +170,15 @@ def compile(
     contract: bool = False,
     library: Library = _library,
     by_numba: bool | None = None,
+    level: int | None = None,
 ) -> Object:
     """Compiles the text of a kernel to machine code that exports `name` and, for reductions,
     `name_finish`.
 
     `contract` allows fused multiply-adds in place of products and sums; with `by_numba`, by default
-    as the flag says, Numba compiles the functions of the text (see `packets`). Raises KernelError
-    if the text violates the rules of the language.
+    as the flag says, Numba compiles the functions of the text (see `packets`). `level` is that of
+    LLVM's code generation, if the text does not decide: code of level 0 is there sooner and has
+    the same results. Raises KernelError if the text violates the rules of the language.
     """
     from . import llvm
 
@@ -184,7 +186,7 @@ def compile(
     by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, name, lanes or packet_lanes(text), contract, library, by_numba)
     code = llvm.object_code(
-        module.ir, module.uncombined, by_numba, module.vectorizes, module.plain and not by_numba
+        module.ir, module.uncombined, by_numba, module.vectorizes, module.plain and not by_numba, level
     )
     return Object(
         image.linked(code, image.exports(name, module.has_finish)), module.has_finish, module.ir

@@ -1,8 +1,11 @@
-"""The compiler and the loader: llvmlite behind four functions."""
+"""The compiler and the loader: llvmlite behind a few functions."""
 
+import ctypes
 import itertools
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -15,7 +18,7 @@ binding = processor.binding()
 # Modules with at least this many lines favour compile time over speed.
 LONG = 10_000
 
-# LLVM's objects here are shared by all threads of the process.
+# The linker is shared by all threads of the process.
 lock = threading.Lock()
 _serial = itertools.count()
 
@@ -43,72 +46,114 @@ def _new_machine(*, jit: bool, level: int = 2) -> Any:
     )
 
 
-@cache
-def _machine(level: int) -> Any:
-    return _new_machine(jit=False, level=level)
+class Compiler:
+    """Code generators and passes, for one thread at a time."""
 
+    def __init__(self) -> None:
+        self.machine = cache(lambda level: _new_machine(jit=False, level=level))
+        self.passes = cache(self._passes)
 
-def _machine_for(ir: str, plain: bool = False) -> Any:
-    """Returns the machine code generator for a module. The second optimization level takes longer
-    than the first: a tenth, or a quarter for 30 operations. Long kernels are hardly any faster with
-    it, and those without calls not at all: what it changes there is the order of instructions.
-    """
-    quick = plain or " call " not in ir or ir.count("\n") > LONG
-    return _machine(1 if quick else 2)
+    def _passes(self, parted: bool, in_memory: bool, plain: bool) -> tuple[Any, Any]:
+        """Returns the optimization passes. The text is in SSA form without dead or repeated code,
+        so few passes are worth their time; unless variables are in memory, which then leave it
+        first.
 
+        If long blocks were split, instructions are not combined, because that would move them to
+        the block of their use, away from the loads they depend on. In a plain kernel there is
+        nothing to combine or to inline.
+        """
+        manager = binding.create_new_module_pass_manager()
+        if in_memory:
+            manager.add_sroa_pass()
+        if not plain:
+            manager.add_always_inliner_pass()
+            manager.add_global_dead_code_eliminate_pass()
+            if not parted:
+                manager.add_instruction_combine_pass()
+        manager.add_simplify_cfg_pass()
+        return manager, self._builder(binding.create_pipeline_tuning_options(speed_level=2))
 
-@cache
-def _passes(parted: bool, in_memory: bool, plain: bool = False) -> tuple[Any, Any]:
-    """Returns the optimization passes. The text is in SSA form without dead or repeated code, so
-    few passes are worth their time; unless variables are in memory, which then leave it first.
+    def _builder(self, options: Any) -> Any:
+        return binding.create_pass_builder(self.machine(2), options)
 
-    If long blocks were split, instructions are not combined, because that would move them to the
-    block of their use, away from the loads they depend on. In a plain kernel there is nothing to
-    combine or to inline.
-    """
-    options = binding.create_pipeline_tuning_options(speed_level=2)
-    builder = binding.create_pass_builder(_machine(2), options)
-    manager = binding.create_new_module_pass_manager()
-    if in_memory:
-        manager.add_sroa_pass()
-    if not plain:
-        manager.add_always_inliner_pass()
-        manager.add_global_dead_code_eliminate_pass()
-        if not parted:
-            manager.add_instruction_combine_pass()
-    manager.add_simplify_cfg_pass()
-    return manager, builder
+    def _vectorizing_passes(self) -> tuple[Any, Any]:
+        """Returns LLVM's standard passes, for a single run; they take several times as long as
+        those above."""
+        options = binding.create_pipeline_tuning_options(speed_level=2)
+        options.loop_vectorization = options.slp_vectorization = True
+        builder = self._builder(options)
+        return builder.getModulePassManager(), builder
 
-
-def _vectorizing_passes() -> tuple[Any, Any]:
-    """Returns LLVM's standard passes, for a single run; they take several times as long as those
-    above."""
-    options = binding.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = True
-    builder = binding.create_pass_builder(_machine(2), options)
-    return builder.getModulePassManager(), builder
-
-
-def _optimized(
-    ir: str,
-    parted: bool,
-    in_memory: bool = False,
-    vectorizes: bool = False,
-    plain: bool = False,
-) -> Any:
-    context = binding.create_context()
-    try:
-        module = binding.parse_assembly(ir, context)
-    except RuntimeError as error:
-        raise KernelError(f"LLVM rejects the translation: {error}") from None
-    if plain and ir.count("\nbr i1 ") == 1:  # the loop over packets is a single block
+    def module(self, ir: str, parted: bool, in_memory: bool, vectorizes: bool, plain: bool) -> Any:
+        """Returns the optimized module of a text; see `object_code`."""
+        module = _parsed(ir)
+        if plain and ir.count("\nbr i1 ") == 1:  # the loop over packets is a single block
+            return module
+        if vectorizes:
+            manager, builder = self._vectorizing_passes()
+        else:
+            manager, builder = self.passes(parted, in_memory, plain)
+        _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
         return module
-    if vectorizes:
-        manager, builder = _vectorizing_passes()
-    else:
-        manager, builder = _passes(parted, in_memory, plain)
-    manager.run(module, builder)
+
+
+_idle: list[Compiler] = []
+
+
+@contextmanager
+def _compiler() -> Iterator[Compiler]:
+    """Lends a compiler to the calling thread."""
+    try:
+        found = _idle.pop()
+    except IndexError:
+        found = Compiler()
+    try:
+        yield found
+    finally:
+        _idle.append(found)
+
+
+@cache
+def _unlocked(name: str) -> Any:
+    """Returns a function of llvmlite's library without the lock around all of its functions. LLVM
+    lets threads work at the same time on what belongs to different contexts."""
+    function = getattr(binding.ffi.lib, name)
+    return getattr(function, "_cfn", function)
+
+
+def _parsed(ir: str) -> Any:
+    """Returns the module of a text, in a context of its own."""
+    context = binding.create_context()
+    with binding.ffi.OutputString() as message:
+        parse = _unlocked("LLVMPY_ParseAssembly")
+        module = binding.ModuleRef(parse(context, ir.encode(), message), context)
+        if message:
+            module.close()
+            raise KernelError(f"LLVM rejects the translation: {message}")
     return module
+
+
+def _emitted(machine: Any, module: Any, is_object: bool) -> bytes:
+    """Returns the machine code of a module, as an object file or as text."""
+    lib = binding.ffi.lib
+    with binding.ffi.OutputString() as message:
+        emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
+        memory = emit(machine, module, int(is_object), message)
+        if not memory:
+            raise RuntimeError(f"LLVM generates no code: {message}")
+    try:
+        start, size = lib.LLVMPY_GetBufferStart(memory), lib.LLVMPY_GetBufferSize(memory)
+        return ctypes.string_at(start, size)
+    finally:
+        lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+def _level(ir: str, plain: bool) -> int:
+    """Returns the level of code generation for a module. The second one takes longer than the
+    first: a tenth, or a quarter for 30 operations. Long kernels are hardly any faster with it, and
+    those without calls not at all: what it changes there is the order of instructions.
+    """
+    return 1 if plain or " call " not in ir or ir.count("\n") > LONG else 2
 
 
 def object_code(
@@ -124,17 +169,16 @@ def object_code(
     `plain` that instructions need not be combined. `level` is that of code generation, if the text
     does not decide.
     """
-    with lock:
-        module = _optimized(ir, parted, in_memory, vectorizes, plain)
-        machine = _machine_for(ir, plain) if level is None else _machine(level)
-        return machine.emit_object(module)
+    with _compiler() as c:
+        module = c.module(ir, parted, in_memory, vectorizes, plain)
+        return _emitted(c.machine(_level(ir, plain) if level is None else level), module, True)
 
 
 def assembly(ir: str, parted: bool, in_memory: bool = False, plain: bool = False) -> str:
     """Returns the machine code of a module as assembly text."""
-    with lock:
-        module = _optimized(ir, parted, in_memory, plain=plain)
-        return _machine_for(ir, plain).emit_assembly(module)
+    with _compiler() as c:
+        module = c.module(ir, parted, in_memory, False, plain)
+        return _emitted(c.machine(_level(ir, plain)), module, False).decode()
 
 
 @cache
