@@ -15,8 +15,8 @@ from ..ad.graph import Var
 from ..array import leaf
 from ..array.base import type_label
 from ..function.ad import grad as derivatives
-from ..jit.cpu import runtime
 from ..jit.cpu.device import CPU
+from ..jit.cpu.event import Event
 from ..jit.ir.node import Node
 from ..jit.ir.op import ReduceOp
 from ..jit.run import schedule
@@ -201,7 +201,7 @@ class Averages:
         if not all(g._device is CPU for g in gradients):  # waits for the device, in this thread
             data = [engine.data(g) for g in gradients]
             return self._sender.send(lambda: _average(engine, gradients, data), here)
-        event = runtime.Event(False)
+        event = Event(False)
         event.record()
 
         def job() -> list:

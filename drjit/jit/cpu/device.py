@@ -14,6 +14,7 @@ from ..ir.dtype import DType
 from ..lazy import np
 from ..text import structure
 from . import collective, kernel, matmul, memory, runtime, sequence, sorting
+from .event import Event
 
 
 class Cpu(Device):
@@ -32,7 +33,7 @@ class Cpu(Device):
     drain = staticmethod(runtime.drain)
     sync = staticmethod(runtime.sync)
     forget_error = staticmethod(runtime.forget)
-    event = runtime.Event
+    event = Event
     flush_memory = staticmethod(memory.flush_malloc_cache)
     memory_statistics = staticmethod(memory.statistics)
     clear_memory_statistics = staticmethod(memory.clear_statistics)

@@ -3,10 +3,7 @@
 A new, small kernel first runs on NumPy, if that has been imported, or else lane by lane as Python,
 if there are very few. Once the time spent there would have paid for compiling, or if there is much
 work, the text is compiled (or loaded from the disk cache) and runs on all threads from then on. A
-kernel that recurs is compiled earlier.
-
-Other threads compile while the program goes on: a launch is queued before its kernel is there. What
-is made first may be a form that is compiled quickly; the best one follows once it pays.
+kernel that recurs is compiled earlier. `compiled` has how that happens.
 """
 
 import ctypes
@@ -16,19 +13,20 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from .. import flags, log, processor, progress
-from ..device import Kernel, whole_blocks
+from .. import flags, log
+from ..device import whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
 from ..run import cache, history
 from ..run.launch import layout_of, refer
 from ..text.program import Output, Program, Work
-from . import background, interpreted, memory, runtime
+from . import background, compiled, interpreted, memory, runtime
+from .compiled import INLINE_WORK, SLOW, CompiledKernel
 from .memory import Buffer
-from .native import JobEntry, Times
+from .native import Times
 
 TIERS = ("auto", "python", "numpy", "compiled")
 INTERPRETED = frozenset({"python", "numpy"})
@@ -58,16 +56,8 @@ FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits
 # a later process, which finds them in the cache, then needs no NumPy.
 INSTEAD_OF_NUMPY = 3.0
 
-# A kernel with a loop is first compiled with narrow packets, which takes half the time; others, if
-# the first launch has at most QUICK_WORK lane-operations, without LLVM's work on fast code. Once
-# launches have taken HOT seconds, or there were OFTEN of them, the best form is compiled.
-HOT = 30e-3
-OFTEN = 1000
+# Up to this many lane-operations in its first launch, a kernel first gets a form that is there sooner.
 QUICK_WORK = 2_000_000
-QUICK = "-quick"  # what the key in the disk cache ends with
-
-# Work below this many lane-operations runs in the calling thread: handing it over costs more.
-INLINE_WORK = 300_000
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
 # Private copies for sums over lanes have at most so many bytes in one launch; if threads would need
@@ -77,26 +67,19 @@ COPIES_BYTES = 1 << 28
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
-_WATCHED = _DEBUG | _BLOCKING
-SLOW = _WATCHED | _HISTORY
-"""Flags under which launches take the general way."""
-_FAST, _NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
 
-_Entries = JobEntry * 2  # the second one is the end
 _kernels: dict[Any, "CpuKernel"] = {}
-_instead = 0.0  # seconds that kernels have taken to compile or to load
 _plain = 0.0  # estimated seconds that they have run on single numbers
 learn: Callable[..., None] = None  # type: ignore[assignment]
 """Takes note of the program of a small kernel; set by the device to that of `programs`."""
 
 
-class CpuKernel(Kernel):
-    """A kernel with its parameter block, and its compiled form once there is one."""
+class CpuKernel(CompiledKernel):
+    """A kernel with its parameter block, and what its launches on NumPy took."""
 
     __slots__ = (
-        "clock", "coming", "cost", "entry", "entry_address", "failed", "few", "functions",
-        "handled", "loaded", "measured", "numpy_calls", "numpy_cost", "outputs", "own", "pack",
-        "passed", "provisional", "records", "room", "size", "spent", "stored", "time",
+        "functions", "handled", "measured", "numpy_calls", "numpy_cost", "outputs", "own", "pack",
+        "passed", "records", "room", "size", "spent", "time",
     )  # fmt: skip
 
     def __init__(
@@ -109,8 +92,7 @@ class CpuKernel(Kernel):
     ) -> None:
         name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
         self.records: list[Any] = []  # where native code counts launches, see `programs`
-        super().__init__(memory.Buffer.device, text, name, program, work)
-        self.cost = cost
+        super().__init__(cost, memory.Buffer.device, text, name, program, work)
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
         # The buffers of a launch in one block, where reductions pass a value on, and which of them
@@ -130,24 +112,9 @@ class CpuKernel(Kernel):
         self.pack = struct.Struct("<" + layout).pack
         self.functions: dict[str, Any] = {}  # what Python runs, by tier
         self.handled: bool | None = None  # whether it can run on single numbers
-        self.loaded: Any = None
-        self.few = 0  # how many lanes the calling thread computes, once it is compiled
-        self.provisional = False  # whether a better form than the compiled one may pay
-        self.coming: background.Task | None = None  # what another thread compiles
-        self.failed = False  # whether it could not
-        self.stored: bool | None = None  # see is_stored
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
-        self.clock = Times()  # of compiled launches, written by the workers
-        entries = _Entries()
-        self.entry, self.entry_address = entries[0], ctypes.addressof(entries)
-        self.entry.times = ctypes.addressof(self.clock)
         self.time = 0.0  # seconds of launches on NumPy, and their number
         self.measured = 0
-
-    @property
-    def address(self) -> int:
-        """Where the compiled form is, or 0."""
-        return self.entry.kernel
 
     @property
     def tier(self) -> str:
@@ -182,7 +149,7 @@ class CpuKernel(Kernel):
                 )
         work = size * self.cost
         if not self.address or self.provisional:
-            self.compile(work)
+            self.compile(_is_little(work))
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
         copies = 0
@@ -226,7 +193,7 @@ class CpuKernel(Kernel):
         # end, and for those that are not compiled yet.
         if size > self.few or flags.current & SLOW or runtime.unfinished or log.level >= 3:
             return None
-        if tier in INTERPRETED or (self.provisional and self._deserves_better()):
+        if tier in INTERPRETED or (self.provisional and self.deserves_better()):
             return None
         words: list[Any] = [0]
         for n in inputs:
@@ -312,167 +279,14 @@ class CpuKernel(Kernel):
             return False
         if self.coming is not None:
             return not self.coming.done()
-        if self.spent >= early and self.launches > 1 and not self.failed:
-            options = _options()
-            self._submit(self._forms(options)[:1], options)
+        if self.spent >= early and self.launches > 1:
+            self.submit_best()
         return True
 
     def _spares_numpy(self) -> bool:
         """Returns whether to load the kernel, or to compile it for this and all later processes,
         because importing NumPy for it would take longer than most programs compile."""
-        return self.is_stored() or (_instead < INSTEAD_OF_NUMPY and cache.is_writable())
-
-    def is_stored(self) -> bool:
-        """Whether the disk cache had a compiled form on the first query."""
-        if self.stored is None:
-            self.stored = any(cache.has(f.key) for f in self._forms(_options(), 0))
-        return self.stored
-
-    def _best(self, options: int) -> "Form":
-        """Returns the best form, which takes a while to find out: processes note it for others."""
-        what = cache.compiler(), options
-        if self.form is not None and self.form[:2] == what:
-            return Form(*self.form[2:])
-        from ..target import simd
-
-        lanes = simd.packet_lanes(self.text)
-        best = Form(_key(self.text, options, lanes), lanes)
-        if not self.loops and not options & _NUMBA:  # whose version counts as well
-            self.form = *what, best.key, best.lanes
-        return best
-
-    def _forms(self, options: int, work: float = math.inf) -> list["Form"]:
-        """Returns the forms that may run a launch of so many lane-operations, the best one
-        first."""
-        best = self._best(options)
-        if self.loops:
-            from ..target import simd
-
-            lanes = min(best.lanes, simd.default_lanes())
-            if lanes < best.lanes and work < math.inf:
-                return [best, Form(_key(self.text, options, lanes), lanes)]
-        elif work <= QUICK_WORK and tier == "auto" and not (options & _NUMBA):
-            return [best, Form(best.key + QUICK, best.lanes, 0)]
-        return [best]
-
-    def compile(self, work: float) -> None:
-        """Has a form compiled for a launch of so many lane-operations, unless there is one or is
-        about to be; or loads what the disk cache has. Has a better form compiled if it is time.
-
-        Raises:
-            KernelError: the text violates the rules of the language.
-        """
-        options = _options()
-        waits = bool(flags.current & SLOW) or runtime.thread_count() == 1 or self.failed
-        if self.address:
-            if self.coming is None and self._deserves_better() and not self.failed:
-                self._submit(self._forms(options)[:1], options)
-            return
-        coming = self.coming
-        if coming is not None:
-            coming.wait() if waits else coming.hurry()
-            if not waits or self.address:
-                return
-        if flags.current & SLOW:  # somebody looks at each launch
-            work = max(work, QUICK_WORK + 1)
-        forms = self._forms(options, work)
-        found = self._from_disk(forms)
-        if found is None and not waits and self._submit(forms, options, urgent=True):
-            return
-        self._adopt(found or self._compiled(forms, options))
-
-    def _deserves_better(self) -> bool:
-        """Returns whether the best form is worth the time to compile it."""
-        return self.clock.total * 1e-9 > HOT or self.launches - self.made_at > OFTEN
-
-    def _submit(self, forms: list["Form"], options: int, urgent: bool = False) -> bool:
-        """Has another thread compile the last of some forms, or load one of them; returns whether
-        that was possible."""
-        with runtime.lock:  # before the other thread takes note that it is done
-            self.coming = background.submit(
-                lambda: self._make(forms, options), runtime.thread_count(), urgent
-            )
-        return self.coming is not None
-
-    def _make(self, forms: list["Form"], options: int) -> None:
-        try:
-            made = self._from_disk(forms) or self._compiled(forms, options)
-        except BaseException as error:
-            with runtime.lock:
-                self.failed, self.provisional, self.coming = True, False, None
-                if not self.address:
-                    runtime.fail(self.entry, error)
-            return
-        self._adopt(made)
-
-    def _adopt(self, made: tuple[Any, str, bool, float]) -> None:
-        """Has launches run a form from now on, also those that have waited for it."""
-        with runtime.lock:
-            if self.loaded is None:
-                self.made_at = self.launches
-            else:
-                runtime.retain(self.loaded)  # queued launches may still run it
-            self.loaded, self.state, self.provisional, self.seconds = made
-            runtime.open_jobs(self.entry, self.loaded.kernel, self.loaded.finish)
-            if not self.loops:
-                self.few = (INLINE_WORK - 1) // max(self.cost, 1)
-            self.coming = None
-        self.tell_of_code()
-
-    def _from_disk(self, forms: list["Form"]) -> tuple[Any, str, bool, float] | None:
-        """Returns the first of some forms that the disk cache has, where it is from, whether there
-        may be a better one, and the seconds that it took."""
-        from ..target.image import Loaded
-
-        start = time.perf_counter()
-        for f in forms:
-            entry = cache.get(f.key)
-            if entry is None:
-                continue
-            try:
-                loaded = Loaded(entry.code, self.name, entry.has_finish)
-            except Exception as error:  # a damaged entry is compiled again
-                log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", f.key, error)
-                continue
-            return loaded, "disk", f is not forms[0], time.perf_counter() - start
-        return None
-
-    def _compiled(self, forms: list["Form"], options: int) -> tuple[Any, str, bool, float]:
-        """Compiles the last of some forms; returns the same."""
-        global _instead
-        from ..target import simd
-        from ..target.image import Loaded
-
-        start, spent = time.perf_counter(), time.thread_time()
-        f, contract, by_numba = forms[-1], bool(options & _FAST), bool(options & _NUMBA)
-        with progress.compiling(self, not self.address):
-            code = simd.compile(
-                self.text, self.name, f.lanes, contract, by_numba=by_numba, level=f.level
-            )
-        loaded = Loaded(code.code, self.name, code.has_finish)
-        cache.put(f.key, self.text, code.code, code.has_finish)
-        _instead += time.thread_time() - spent
-        return loaded, "memory", len(forms) > 1, time.perf_counter() - start
-
-
-class Form(NamedTuple):
-    """A compiled form: its key in the disk cache, the packet width, and the level of LLVM's code
-    generation, if the text does not decide."""
-
-    key: str
-    lanes: int
-    level: int | None = None
-
-
-def _options() -> int:
-    """Returns the flags that determine how a text is compiled."""
-    return flags.current & (_FAST | _NUMBA)
-
-
-def _key(text: str, options: int, lanes: int) -> str:
-    """Returns the key of a compiled form in the disk cache."""
-    route = ("numba", processor.version_file("numba")) if options & _NUMBA else ()
-    return cache.digest(text, bool(options & _FAST), lanes, *route)
+        return self.is_stored() or (compiled.seconds < INSTEAD_OF_NUMPY and cache.is_writable())
 
 
 def for_program(text: str, program: Program, work: Work | None = None) -> CpuKernel:
@@ -512,6 +326,11 @@ def forget() -> None:
     runtime.drain()
     background.finish()
     _kernels.clear()
+
+
+def _is_little(work: int) -> bool:
+    """Returns whether the form of a kernel that is there first is good enough for a launch."""
+    return tier == "auto" and work <= QUICK_WORK
 
 
 def _block(work: int, size: int) -> int:
@@ -587,7 +406,7 @@ def run_text(
     else:
         work = size * (cost or kernel.cost)
         if not kernel.address or kernel.provisional:
-            kernel.compile(work)
+            kernel.compile(_is_little(work))
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)

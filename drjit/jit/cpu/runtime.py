@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from drjit.jit import device, log
+from drjit.jit import log
 from drjit.jit.cpu import background, native
 from drjit.jit.device import raise_first
 
@@ -276,40 +276,6 @@ def retain(thing: object) -> None:
     """Keeps an object alive until the jobs queued so far are complete."""
     if completed() < submitted:
         unfinished.append((submitted, None, thing, None, 0))
-
-
-class Event(device.Event):
-    """A mark in the queue of jobs; see `device.Event`."""
-
-    __slots__ = ("_ticket", "_times")
-
-    def __init__(self, enable_timing: bool = True) -> None:
-        super().__init__(enable_timing)
-        self._ticket = 0
-        self._times = native.Times()
-
-    def record(self) -> None:
-        self._times = times = native.Times()
-        if _control is None:
-            self._ticket = submitted
-            times.start = time.perf_counter_ns()
-        else:
-            # A job without a kernel, which only writes the time.
-            self._ticket = launch(0, 0, 0, 0, 1, True, times, None, ctypes.addressof(times))
-        self._recorded = True
-
-    def query(self) -> bool:
-        return self._ticket <= completed()
-
-    def wait(self) -> None:
-        wait(self._ticket)
-
-    def _milliseconds(self, end: "Event") -> float:
-        return (end._times.start - self._times.start) * 1e-6
-
-    @property
-    def handle(self) -> int:
-        return id(self)
 
 
 def _prepare() -> native.Control:

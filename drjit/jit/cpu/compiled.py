@@ -1,0 +1,219 @@
+"""The compiled forms of a kernel: which there are, when they are made, by whom, and the change to
+another one while launches go on.
+
+Threads of `background` compile while the program goes on, whose launches are queued before their
+kernel is there. What is made first may be a form that is compiled sooner than the best one, which
+follows once it pays. The disk cache keeps all of them.
+"""
+
+import ctypes
+import time
+from typing import Any, NamedTuple
+
+from .. import flags, log, processor, progress
+from ..device import Kernel
+from ..flags import JitFlag
+from ..run import cache
+from . import background, runtime
+from .native import JobEntry, Times
+
+# A kernel with a loop is first compiled with narrow packets, which takes half the time; others, if
+# there is little work, without LLVM's work on fast code. Once launches have taken HOT seconds, or
+# there were OFTEN of them, the best form is compiled.
+HOT = 30e-3
+OFTEN = 1000
+QUICK = "-quick"  # what the key in the disk cache ends with
+# Work below this many lane-operations runs in the calling thread: handing it over costs more.
+INLINE_WORK = 300_000
+
+# Plain numbers: testing for an enumeration member takes ten times as long.
+SLOW = int(JitFlag.Debug | JitFlag.LaunchBlocking | JitFlag.KernelHistory)
+"""Flags under which launches take the general way, and wait for their kernels."""
+_FAST, NUMBA = int(JitFlag.FastMath), int(JitFlag.NumbaCompiler)
+
+_Entries = JobEntry * 2  # the second one is the end
+seconds = 0.0
+"""How long compiling has taken in this process."""
+
+
+class Form(NamedTuple):
+    """A compiled form: its key in the disk cache, the packet width, and the level of LLVM's code
+    generation, if the text does not decide."""
+
+    key: str
+    lanes: int
+    level: int | None = None
+
+
+class CompiledKernel(Kernel):
+    """A kernel with its compiled form, once there is one."""
+
+    __slots__ = (
+        "clock", "coming", "cost", "entry", "entry_address", "failed", "few", "loaded",
+        "provisional", "stored",
+    )  # fmt: skip
+
+    def __init__(self, cost: int, *facts: Any) -> None:
+        super().__init__(*facts)
+        self.cost = cost  # lane-operations of a lane
+        self.loaded: Any = None
+        self.few = 0  # how many lanes the calling thread computes, once it is compiled
+        self.provisional = False  # whether a better form than the compiled one may pay
+        self.coming: background.Task | None = None  # what another thread compiles
+        self.failed = False  # whether it could not
+        self.stored: bool | None = None  # see is_stored
+        self.clock = Times()  # of compiled launches, written by the workers
+        entries = _Entries()
+        self.entry, self.entry_address = entries[0], ctypes.addressof(entries)
+        self.entry.times = ctypes.addressof(self.clock)
+
+    @property
+    def address(self) -> int:
+        """Where the compiled form is, or 0."""
+        return self.entry.kernel
+
+    def is_stored(self) -> bool:
+        """Whether the disk cache had a compiled form on the first query."""
+        if self.stored is None:
+            self.stored = any(cache.has(f.key) for f in self._forms(options_now(), True))
+        return self.stored
+
+    def _best(self, options: int) -> Form:
+        """Returns the best form, which takes a while to find out: processes note it for others."""
+        what = cache.compiler(), options
+        if self.form is not None and self.form[:2] == what:
+            return Form(*self.form[2:])
+        from ..target import simd
+
+        lanes = simd.packet_lanes(self.text)
+        best = Form(key_of(self.text, options, lanes), lanes)
+        if not self.loops and not options & NUMBA:  # whose version counts as well
+            self.form = *what, best.key, best.lanes
+        return best
+
+    def _forms(self, options: int, little: bool) -> list[Form]:
+        """Returns the forms that may serve, the best one first."""
+        best = self._best(options)
+        if self.loops:
+            from ..target import simd
+
+            lanes = min(best.lanes, simd.default_lanes())
+            if lanes < best.lanes:
+                return [best, Form(key_of(self.text, options, lanes), lanes)]
+        elif little and not options & NUMBA:
+            return [best, Form(best.key + QUICK, best.lanes, 0)]
+        return [best]
+
+    def compile(self, little: bool) -> None:
+        """Has a form compiled for a launch, with much or `little` work, unless there is one or is
+        about to be; or loads what the disk cache has. Has a better form compiled if it is time.
+
+        Raises:
+            KernelError: the text violates the rules of the language.
+        """
+        if self.address:
+            if self.coming is None and self.deserves_better():
+                self.submit_best()
+            return
+        options, watched = options_now(), bool(flags.current & SLOW)
+        waits = watched or runtime.thread_count() == 1 or self.failed
+        coming = self.coming
+        if coming is not None:
+            coming.wait() if waits else coming.hurry()
+            if not waits or self.address:
+                return
+        forms = self._forms(options, little and not watched)
+        found = self._from_disk(forms)
+        if found is None and not waits and self._submit(forms, options, urgent=True):
+            return
+        self._adopt(found or self._compiled(forms, options))
+
+    def deserves_better(self) -> bool:
+        """Returns whether the best form is worth the time to compile it."""
+        return self.clock.total * 1e-9 > HOT or self.launches - self.made_at > OFTEN
+
+    def submit_best(self) -> None:
+        """Has the best form compiled when threads have nothing else to do."""
+        if not self.failed:
+            options = options_now()
+            self._submit(self._forms(options, False)[:1], options)
+
+    def _submit(self, forms: list[Form], options: int, urgent: bool = False) -> bool:
+        """Has another thread compile the last of some forms, or load one of them; returns whether
+        that was possible."""
+        with runtime.lock:  # before the other thread takes note that it is done
+            self.coming = background.submit(
+                lambda: self._make(forms, options), runtime.thread_count(), urgent
+            )
+        return self.coming is not None
+
+    def _make(self, forms: list[Form], options: int) -> None:
+        try:
+            made = self._from_disk(forms) or self._compiled(forms, options)
+        except BaseException as error:
+            with runtime.lock:
+                self.failed, self.provisional, self.coming = True, False, None
+                if not self.address:
+                    runtime.fail(self.entry, error)
+            return
+        self._adopt(made)
+
+    def _adopt(self, made: tuple[Any, str, bool, float]) -> None:
+        """Has launches run a form from now on, also those that have waited for it."""
+        with runtime.lock:
+            if self.loaded is None:
+                self.made_at = self.launches
+            else:
+                runtime.retain(self.loaded)  # queued launches may still run it
+            self.loaded, self.state, self.provisional, self.seconds = made
+            runtime.open_jobs(self.entry, self.loaded.kernel, self.loaded.finish)
+            if not self.loops:
+                self.few = (INLINE_WORK - 1) // max(self.cost, 1)
+            self.coming = None
+        self.tell_of_code()
+
+    def _from_disk(self, forms: list[Form]) -> tuple[Any, str, bool, float] | None:
+        """Returns the first of some forms that the disk cache has, where it is from, whether there
+        may be a better one, and the seconds that it took."""
+        from ..target.image import Loaded
+
+        start = time.perf_counter()
+        for f in forms:
+            entry = cache.get(f.key)
+            if entry is None:
+                continue
+            try:
+                loaded = Loaded(entry.code, self.name, entry.has_finish)
+            except Exception as error:  # a damaged entry is compiled again
+                log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", f.key, error)
+                continue
+            return loaded, "disk", f is not forms[0], time.perf_counter() - start
+        return None
+
+    def _compiled(self, forms: list[Form], options: int) -> tuple[Any, str, bool, float]:
+        """Compiles the last of some forms; returns the same."""
+        global seconds
+        from ..target import simd
+        from ..target.image import Loaded
+
+        start, spent = time.perf_counter(), time.thread_time()
+        f, contract, by_numba = forms[-1], bool(options & _FAST), bool(options & NUMBA)
+        with progress.compiling(self, not self.address):
+            code = simd.compile(
+                self.text, self.name, f.lanes, contract, by_numba=by_numba, level=f.level
+            )
+        loaded = Loaded(code.code, self.name, code.has_finish)
+        cache.put(f.key, self.text, code.code, code.has_finish)
+        seconds += time.thread_time() - spent
+        return loaded, "memory", len(forms) > 1, time.perf_counter() - start
+
+
+def options_now() -> int:
+    """Returns the flags that determine how a text is compiled."""
+    return flags.current & (_FAST | NUMBA)
+
+
+def key_of(text: str, options: int, lanes: int) -> str:
+    """Returns the key of a compiled form in the disk cache."""
+    route = ("numba", processor.version_file("numba")) if options & NUMBA else ()
+    return cache.digest(text, bool(options & _FAST), lanes, *route)
