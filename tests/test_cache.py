@@ -12,7 +12,7 @@ import pytest
 
 import drjit as dr
 from drjit.jit import log, processor
-from drjit.jit.cpu import background, interpreted, kernel
+from drjit.jit.cpu import background, compiled, interpreted, kernel
 from drjit.jit.run import cache, schedule
 from drjit.jit.target import simd
 from drjit.jit.text import program, structure
@@ -208,7 +208,7 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     finds the better form at once.
     """
     monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(kernel, "HOT", 1e9)
+    monkeypatch.setattr(compiled, "HOT", 1e9)
     x = dr.linspace(Float, 0, 1, 5000)
 
     def collatz():
@@ -225,15 +225,15 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     assert own().provisional and own().state == "memory"
     first = own().address
     assert (collatz().numpy() == want).all() and own().address == first
-    monkeypatch.setattr(kernel, "HOT", 0.0)
+    monkeypatch.setattr(compiled, "HOT", 0.0)
     threads = []
     compile_ = simd.compile
 
-    def compiled(*arguments, **route):
+    def watched(*arguments, **route):
         threads.append(threading.current_thread())
         return compile_(*arguments, **route)
 
-    monkeypatch.setattr(simd, "compile", compiled)
+    monkeypatch.setattr(simd, "compile", watched)
     assert (collatz().numpy() == want).all() and own().address == first
     background.finish()
     assert (collatz().numpy() == want).all()
@@ -241,7 +241,7 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     assert len(threads) == 1 and threads[0] is not threading.current_thread()
     assert cache.info()["entries"] >= 2
     dr.flush_kernel_cache()
-    monkeypatch.setattr(kernel, "HOT", 1e9)
+    monkeypatch.setattr(compiled, "HOT", 1e9)
     assert (collatz().numpy() == want).all()
     assert not own().provisional and own().state == "disk"
 
@@ -259,12 +259,12 @@ def test_a_kernel_that_comes_again_is_compiled_in_the_background(where, monkeypa
     ready, threads = threading.Event(), []
     compile_ = simd.compile
 
-    def compiled(*arguments, **route):
+    def watched(*arguments, **route):
         ready.wait(10)
         threads.append(threading.current_thread())
         return compile_(*arguments, **route)
 
-    monkeypatch.setattr(simd, "compile", compiled)
+    monkeypatch.setattr(simd, "compile", watched)
     background.finish()
     f = lambda: ((x + 2.5) * x).numpy()  # noqa: E731
     want = f()
@@ -279,7 +279,7 @@ def test_a_kernel_that_comes_again_is_compiled_in_the_background(where, monkeypa
     assert own.state == "memory" and own.address and own.made_at == 4 and own.measured == 4
     assert len(threads) == 1 and threads[0] is not threading.current_thread()
     assert own.seconds > 0
-    assert cache.has(kernel._key(own.text, kernel._options(), simd.packet_lanes(own.text)))
+    assert cache.has(compiled.key_of(own.text, compiled.options_now(), simd.packet_lanes(own.text)))
 
 
 def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch):

@@ -14,6 +14,7 @@ from test_three_executions import PLAIN, applied, edges
 import drjit as dr
 from drjit.jit import flags, processor
 from drjit.jit.cpu import kernel
+from drjit.jit.cpu.compiled import key_of
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir.dtype import DType
@@ -156,7 +157,7 @@ assert "numba" in sys.modules
 
 def test_another_version_of_numba_compiles_anew(monkeypatch: pytest.MonkeyPatch):
     def keys() -> list[str]:
-        return [kernel._key("", options, 8) for options in (0, int(JitFlag.NumbaCompiler))]
+        return [key_of("", options, 8) for options in (0, int(JitFlag.NumbaCompiler))]
 
     direct, by_numba = keys()
     versions = {"numba": "version 1", "llvmlite": processor.version_file("llvmlite")}

@@ -11,7 +11,6 @@ import math
 import os
 import struct
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -56,7 +55,7 @@ FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits
 # a later process, which finds them in the cache, then needs no NumPy.
 INSTEAD_OF_NUMPY = 3.0
 
-# Up to this many lane-operations in its first launch, a kernel first gets a form that is there sooner.
+# Up to this many lane-operations, a launch can do with a form that is there sooner than the best.
 QUICK_WORK = 2_000_000
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
