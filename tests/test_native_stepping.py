@@ -53,3 +53,21 @@ def test_a_job_in_the_calling_thread():
     address = ctypes.cast(kernel, ctypes.c_void_p).value
     launcher.run(ctypes.addressof(control), address, 0, 0, 25, 10, 1, 0)
     assert seen == [(0, 10, 0), (10, 20, 1), (20, 25, 2)]
+
+
+def test_a_closed_job_is_claimed_once_it_is_open():
+    launcher = native_stepping.functions()
+    control = native.new_control(1, 0, 1000, 1000)
+    c, seen = ctypes.addressof(control), []
+    kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    assert launcher.post(c, 0, 0, 7, 25, 10, 1, 0, 1) == 1
+    assert launcher.post(c, address, 0, 8, 25, 10, 1, 0, 0) == 2
+    assert launcher.claimable(c) == 0 and launcher.take(c, 1, 0, 0) == 0 and not seen
+    launcher.open_job(c, 1, address, 0)
+    assert launcher.claimable(c) == 3
+    launcher.take(c, 1, 0, 0)
+    assert control.completed == 1 and launcher.claimable(c) == 3
+    launcher.take(c, 2, 0, 0)
+    places = [(0, 10), (10, 20), (20, 25)]
+    assert seen == [(params, *p) for params in (7, 8) for p in places]
