@@ -17,12 +17,13 @@ from ..run import cache
 from . import background, runtime
 from .native import JobEntry, Times
 
-# A kernel with a loop is first compiled with narrow packets, which takes half the time; others, if
-# there is little work, without LLVM's work on fast code. Once launches have taken HOT seconds, or
-# there were OFTEN of them, the best form is compiled.
+# A kernel with a loop is first compiled with narrow packets, which takes half the time; and any
+# kernel with little work, without LLVM's work on fast code. Once launches have taken HOT seconds,
+# or there were OFTEN of them, the best form is compiled.
 HOT = 30e-3
 OFTEN = 1000
 QUICK = "-quick"  # what the key in the disk cache ends with
+
 # Work below this many lane-operations runs in the calling thread: handing it over costs more.
 INLINE_WORK = 300_000
 
@@ -93,16 +94,17 @@ class CompiledKernel(Kernel):
 
     def _forms(self, options: int, little: bool) -> list[Form]:
         """Returns the forms that may serve, the best one first."""
-        best = self._best(options)
+        forms = [self._best(options)]
         if self.loops:
             from ..target import simd
 
-            lanes = min(best.lanes, simd.default_lanes())
-            if lanes < best.lanes:
-                return [best, Form(key_of(self.text, options, lanes), lanes)]
-        elif little and not options & NUMBA:
-            return [best, Form(best.key + QUICK, best.lanes, 0)]
-        return [best]
+            lanes = simd.default_lanes()
+            if lanes < forms[0].lanes:
+                forms.append(Form(key_of(self.text, options, lanes), lanes))
+        if little and not options & NUMBA:
+            last = forms[-1]
+            forms.append(Form(last.key + QUICK, last.lanes, 0))
+        return forms
 
     def compile(self, little: bool) -> None:
         """Has a form compiled for a launch, with much or `little` work, unless there is one or is

@@ -57,6 +57,7 @@ INSTEAD_OF_NUMPY = 3.0
 
 # Up to this many lane-operations, a launch can do with a form that is there sooner than the best.
 QUICK_WORK = 2_000_000
+ITERATIONS = 16  # of a loop, if it is to be estimated
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
 # Private copies for sums over lanes have at most so many bytes in one launch; if threads would need
@@ -148,7 +149,7 @@ class CpuKernel(CompiledKernel):
                 )
         work = size * self.cost
         if not self.address or self.provisional:
-            self.compile(_is_little(work))
+            self.compile(_is_little(work * (ITERATIONS if self.loops else 1)))
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
         copies = 0
