@@ -431,7 +431,7 @@ def test_an_interrupt_ends_the_wait():
     done = run(
         SLOWLY
         + """
-import signal
+import numpy, signal  # an interrupt in the middle of this import would break it
 def forever(*arguments, **options):
     time.sleep(1.5)
     return compile_(*arguments, **options)
