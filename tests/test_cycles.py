@@ -289,6 +289,7 @@ def test_the_collector_leaves_a_program_alone_until_it_is_evaluated(threshold):
     collections = []
     note = lambda phase, info: collections.append(info)  # noqa: E731
     dr.eval(recorded_loop())  # compiles
+    dr.sync_thread()
     gc.collect()
     gc.callbacks.append(note)
     try:

@@ -165,6 +165,7 @@ def test_results_are_written_to_alone(taken):
     for _ in range(5):
         y = x * 3
         dr.eval(y)
+        dr.sync_thread()
         z = Float(y)
         dr.scatter(z, Float(100), UInt(1))
         w = z + y

@@ -233,6 +233,7 @@ def test_the_log_tells_of_kernels(log_level, capsys, monkeypatch):
     assert dr.log_level() is dr.LogLevel.Info
     monkeypatch.setattr(kernel, "tier", "compiled")
     dr.eval(dr.exp2(dr.arange(Float, 777)) * 13)
+    dr.sync_thread()
     log = capsys.readouterr().err
     assert re.search(r"drjit: kernel k\w+: (compiled|loaded) in [\d.]+ ms, \d+ statements", log)
     assert re.search(r"drjit: kernel k\w+: launched, 777 lanes", log)

@@ -124,6 +124,7 @@ class CompiledKernel(Kernel):
             coming.wait() if waits else coming.hurry()
             if not waits or self.address:
                 return
+        self.made_at = self.launches
         forms = self._forms(options, little and not watched)
         found = self._from_disk(forms)
         if found is None and not waits and self._submit(forms, options, urgent=True):
@@ -137,6 +138,8 @@ class CompiledKernel(Kernel):
     def submit_best(self) -> None:
         """Has the best form compiled when threads have nothing else to do."""
         if not self.failed:
+            if not self.address:
+                self.made_at = self.launches
             options = options_now()
             self._submit(self._forms(options, False)[:1], options)
 
@@ -163,9 +166,7 @@ class CompiledKernel(Kernel):
     def _adopt(self, made: tuple[Any, str, bool, float]) -> None:
         """Has launches run a form from now on, also those that have waited for it."""
         with runtime.lock:
-            if self.loaded is None:
-                self.made_at = self.launches
-            else:
+            if self.loaded is not None:
                 runtime.retain(self.loaded)  # queued launches may still run it
             self.loaded, self.state, self.provisional, self.seconds = made
             runtime.open_jobs(self.entry, self.loaded.kernel, self.loaded.finish)

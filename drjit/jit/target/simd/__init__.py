@@ -198,10 +198,14 @@ def _module_text(
 ) -> Text:
     from .kernel import module_text
 
-    translate = None
-    if by_numba:
-        from ..packets import body as translate
-    return module_text(text, name, lanes, contract, library, translate)
+    if not by_numba:
+        return module_text(text, name, lanes, contract, library)
+    from numba.core.compiler_lock import global_compiler_lock
+
+    from ..packets import body
+
+    with global_compiler_lock:  # one thread at a time
+        return module_text(text, name, lanes, contract, library, body)
 
 
 def _by_numba() -> bool:
