@@ -186,7 +186,12 @@ def compile(
     by_numba = _by_numba() if by_numba is None else by_numba
     module = _module_text(text, name, lanes or packet_lanes(text), contract, library, by_numba)
     code = llvm.object_code(
-        module.ir, module.uncombined, by_numba, module.vectorizes, module.plain and not by_numba, level
+        module.ir,
+        module.uncombined,
+        by_numba,
+        module.vectorizes,
+        module.plain and not by_numba,
+        level,
     )
     return Object(
         image.linked(code, image.exports(name, module.has_finish)), module.has_finish, module.ir

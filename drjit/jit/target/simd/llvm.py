@@ -53,13 +53,13 @@ class Compiler:
         self.machine = cache(lambda level: _new_machine(jit=False, level=level))
         self.passes = cache(self._passes)
 
-    def _passes(self, parted: bool, in_memory: bool, plain: bool) -> tuple[Any, Any]:
+    def _passes(self, uncombined: bool, in_memory: bool, plain: bool) -> tuple[Any, Any]:
         """Returns the optimization passes. The text is in SSA form without dead or repeated code,
         so few passes are worth their time; unless variables are in memory, which then leave it
         first.
 
-        If long blocks were split, instructions are not combined, because that would move them to
-        the block of their use, away from the loads they depend on. In a plain kernel there is
+        If long blocks were split, instructions must not be combined, because that would move them
+        to the block of their use, away from the loads they depend on. In a plain kernel there is
         nothing to combine or to inline.
         """
         manager = binding.create_new_module_pass_manager()
@@ -68,7 +68,7 @@ class Compiler:
         if not plain:
             manager.add_always_inliner_pass()
             manager.add_global_dead_code_eliminate_pass()
-            if not parted:
+            if not uncombined:
                 manager.add_instruction_combine_pass()
         manager.add_simplify_cfg_pass()
         return manager, self._builder(binding.create_pipeline_tuning_options(speed_level=2))
@@ -84,7 +84,9 @@ class Compiler:
         builder = self._builder(options)
         return builder.getModulePassManager(), builder
 
-    def module(self, ir: str, parted: bool, in_memory: bool, vectorizes: bool, plain: bool) -> Any:
+    def module(
+        self, ir: str, uncombined: bool, in_memory: bool, vectorizes: bool, plain: bool
+    ) -> Any:
         """Returns the optimized module of a text; see `object_code`."""
         module = _parsed(ir)
         if plain and ir.count("\nbr i1 ") == 1:  # the loop over packets is a single block
@@ -92,7 +94,7 @@ class Compiler:
         if vectorizes:
             manager, builder = self._vectorizing_passes()
         else:
-            manager, builder = self.passes(parted, in_memory, plain)
+            manager, builder = self.passes(uncombined, in_memory, plain)
         _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
         return module
 
@@ -158,26 +160,26 @@ def _level(ir: str, plain: bool) -> int:
 
 def object_code(
     ir: str,
-    parted: bool,
+    uncombined: bool,
     in_memory: bool = False,
     vectorizes: bool = False,
     plain: bool = False,
     level: int | None = None,
 ) -> bytes:
-    """Compiles the text of a module to an object file; `parted` says that long blocks were
-    split, `in_memory` that variables are in memory, `vectorizes` that there are loops over lanes,
-    `plain` that instructions need not be combined. `level` is that of code generation, if the text
-    does not decide.
+    """Compiles the text of a module to an object file; `uncombined` says that instructions stay as
+    they are, `in_memory` that variables are in memory, `vectorizes` that there are loops over
+    lanes, `plain` that no pass is needed. `level` is that of code generation, if the text does not
+    decide.
     """
     with _compiler() as c:
-        module = c.module(ir, parted, in_memory, vectorizes, plain)
+        module = c.module(ir, uncombined, in_memory, vectorizes, plain)
         return _emitted(c.machine(_level(ir, plain) if level is None else level), module, True)
 
 
-def assembly(ir: str, parted: bool, in_memory: bool = False, plain: bool = False) -> str:
+def assembly(ir: str, uncombined: bool, in_memory: bool = False, plain: bool = False) -> str:
     """Returns the machine code of a module as assembly text."""
     with _compiler() as c:
-        module = c.module(ir, parted, in_memory, False, plain)
+        module = c.module(ir, uncombined, in_memory, False, plain)
         return _emitted(c.machine(_level(ir, plain)), module, False).decode()
 
 
