@@ -414,14 +414,14 @@ def _plan_key(graph: structure.ProgramGraph, device: Device | None) -> tuple | N
     must not be reused, because the kernel texts refer to these nodes."""
     if graph.open or graph.more_than(LONGEST) or _is_named(graph):
         return None
-    orders = []
-    for n in graph.effects():
+    orders, effects = [], graph.effects()
+    for n in effects:
         for before in n.data.order:
             if before.op is not BUFFER:
                 if before.mark is not graph.mark:
                     return None
                 orders.append((n.id, before.id))
-    return (graph.key()[0], device or current(), *orders)
+    return (graph.key(effects)[0], device or current(), *orders)
 
 
 def _is_named(graph: structure.ProgramGraph) -> bool:

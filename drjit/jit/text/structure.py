@@ -225,14 +225,14 @@ class ProgramGraph:
         """Returns the key of a program in which nothing is `noted`."""
         return tuple(self._key)
 
-    def key(self) -> tuple[tuple, list[Node]]:
+    def key(self, effects: list[Node] | None = None) -> tuple[tuple, list[Node]]:
         """Returns the key of the program, and the effects by which buffers are written, in
-        order."""
+        order. The side effects may be given."""
         if not self.noted:
             return tuple(self._key), []
         places: dict[Any, tuple[int, Node]] = {}
         rows: list[Any] = []
-        for n in self.effects():
+        for n in self.effects() if effects is None else effects:
             e = n.data
             rows += (n.id, e.static, e.shape, e.buffer.device, _place(n, places))
         return (*self._key, *rows), [n for _, n in places.values()]
