@@ -333,16 +333,42 @@ def _on_components(op_: Op, cls: Any) -> Callable:
                 return None
         if not count:
             return None
-        r = new(result)
-        r._components = found = []
-        for row in zip(*columns):  # noqa: B905
-            c = on_entries(*row)
+        return collected(map(on_entries, *columns))
+
+    def on_pair(a, b):
+        kind, other = type(a), type(b)
+        if kind is cls:
+            xs = a._components
+            if other is cls:
+                ys = b._components
+                if len(xs) != len(ys):
+                    return None
+            elif other in single:
+                ys = repeat(shared(b) if other is float or other is int else b)
+            else:
+                return None
+        elif other is cls and kind in single:
+            xs = repeat(shared(a) if kind is float or kind is int else a)
+            ys = b._components
+        else:
+            return None
+        return collected(map(on_entries, xs, ys))
+
+    def on_one(a):
+        return collected(map(on_entries, a._components)) if type(a) is cls else None
+
+    def collected(entries):
+        found = list(entries)
+        for c in found:
             if c is None:
                 return None
-            found.append(c)
+        if not found:
+            return None
+        r = new(result)
+        r._components = found
         return r
 
-    return on_components
+    return (on_one, on_pair, on_components)[op_.arity - 1]
 
 
 def _on_storage(op_: Op, cls: Any) -> Callable:

@@ -31,6 +31,7 @@ class Cpu(Device):
     keeps_programs = True
     threads = staticmethod(runtime.thread_count)
     drain = staticmethod(runtime.drain)
+    entry = staticmethod(memory.Buffer.entry)
     sync = staticmethod(runtime.sync)
     forget_error = staticmethod(runtime.forget)
     event = Event
@@ -77,9 +78,6 @@ class Cpu(Device):
 
     def entries(self, buffer: memory.Buffer, dtype: DType, size: int) -> Any:
         return buffer.entries(dtype, size)
-
-    def entry(self, buffer: memory.Buffer, dtype: DType, i: int) -> Any:
-        return buffer.entry(dtype, i)
 
     def put(self, buffer: memory.Buffer, dtype: DType, at: int, value: float) -> None:
         buffer.put(dtype, at, value)

@@ -18,22 +18,7 @@ from typing import Any
 from drjit.jit import collector, device
 from drjit.jit.cpu import runtime
 from drjit.jit.device import elements
-from drjit.jit.ir.dtype import (
-    FORMATS,
-    DType,
-    f16,
-    f32,
-    f64,
-    i8,
-    i16,
-    i32,
-    i64,
-    mask,
-    u8,
-    u16,
-    u32,
-    u64,
-)  # fmt: skip
+from drjit.jit.ir.dtype import FORMATS, DType, f16
 from drjit.jit.lazy import np
 
 ALIGNMENT = 64
@@ -66,14 +51,8 @@ _bytes_at: Callable[[int, int, int], memoryview] = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int
 )(("PyMemoryView_FromMemory", ctypes.pythonapi))
 
-# How to read a single element; `memoryview` and `ctypes` do not know `f16`.
-_READERS: dict[DType, Any] = {
-    t: getattr(ctypes, f"c_{name}").from_address
-    for t, name in {
-        mask: "bool", i8: "int8", u8: "uint8", i16: "int16", u16: "uint16", i32: "int32",
-        u32: "uint32", i64: "int64", u64: "uint64", f32: "float", f64: "double",
-    }.items()
-}  # fmt: skip
+_READERS: dict[DType, Any] = {t: struct.Struct(f).unpack_from for t, f in FORMATS.items()}
+"""How to read a single element."""
 
 
 class Usage(ctypes.Structure):
@@ -154,10 +133,8 @@ class Buffer(device.Buffer):
 
     def entry(self, dtype: DType, i: int) -> Any:
         """Returns an element as a Python number; does not wait for jobs."""
-        read = _READERS.get(dtype)
-        if read is None:
-            return self.entries(dtype, i + 1)[i]
-        return read(self.address + dtype.itemsize * i).value
+        block = self._block
+        return _READERS[dtype](block.base, block.offset + dtype.itemsize * i)[0]
 
     def put(self, dtype: DType, i: int, value: float) -> None:
         """Sets an element; does not wait for jobs."""

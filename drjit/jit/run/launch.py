@@ -219,8 +219,12 @@ def entries(dtype: DType, size: int, buffer: Buffer) -> Any:
 
 def entry(dtype: DType, i: int, buffer: Buffer) -> Any:
     """An entry of the finished data of a buffer as a Python number; see `to_numpy`."""
-    await_data(buffer)
-    return buffer.device.entry(buffer, dtype, i)
+    place = buffer.device
+    if on_read is None and buffer.source is None:  # the short way of `await_data`
+        place.drain()
+    else:
+        await_data(buffer)
+    return place.entry(buffer, dtype, i)
 
 
 def view(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
