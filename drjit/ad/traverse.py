@@ -537,7 +537,7 @@ class GradientSink:
             self.mark(v)
             return
         if v.size == 1 and not self.recording:
-            c = _total(c, lanes_) if self.keep else _total(Value(c), lanes_).node
+            c = _total(c, lanes_) if self.keep else _total(as_value((c, None)), lanes_).node
         if not self.keep:
             v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
         else:

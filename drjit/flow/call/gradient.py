@@ -131,7 +131,7 @@ class RecordedCall(RecordedOp):
     def attached(self, results: Sequence[Node]) -> list[Value]:
         """Returns the results, connected to the values they were computed from, as are the targets
         of the functions."""
-        found = [Value(n, None) for n in results]
+        found = [as_value((n, None)) for n in results]
         numbers, targets = sorted(self.outputs), self.targets
         if not self.differentiable:
             return found
@@ -140,7 +140,7 @@ class RecordedCall(RecordedOp):
         outputs = [*[results[k] for k in numbers], *targets.outputs()]
         variables = attached(self, outputs, [*self._wanted(), *targets.inputs()])
         for k, v in zip(numbers, variables, strict=False):
-            found[k] = Value(results[k], v)
+            found[k] = as_value((results[k], v))
         targets.attach(variables[len(numbers) :])
         return found
 

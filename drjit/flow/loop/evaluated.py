@@ -120,7 +120,7 @@ def _end_iteration(steps: Steps, state: State) -> None:
     in an iteration."""
     tracked = [a for a in state.leaves if a._var is not None]
     if tracked:
-        ended = steps.end([Value(a._node, a._var) for a in tracked])
+        ended = steps.end(leaf.values(tracked))
         for array, v in zip(tracked, ended, strict=True):
             array._var = v
 

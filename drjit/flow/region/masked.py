@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...ad.algebra import RECORDED
-from ...ad.graph import Value
+from ...ad.graph import Value, as_value
 from ...array import leaf
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -58,7 +58,7 @@ def merged(mask: Any, first: Value, second: Value) -> Value:
     the others."""
     if first == second:
         return first
-    chosen = RECORDED(op.select, Value(mask._node), first, second)
+    chosen = RECORDED(op.select, as_value((mask._node, None)), first, second)
     if not chosen.node.size:
         leaf.check_empty(op.select, (mask._node, first.node, second.node))
     return chosen

@@ -179,8 +179,8 @@ class ValueOp(CustomOp):
     def accumulate(self, variables: list[Var], gradients: list[Node]) -> None:
         """Adds to the gradients of its arguments or results."""
         self._assigned = True
-        pairs = zip(variables, gradients, strict=True)
-        accumulate([(v, fitting(v, g, self.name())) for v, g in pairs if visible(v)])
+        pairs, what = zip(variables, gradients, strict=True), self.name()
+        accumulate([(v, fitting(v, g, what)) for v, g in pairs if visible(v)])
 
 
 def _gradient(v: Var) -> Node:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from ...ad import graph, lanes, vector
-from ...ad.graph import Value, Var, visible
+from ...ad.graph import Value, Var, as_value, visible
 from ...array import leaf, pytree, signatures
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.promote import promote
@@ -258,7 +258,7 @@ def fitting(v: Var, gradient: Node, what: str) -> Value:
     summed if the variable has one entry (in a body being recorded, once its size is known)."""
     size = gradient.size
     if size in (1, v.size) or (v.size == 1 and recording()):
-        return Value(gradient)
+        return as_value((gradient, None))
     if v.size == 1:
         total = vector.sum_lanes if v.dtype.is_vector else (lambda g: lanes.reduce("add", g))
         return total(Value(gradient))
@@ -291,7 +291,7 @@ def set_grad(target: object, source: object) -> None:
 
 
 def _add(v: Var, g: Value) -> None:
-    v.grad, v.grad_var = g if v.grad is None else lanes.add(Value(v.grad, v.grad_var), g)
+    v.grad, v.grad_var = g if v.grad is None else lanes.add(as_value((v.grad, v.grad_var)), g)
 
 
 @described
