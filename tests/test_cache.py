@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -42,6 +43,68 @@ def test_entries_come_back(where):
     assert cache.info()["entries"] == 0
 
 
+def test_entries_are_written_together_after_a_while(where, monkeypatch):
+    monkeypatch.setattr(cache, "DELAY", 0.05)
+    cache.put("a", "text", b"old", False)
+    cache.put("a", "text", b"code", False)
+    cache.put("b", "text", b"code", False)
+    assert cache.get("a").code == b"code" and cache.has("a") and not cache.has("c")
+    assert not list(where.iterdir())
+    deadline = time.monotonic() + 20
+    while cache._pending and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sorted(file.stem for file in where.iterdir()) == ["a", "b"]
+    assert cache.get("a").code == b"code"
+
+
+def test_no_thread_is_needed(where, monkeypatch):
+    class Limited(threading.Thread):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading, "Thread", Limited)
+    cache.write_pending()
+    monkeypatch.setattr(cache, "_thread", None)
+    cache.put("a", "text", b"code", False)
+    assert (where / "a.kernel").exists()
+
+
+ENDS = {
+    "at its end": "put('a')",
+    "with an error": "put('a'); 1 / 0",
+    "with a thread that goes on": "threading.Timer(0.5, put, ['a']).start()",
+    "at the end of a handler": "import atexit; atexit.register(put, 'a')",
+    "as a forked process": "put('b')\nif not os.fork(): put('a'); os._exit(0)\nos.wait()",
+    "with a forked process": "put('a')\nif not os.fork(): os._exit(0)\nos.kill(os.getpid(), 9)",
+    "as a pool": (
+        "import multiprocessing as m\n"
+        "with m.get_context('fork').Pool(2) as pool: pool.map(put, 'abc')"
+    ),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("how", ENDS)
+def test_no_entry_is_lost_when_a_process_ends(where, how):
+    code = f"""
+import os, threading
+from drjit.jit.run import cache
+def put(name):
+    cache.put(name, "text", b"code", False)
+{ENDS[how]}
+"""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    subprocess.run([sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL, timeout=60)
+    assert cache.get("a").code == b"code"
+
+
+def test_a_folder_that_is_gone_is_no_reason_to_complain(where, capfd):
+    cache.put("a", "text", b"code", False)
+    where.rmdir()
+    cache.write_pending()
+    assert capfd.readouterr().err == ""
+
+
 def test_keys_depend_on_the_files_of_the_compiler():
     folder = os.path.dirname(os.path.dirname(cache.__file__))
     files = {fact.split()[0] for fact in cache.files_in(folder)}
@@ -60,6 +123,7 @@ def test_keys_depend_on_text_and_facts():
 )
 def test_a_damaged_entry_is_a_miss_and_is_removed(where, damage):
     cache.put("key", "text", b"code", False)
+    cache.write_pending()
     path = where / "key.kernel"
     data = bytearray(path.read_bytes())
     if damage == "key":
@@ -86,6 +150,7 @@ def test_a_full_or_read_only_disk_costs_one_message(where, monkeypatch, capfd, n
     monkeypatch.setattr(os if call == "replace" else cache, call, fail)
     cache.put("a", "text", b"code", False)
     cache.put("b", "text", b"code", False)
+    cache.write_pending()
     message = capfd.readouterr().err
     assert message.count("\n") == 1
     assert "kernel cache cannot be written" in message
@@ -128,6 +193,7 @@ def test_least_recently_used_entries_go_first(where, monkeypatch):
     monkeypatch.setenv("DRJIT_CACHE_MAXSIZE", "100k")
     for k in range(8):
         cache.put(f"k{k}", "text", b"x" * 20_000, False)
+        cache.write_pending()
         if k < 4:
             os.utime(where / f"k{k}.kernel", (k + 1, k + 1))
     assert cache.get("k0") is not None
@@ -470,6 +536,7 @@ def test_literals_are_told_apart_in_known_programs():
 
 def test_a_damaged_program_is_made_again(where, capfd):
     want = arithmetic(9).numpy()
+    cache.write_pending()
     for file in where.iterdir():
         entry = cache.get(file.stem)
         cache.put(file.stem, entry.text, b"damaged", entry.has_finish)

@@ -3,10 +3,13 @@
 file with the modules of the package (`modules`).
 
 A cache must never get in the way: any problem with the folder counts as a miss and is logged once.
-An entry is a file with a checksum, written under a temporary name and renamed. If the cache exceeds
-`DRJIT_CACHE_MAXSIZE`, the least recently used entries are removed.
+An entry is a file with a checksum, written under a temporary name and renamed. Entries are written
+together by a thread, as a file on a network takes longer than many kernels do to compile; until
+then, this process has them in memory. If the cache exceeds `DRJIT_CACHE_MAXSIZE`, the least
+recently used entries are removed.
 """
 
+import atexit
 import contextlib
 import functools
 import os
@@ -29,6 +32,8 @@ _MAGIC, _CHECKSUM, _LENGTH = b"DRJITK02", 32, 8
 _SUFFIX = ".kernel"
 _DEFAULT_MAXSIZE = 1 << 30
 _PUTS_PER_CHECK = 64
+DELAY = 0.25
+"""Seconds for which entries are collected before they are written."""
 _STALE_SECONDS = 3600
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -44,6 +49,14 @@ class CachedKernel(NamedTuple):
     text: str
     code: bytes
     has_finish: bool
+
+
+_pending: dict[str, tuple[str, CachedKernel]] = {}
+"""The entries that are not written yet, with their keys, by path."""
+_lock = threading.RLock()  # of the above; reentrant, as the garbage collector may run anything
+_writing = threading.RLock()  # held while files are written; taken before the other one
+_thread: threading.Thread | None = None
+_at_once = False  # whether this process may end without further notice
 
 
 @functools.cache
@@ -84,7 +97,10 @@ def digest(text: str, *facts: object, machine: bool = True) -> str:
 def has(key: str) -> bool:
     """Returns whether there is an entry with that key."""
     where = folder()
-    return where is not None and os.path.exists(path(where, key))
+    if where is None:
+        return False
+    name = path(where, key)
+    return name in _pending or os.path.exists(name)
 
 
 def is_writable() -> bool:
@@ -99,6 +115,8 @@ def get(key: str) -> CachedKernel | None:
     if where is None:
         return None
     name = path(where, key)
+    if (pending := _pending.get(name)) is not None:
+        return pending[1]
     try:
         with open(name, "rb", buffering=0) as file:
             data = file.readall()
@@ -120,15 +138,84 @@ def get(key: str) -> CachedKernel | None:
 
 def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
     """Stores an entry; does nothing if that is impossible."""
-    global _puts
     where = folder()
     if where is None:
         return
-    if not write(path(where, key), _encode(key, text, code, has_finish)):
-        return
-    if _puts % _PUTS_PER_CHECK == 0:
-        evict()
-    _puts += 1
+    with _lock:
+        _pending[path(where, key)] = key, CachedKernel(text, code, has_finish)
+    if _at_once or not _is_awaited():
+        write_pending()
+
+
+def _is_awaited() -> bool:
+    """Has a thread write what is pending; returns whether there is one."""
+    global _thread
+    with _lock:
+        if _thread is None:
+            thread = threading.Thread(target=_write_later, name="drjit-cache", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the process is ending, or has reached its limit of threads
+                return False
+            _thread = thread
+    return True
+
+
+def _write_later() -> None:
+    global _thread
+    time.sleep(DELAY)
+    with _lock:
+        _thread = None  # further entries wait for another one
+    write_pending()
+
+
+def write_pending() -> None:
+    """Writes the entries that are not written yet."""
+    global _puts
+    with _writing:
+        while True:
+            with _lock:
+                found = next(iter(_pending.items()), None)
+            if found is None:
+                return
+            where, pending = found
+            key, entry = pending
+            if write(where, _encode(key, *entry)):
+                if _puts % _PUTS_PER_CHECK == 0:
+                    _evict()
+                _puts += 1
+            with _lock:
+                if _pending.get(where) is pending:
+                    del _pending[where]
+
+
+@atexit.register
+def _end() -> None:
+    global _at_once
+    _at_once = True
+    write_pending()
+
+
+def _before_fork() -> None:
+    write_pending()
+    _writing.acquire()
+    _lock.acquire()
+
+
+def _after_fork() -> None:
+    _lock.release()
+    _writing.release()
+
+
+def _in_child() -> None:
+    """Begins anew without the thread. Processes of `multiprocessing` end without `atexit`."""
+    global _thread, _at_once
+    _thread, _at_once = None, True
+    _after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 
 def write(path: str, data: bytes) -> bool:
@@ -142,7 +229,8 @@ def write(path: str, data: bytes) -> bool:
             file.write(data)
         os.replace(temporary, path)
     except OSError as error:
-        _complain("cannot be written", error)
+        if os.path.isdir(os.path.dirname(path)):  # otherwise, it was a temporary folder
+            _complain("cannot be written", error)
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         return False
@@ -158,6 +246,11 @@ def _create(path: str) -> int:
 def evict() -> None:
     """If the cache exceeds its maximum size, removes the least recently used entries until it has
     shrunk to 3/4 of that."""
+    write_pending()
+    _evict()
+
+
+def _evict() -> None:
     where = folder()
     if where is None:
         return
@@ -181,14 +274,17 @@ def flush() -> None:
     where = folder()
     if where is None:
         return
-    for _, _, path in _entries(where):
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    with _writing, _lock:
+        _pending.clear()
+        for _, _, path in _entries(where):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
 def info() -> dict[str, object]:
     """Returns the folder (None if there is no usable one), the number of entries, their total
     bytes, and the maximum size."""
+    write_pending()
     where = folder()
     entries = [] if where is None else _entries(where)
     return {
