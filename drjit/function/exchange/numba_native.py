@@ -50,7 +50,7 @@ class Native:
         assert code != module.ir and not module.has_finish
         code += _entries(name, traced, dtype)
         self._loaded, (self.status, self.address) = llvm.link(
-            llvm.object_code(code, module.parted), [f"{name}_status", f"{name}_value"]
+            llvm.object_code(code, module.uncombined), [f"{name}_status", f"{name}_value"]
         )
         c = _C[dtype]
         self.ctypes: Any = ctypes.CFUNCTYPE(c, *[c] * count)(self.address)
