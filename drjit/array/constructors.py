@@ -11,7 +11,7 @@ from ..ad.graph import visible
 from ..jit.ir import node
 from .construct import EXACT, init
 from .inline import own_code
-from .leaf import new
+from .leaf import cast, new
 
 
 def add(cls: Any) -> None:
@@ -29,7 +29,7 @@ def add(cls: Any) -> None:
 
 
 def _of_leaf(cls: Any) -> Callable[..., None]:
-    diff, literal = cls._diff, node.literals(cls._dtype)
+    diff, backend, literal = cls._diff, cls._backend, node.literals(cls._dtype)
 
     def constructor(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) == 1 and not kwargs and type(self) is cls:
@@ -48,6 +48,12 @@ def _of_leaf(cls: Any) -> Callable[..., None]:
                     if diff:
                         self._var = None
                     return
+            elif getattr(kind, "_kind", "") == "leaf" and kind._backend is backend:
+                made = cast(cls, arg)
+                self._node = made._node
+                if diff:
+                    self._var = made._var
+                return
         init(self, *args, **kwargs)
 
     return constructor
