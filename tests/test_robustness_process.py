@@ -15,7 +15,7 @@ import nursery
 import pytest
 
 import drjit as dr
-from drjit.jit.run import cache
+from drjit.jit.run import cache, modules
 from drjit.jit.target import numpy as numpy_target
 from drjit.llvm import Float, UInt
 
@@ -348,7 +348,11 @@ def test_damaged_cache_entries(tmp_path, entries, damage):
         (tmp_path / path.name).write_bytes(DAMAGES[damage](path.read_bytes()))
     assert run(CACHED, DRJIT_CACHE_DIR=str(tmp_path)).stdout == "True\n"
     for path in found:  # compiled anew
-        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+        data, want = (tmp_path / path.name).read_bytes(), path.read_bytes()
+        if want[:8] == modules._MAGIC:  # what Python writes of a module is not always the same
+            assert modules._table(data).keys() == modules._table(want).keys()
+        else:
+            assert data == want
 
 
 @posix

@@ -18,9 +18,9 @@ from typing import Any
 from . import cache
 
 # File format: the magic word, the file's size and where the table begins as 8-byte numbers, the
-# copies, the table.
-_MAGIC = b"DRJITM01"
-_HEAD = len(_MAGIC) + 16
+# checksum of the table, the copies, the table.
+_MAGIC, _CHECKSUM = b"DRJITM02", 16
+_HEAD = len(_MAGIC) + 16 + _CHECKSUM
 # A compiled file of Python's starts with a magic word, flags, the time and the size of the source.
 _CHECKED_BY_TIME, _SKIPPED = bytes(4), 16
 _FEW = 8  # modules may be missing before the file is written anew
@@ -106,10 +106,14 @@ def _table(data: Any) -> dict[str, _Row]:
     Raises:
         ValueError: it is no such file, or not a whole one.
     """
-    magic, size, start = data[:8], _number(data[8:16]), _number(data[16:_HEAD])
-    if magic != _MAGIC or size != len(data):
+    magic, size, start = data[:8], _number(data[8:16]), _number(data[16:24])
+    if magic != _MAGIC or size != len(data) or data[24:_HEAD] != _checksum(data[start:]):
         raise ValueError
     return marshal.loads(data[start:])
+
+
+def _checksum(table: bytes) -> bytes:
+    return cache.blake2b(table, digest_size=_CHECKSUM).digest()
 
 
 def _number(data: bytes) -> int:
@@ -146,7 +150,8 @@ def _keep() -> None:
         return
     table = marshal.dumps(rows)
     size = end + len(table)
-    parts[0] = b"".join([_MAGIC, size.to_bytes(8, "little"), end.to_bytes(8, "little")])
+    numbers = [n.to_bytes(8, "little") for n in (size, end)]
+    parts[0] = b"".join([_MAGIC, *numbers, _checksum(table)])
     cache.write(path, b"".join([*parts, table]))
 
 
