@@ -34,7 +34,7 @@ def _of_leaf(cls: Any) -> Callable[..., None]:
     def constructor(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) == 1 and not kwargs and type(self) is cls:
             arg = args[0]
-            kind = type(arg)
+            kind: Any = type(arg)
             if kind is cls:
                 self._node = arg._node
                 if diff:

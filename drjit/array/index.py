@@ -8,7 +8,7 @@ array.
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import op
@@ -123,7 +123,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     elif kind == "leaf" and _is_index_array(key):
         _scatter(self, _index(self, key), value)
     elif _has_entries(self) and _is_entries_index(key):
-        _set_entries(self, key._components, value)
+        _set_entries(self, cast(Any, key)._components, value)
     else:
         raise _bad_key(self, key, "__setitem__")
 

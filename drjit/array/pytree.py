@@ -143,7 +143,7 @@ def _add_struct(cls: type) -> None:
     number = id(cls)
 
     def forget(_: object) -> None:
-        del _structs[number]
+        _structs.pop(number, None)
         LAYOUTS.pop(number, None)
 
     _structs[number] = weakref.ref(cls, forget)
@@ -414,7 +414,7 @@ def _matching(first: Any, count: int, other: Any, what: str, match: str, path: s
     apart = {"dict", "other"} & {role(type(first)), role(type(other))}
     if type(first) is not type(other) and (match != "alike" or apart):
         raise _mismatch(what, path, first, other)
-    values = opened(other, role(type(other)))[1]
+    values = [*opened(other, role(type(other)))[1]]
     if len(values) != count:
         raise IncompatibleError(
             f"{what}(): the sequences{_at(path)} have different lengths: {count} and {len(values)}"

@@ -281,7 +281,8 @@ def _map(
     Everything is changed in place except tuples, which are created anew."""
     if kind == "struct" and Module not in type(container).__mro__:
         path = None
-    keys, parts = opened(container, kind)
+    keys, found = opened(container, kind)
+    parts = [*found]
     others = type(container).torch_names if torch and isinstance(container, Module) else {}
     changed = False
     for k, v in enumerate(parts):

@@ -86,8 +86,7 @@ _FINALIZES = sys.platform != "win32"
 
 def words(thing: Any) -> list[int]:
     """Returns the memory of an object."""
-    count = type(thing).__basicsize__ // 8
-    return [*(_word * count).from_address(id(thing))]
+    return [*array("q", ctypes.string_at(id(thing), type(thing).__basicsize__ // 8 * 8))]
 
 
 def slot_wrapper(cls: type, base: int, function: int) -> Any:
@@ -138,12 +137,11 @@ class _Unknown(Exception):
 def layout(made: Any, *names: str) -> type[ctypes.Structure]:
     """Returns the structure of an object with the attributes, which are slots."""
     count = type(made).__basicsize__ // 8
-    words = (_word * count).from_address(id(made))
     fields: list[Any] = [(f"_{k}", _word) for k in range(count)]
     for name in names:
         mark = object()
         setattr(made, name, mark)
-        found = [k for k in range(count) if words[k] == id(mark)]
+        found = [k for k, word in enumerate(words(made)) if word == id(mark)]
         if len(found) != 1:
             raise _Unknown
         fields[found[0]] = name, _word
@@ -298,7 +296,7 @@ class KnownPrograms:
         s.length = 0
         if self._examine(roots) or not s.length:
             return
-        key = bytes((_word * s.length).from_address(ctypes.addressof(s.key)))
+        key = ctypes.string_at(ctypes.addressof(s.key), ctypes.sizeof(_word) * s.length)
         if key not in self._met:
             if len(self._met) >= MOST:
                 self._met.clear()
