@@ -21,6 +21,11 @@ from drjit.llvm import Float, Float16, Float64, UInt32
 from drjit.llvm.ad import Float as AdFloat
 
 
+in_the_background = pytest.mark.skipif(
+    os.environ.get("DRJIT_COMPILER") == "numba", reason="Numba compiles in the caller"
+)
+
+
 @pytest.fixture(autouse=True)
 def where(tmp_path, monkeypatch):
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "kernels"))
@@ -269,6 +274,7 @@ def test_log_levels(capfd):
 
 
 @pytest.mark.skipif(processor.register_bytes() == 16, reason="no packets are wider with NEON")
+@in_the_background
 def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     """Compiled once more, but not while the program waits, with the same results; the next process
     finds the better form at once.
@@ -312,6 +318,7 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     assert not own().provisional and own().state == "disk"
 
 
+@in_the_background
 def test_a_kernel_that_comes_again_is_compiled_in_the_background(where, monkeypatch):
     """While the program goes on with NumPy, of which the results are the same."""
     monkeypatch.setattr(kernel, "tier", "auto")
@@ -348,6 +355,7 @@ def test_a_kernel_that_comes_again_is_compiled_in_the_background(where, monkeypa
     assert cache.has(compiled.key_of(own.text, compiled.options_now(), simd.packet_lanes(own.text)))
 
 
+@in_the_background
 def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch):
     monkeypatch.setattr(kernel, "tier", "auto")
     monkeypatch.setattr(kernel, "COMPILE_BASE", 0.1)
@@ -406,6 +414,7 @@ f(5)
 """
 
 
+@in_the_background
 def test_what_is_compiled_in_the_background_is_not_in_the_way():
     """Of the end of a process, of a fork, of launches after its thread was stopped, or where there
     can be no thread."""

@@ -95,13 +95,15 @@ class CompiledKernel(Kernel):
     def _forms(self, options: int, little: bool) -> list[Form]:
         """Returns the forms that may serve, the best one first."""
         forms = [self._best(options)]
+        if options & NUMBA:  # which compiles in the caller
+            return forms
         if self.loops:
             from ..target import simd
 
             lanes = simd.default_lanes()
             if lanes < forms[0].lanes:
                 forms.append(Form(key_of(self.text, options, lanes), lanes))
-        if little and not options & NUMBA:
+        if little:
             last = forms[-1]
             forms.append(Form(last.key + QUICK, last.lanes, 0))
         return forms
@@ -118,7 +120,9 @@ class CompiledKernel(Kernel):
                 self.submit_best()
             return
         options, watched = options_now(), bool(flags.current & SLOW)
-        waits = watched or runtime.thread_count() == 1 or self.failed
+        # Numba is not made for several threads, nor for forks meanwhile: it imports and logs.
+        by_caller = options & NUMBA or runtime.thread_count() == 1
+        waits = watched or by_caller or self.failed
         coming = self.coming
         if coming is not None:
             coming.wait() if waits else coming.hurry()
@@ -137,10 +141,10 @@ class CompiledKernel(Kernel):
 
     def submit_best(self) -> None:
         """Has the best form compiled when threads have nothing else to do."""
-        if not self.failed:
+        options = options_now()
+        if not self.failed and not options & NUMBA:
             if not self.address:
                 self.made_at = self.launches
-            options = options_now()
             self._submit(self._forms(options, False)[:1], options)
 
     def _submit(self, forms: list[Form], options: int, urgent: bool = False) -> bool:

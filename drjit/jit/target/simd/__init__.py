@@ -209,7 +209,7 @@ def _module_text(
 
     from ..packets import body
 
-    with global_compiler_lock:  # one thread at a time
+    with global_compiler_lock:  # of which each thread of the program takes its turn
         return module_text(text, name, lanes, contract, library, body)
 
 
