@@ -20,7 +20,6 @@ from drjit.jit.text import program, structure
 from drjit.llvm import Float, Float16, Float64, UInt32
 from drjit.llvm.ad import Float as AdFloat
 
-
 in_the_background = pytest.mark.skipif(
     os.environ.get("DRJIT_COMPILER") == "numba", reason="Numba compiles in the caller"
 )
