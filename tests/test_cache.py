@@ -297,15 +297,17 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     first = own().address
     assert (collatz().numpy() == want).all() and own().address == first
     monkeypatch.setattr(compiled, "HOT", 0.0)
-    threads = []
+    ready, threads = threading.Event(), []
     compile_ = simd.compile
 
     def watched(*arguments, **route):
+        ready.wait(10)
         threads.append(threading.current_thread())
         return compile_(*arguments, **route)
 
     monkeypatch.setattr(simd, "compile", watched)
     assert (collatz().numpy() == want).all() and own().address == first
+    ready.set()
     background.finish()
     assert (collatz().numpy() == want).all()
     assert not own().provisional and own().address != first
