@@ -311,6 +311,29 @@ def test_threads_launch_what_others_compile(monkeypatch):
     np.testing.assert_array_equal(results, [np.float32([1, 2, 3]) * np.float32(1.001953125)] * 4)
 
 
+def test_threads_that_compile_build_no_syntax_trees(monkeypatch):
+    """CPython may raise errors in programs that do so at the same time, see `parsing`."""
+    import ast
+
+    made, parse = [], ast.parse
+
+    def noted(*arguments, **options):
+        if background.is_own_thread():
+            made.append(arguments[0])
+        return parse(*arguments, **options)
+
+    monkeypatch.setattr(ast, "parse", noted)
+    gate = Gate(monkeypatch)
+    gate.open()
+    x = Float(np.linspace(0, 1, 1000))
+    target = dr.zeros(Float, 10)
+    dr.scatter_add(target, dr.tanh(x) * 1.0625, UInt32(dr.arange(UInt32, 1000) % 10))
+    n = dr.while_loop((UInt32(0), x), lambda i, x: i < 3, lambda i, x: (i + 1, dr.sin(x)))
+    dr.eval(dr.sum(n[1]), dr.block_sum(x, 10), dr.cumsum(x), target)
+    background.finish()
+    assert len(gate.threads) >= 3 and not made
+
+
 # ---- Forms
 
 

@@ -14,6 +14,7 @@ from .. import flags, log, processor, progress
 from ..device import Kernel
 from ..flags import JitFlag
 from ..run import cache
+from ..target import library
 from . import background, runtime
 from .native import JobEntry, Times
 
@@ -150,6 +151,7 @@ class CompiledKernel(Kernel):
     def _submit(self, forms: list[Form], options: int, urgent: bool = False) -> bool:
         """Has another thread compile the last of some forms, or load one of them; returns whether
         that was possible."""
+        library.prepare(self.text)
         with runtime.lock:  # before the other thread takes note that it is done
             self.coming = background.submit(
                 lambda: self._make(forms, options), runtime.thread_count(), urgent

@@ -40,6 +40,13 @@ def _found(name: str, definitions: dict[str, Any]) -> Any:
         return definitions[name]
 
 
+def prepare(text: str) -> None:
+    """Reads the files if a kernel's text calls functions of the library, for a thread that will
+    compile it: to build syntax trees is for the program's own threads, see `parsing`."""
+    if _unread and any(f"{name}(" in text for name in MODULES):
+        definitions()
+
+
 def definitions() -> dict[str, "ast.FunctionDef"]:
     """Returns the definitions of all functions, those that are parts of others included."""
     with _lock:

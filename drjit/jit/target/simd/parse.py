@@ -22,6 +22,7 @@ PREFIXES: dict[str, ast.unaryop] = {"-": ast.USub(), "~": ast.Invert()}
 INFIXES = _BINARY | _COMPARISONS
 _HEADS: dict[str, type] = {"if": ast.If, "while": ast.While}
 _COMPOUND = (ast.If, ast.While, ast.FunctionDef)
+_CONSTANTS = {"False": False, "True": True}
 _LOAD = ast.Load()
 _INDENT = 4
 
@@ -31,8 +32,8 @@ class _Unusual(Exception):
 
 
 class _Atoms(dict[str, ast.expr]):
-    """Names, integers and words of the parameter block by their spelling. Equal ones share a single
-    node."""
+    """Names, constants and words of the parameter block by their spelling. Equal ones share a
+    single node."""
 
     def __missing__(self, text: str) -> ast.expr:
         node: ast.expr
@@ -45,6 +46,10 @@ class _Atoms(dict[str, ast.expr]):
             node = ast.Subscript(self["p"], index, _LOAD)
         elif text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
             node = ast.Constant(int(text))
+        elif text in _CONSTANTS:
+            node = ast.Constant(_CONSTANTS[text])
+        elif text[:1] == "'" == text[-1:] and text[1:-1].isidentifier():
+            node = ast.Constant(text[1:-1])
         else:
             raise _Unusual
         self[text] = node
@@ -94,6 +99,8 @@ def _statement(text: str, atoms: _Atoms) -> ast.stmt:
     """Parses a statement other than an assignment."""
     if text[-1] == ":":
         keyword, _, test = text[:-1].partition(" ")
+        if keyword == "def":
+            return _definition(test, atoms)
         kind = _HEADS.get(keyword)
         if kind is None or not test:
             raise _Unusual
@@ -104,6 +111,18 @@ def _statement(text: str, atoms: _Atoms) -> ast.stmt:
     if text[-1] != ")":
         raise _Unusual
     return ast.Expr(_expression(text, atoms))
+
+
+def _definition(text: str, atoms: _Atoms) -> ast.FunctionDef:
+    """Parses what stands between `def` and the colon."""
+    head = _expression(text, atoms)
+    if type(head) is not ast.Call:
+        raise _Unusual
+    names = [a.id for a in (head.func, *head.args) if type(a) is ast.Name]
+    if len(names) != 1 + len(head.args):
+        raise _Unusual
+    arguments = [ast.arg(name) for name in names[1:]]
+    return ast.FunctionDef(names[0], ast.arguments([], arguments, None, [], [], None, []), [], [])
 
 
 def _unusual(text: str) -> list[ast.stmt]:
