@@ -4,6 +4,7 @@ Needs ipykernel, which comes with the extra `docs`.
 """
 
 import os
+import queue
 import sys
 import textwrap
 import time
@@ -74,12 +75,18 @@ class Session:
         self.manager.shutdown_kernel(now=True)
 
     def messages(self, code: str, interrupt: str | None = None) -> list[tuple[str, Any]]:
-        """Executes a cell; returns its messages. It is interrupted when it has printed a text."""
+        """Executes a cell; returns its messages. It is interrupted when it has printed a text; once
+        more, if Python was in a finalizer the first time, which swallows what is raised there."""
         sent = self.client.execute(textwrap.dedent(code))
         found: list[tuple[str, Any]] = []
-        end = time.monotonic() + SECONDS
+        end, interrupted = time.monotonic() + SECONDS, False
         while time.monotonic() < end:
-            message = self.client.get_iopub_msg(timeout=SECONDS)
+            try:
+                message = self.client.get_iopub_msg(timeout=SECONDS / 10)
+            except queue.Empty:
+                if interrupted:
+                    self.manager.interrupt_kernel()
+                continue
             if message["parent_header"].get("msg_id") != sent:
                 continue
             kind, content = message["msg_type"], message["content"]
@@ -87,7 +94,7 @@ class Session:
             if kind == "stream" and interrupt and interrupt in content["text"]:
                 time.sleep(0.3)
                 self.manager.interrupt_kernel()
-                interrupt = None
+                interrupt, interrupted = None, True
             if kind == "status" and content["execution_state"] == "idle":
                 return found
         raise AssertionError(f"the cell is still running: {found}")

@@ -34,7 +34,7 @@ def _of_leaf(cls: Any) -> Callable[..., None]:
     def constructor(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) == 1 and not kwargs and type(self) is cls:
             arg = args[0]
-            kind: Any = type(arg)
+            kind = type(arg)
             if kind is cls:
                 self._node = arg._node
                 if diff:
@@ -48,7 +48,7 @@ def _of_leaf(cls: Any) -> Callable[..., None]:
                     if diff:
                         self._var = None
                     return
-            elif getattr(kind, "_kind", "") == "leaf" and kind._backend is backend:
+            elif getattr(kind, "_kind", "") == "leaf" and arg._backend is backend:
                 made = cast(cls, arg)
                 self._node = made._node
                 if diff:

@@ -1,7 +1,6 @@
 """From kernel text to the text of an LLVM module: the packet loop around the translated body."""
 
 import ast
-import re
 from collections.abc import Callable
 from functools import cache, partial
 
@@ -50,7 +49,6 @@ _PLAIN = frozenset({
     "kernel", "literal", "load", "store", "fma", "abs", "sqrt", "select", "active", "going",
     "any_lane",
 })  # fmt: skip
-_CALL = re.compile(r"(\w+)\(")
 
 
 def _gains(text: str) -> bool:
@@ -59,7 +57,9 @@ def _gains(text: str) -> bool:
 
 def _is_plain(text: str) -> bool:
     """Returns whether there are neither instructions to combine nor functions to inline."""
-    return not _gains(text) and _PLAIN.issuperset(_CALL.findall(text))
+    if _gains(text):
+        return False
+    return _PLAIN.issuperset([before.rpartition(" ")[2] for before in text.split("(")[:-1]])
 
 
 def _is_combined(text: str) -> bool:

@@ -153,9 +153,11 @@ def _emitted(machine: Any, module: Any, is_object: bool) -> bytes:
 def _level(ir: str, plain: bool) -> int:
     """Returns the level of code generation for a module. The second one takes longer than the
     first: a tenth, or a quarter for 30 operations. Long kernels are hardly any faster with it, and
-    those without calls not at all: what it changes there is the order of instructions.
+    those without calls not at all: what it changes there is the order of instructions. Fused
+    products are no calls in the end.
     """
-    return 1 if plain or " call " not in ir or ir.count("\n") > LONG else 2
+    calls = ir.count(" call ") - ir.count(" @llvm.fma.")
+    return 1 if plain or calls <= 0 or ir.count("\n") > LONG else 2
 
 
 def object_code(
