@@ -228,8 +228,9 @@ def test_what_was_interrupted_can_be_repeated(session: Session):
 
 
 def data(messages: list[tuple[str, Any]]) -> dict[str, Any]:
-    (shown,) = [c["data"] for kind, c in messages if kind == "execute_result"]
-    return shown
+    shown = [c["data"] for kind, c in messages if kind == "execute_result"]
+    assert len(shown) == 1, messages
+    return shown[0]
 
 
 def test_what_cells_show(session: Session):

@@ -465,3 +465,12 @@ def test_a_scatter_that_nobody_sees_is_skipped(history, tier):
     dr.scatter(second, dr.gather(Float, first, UInt(1)), UInt(2))
     del first
     assert list(second) == [0, 0, 5]
+
+
+def test_a_value_in_whose_making_ctrl_c_came_is_not_live():
+    from drjit.jit.ir.node import Node
+
+    x = dr.arange(Float, 10)
+    half = Node.__new__(Node)
+    dr.whos(), dr.graphviz()
+    assert not hasattr(half, "serial") and len(x) == 10

@@ -52,10 +52,14 @@ def _label(value: Any, name: str) -> None:
 
 # ---- Live values
 
+_FIELDS = "op", "dtype", "size", "deps", "data", "serial"
+
 
 def live_nodes() -> list[Node]:
     """Returns all traced values that are still referenced, in order of creation."""
     nodes = [n for n in gc.get_objects() if type(n) is Node and n is not access.ACTIVE]
+    # A traceback may keep one alive in whose making Ctrl-C came.
+    nodes = [n for n in nodes if all(hasattr(n, name) for name in _FIELDS)]
     used = {d for n in nodes for d in n.deps}
     nodes = [n for n in nodes if n in used or n not in shared]
     return sorted(nodes, key=lambda n: n.serial)
