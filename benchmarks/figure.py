@@ -43,9 +43,14 @@ def ratios(text: str) -> dict[str, float]:
             column = cells.index("ratio")
         elif not cells:
             column = None
-        elif column is not None and cells[column].replace(".", "", 1).isdigit():
-            found.setdefault(cells[0], float(cells[column]))
+        elif column is not None and all(map(_is_number, cells[column - 2 : column])):
+            own, reference = [float(c) for c in cells[column - 2 : column]]
+            found.setdefault(cells[0], own / reference)
     return found
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
 
 
 def label(x: float, y: float, text: str, anchor: str = "start", more: str = "") -> str:
@@ -80,7 +85,8 @@ def figure(found: dict[str, float]) -> str:
         )
         parts.append(label(LEFT - 8, y + 11, name, "end"))
         parts.append(label(max(end, CENTRE) + 5, y + 11, f"{speed:.2g}x"))
-    note = "Two cores of an AMD EPYC (Zen 4). Small work costs more, because Python launches it."
+    machine = "Two cores of an Intel Xeon (Sapphire Rapids)"
+    note = f"{machine}. Small work costs more, because Python launches it."
     parts.append(label(12, height - 8, note, "start", ' fill="#777"'))
     return "\n".join([*parts, "</svg>\n"])
 

@@ -56,7 +56,7 @@ FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits
 INSTEAD_OF_NUMPY = 3.0
 
 # Up to this many lane-operations, a launch can do with a form that is there sooner than the best.
-QUICK_WORK = 2_000_000
+QUICK_WORK = 8_000_000
 ITERATIONS = 16  # of a loop, if it is to be estimated
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
