@@ -36,9 +36,9 @@ TASKS = ("matmul(", "reduce_rows(")
 # Lanes of a kernel with vectors: the rows of a few vectors fit into the L1 cache, and matrix
 # products are as fast as with more lanes.
 VECTOR_LANES = 16
-# Bytes for the vectors of a packet if no product needs packets of a certain width: the capacity of
-# the L2 cache.
-VECTOR_BYTES = 1 << 18
+# Bytes for the vectors of a packet: the capacity of the L2 cache, or of the L1 cache if no product
+# needs packets of a certain width, as accesses to entries then are what takes the time.
+VECTOR_BYTES, ENTRY_BYTES = 1 << 18, 1 << 15
 # Minimum number of lanes in a packet.
 FEWEST_LANES = 4
 # The same for kernels without vectors, which must not wait for each operation.
@@ -113,13 +113,14 @@ def packet_lanes(text: str) -> int:
 def _lanes_with_vectors(text: str) -> int:
     """Returns the number of lanes of a kernel with indexed access to vectors: as many as without,
     if the vectors are small."""
-    lanes = VECTOR_LANES if any(name in text for name in PRODUCTS) else _lanes(text)
+    products = any(name in text for name in PRODUCTS)
+    lanes, most = (VECTOR_LANES, VECTOR_BYTES) if products else (_lanes(text), ENTRY_BYTES)
     features = [
         int(count) * (2 if code.endswith("64") else 1) for code, count in re.findall(_SIZES, text)
     ]
     features += [line.count(",") for line in text.split("\n") if "= vector(" in line]
     size = 4 * sum(features)
-    while size * lanes > VECTOR_BYTES and lanes > FEWEST_LANES:
+    while size * lanes > most and lanes > FEWEST_LANES:
         lanes //= 2
     return lanes
 
