@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit.cpu import device, kernel, memory, programs
-from drjit.jit.run import schedule
+from drjit.jit.cpu import background, device, kernel, memory, programs
+from drjit.jit.run import cache, schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
 
@@ -200,10 +200,14 @@ def test_memory_returns(taken):
     for _ in range(10):
         step()
     dr.sync_thread()
+    background.finish()
+    cache.write_pending()
     gc.collect()
     before, objects = memory.statistics(), len(gc.get_objects())
     for _ in range(2000):
         step()
+    background.finish()
+    cache.write_pending()
     gc.collect()
     after = memory.statistics()
     assert after == before and len(gc.get_objects()) - objects < 50
