@@ -387,40 +387,33 @@ def _on_storage(op_: Op, cls: Any) -> Callable:
         r._shape = shape
         return r
 
+    def entries(x, shape):
+        """The array of a tensor of that shape, or a number; None for anything else."""
+        kind = type(x)
+        if kind is cls:
+            return x._array if x._shape == shape else None
+        return x if kind is float or kind is int else None
+
     def unary(a):
         return wrapped(known[flat](a._array), a._shape)
 
     def binary(a, b):
-        kind, other = type(a), type(b)
-        if kind is cls:
-            shape = a._shape
-            if other is cls:
-                if b._shape != shape:
-                    return None
-                b = b._array
-            elif other is not float and other is not int:
-                return None
-            a = a._array
-        elif kind is float or kind is int:
-            shape, b = b._shape, b._array
+        if type(a) is cls:
+            shape, x = a._shape, a._array
+            y = entries(b, shape)
+        elif type(b) is cls:
+            shape, y = b._shape, b._array
+            x = entries(a, shape)
         else:
             return None
-        return wrapped(known[flat](a, b), shape)
+        return None if x is None or y is None else wrapped(known[flat](x, y), shape)
 
     def ternary(a, b, c):
         if type(a) is not first:
             return None
-        shape, flats = a._shape, []
-        for x in b, c:
-            kind = type(x)
-            if kind is cls:
-                if x._shape != shape:
-                    return None
-                x = x._array
-            elif kind is not float and kind is not int:
-                return None
-            flats.append(x)
-        return wrapped(known[flat](a._array, *flats), shape)
+        shape = a._shape
+        y, z = entries(b, shape), entries(c, shape)
+        return None if y is None or z is None else wrapped(known[flat](a._array, y, z), shape)
 
     return (unary, binary, ternary)[op_.arity - 1]
 
