@@ -8,13 +8,16 @@ follows once it pays. The disk cache keeps all of them.
 
 import ctypes
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from .. import flags, log, processor, progress
 from ..device import Kernel
 from ..flags import JitFlag
 from ..run import cache
 from ..target import library
+from ..tuples import NamedTuple
 from . import background, runtime
 from .native import JobEntry, Times
 
@@ -45,6 +48,16 @@ class Form(NamedTuple):
     key: str
     lanes: int
     level: int | None = None
+
+
+class Made(NamedTuple):
+    """A form in memory: where it is from, whether there may be a better one, and the seconds that
+    it took."""
+
+    loaded: Any
+    state: str
+    provisional: bool
+    seconds: float
 
 
 class CompiledKernel(Kernel):
@@ -132,9 +145,12 @@ class CompiledKernel(Kernel):
         self.made_at = self.launches
         forms = self._forms(options, little and not watched)
         found = self._from_disk(forms)
-        if found is None and not waits and self._submit(forms, options, urgent=True):
-            return
-        self._adopt(found or self._compiled(forms, options))
+        if found is None:
+            compiled = partial(self._compiled, forms, options)
+            if not waits and self._submit(compiled, urgent=True):
+                return
+            found = compiled()
+        self._adopt(found)
 
     def deserves_better(self) -> bool:
         """Returns whether the best form is worth the time to compile it."""
@@ -146,30 +162,30 @@ class CompiledKernel(Kernel):
         if not self.failed and not options & NUMBA:
             if not self.address:
                 self.made_at = self.launches
-            self._submit(self._forms(options, False)[:1], options)
+            best = self._forms(options, False)[:1]
+            self._submit(lambda: self._from_disk(best) or self._compiled(best, options))
 
-    def _submit(self, forms: list[Form], options: int, urgent: bool = False) -> bool:
-        """Has another thread compile the last of some forms, or load one of them; returns whether
-        that was possible."""
+    def _submit(self, made: Callable[[], Made], urgent: bool = False) -> bool:
+        """Has another thread make a form; returns whether that was possible."""
         library.prepare(self.text)
         with runtime.lock:  # before the other thread takes note that it is done
             self.coming = background.submit(
-                lambda: self._make(forms, options), runtime.thread_count(), urgent
+                partial(self._make, made), runtime.thread_count(), urgent
             )
         return self.coming is not None
 
-    def _make(self, forms: list[Form], options: int) -> None:
+    def _make(self, made: Callable[[], Made]) -> None:
         try:
-            made = self._from_disk(forms) or self._compiled(forms, options)
+            found = made()
         except BaseException as error:
             with runtime.lock:
                 self.failed, self.provisional, self.coming = True, False, None
                 if not self.address:
                     runtime.fail(self.entry, error)
             return
-        self._adopt(made)
+        self._adopt(found)
 
-    def _adopt(self, made: tuple[Any, str, bool, float]) -> None:
+    def _adopt(self, made: Made) -> None:
         """Has launches run a form from now on, also those that have waited for it."""
         with runtime.lock:
             if self.loaded is not None:
@@ -181,9 +197,8 @@ class CompiledKernel(Kernel):
             self.coming = None
         self.tell_of_code()
 
-    def _from_disk(self, forms: list[Form]) -> tuple[Any, str, bool, float] | None:
-        """Returns the first of some forms that the disk cache has, where it is from, whether there
-        may be a better one, and the seconds that it took."""
+    def _from_disk(self, forms: list[Form]) -> Made | None:
+        """Returns the first of some forms that the disk cache has."""
         from ..target.image import Loaded
 
         start = time.perf_counter()
@@ -196,11 +211,11 @@ class CompiledKernel(Kernel):
             except Exception as error:  # a damaged entry is compiled again
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", f.key, error)
                 continue
-            return loaded, "disk", f is not forms[0], time.perf_counter() - start
+            return Made(loaded, "disk", f is not forms[0], time.perf_counter() - start)
         return None
 
-    def _compiled(self, forms: list[Form], options: int) -> tuple[Any, str, bool, float]:
-        """Compiles the last of some forms; returns the same."""
+    def _compiled(self, forms: list[Form], options: int) -> Made:
+        """Compiles the last of some forms."""
         global seconds
         from ..target import simd
         from ..target.image import Loaded
@@ -214,7 +229,7 @@ class CompiledKernel(Kernel):
         loaded = Loaded(code.code, self.name, code.has_finish)
         cache.put(f.key, self.text, code.code, code.has_finish)
         seconds += time.thread_time() - spent
-        return loaded, "memory", len(forms) > 1, time.perf_counter() - start
+        return Made(loaded, "memory", len(forms) > 1, time.perf_counter() - start)
 
 
 def options_now() -> int:
