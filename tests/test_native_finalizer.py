@@ -15,7 +15,7 @@ from drjit.jit.ir import dtype as dt
 
 places = programs.loaded()
 pytestmark = pytest.mark.skipif("finalize" not in places, reason="other layout of objects")
-in_python = programs._FINALIZERS_OBJECTS["other"]
+in_python = programs._FINALIZER_OBJECTS["other"]
 
 
 @pytest.fixture(params=["native", "Python"], autouse=True)

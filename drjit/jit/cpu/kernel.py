@@ -149,7 +149,7 @@ class CpuKernel(CompiledKernel):
                 )
         work = size * self.cost
         if not self.address or self.provisional:
-            self.compile(_is_little(work * (ITERATIONS if self.loops else 1)))
+            self.compile(_is_little(self, work))
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
         copies = 0
@@ -328,9 +328,9 @@ def forget() -> None:
     _kernels.clear()
 
 
-def _is_little(work: int) -> bool:
+def _is_little(kernel: CpuKernel, work: int) -> bool:
     """Returns whether the form of a kernel that is there first is good enough for a launch."""
-    return tier == "auto" and work <= QUICK_WORK
+    return tier == "auto" and work * (ITERATIONS if kernel.loops else 1) <= QUICK_WORK
 
 
 def _block(work: int, size: int) -> int:
@@ -406,7 +406,7 @@ def run_text(
     else:
         work = size * (cost or kernel.cost)
         if not kernel.address or kernel.provisional:
-            kernel.compile(_is_little(work))
+            kernel.compile(_is_little(kernel, work))
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)

@@ -68,16 +68,16 @@ Scan = structure(
 )  # fmt: skip
 
 
-_FINALIZERS_FUNCTIONS = {
+_FINALIZER_FUNCTIONS = {
     "integer": "PyLong_AsLongLong", "incref": "Py_IncRef", "decref": "Py_DecRef",
     "append": "PyList_Append", "find": "PyDict_GetItemWithError", "call": "PyObject_Vectorcall",
     "fetch": "PyErr_Fetch", "restore": "PyErr_Restore", "report": "PyErr_WriteUnraisable",
 }  # fmt: skip
-_FINALIZERS_OBJECTS = {
+_FINALIZER_OBJECTS = {
     "method_type": type([].append), "other": memory.Buffer.__del__, "runtime": vars(runtime),
     "submitted": sys.intern("submitted"),
 }  # fmt: skip
-Finalizer = structure("Finalizer", *_FINALIZERS_FUNCTIONS, *_FINALIZERS_OBJECTS, "usage")
+Finalizer = structure("Finalizer", *_FINALIZER_FUNCTIONS, *_FINALIZER_OBJECTS, "usage")
 _finalizer: Any = Finalizer()
 foreign.symbols["drjit_finalizer"] = ctypes.addressof(_finalizer)
 # Windows has no table of far addresses, through which the code refers to its data elsewhere.
@@ -104,10 +104,10 @@ def install_finalizer(function: int) -> None:
     found = words(known)
     if len(found) != 7 or found[2:4] != [id(types.GeneratorType), id(name)]:
         return
-    set_addresses(_finalizer, _FINALIZERS_FUNCTIONS, _FINALIZERS_OBJECTS)
+    set_addresses(_finalizer, _FINALIZER_FUNCTIONS, _FINALIZER_OBJECTS)
     _finalizer.usage = ctypes.addressof(memory.usage)
     # The last buffers are freed when nothing else is left.
-    for thing in (_finalizer, _FINALIZERS_OBJECTS, memory.usage, memory.Buffer):
+    for thing in (_finalizer, _FINALIZER_OBJECTS, memory.usage, memory.Buffer):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     setattr(memory.Buffer, name, slot_wrapper(memory.Buffer, found[5], function))
 

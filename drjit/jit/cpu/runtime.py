@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from drjit.jit import log
 from drjit.jit.cpu import background, native
@@ -51,7 +51,7 @@ unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
 _ahead = 0  # their expected time in nanoseconds
 _errors: deque[BaseException] = deque()
 _closed: dict[int, native.JobEntry] = {}  # closed jobs by ticket, with what their kernels will be
-_failures: list[BaseException] = []  # why kernels could not be compiled
+_failures: deque[BaseException] = deque()  # why kernels could not be compiled
 _seats = list(range(native.WAITERS))
 _post: Callable = None  # type: ignore[assignment]
 _open: Callable = None  # type: ignore[assignment]
@@ -226,12 +226,8 @@ def wait(ticket: int) -> None:
     """
     _await(ticket)
     _prune()
-    if _failures:
-        _raise_failures()
-    if _errors:
-        errors = [*_errors]
-        _errors.clear()
-        raise_first(errors)
+    _raise(_failures)
+    _raise(_errors)
 
 
 def sync() -> None:
@@ -244,10 +240,12 @@ def report(check: Callable[[], BaseException | None]) -> None:
     _check(check)
 
 
-def _raise_failures() -> NoReturn:
-    errors = [*_failures]
-    _failures.clear()
-    raise_first(errors)
+def _raise(errors: deque[BaseException]) -> None:
+    """Raises the first of some errors, if there are any, and forgets all."""
+    if errors:
+        found = [*errors]
+        errors.clear()
+        raise_first(found)
 
 
 def forget(error: BaseException) -> bool:
@@ -268,8 +266,8 @@ def drain(ticket: int | None = None) -> None:
         _await(last)
     if unfinished:
         _prune()
-    if _failures:
-        _raise_failures()
+    if _failures:  # reads of single entries come here
+        _raise(_failures)
 
 
 def retain(thing: object) -> None:
@@ -457,10 +455,6 @@ def _lock_when_idle() -> None:
         lock.release()
 
 
-def _before_fork() -> None:
-    _lock_when_idle()
-
-
 def _after_fork_in_parent() -> None:
     lock.release()
 
@@ -481,7 +475,7 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork,
+        before=_lock_when_idle,
         after_in_parent=_after_fork_in_parent,
         after_in_child=_after_fork_in_child,
     )
