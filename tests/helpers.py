@@ -1,6 +1,7 @@
 """What tests in several files need: nodes with given values and back, comparison bit by bit, data,
 functions in a few forms, and what has been launched."""
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,12 +10,12 @@ import numpy as np
 import drjit as dr
 from drjit.ad import graph
 from drjit.array.leaf import host_node
-from drjit.jit.cpu import kernel, memory
+from drjit.jit.cpu import background, kernel, memory
 from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import BUFFER, Node
-from drjit.jit.run import launch, schedule
+from drjit.jit.run import cache, launch, schedule
 
 ELEMENTWISE = tuple([o.name for o in op.TABLE.values() if o.plain])
 """The names of all element-wise operations."""
@@ -33,6 +34,14 @@ def allocate_by(patch: Any, allocate: Callable) -> None:
     patch.setattr(ALLOCATOR, ALLOCATE, allocate)
     if hasattr(ALLOCATOR, "allocate_all"):
         patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
+
+
+def settle() -> None:
+    """Collects garbage when no thread compiles or writes to the cache, whose objects a test would
+    count."""
+    background.finish()
+    cache.write_pending()
+    gc.collect()
 
 
 def forget_forward_traversals() -> None:

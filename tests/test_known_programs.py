@@ -8,10 +8,11 @@ import threading
 
 import numpy as np
 import pytest
+from helpers import settle
 
 import drjit as dr
-from drjit.jit.cpu import background, device, kernel, memory, programs
-from drjit.jit.run import cache, schedule
+from drjit.jit.cpu import device, kernel, memory, programs
+from drjit.jit.run import schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
 
@@ -200,15 +201,11 @@ def test_memory_returns(taken):
     for _ in range(10):
         step()
     dr.sync_thread()
-    background.finish()
-    cache.write_pending()
-    gc.collect()
+    settle()
     before, objects = memory.statistics(), len(gc.get_objects())
     for _ in range(2000):
         step()
-    background.finish()
-    cache.write_pending()
-    gc.collect()
+    settle()
     after = memory.statistics()
     assert after == before and len(gc.get_objects()) - objects < 50
     assert len(taken) > 1990  # those before it are for learning

@@ -10,10 +10,10 @@ from typing import Any
 import helpers
 import numpy as np
 import pytest
-from helpers import ALLOCATE, ALLOCATOR, DEVICE, allocate_by, watch_launches
+from helpers import ALLOCATE, ALLOCATOR, DEVICE, allocate_by, settle, watch_launches
 
 from drjit.jit import flags
-from drjit.jit.cpu import background, kernel, memory
+from drjit.jit.cpu import kernel, memory
 from drjit.jit.device import Buffer
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
@@ -22,7 +22,7 @@ from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import ReduceMode
-from drjit.jit.run import cache, schedule, stages
+from drjit.jit.run import schedule, stages
 from drjit.jit.text import program, structure
 from drjit.jit.trace import access, record
 from drjit.jit.trace.access import Access
@@ -846,13 +846,6 @@ def step(x: Node, target: Array) -> Node:
     result = add(y, mul(total, number(1e-9)))
     schedule.evaluate([result])
     return result
-
-
-def settle() -> None:
-    """Waits for threads that compile or write to the cache, whose objects would be counted."""
-    background.finish()
-    cache.write_pending()
-    gc.collect()
 
 
 def test_nothing_grows_over_many_evaluations(tier: str) -> None:
