@@ -9,6 +9,7 @@ import sweeping
 
 import drjit as dr
 from drjit import llvm
+from drjit.jit.run import cache
 from drjit.llvm.ad import Float
 from drjit.opt import Adam
 
@@ -43,6 +44,7 @@ def kernels_of_worker():
         dr.kernel_history_clear()
         picture = sweeping.tile(0, 16, 64)
         found = dr.kernel_history()
+    cache.write_pending()  # otherwise, a thread writes the entries a moment later
     return picture.shape, [k["cache_disk"] for k in found]
 
 
