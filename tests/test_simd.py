@@ -15,6 +15,7 @@ from drjit.jit import processor
 from drjit.jit.ir import dtype
 from drjit.jit.target import image, library, simd
 from drjit.jit.target import numpy as numpy_target
+from drjit.jit.target.simd.compensated_sum import SHORT
 
 INTEGERS = [t for t in dtype.ALL if t.is_int]
 FLOATS = [t for t in dtype.ALL if t.is_float]
@@ -717,6 +718,33 @@ def test_scatter_reductions_of_every_type(mode, lanes):
     call("\n".join(lines), words, n, lanes, block=32, threads=threads)
     for k, want, what in wants:
         same(words[k], want, what)
+
+
+@all_widths
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 33, SHORT * 16 + 5])
+def test_atomic_updates_one_packet_later(n, lanes):
+    """Beside a long sum, whose accumulators are emptied after a number of packets."""
+    rng = np.random.default_rng(n)
+    x = rng.integers(0, 7, n).astype(np.uint32)
+    m = rng.random(n) < 0.8
+    v = rng.integers(0, 9, n).astype(np.float32)
+    text = """def kernel(i, p):
+    a = active(i)
+    x = load(u32, p[1], i)
+    m = load(mask, p[2], i) & a
+    v = load(f32, p[3], i)
+    scatter_reduce(f32, 'add', 'direct', p[4], v, x, m)
+    scatter_reduce(f32, 'max', 'direct', p[5], v, x, m)
+    reduce(f32, 'add', p[6], p[7], i, v)
+    scatter_reduce(f32, 'add', 'direct', p[8], v, x, a)
+"""
+    sums, most, total, all_sums = (np.zeros(k, np.float32) for k in (7, 7, 1, 7))
+    partial = np.zeros(n // 64 + 1, np.float32)
+    call(text, [RECORD.copy(), x, m, v, sums, most, partial, total, all_sums], n, lanes)
+    same(sums, np.bincount(x[m], v[m], 7).astype(np.float32), "sums")
+    same(all_sums, np.bincount(x, v, 7).astype(np.float32), "all sums")
+    same(most, np.array([v[m & (x == k)].max(initial=0) for k in range(7)]), "maxima")
+    same(total, v.sum(keepdims=True), "total")
 
 
 @all_widths

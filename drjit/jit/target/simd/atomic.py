@@ -57,14 +57,18 @@ def scatter_reduce(
     f, element = t.f, MEMORY[code]
     if mode not in ("direct", "no_conflicts"):
         raise KernelError(f"the mode {mode!r} does not exist")
+    update = atomic_update if mode == "direct" else plain_update
+
+    def packet(mask: str, value: str, places: str) -> None:
+        with each_lane(f, mask, [(code, value), (index[0], places)]) as ((one, at), _):
+            update(f, op, code, element_address(f, element, base, index[0], at), one)
+
     if mode == "direct":
         prefetch(f, code, base, index)
-    with each_lane(f, mask, [(code, value), index]) as ((one, at), _):
-        address = element_address(f, element, base, index[0], at)
-        if mode == "direct":
-            atomic_update(f, op, code, address, one)
-        else:
-            plain_update(f, op, code, address, one)
+    if mode == "direct" and not t.depth:
+        t.one_packet_later([("mask", mask), (code, value), index], packet)
+    else:
+        packet(mask, value, index[1])
 
 
 def plain_update(f: Function, op: str, code: str, address: str, value: str) -> None:

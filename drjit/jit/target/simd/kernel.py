@@ -114,6 +114,8 @@ def module_text(
         f.do(_stop("%stop.next", "%next", lanes))
         f.branch(f.op("icmp slt i64 %next, %end"), "packet", "exit")
     f.start("exit")
+    for ending in t.endings:
+        ending()
     reduction.store_partials(t)
     f.do("ret void")
     if t.parts:

@@ -97,9 +97,12 @@ class Translator(Arguments):
         self.reductions: list = []
         # Code for sums, run after a number of packets and after the last one.
         self.pauses: list[Callable[[], None]] = []
+        # Code that runs after the last packet.
+        self.endings: list[Callable[[], None]] = []
         self.expansions: list = []
         self.finishers: list[Callable[[Function], None]] = []
         self.carried: list[Carried] = []
+        self.previous: dict[Value, Carried] = {}  # those that contain a value one packet later
         self.needs_active = False
         self.parts = 0  # number of blocks split because of their length
 
@@ -110,6 +113,16 @@ class Translator(Arguments):
         carried = Carried(f"%carried{len(self.carried)}", kind, start)
         self.carried.append(carried)
         return carried
+
+    def one_packet_later(self, values: list[Value], emit: Callable[..., None]) -> None:
+        """Emits code for the values of the previous packet, and after the last one for its own.
+        Meanwhile, what was prefetched arrives. A mask among the values is empty at first."""
+        for value in values:
+            if value not in self.previous:
+                self.previous[value] = self.carry(self.f.vector[value[0]], "zeroinitializer")
+                self.previous[value].end = value[1]
+        emit(*[self.previous[value].name for value in values])
+        self.endings.append(lambda: emit(*[x for _, x in values]))
 
     def active(self) -> str:
         """Returns the mask of the lanes below the end of the range."""
