@@ -136,9 +136,11 @@ class Kernel(ABC):
         is to be checked when the launch is over; or it is None.
         """
 
-    def begin(self, size: int, inputs: list, literals: list) -> list[Any] | None:
-        """Launches a kernel without checks and effects as `launch` does, if there is a short way
-        because it is small and nothing has to be prepared; or returns None."""
+    def begin(
+        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
+    ) -> list[Any] | None:
+        """Launches a kernel as `launch` does, if there is a short way because it is small and
+        nothing has to be prepared; or returns None. Errors are reported as those of a launch."""
         return None
 
     def learn(self, size: int, roots: list, graph: Any, passed: Any) -> None:

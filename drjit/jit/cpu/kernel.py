@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import flags, log
-from ..device import whole_blocks
+from ..device import ErrorWords, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
 from ..run import cache, history
-from ..run.launch import layout_of, refer
+from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link, refer
 from ..text.program import Output, Program, Work
 from . import background, compiled, interpreted, memory, runtime
 from .compiled import INLINE_WORK, SLOW, CompiledKernel
@@ -69,6 +69,7 @@ _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
 
 _kernels: dict[Any, "CpuKernel"] = {}
+_reports: list[ErrorWords] = []  # of launches that have ended without an error
 _plain = 0.0  # estimated seconds that they have run on single numbers
 learn: Callable[..., None] = None  # type: ignore[assignment]
 """Takes note of the program of a small kernel; set by the device to that of `programs`."""
@@ -96,15 +97,17 @@ class CpuKernel(CompiledKernel):
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
         # The buffers of a launch in one block, where reductions pass a value on, and which of them
-        # are outputs, None if all are. Their bytes in the last launch, with its number of lanes.
+        # the outputs are (None for an effect), or None if that are all, one after the other. Their
+        # bytes in the last launch, with its number of lanes.
         self.own = [
             row
             for o in self.outputs
             if o[0] != "effect"
             for row in ([("passed on", 8), o] if o[0] == "reduce" else [o])
         ]
-        passed = [k for k, (kind, _) in enumerate(self.own) if kind != "passed on"]
-        self.passed = passed if len(passed) < len(self.own) else None
+        places = iter([k for k, (kind, _) in enumerate(self.own) if kind != "passed on"])
+        passed = [None if kind == "effect" else next(places) for kind, _ in self.outputs]
+        self.passed = passed if passed != [*range(len(self.own))] else None
         self.size, self.room = 0, []
         # On NumPy: the cost per lane, and of the calls.
         self.numpy_cost = cost + (NUMPY_FUSED * work.fused if work else 0)
@@ -188,7 +191,9 @@ class CpuKernel(CompiledKernel):
         launch(self, words, size, block, inline, record, copies)
         return outputs
 
-    def begin(self, size: int, inputs: list, literals: list) -> list[Any] | None:
+    def begin(
+        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
+    ) -> list[Any] | None:
         # Only those small enough: `few` is 0 for kernels with loops, which Ctrl-C must be able to
         # end, and for those that are not compiled yet.
         if size > self.few or flags.current & SLOW or runtime.unfinished or log.level >= 3:
@@ -198,20 +203,46 @@ class CpuKernel(CompiledKernel):
         words: list[Any] = [0]
         for n in inputs:
             b = n.data
-            if b.source is not None:
+            if b.source is not None and not is_settled(b):
                 return None
             words.append(b.address)
         for n in literals:
             words.append(n.data)
+        for c in checks:
+            words.append(c.data[0])
+        for e in targets:
+            b = e.buffer
+            if b.source is not None and not is_settled(b):
+                return None
+            words.append(b.address)
+            if e.mode == "expand":  # a single thread needs no private copy
+                if e.dtype.accumulator is not e.dtype:
+                    return None
+                words += (b.address, e.size)
         if size != self.size:
             self.size, self.room = size, self.room_for(size)
-        outputs = memory.allocate_all(self.room)
+        outputs: list[Any] = memory.allocate_all(self.room)
         for b in outputs:
             words.append(b.address)
+        if checks:
+            try:
+                report = _reports.pop()
+            except IndexError:
+                report = self.device.error_words()
+            words[0] = report.address
         if not runtime.start(self.entry_address, self.pack(*words), size):
             return None
         self.counted += 1
-        return outputs if self.passed is None else [outputs[k] for k in self.passed]
+        if self.passed is not None:
+            outputs = [None if k is None else outputs[k] for k in self.passed]
+        if checks:
+            if report.words[0]:
+                failed = ErrorRecord(self.device, checked(checks), report)
+                runtime.report(failed.check)
+                link([n.data for n in inputs], outputs, [e.buffer for e in targets], failed)
+            else:
+                _reports.append(report)
+        return outputs
 
     def learn(self, size: int, roots: list, graph: Any, passed: Any) -> None:
         if size <= self.few and self.passed is None and not self.provisional:

@@ -230,7 +230,7 @@ def run_entries(c, entry, params, lanes):
     while entry.kernel != 0:
         size = max(entry.size, lanes)
         place = params + entry.params
-        run(c, entry.kernel, entry.finish, place, size, size, c.workers, entry.times)
+        run(c, entry.kernel, entry.finish, place, size, size, 1, entry.times)
         entry = entry + ENTRY
 
 # Functions of Python: `self` are bytes with the address of the control block, `arguments` the place

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import device, flags
-from ..device import Buffer, Device, Kernel, elements
+from ..device import Buffer, Device, ErrorWords, Kernel, elements
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
@@ -38,9 +38,11 @@ class ErrorRecord:
 
     __slots__ = ("_owner", "above", "address", "checks", "device", "done", "error", "words")
 
-    def __init__(self, at: Device, checks: Sequence[tuple[tuple, DType]]) -> None:
+    def __init__(
+        self, at: Device, checks: Sequence[tuple[tuple, DType]], words: ErrorWords | None = None
+    ) -> None:
         self.device = at
-        self.words, self.address, self._owner = at.error_words()
+        self.words, self.address, self._owner = words or at.error_words()
         self.checks = checks
         self.above: tuple[ErrorRecord, ...] = ()
         self.done = False
@@ -92,6 +94,19 @@ def refer(
                 b.source = source
 
 
+def is_settled(b: Buffer) -> bool:
+    """Whether what made the contents of a buffer has ended without an error; forgets what has."""
+    if not b.source.settled():
+        return False
+    b.source = None
+    return True
+
+
+def checked(checks: Iterable) -> list[tuple[tuple, DType]]:
+    """Returns what an error record says about bounds checks."""
+    return [(c.data, c.deps[0].dtype) for c in checks]
+
+
 def link(
     read: list[Buffer], made: list[Buffer | None], changed: list[Buffer], own: ErrorRecord | None
 ) -> None:
@@ -110,11 +125,8 @@ def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord |
     checks."""
     above: dict[ErrorRecord, None] = {}
     for b in buffers:
-        if b.source is not None:
-            if b.source.settled():
-                b.source = None
-            else:
-                above[b.source] = None
+        if b.source is not None and not is_settled(b):
+            above[b.source] = None
     if own is None and len(above) <= 1:
         return next(iter(above), None)
     if own is None:
@@ -189,13 +201,12 @@ def run(
     kernel: Kernel, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
 ) -> list[Buffer | None]:
     """Launches a kernel over `size` lanes; returns a buffer per output (None for an effect)."""
-    if not checks and not targets:
-        short = kernel.begin(size, inputs, literals)
-        if short is not None:
-            return short
+    short = kernel.begin(size, inputs, literals, checks, targets)
+    if short is not None:
+        return short
     record = None
     if checks or kernel.loops:
-        record = ErrorRecord(kernel.device, [(c.data, c.deps[0].dtype) for c in checks])
+        record = ErrorRecord(kernel.device, checked(checks))
     kernel.counted += 1
     outputs = kernel.launch(size, inputs, literals, checks, targets, record)
     own = record if checks else None
