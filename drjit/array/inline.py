@@ -22,7 +22,7 @@ from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node, serials
 from ..jit.ir.op import Op
 from ..jit.run import bytecode
-from .leaf import beside, combined, new
+from .leaf import combined, constants, new
 
 
 def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
@@ -312,7 +312,7 @@ def _on_components(op_: Op, cls: Any) -> Callable:
     if on_entries is nothing:
         return nothing
     result = cls.Mask if op_.result == "mask" else cls
-    single, shared = frozenset((entry, float, int)), beside(entry)
+    single, shared = frozenset((entry, float, int)), constants(entry)
     kinds = [(cls, single)] * op_.arity
     if op_.result == "second":
         kinds[0] = (cls.Mask, frozenset((entry.Mask,)))

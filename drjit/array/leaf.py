@@ -103,15 +103,20 @@ def literal(cls: type, value: Any, size: int = 1) -> Any:
     return wrap(cls, node.literal(cls._dtype, value, size))
 
 
-def beside(cls: Any) -> Callable[[Any], Any]:
-    """Returns a function that converts Python numbers to arrays of the class when they are combined
-    with several arrays, so that these share one literal. Values that the class does not accept are
-    returned unchanged."""
-    made = node.literals(cls._dtype)
+def constants(cls: Any) -> Callable[..., Any]:
+    """Returns a function that converts a Python number to an array of the class, by default of size
+    1. Values that the class does not accept are returned unchanged."""
+    made, diff = node.literals(cls._dtype), cls._diff
 
-    def array(value: Any) -> Any:
-        n = made(value)
-        return value if n is None else wrap(cls, n)
+    def array(value: Any, size: int = 1) -> Any:
+        n = made(value, size)
+        if n is None:
+            return value
+        r = new(cls)
+        r._node = n
+        if diff:
+            r._var = None
+        return r
 
     return array
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..jit.ir.op import ARITHMETIC, COMPARISONS, UNARY
 from .inline import own_code
-from .leaf import beside, new
+from .leaf import constants, new
 
 _EQUALITY = ("eq", "ne")
 
@@ -50,7 +50,7 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         rows += [("mul", cls, False, scalars, scalars), ("truediv", cls, False, scalars, none)]
         rows += [(name, cls.Mask, True, none, none) for name in _EQUALITY]
     # Convert a number on the right to an array only once for all components.
-    shared = beside(leaf) if cls.Value is leaf else None
+    shared = constants(leaf) if cls.Value is leaf else None
     found: dict[str, Callable] = {}
     for name, result, pairs, right, left in rows:
         method, reflected = f"__{name}__", f"__r{name}__"

@@ -87,8 +87,8 @@ def common_width(leaves: Sequence[Any]) -> int | None:
     widths = {leaf._node.size for leaf in leaves}
     if len(widths) > 1:
         widths.discard(1)
-    if len(widths) > 1:
-        return None
+        if len(widths) > 1:
+            return None
     return widths.pop() if widths else 0
 
 

@@ -21,9 +21,13 @@ _scheduled: deque[weakref.ref[Node]] = deque()
 
 def _nodes(args: tuple) -> tuple[list[Node], Device | None]:
     """Nodes of all traced arrays in the arguments, and the device of the last one."""
+    if len(args) == 1:
+        (arg,) = args
+        if ROLES.get(type(arg)) == "leaf":
+            return [arg._node], arg._device
+        if type(arg) in (list, tuple):
+            args = arg
     nodes, last = [], None
-    if len(args) == 1 and type(args[0]) in (list, tuple):
-        args = args[0]
     for arg in args:
         if ROLES.get(type(arg)) == "leaf":
             nodes.append(arg._node)
@@ -63,7 +67,8 @@ def schedule(*args: object) -> bool:
     (True, True, False)
     """
     waiting = [n for n in _nodes(args)[0] if n.op is not BUFFER and n.op is not LITERAL]
-    _scheduled.extend([weakref.ref(n) for n in waiting])
+    if waiting:
+        _scheduled.extend(map(weakref.ref, waiting))
     return bool(waiting)
 
 
@@ -83,7 +88,15 @@ def eval(*args: object) -> bool:
     (True, False)
     """
     nodes, device = _nodes(args)
-    return evaluate(nodes, device) if _scheduled else scheduler.evaluate(nodes, device)
+    if _scheduled:
+        return evaluate(nodes, device)
+    if not scheduler.pending:
+        for n in nodes:
+            if n.op is not BUFFER and n.op is not LITERAL:
+                break
+        else:
+            return False
+    return scheduler.evaluate(nodes, device)
 
 
 def evaluate(nodes: list[Node], device: Device | None = None) -> bool:

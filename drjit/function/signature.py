@@ -5,10 +5,11 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from operator import attrgetter
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_MISSING = object()
 
 
 def described(function: Callable[P, R]) -> Callable[P, R]:
@@ -16,10 +17,16 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
     wrapper adds a call, so functions that are called for every operation do without it.
     """
 
+    call_any: Any = function
+
+    # Calls with one argument are the most frequent ones, and all others take longer.
     @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(arg: Any = _MISSING, /, *more: Any, **named: Any) -> R:
         try:
-            return function(*args, **kwargs)
+            if more or named:
+                args = () if arg is _MISSING else (arg, *more)
+                return call_any(*args, **named)
+            return call_any() if arg is _MISSING else call_any(arg)
         except TypeError as problem:
             trace = problem.__traceback__
             if trace is None or trace.tb_next is not None:  # raised within the function
@@ -27,7 +34,7 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
             name, _, text = str(problem).partition("() ")
         raise TypeError(f"dr.{name}(): incompatible function arguments ({text})")
 
-    return call
+    return cast("Callable[P, R]", call)
 
 
 def importable_name(function: Any) -> str | None:

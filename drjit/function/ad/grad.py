@@ -24,6 +24,8 @@ from ..signature import described
 
 T = TypeVar("T", bound=Any)
 
+_ARRAYS = ("leaf", "nested")  # the roles of values that are a single array
+
 # ---- Leaves
 
 
@@ -69,10 +71,14 @@ def set_grad_enabled(arg: object, value: bool, /) -> None:
     >>> dr.set_grad_enabled(x, True); dr.grad_enabled(x)
     True
     """
-    for a in leaves((arg,)):
+    _track((arg,), value)
+
+
+def _track(args: tuple, value: bool) -> None:
+    for a in leaves(args):
         if not value:
             a._var = None
-        elif a._var is None and not graph.suspended():
+        elif a._var is None and not (graph.scopes and graph.suspended()):
             if isinstance(a, KernelValue) and not a._tracks:
                 raise RuntimeError(
                     f"drjit.enable_grad(): cannot track derivatives with respect to {a!r}. To "
@@ -95,7 +101,7 @@ def enable_grad(*args: object) -> None:
     >>> x.grad
     [6]
     """
-    set_grad_enabled(args, True)
+    _track(args, True)
 
 
 @described
@@ -107,7 +113,7 @@ def disable_grad(*args: object) -> None:
     >>> dr.disable_grad(x); dr.grad_enabled(x)
     False
     """
-    set_grad_enabled(args, False)
+    _track(args, False)
 
 
 @described
@@ -131,6 +137,8 @@ def detach(arg: T, preserve_type: bool = True) -> T:
     >>> dr.grad_enabled(dr.detach(x)), type(dr.detach(x, preserve_type=False))
     (False, <class 'drjit.llvm.Float'>)
     """
+    if pytree.ROLES.get(type(arg)) in _ARRAYS:
+        return _detached(arg, preserve_type)
     return pytree.map_tree(lambda v: _detached(v, preserve_type), arg, what="dr.detach")
 
 
@@ -140,7 +148,11 @@ def _detached(value: Any, preserve_type: bool) -> Any:
     if not isinstance(value, ArrayBase) or not value._diff:
         return value
     cls = detached_class(type(value), preserve_type)
-    return converted(value, cls, lambda a, c: leaf.wrap(c, a._node))
+    return converted(value, cls, _without_variable)
+
+
+def _without_variable(a: Any, cls: Any) -> Any:
+    return leaf.wrap(cls, a._node)
 
 
 # ---- Gradients
@@ -158,6 +170,8 @@ def grad(arg: T, preserve_type: bool = True) -> T:
     >>> dr.grad({"x": x})
     {'x': [2, 4]}
     """
+    if pytree.ROLES.get(type(arg)) in _ARRAYS:
+        return _gradient(arg, preserve_type)
     return pytree.map_tree(lambda v: _gradient(v, preserve_type), arg, what="dr.grad")
 
 
@@ -224,7 +238,8 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
             "gradient, not None"
         )
     found: list[tuple[Var, Value]] = []
-    for t, s in _pairs(target, source, what):
+    is_array = isinstance(target, ArrayBase)
+    for t, s in ((target, source),) if is_array else _pairs(target, source, what):
         if isinstance(t, KernelValue):
             v = visible(t._var)
             if v is not None:
@@ -284,8 +299,12 @@ def set_grad(target: object, source: object) -> None:
     >>> x.grad
     [5, 5]
     """
+    _set_grad(target, source)
+
+
+def _set_grad(target: object, source: object) -> None:
     assignments = _assignments(target, source, "dr.set_grad")
-    clear_grad(target)
+    _clear_grad(target)
     for v, g in assignments:
         _add(v, g)
 
@@ -329,6 +348,10 @@ def clear_grad(arg: object, /) -> None:
     >>> x.grad
     [0]
     """
+    _clear_grad(arg)
+
+
+def _clear_grad(arg: object) -> None:
     for a in leaves((arg,)):  # even if suspended
         if a._var is not None:
             a._var.grad = a._var.grad_var = None
@@ -397,4 +420,8 @@ def _with_gradient(a: Value, b: Value) -> Value:
     return Value(ir.resize(a.node, size), v)
 
 
-ArrayBase.grad = property(grad, set_grad, doc="The gradient; see `dr.grad` and `dr.set_grad`.")
+ArrayBase.grad = property(
+    lambda self: _gradient(self, True),
+    _set_grad,
+    doc="The gradient; see `dr.grad` and `dr.set_grad`.",
+)

@@ -7,8 +7,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ...array import leaf, signatures
+from ...array.inline import RECORDERS
 from ...array.meta import DYNAMIC
-from ...array.pytree import is_container, leaf_arrays, make_struct, map_tree, struct_fields
+from ...array.pytree import ROLES, is_container, leaf_arrays, make_struct, map_tree, struct_fields
 from ...array.show import common_width
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
@@ -137,6 +138,72 @@ def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
     return conversion.unwritten(cls, size)
 
 
+class _Constants(dict[Any, Callable[[Any, int], Any]]):
+    """Functions that create an array of a class from a number and a number of lanes: for traced
+    classes whose components are all equal to the number, and whose shape is known. For any other
+    class or number, they return the number."""
+
+    def __missing__(self, cls: Any) -> Callable[[Any, int], Any]:
+        made: Any = _no_constant
+        if not is_array_class(cls) or "__meta__" not in vars(cls):
+            return made  # classes of the program, which must not be kept alive
+        if cls._kind == "leaf":
+            made = leaf.constants(cls)
+        elif cls._size and cls.__meta__.kind in ("vector", "matrix") and cls.__meta__.is_jit:
+            made = _shared_constant(cls)
+        self[cls] = made
+        return made
+
+
+def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
+    """Returns such a function for nested arrays, whose leaves share one literal."""
+    literal, of_node = ir.literals(cls._dtype), _repeated(cls)
+
+    def constant(number: Any, size: int) -> Any:
+        n = literal(number, size)
+        return number if n is None else of_node(n)
+
+    return constant
+
+
+def _repeated(cls: Any) -> Callable[[ir.Node], Any]:
+    """Returns a function that creates a nested array whose leaves are all equal to a node."""
+    count = cls._size
+    if cls.Value is not cls._leaf:
+        row = _repeated(cls.Value)
+        return lambda n: nested(cls, [row(n) for _ in range(count)])
+    new, kind, diff = leaf.new, cls._leaf, cls._diff
+
+    def repeated(n: ir.Node) -> Any:
+        made = new(cls)
+        made._components = components = []
+        for _ in range(count):
+            c = new(kind)
+            c._node = n
+            if diff:
+                c._var = None
+            components.append(c)
+        return made
+
+    return repeated
+
+
+def _no_constant(number: Any, size: int) -> Any:
+    return number
+
+
+_CONSTANTS = _Constants()
+
+
+def _filled(dtype: Any, value: Any, shape: Any, what: str) -> Any:
+    """Creates an array, structure or number of type `dtype` that is filled with a value."""
+    if type(shape) is int and 0 <= shape <= ir.LARGEST and isinstance(dtype, type):
+        made = _CONSTANTS[dtype](value, shape)
+        if made is not value:
+            return made
+    return _build(dtype, shape, _constant, value, what)
+
+
 def full(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with `value`, traced as a constant.
 
@@ -153,7 +220,7 @@ def full(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T
     >>> dr.full(Float, 1.5, 3), dr.full(Array2f, [1, 2])
     ([1.5, 1.5, 1.5], [[1, 2]])
     """
-    return _build(dtype, shape, _constant, value, "dr.full")
+    return _filled(dtype, value, shape, "dr.full")
 
 
 def zeros(dtype: type[T], shape: "Sizes" = 1) -> T:
@@ -163,7 +230,7 @@ def zeros(dtype: type[T], shape: "Sizes" = 1) -> T:
     >>> dr.zeros(Float, 2)
     [0, 0]
     """
-    return _build(dtype, shape, _constant, 0, "dr.zeros")
+    return _filled(dtype, 0, shape, "dr.zeros")
 
 
 def ones(dtype: type[T], shape: "Sizes" = 1) -> T:
@@ -174,7 +241,7 @@ def ones(dtype: type[T], shape: "Sizes" = 1) -> T:
     >>> dr.ones(Float, 2)
     [1, 1]
     """
-    return _build(dtype, shape, _constant, 1, "dr.ones")
+    return _filled(dtype, 1, shape, "dr.ones")
 
 
 def empty(dtype: type[T], shape: "Sizes" = 1) -> T:
@@ -193,7 +260,10 @@ def _like(arg: Any, make: Callable[[Any, Any], Any], number: Any, what: str) -> 
     if is_container(arg):
         return map_tree(lambda v: _like(v, make, number, what), arg)
     if is_array(arg):
-        return make(type(arg), conversion.shape_of(arg, what))
+        kind = type(arg)
+        known = _CONSTANTS[kind] is not _no_constant  # whose shape is its width
+        width = common_width(leaf_arrays(arg)) if known else None
+        return make(kind, conversion.shape_of(arg, what) if width is None else width)
     if isinstance(arg, (bool, int, float)):
         return type(arg)(number)
     raise unexpected(what, "an array, a number, or a tree of them", arg)
@@ -254,6 +324,8 @@ def identity(dtype: type[T], size: "Sizes" = 1) -> T:
 
 def _range_class(dtype: Any, what: str) -> Any:
     """Returns the one-dimensional class in which a range is computed."""
+    if isinstance(dtype, type) and ROLES.get(dtype) == "leaf":
+        return dtype
     if not is_array_class(dtype):
         raise TypeError(f"{what}(): 'dtype' must be an array type, not {dtype!r}")
     if dtype._kind != "tensor" and not is_flat(dtype):
@@ -298,9 +370,12 @@ def arange(
     if t.is_mask:
         raise TypeError(f"{what}({label(dtype)}): the type must be arithmetic")
     if stop is None:
+        if type(start) is int and start >= 0 and step == 1 and cls is dtype and cls._kind == "leaf":
+            return leaf.lane(cls, freeze_size.parts(start, 1))
         start, stop = 0, size if start is None else start
     try:
-        first, last, by = (operator.index(v) for v in (start, stop, step))  # type: ignore[arg-type]
+        index = operator.index
+        first, last, by = index(start), index(stop), index(step)  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(
             f"{what}(): expected integers, either a size or start, stop and step; got "
@@ -325,10 +400,12 @@ def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any
     else:
         found = leaf.lane(cls, count)
         if (start, step) != (0, 1):
-            scale, offset = leaf.literal(cls, step), leaf.literal(cls, start)
-            if cls._dtype.is_float:
-                found = leaf.apply(op.fma, found, scale, offset)
+            t = cls._dtype
+            if t.is_float:
+                fma = RECORDERS[op.fma][cls]
+                found = fma(found, ir.normalize(t, step), ir.normalize(t, start))
             else:
+                scale, offset = leaf.literal(cls, step), leaf.literal(cls, start)
                 found = leaf.apply(op.add, leaf.apply(op.mul, found, scale), offset)
     target = dtype.Array if dtype._kind == "tensor" else dtype
     if type(found) is not target:

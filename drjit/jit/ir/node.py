@@ -86,15 +86,15 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
 
 
 @cache
-def literals(dtype: DType) -> Callable[[Any], Node | None]:
-    """Returns a function that converts a Python number to a literal of size 1, or returns None if
-    arrays of this type do not accept the number as is. It runs for every number in a program, so it
-    must be fast."""
+def literals(dtype: DType) -> Callable[..., Node | None]:
+    """Returns a function that converts a Python number to a literal, by default of size 1, or
+    returns None if arrays of this type do not accept the number as is. It runs for every number in
+    a program, so it must be fast."""
     kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
     normalized = ROUNDED[dtype.element].__getitem__ if dtype.is_float else None
     low, high = dtype.low, dtype.high
 
-    def made(value: Any) -> Node | None:
+    def made(value: Any, size: int = 1) -> Node | None:
         if type(value) not in kinds:
             return None
         if normalized is not None:
@@ -104,7 +104,7 @@ def literals(dtype: DType) -> Callable[[Any], Node | None]:
         n = Node()
         n.op = LITERAL
         n.dtype = dtype
-        n.size = 1
+        n.size = size
         n.deps = ()
         n.data = value
         n.mark = None
