@@ -591,3 +591,23 @@ def test_captured_arrays_that_change():
         with pytest.raises(RuntimeError, match=f"captured variable '{name}' changes"):
             dr.if_stmt((UInt(0, 1),), Bool(True, False), body, lambda i: (i,), mode="symbolic")
     assert list(total) == [0, 0] and list(ray.t) == [1]
+
+
+def test_iterations_over_lanes_run_the_same_kernel():
+    """Constants of all lanes are data before the first iteration."""
+
+    def body(active, x, y):
+        y = y * 1.5 + x
+        return active & (y < 100), x, y
+
+    start = dr.full(Bool, True, 17), dr.arange(Float, 17) + 1, dr.zeros(Float, 17)
+    dr.eval(start)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        _, _, y = dr.while_loop(start, lambda active, x, y: active, body, mode="evaluated")
+        kernels = [k for k in dr.kernel_history() if k["type"] is dr.KernelType.JIT]
+    assert len(kernels) > 5 and len({k["hash"] for k in kernels}) <= 2
+    want = np.zeros(17, np.float32)
+    for _ in range(len(kernels)):
+        want = np.where(want < 100, want * 1.5 + np.arange(1, 18), want)
+    np.testing.assert_allclose(np.asarray(y), want, rtol=1e-6)

@@ -9,9 +9,11 @@ from ...array import leaf, leaf_access
 from ...function.ad.scopes import isolate_grad
 from ...function.conversion import flat_class
 from ...function.evaluation import evaluate
+from ...jit.device import Device
 from ...jit.ir import dtype as dt
 from ...jit.ir import op, scope
 from ...jit.ir.node import LITERAL, Node
+from ...jit.run.schedule import as_data
 from ...jit.trace import record
 from ...jit.trace.access import Access
 from ..region.masked import masked, merged
@@ -34,7 +36,9 @@ def _run(
     loop: ArrayLoop, before: list[Value | None], tables: dict[int, WeakValue], compress: bool
 ) -> tuple:
     private = PrivateState(loop.start, tables.keys())
-    state, active = private.state, loop.test
+    state, active = private.state, leaf.wrap(type(loop.test), loop.test._node)
+    for array in [active, *state.leaves]:
+        array._node = _as_data(array._node, active._node.size, active._device)
     # Enclosing masks cover all lanes, so none can be dropped.
     compress = compress and scope.active() is scope.ACTIVE
     lanes = _Lanes(before, active._node.size) if compress else None
@@ -66,6 +70,11 @@ def _run(
         loop.start.restore([old.get(k, v) for k, v in enumerate(before)])
         raise
     return private.returned(state.values)
+
+
+def _as_data(node: Node, lanes: int, device: Device | None) -> Node:
+    """Returns a constant of all lanes as data: the first iteration needs no kernel of its own."""
+    return as_data(node, device) if node.op is LITERAL and 1 < node.size == lanes else node
 
 
 def _tables(before: list[Value], size: int) -> dict[int, WeakValue]:
