@@ -55,7 +55,8 @@ class _Text:
         self.names[f"op_{op_.name}"] = op_
         full = any(t.full for t in terms)
         roots = [*{t.root: None for t in terms if not t.full and t.root is not None}]
-        tests = _simplifications(op_, terms)
+        self.names[f"simple_{op_.name}"] = op_.simple
+        tests = _simplifications(op_, terms, full)
         call = f"{name} = combine(op_{op_.name}, ({''.join([f'{t.name}, ' for t in terms])}))"
         if tests is None or (not full and len(roots) != 1):
             self.lines.append(call)
@@ -90,15 +91,21 @@ class _Text:
         return f"n{self._count}"
 
 
-def _simplifications(op_: Op, terms: tuple[_Term, ...]) -> list[str] | None:
+def _simplifications(op_: Op, terms: tuple[_Term, ...], full: bool) -> list[str] | None:
     """Returns the conditions under which an operation on operands that are not all literals may
-    simplify, or None if it always may."""
+    simplify, or None if it always may. If one of them is `full`, only some literals have this
+    effect."""
     tests = []
     if op_ in WITH_LITERAL:
         if any(t.value in op_.simple for t in terms if t.value is not None):
             return None
         relevant = terms[:1] if op_ is op.select else terms
-        tests = [f"{t.root}.op is literal" for t in relevant if t.root is not None]
+        some = full and op_ is not op.select and not op_.in_code
+        tests = [
+            f"{t.root}.op is literal" + some * f" and {t.name}.data in simple_{op_.name}"
+            for t in relevant
+            if t.root is not None
+        ]
     if op_ is op.select:
         a, b = terms[1:]
         if a.value is None and b.value is None:

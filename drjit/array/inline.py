@@ -162,8 +162,10 @@ _FORWARD = """
                 plain = data is not None
         elif x0.op is LITERAL:
             plain, size = size == 1 and x0.data not in first, x1.size
-        elif size != x1.size:
-            plain = False"""
+        elif (width := x1.size) != size:
+            plain = (size == 1 and width != 0) or (width == 1 and size != 0)
+            if plain and size == 1:
+                size = width"""
 _BACKWARD = """
         size = x1.size
         if x1.op is LITERAL:
@@ -173,15 +175,18 @@ _BACKWARD = """
         else:
             plain = x0.data not in first"""
 _TERNARY = """
-        plain = (
-            (x1.size == size or (x1.size == 1 and x1.op is LITERAL))
-            and (x2.size == size or (x2.size == 1 and x2.op is LITERAL))
-            and (x1 is not x2 or inverse is None)
-        )
-        if plain and x0.op is LITERAL:
-            if fold is not None and x1.op is LITERAL and x2.op is LITERAL:
-                deps, o, data = (), LITERAL, fold(x0.data, x1.data, x2.data)
-            plain = data is not None"""
+        width, width2 = x1.size, x2.size
+        plain = x1 is not x2 or inverse is None
+        if x0.op is LITERAL and (inverse is not None or x1.op is x2.op is LITERAL):
+            if plain and fold is not None and x1.op is x2.op is LITERAL:
+                if (width == size or width == 1) and (width2 == size or width2 == 1):
+                    deps, o, data = (), LITERAL, fold(x0.data, x1.data, x2.data)
+            plain = data is not None
+        elif width != size or width2 != size:
+            if size == 1:
+                size = width2 if width == 1 else width
+            if not size or (width != size and width != 1) or (width2 != size and width2 != 1):
+                plain = False"""
 _TRACK = """
             if record is None or ({untracked}):
                 r._var = None

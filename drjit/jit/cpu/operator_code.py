@@ -112,8 +112,12 @@ def of_arrays(o, record, x, y):
             return 0
     else:
         if a.size != b.size:
-            if call("i64(ptr)", o.integer, a.size) != call("i64(ptr)", o.integer, b.size):
-                return 0
+            if a.size == o.one and b.size != o.zero:
+                like = b
+            else:
+                if b.size != o.one or a.size == o.zero:
+                    if call("i64(ptr)", o.integer, a.size) != call("i64(ptr)", o.integer, b.size):
+                        return 0
     return new_array(o, record, a, b, variable(o, record, x), variable(o, record, y), like)
 
 # The operation on the literal `a`, which is counted, and a number.
@@ -176,7 +180,7 @@ def of_number(o, record, x, number, reflected):
     return made
 
 # One of the operands `y` and `z` of an operation on three: a node that is counted, with as many
-# entries as `like` or the same one for all, or 0.
+# entries as `like` or one for all, or 0.
 def operand(o, record, x, like):
     if word(x + TYPE) != record.type:
         if record.numbers == 0:
@@ -185,7 +189,8 @@ def operand(o, record, x, like):
     node = node_of(o, record, x)
     if node == 0:
         return 0
-    if node.size != like.size and (node.op != o.literal or node.size != o.one):
+    broadcast = node.size == o.one and (node.op == o.literal or like.size != o.zero)
+    if node.size != like.size and broadcast == 0:
         if call("i64(ptr)", o.integer, node.size) != call("i64(ptr)", o.integer, like.size):
             return 0
     return incref(o, node)
