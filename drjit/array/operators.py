@@ -263,8 +263,9 @@ def _matmul(a: Any, b: Any) -> Any:
     kinds = [*map(special.kind_of, (a, b))]
     function = matmul.get("tensor" if "tensor" in kinds else "")
     if "matrix" in kinds:
+        nested = "" not in kinds and "leaf" not in kinds
         try:
-            return special.product(a, b)
+            return special.matrix_product(a, b) if nested else special.product(a, b)
         except Incompatible as problem:
             raise OperandError(f"{_expression(a, '@', b)}: {problem}") from None
     if function is not None:

@@ -174,9 +174,13 @@ _FMA = RECORDERS[op.fma]
 
 def dot(a: Any, b: Any) -> Any:
     """Returns the sum of the products of components."""
-    total = None
-    for x, y in zip(a, b, strict=True):
-        total = x * y if total is None else fma(x, y, total)
+    terms = zip(a, b, strict=True)
+    x, y = next(terms)
+    total = x * y
+    add = _FMA[type(total)]
+    for x, y in terms:
+        found = add(x, y, total)
+        total = fma(x, y, total) if found is None else found
     return total
 
 
@@ -212,12 +216,18 @@ def matrix_product(a: Any, b: Any) -> Any:
         raise Incompatible(
             f"a matrix of {matrix._size} rows times {len(vector._components)} components"
         )
-    rows = rows_of(matrix)
+    rows: Any = [row._components for row in matrix._components]
     if matrix is b:
-        rows = [list(column) for column in zip(*rows, strict=True)]
-    components = [dot(row, vector._components) for row in rows]
+        rows = zip(*rows, strict=True)
+    operands = [*(c for row in rows for c in row), *vector._components]
     cls, _ = resolve((matrix._components[0], vector))
-    return of_components(cls, components)
+    return of_components(cls, repeated(_times_vector, operands, matrix._size))
+
+
+def _times_vector(operands: list, n: int) -> list:
+    """Returns the components of the product of a matrix with `n` columns and a vector."""
+    vector = operands[-n:]
+    return [dot(operands[k : k + n], vector) for k in range(0, len(operands) - n, n)]
 
 
 def _products(operands: list, n: int) -> list:
