@@ -11,7 +11,7 @@ from ..ad.graph import visible
 from ..jit.ir import node
 from .construct import EXACT, init
 from .inline import own_code
-from .leaf import cast, new
+from .leaf import cast, copies, new
 
 
 def add(cls: Any) -> None:
@@ -63,6 +63,7 @@ def _of_vector(cls: Any) -> Callable[..., None]:
     leaf, size, diff = cls._leaf, cls._size, cls._diff
     literal = node.literals(cls._dtype)
     is_filled = cls.__meta__.kind == "vector"  # with one number
+    filled = copies(leaf, size)
 
     def components(args: Iterable[Any]) -> list[Any] | None:
         found = []
@@ -94,8 +95,17 @@ def _of_vector(cls: Any) -> Callable[..., None]:
             if kind is cls:
                 entries = arg._components
                 count = len(arg._components)
-            elif is_filled and (kind is leaf or kind is float or kind is int):
+            elif is_filled and kind is leaf:
                 entries, count = repeat(arg, size), size
+            elif (
+                is_filled
+                and not kwargs
+                and (kind is float or (kind is int and -EXACT <= arg <= EXACT))
+            ):
+                n = literal(arg)
+                if n is not None:
+                    self._components = filled(n)
+                    return
         if count == size and not kwargs:
             made = components(entries)
             if made is not None:

@@ -8,7 +8,6 @@ the general operators of `ArrayBase`.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache, partial
 from itertools import repeat
 from types import FunctionType
@@ -60,13 +59,19 @@ def _or_vector(cls: type, backward: str, general: Callable) -> Callable:
     """Returns the general operator with a short way for a vector of such arrays on the right, whose
     reflected operator goes through its components. Errors are those of the general operator."""
 
+    vectors = set()
+
     def method(self, other):
         kind: Any = type(other)
-        own = getattr(kind, "Value", None) is cls and "__meta__" in vars(kind)
-        if own and kind.__meta__.kind == "vector":
-            with suppress(RuntimeError):
-                return getattr(kind, backward)(other, self)
-        return general(self, other)
+        if kind not in vectors:
+            own = getattr(kind, "Value", None) is cls and "__meta__" in vars(kind)
+            if not own or kind.__meta__.kind != "vector":
+                return general(self, other)
+            vectors.add(kind)
+        try:
+            return getattr(kind, backward)(other, self)
+        except RuntimeError:
+            return general(self, other)
 
     return method
 

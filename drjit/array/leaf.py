@@ -121,6 +121,24 @@ def constants(cls: Any) -> Callable[..., Any]:
     return array
 
 
+def copies(cls: Any, count: int) -> Callable[[Node], list[Any]]:
+    """Returns a function that creates `count` arrays of the class for one node, without
+    derivatives."""
+    diff = cls._diff
+
+    def made(n: Node) -> list[Any]:
+        found = []
+        for _ in range(count):
+            array = new(cls)
+            array._node = n
+            if diff:
+                array._var = None
+            found.append(array)
+        return found
+
+    return made
+
+
 def cast(cls: type, a: Any) -> Any:
     """Converts to the element type of another class."""
     if a._var is None:

@@ -17,7 +17,7 @@ from ..jit.device import using
 from ..jit.ir import dtype as dt
 from ..jit.ir import node as ir
 from ..jit.ir import op
-from ..jit.ir.node import Node
+from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import recording
 from ..jit.primitives import collective, sorting
 from ..jit.run import launch, schedule
@@ -173,6 +173,8 @@ def atomic(kind: op.Op, target: Any, values: list, at: Access) -> Any:
 
 def reduce_all(reduce: str, value: Any) -> Any:
     """Reduces all entries to one by `add`, `mul`, `min`, `max`, `and` or `or`."""
+    if value._var is None and value._node.op is not LITERAL:
+        return wrap(type(value), access.reduce_all(reduce, value._node))
     return from_value(type(value), lanes.reduce(reduce, value_of(value)))
 
 

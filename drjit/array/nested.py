@@ -60,7 +60,8 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         otherwise = getattr(general, method)
         found[method] = _binary(cls, result, combine, pairs, right, shared, otherwise)
         if left:
-            found[reflected] = _reflected(cls, combine, left, getattr(general, reflected))
+            otherwise = getattr(general, reflected)
+            found[reflected] = _reflected(cls, combine, left, shared, otherwise)
     for o in UNARY if cls.__meta__.kind == "vector" else ():
         method = f"__{o.method}__"
         if getattr(leaf, method) is not getattr(general, method):
@@ -105,9 +106,20 @@ def _binary(
     return binary
 
 
-def _reflected(cls: type, combine: Callable, scalars: frozenset, otherwise: Callable) -> Callable:
+def _reflected(
+    cls: Any,
+    combine: Callable,
+    scalars: frozenset,
+    shared: Callable | None,
+    otherwise: Callable,
+) -> Callable:
+    leaf = cls._leaf
+
     def reflected(self, other):
-        if type(other) in scalars:
+        kind = type(other)
+        if kind in scalars:
+            if shared is not None and kind is not leaf:
+                other = shared(other)
             r = new(cls)
             r._components = list(map(combine, repeat(other), self._components))
             return r

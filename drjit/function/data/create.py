@@ -169,23 +169,11 @@ def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
 def _repeated(cls: Any) -> Callable[[ir.Node], Any]:
     """Returns a function that creates a nested array whose leaves are all equal to a node."""
     count = cls._size
-    if cls.Value is not cls._leaf:
-        row = _repeated(cls.Value)
-        return lambda n: nested(cls, [row(n) for _ in range(count)])
-    new, kind, diff = leaf.new, cls._leaf, cls._diff
-
-    def repeated(n: ir.Node) -> Any:
-        made = new(cls)
-        made._components = components = []
-        for _ in range(count):
-            c = new(kind)
-            c._node = n
-            if diff:
-                c._var = None
-            components.append(c)
-        return made
-
-    return repeated
+    if cls.Value is cls._leaf:
+        components = leaf.copies(cls._leaf, count)
+        return lambda n: nested(cls, components(n))
+    row = _repeated(cls.Value)
+    return lambda n: nested(cls, [row(n) for _ in range(count)])
 
 
 def _no_constant(number: Any, size: int) -> Any:

@@ -253,6 +253,8 @@ def reinterpret_array(dtype: type[T], value: complex | ArrayBase, /) -> T:
             f"{what}(): cannot reinterpret-cast between types of different size, {label(a)} and "
             f"{label(b)}"
         )
+    if a._kind == b._kind == "leaf" and a is not b:
+        return leaf.bitcast(b, given)
     if len({(c._kind, c.__meta__.dims, c.__meta__.is_jit) for c in (a, b)}) > 1:
         raise RuntimeError(f"{what}(): {label(a)} and {label(b)} are of different shape")
 

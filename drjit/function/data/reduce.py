@@ -103,9 +103,11 @@ def _reduced_axis(axis: int, ndim: int, what: str | UserCall) -> int:
 def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
     """Reduces any kind of value."""
     rule = RULES[key]
-    is_simple = axis is Ellipsis and mode is None and getattr(value, "_kind", "") == "leaf"
-    if is_simple and rule.op.accepts(value._dtype):
-        return leaf_access.reduce_all(key, value)
+    if axis is Ellipsis and mode is None and is_array(value) and rule.op.accepts(value._dtype):
+        if value._kind == "leaf":
+            return leaf_access.reduce_all(key, value)
+        if value._kind == "nested" and value._components and not keepdims:
+            return _total(rule, value._components)
     what = UserCall(name, value)
     check_mode(mode, what)
     if isinstance(value, KernelValue):

@@ -341,6 +341,9 @@ def rcp(arg: Any, /) -> Any:
     >>> dr.rcp(Float(2, 0)), dr.rcp(Complex2f(1, 2)), dr.rcp(4)
     ([0.5, inf], [0.2-0.4j], 0.25)
     """
+    result = RECORDED[op.div](1, arg)
+    if result is not None:
+        return result
     if _is_array(arg):
         result = by_formula("rcp", arg)
         if result is not None:
