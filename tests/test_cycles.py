@@ -281,7 +281,7 @@ def recorded_loop():
             x = x * 0.5 + i * k
         return i + 1, x
 
-    x = tracked(dr.linspace(Float, 0, 1, 5000))
+    x = tracked(dr.linspace(Float, 0, 1, 100_000))
     return dr.while_loop((UInt(0), x), lambda i, x: i < 3, body)[1]
 
 

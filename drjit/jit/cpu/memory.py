@@ -65,6 +65,8 @@ usage = Usage()
 _IN_USE, _PEAK = 0, 1
 _use = memoryview(usage).cast("B").cast("q")  # faster than attributes
 _misses = 0
+# Bytes from the system since the collector was told to look for more, which it is after so many.
+_taken, _MUCH = 0, 1 << 18
 
 
 class Block:
@@ -260,7 +262,11 @@ def allocate_all(sizes: list[int]) -> list[Buffer]:
             except IndexError:
                 block = _fresh(capacity, free)
             total += capacity
-            made.append(_buffer(block))
+            b = Buffer()  # as _buffer does
+            b._block = block
+            b.address = block.address
+            b.source = None
+            made.append(b)
     finally:
         _count(total)  # those that were made are freed if there is no memory for others
     return made
@@ -343,10 +349,13 @@ def _pop_complete(free: list[Block], capacity: int) -> Block:
 
 
 def _fresh(capacity: int, free: list[Block]) -> Block:
-    """Allocates memory from the system, after collecting reference cycles that may hold memory of
-    the pool."""
-    global _misses
-    collector.resume()
+    """Allocates memory from the system; of much of it, reference cycles may hold a part, for which
+    the collector looks again."""
+    global _misses, _taken
+    _taken += capacity
+    if _taken >= _MUCH:
+        _taken = 0
+        collector.resume()
     alignment = ALIGNMENT if capacity < LARGE_PAGE else LARGE_PAGE
     start = next(_STARTS) if capacity >= _MAPPED else 0
     size = start + capacity + alignment + PADDING

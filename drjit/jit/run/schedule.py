@@ -130,13 +130,19 @@ def _drop_unseen() -> None:
             _follow(effect, needed)
     while pending:  # last effects first: earlier ones may only be held by what they need
         effect = pending.pop()
-        if effect.op.effect and effect not in needed and not afters(effect):
-            value = effect.data.value
-            if value is None or value() is None:
-                continue
+        if effect.op.effect and effect not in needed and not _is_seen(effect.data):
+            continue
         kept.append(effect)
         _follow(effect, needed)
     pending.extend(reversed(kept))
+
+
+def _is_seen(effect: Effect) -> bool:
+    """Returns whether there are nodes of its target or old value."""
+    for after in effect.afters:
+        if after() is not None:
+            return True
+    return effect.value is not None and effect.value() is not None
 
 
 def _follow(effect: Node, needed: set[Node]) -> None:
@@ -305,10 +311,13 @@ def evaluate_alone(node: Node) -> None:
 def _old_values(roots: list[Node]) -> list[Node]:
     """Returns the values tied to side effects, which cannot be recomputed: live old values of
     atomic updates, and the results of loops and branches."""
-    updates = [n for n in roots if n.op.effect and n.data.value is not None]
-    values = [n.data.value() for n in updates]
-    values += [value() for n in roots if n.op.block for value in n.data.values]
-    return [v for v in values if v is not None and v.op is not BUFFER]
+    values: list[Any] = []
+    for n in roots:
+        if n.op.block:
+            values += n.data.values
+        elif n.op.effect and n.data.value is not None:
+            values.append(n.data.value)
+    return [v for value in values if (v := value()) is not None and v.op is not BUFFER]
 
 
 # A kernel to launch for a number of lanes: the nodes that it computes, and those that it takes
@@ -355,7 +364,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
             node = order.__getitem__
             for made, size, *parts in plan.launches:
                 nodes = [[*map(node, part)] if part else [] for part in parts]
-                _write((made, size, *nodes))  # type: ignore[arg-type]
+                _launch((made, size, *nodes))  # type: ignore[arg-type]
             return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
@@ -375,27 +384,26 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
 
 
 def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
-    """Launches a known kernel without checks and effects, in the shortest way; returns whether
-    there is one. All other programs are left to `_run`."""
+    """Launches a known kernel without effects in the shortest way; returns whether there is one.
+    All other programs are left to `_run`."""
     if size >= STREAM_LANES or _labels or flags.current & 1 or _preview is not None:
         return False
-    inputs, literals = graph.inputs, graph.literals
-    if not inputs or not size or graph.checks:
+    inputs, literals, checks = graph.inputs, graph.literals, graph.checks
+    if not inputs or not size:
         return False
     known = (_short if graph.is_short else _kernels).get(graph.plain_key())
     if known is None:
         return False
-    made, (some, others, _) = known
-    made.learn(size, roots, graph, known[1])
+    made, (some, others, tested) = known
+    if not checks:
+        made.learn(size, roots, graph, known[1])
+    elif tested is not None:
+        checks = [checks[k] for k in tested]
     if some is not None:
         inputs = [inputs[k] for k in some]
     if others is not None:
         literals = [literals[k] for k in others]
-    outputs = launch.run(made, size, inputs, literals, (), ())
-    for n, b in zip(roots, outputs):  # noqa: B905
-        n.data = b  # as in _finish
-        n.op = BUFFER
-        n.deps = ()
+    _finish_all(roots, launch.run(made, size, inputs, literals, checks, ()))
     return True
 
 
@@ -572,7 +580,7 @@ def _run(
         for found, taken in zip((graph.inputs, graph.literals, graph.checks), passed, strict=True)
     ]
     parts = made, size, roots, inputs, literals, checks, targets
-    (_write if targets else _launch)(parts)
+    _launch(parts)
     if name:
         known_programs.keep(name, made, passed)
     return parts
@@ -647,24 +655,24 @@ def _launch(parts: Launch) -> None:
     effects = [e.data for e in targets] if targets else ()
     if _preview is not None:
         _preview.append(made)
-        outputs: list[Buffer | None] = [made.device.allocate(0) for _ in roots]
+        _finish_all(roots, [made.device.allocate(0) if _has_value(n) else None for n in roots])
+    elif targets and made.can_be_interrupted:
+        # Updates take effect one by one, and those made must count as made.
+        with interrupt.postponed():
+            _finish_all(roots, launch.run(made, size, inputs, literals, checks, effects))
     else:
-        outputs = launch.run(made, size, inputs, literals, checks, effects)
-    for k, n in enumerate(roots):
-        if n.op.effect or n.op.block:
+        _finish_all(roots, launch.run(made, size, inputs, literals, checks, effects))
+
+
+def _finish_all(roots: list[Node], outputs: Sequence[Buffer | None]) -> None:
+    """Turns the nodes that a launch has computed into buffers."""
+    for n, memory in zip(roots, outputs):  # noqa: B905
+        if memory is None:
             _finish_effect(n)
         else:
-            _finish(n, outputs[k])
-
-
-def _write(parts: Launch) -> None:
-    """Launches a kernel that may have effects."""
-    made, *_, targets = parts
-    if not targets or not made.can_be_interrupted:
-        _launch(parts)
-    else:  # updates take effect one by one, and those made must count as made
-        with interrupt.postponed():
-            _launch(parts)
+            n.data = memory  # as in _finish
+            n.op = BUFFER
+            n.deps = ()
 
 
 def _has_value(n: Node) -> bool:
@@ -711,10 +719,11 @@ def _finish_effect(n: Node) -> None:
     """Completes an effect whose kernel has been launched, and releases the nodes that waited for
     it."""
     waiting = afters(n)
-    for value in old_values(inside(n)) if n.op.block else ():
-        leaked = value()
-        if leaked is not None:  # defined only where the update took place, which is over
-            leaked.op, leaked.deps, leaked.data = _STATE, (), None
+    if n.op.block:
+        for value in old_values(inside(n)):
+            leaked = value()
+            if leaked is not None:  # defined only where the update took place, which is over
+                leaked.op, leaked.deps, leaked.data = _STATE, (), None
     _finish(n, None)
     for after in waiting:
         _finish(after, after.data)

@@ -95,14 +95,14 @@ def _follow(
 def waits(n: Node) -> bool:
     """Returns whether a noted node may have to wait for others, or others for it."""
     o = n.op
-    if o is _REDUCE or o is AFTER:
+    if o is _REDUCE or o is AFTER or o.reads:  # from memory that is there, it is not noted
         return True
     if o is _RESULT:  # a loop or branch with one lane that is not part of another one runs once
         return n.size == 1 and n.deps[0].data.depth == 1
     if o is op.component:
         return _is_old_value(n)
-    # Loops rather than `any`, which would start a generator for each node.
-    for before in n.deps[o.reads] if o.reads else n.data.order if o.effect else ():
+    # A loop rather than `any`, which would start a generator for each node.
+    for before in n.data.order if o.effect else ():  # noqa: SIM110
         if before.op is not BUFFER:
             return True
     return False

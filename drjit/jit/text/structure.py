@@ -59,7 +59,8 @@ _visited, _load_at = 0, 1 << 12
 
 class ProgramGraph:
     """The nodes below some roots. `order` lists them in traversal order, with repetitions. Nodes
-    that the scheduler must treat specially are `noted`. A program takes `inputs`, a literal for
+    that the scheduler must treat specially are `noted`, which gathers from memory that is there
+    are not. A program takes `inputs`, a literal for
     each parameter (`literals`), and bounds `checks`.
 
     Visited nodes carry the `mark`. Their `id` is the position in `order` of their first occurrence,
@@ -171,7 +172,7 @@ class ProgramGraph:
         add = self._key.append
         for n in nodes:
             o = n.op
-            if o.waits:
+            if o.waits and not (o.reads and _is_in_memory(n.deps[o.reads])):
                 self.noted = noted = self.noted or []
                 noted.append(n)
             if o.block:
@@ -234,7 +235,8 @@ class ProgramGraph:
         rows: list[Any] = []
         for n in self.effects() if effects is None else effects:
             e = n.data
-            rows += (n.id, e.static, e.shape, e.buffer.device, _place(n, places))
+            at = _place(n, places)
+            rows += (n.id, e.dtype, e.reduce, e.mode, e.shape, e.buffer.device, at)
         return (*self._key, *rows), [n for _, n in places.values()]
 
 
@@ -440,3 +442,11 @@ def _place(effect: Node, places: dict[Any, tuple[int, Node]]) -> int:
     thereby the private copies. New targets are added to `places`."""
     target = program.shared_target(effect.data) or effect
     return places.setdefault(target, (len(places), effect))[0]
+
+
+def _is_in_memory(nodes: tuple[Node, ...]) -> bool:
+    """Returns whether none of some nodes has to be computed."""
+    for n in nodes:  # noqa: SIM110 (`all` would start a generator)
+        if n.op is not BUFFER:
+            return False
+    return True
