@@ -152,6 +152,7 @@ def is_sequence(value: Any) -> bool:
 
 
 _NUMBERS = (float, int, bool)
+_NUMERIC = {float, int}
 EXACT = 1 << 53  # integers up to here are exact as Python floats
 
 
@@ -184,6 +185,8 @@ def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
 
 def _leaf(cls: Any, arg: Any) -> Any:
     dtype = cls._dtype
+    if type(arg) is list or type(arg) is tuple:
+        return _leaf_of_numbers(cls, list(arg))
     if isinstance(arg, ArrayBase):
         return _leaf_from_array(cls, arg)
     if _is_number(arg):
@@ -239,13 +242,13 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
         return leaf.literal(cls, 0, 0)
     kinds = set(map(type, values))
     # The common case in one step: conversions that are the same for all entries.
-    if kinds == {float} or kinds == {bool}:
-        exact = dtype.is_float or (dtype.is_mask and kinds == {bool})
+    if dtype.is_float:
+        exact = kinds <= _NUMERIC or kinds == {bool}
     else:
-        exact = kinds == {int} and dtype.is_int
+        exact = kinds == {bool if dtype.is_mask else int}
     if exact and len(values) > 1:
         try:
-            return leaf.from_numbers(cls, values)
+            return leaf.from_numbers(cls, [*map(float, values)] if int in kinds else values)
         except OverflowError:
             pass
     entries = []
@@ -460,7 +463,7 @@ def _init_tensor(
     if array is _MISSING:
         raise _invalid(cls, "Input array must be specified beside the shape")
     sizes = shape if isinstance(shape, tuple) else (-1,)
-    if shape is not None and not all(isinstance(n, int) and n >= 0 for n in sizes):
+    if shape is not None and not all([isinstance(n, int) and n >= 0 for n in sizes]):
         raise _invalid(cls, f"'shape' must be a tuple of sizes such as (2, 3), not {shape!r}")
     flat, natural = _flat(cls, array)
     if shape is not None and len(flat) != math.prod(shape):
@@ -469,7 +472,7 @@ def _init_tensor(
             f"entries do not fill the shape {shape}, which has {math.prod(shape)}"
         )
     self._array = flat
-    self._shape = natural if shape is None else tuple(int(n) for n in shape)
+    self._shape = natural if shape is None else tuple(map(int, shape))
 
 
 def _flat(cls: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:

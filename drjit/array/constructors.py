@@ -29,7 +29,8 @@ def add(cls: Any) -> None:
 
 
 def _of_leaf(cls: Any) -> Callable[..., None]:
-    diff, backend, literal = cls._diff, cls._backend, node.literals(cls._dtype)
+    diff, backend, dtype = cls._diff, cls._backend, cls._dtype
+    literal = node.literals(dtype)
 
     def constructor(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) == 1 and not kwargs and type(self) is cls:
@@ -49,6 +50,11 @@ def _of_leaf(cls: Any) -> Callable[..., None]:
                         self._var = None
                     return
             elif getattr(kind, "_kind", "") == "leaf" and arg._backend is backend:
+                if arg._var is None:
+                    self._node = node.cast(dtype, arg._node)
+                    if diff:
+                        self._var = None
+                    return
                 made = cast(cls, arg)
                 self._node = made._node
                 if diff:
@@ -60,9 +66,9 @@ def _of_leaf(cls: Any) -> Callable[..., None]:
 
 
 def _of_vector(cls: Any) -> Callable[..., None]:
-    leaf, size, diff = cls._leaf, cls._size, cls._diff
+    leaf, size, diff, backend = cls._leaf, cls._size, cls._diff, cls._backend
     literal = node.literals(cls._dtype)
-    is_filled = cls.__meta__.kind == "vector"  # with one number
+    is_filled, dims = cls.__meta__.kind == "vector", cls.__meta__.dims  # filled with one number
     filled = copies(leaf, size)
 
     def components(args: Iterable[Any]) -> list[Any] | None:
@@ -81,6 +87,8 @@ def _of_vector(cls: Any) -> Callable[..., None]:
                     return None
                 if diff:
                     c._var = None
+            elif getattr(kind, "_kind", "") == "leaf" and arg._backend is backend:
+                c = cast(leaf, arg)
             else:
                 return None
             found.append(c)
@@ -95,17 +103,18 @@ def _of_vector(cls: Any) -> Callable[..., None]:
             if kind is cls:
                 entries = arg._components
                 count = len(arg._components)
-            elif is_filled and kind is leaf:
+            elif not is_filled:
+                pass
+            elif kind is leaf:
                 entries, count = repeat(arg, size), size
-            elif (
-                is_filled
-                and not kwargs
-                and (kind is float or (kind is int and -EXACT <= arg <= EXACT))
-            ):
+            elif kind is float or (kind is int and -EXACT <= arg <= EXACT):
                 n = literal(arg)
-                if n is not None:
+                if n is not None and not kwargs:
                     self._components = filled(n)
                     return
+            elif getattr(kind, "_kind", "") == "nested" and kind.__meta__.dims == dims:
+                if kind.__meta__.kind == "vector":
+                    entries, count = arg._components, len(arg._components)
         if count == size and not kwargs:
             made = components(entries)
             if made is not None:

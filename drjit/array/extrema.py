@@ -29,8 +29,9 @@ def is_tracked(a: Any) -> bool:
 
 
 class Extrema(dict[type, Callable]):
-    """Functions that record `op_` on arrays of a class and on numbers, by the class, or return
-    None. If an operand is NaN, the result is NaN (`keeps_nan`) or the other operand."""
+    """Functions that record `op_` on arrays of a class and on numbers, or return None, by the class
+    of the second operand, or of the first one if the second one is a number. If an operand is NaN,
+    the result is NaN (`keeps_nan`) or the other operand."""
 
     def __init__(self, op_: Op, keeps_nan: bool) -> None:
         super().__init__()
@@ -42,12 +43,6 @@ class Extrema(dict[type, Callable]):
             return nothing
         self[cls] = made = _for_class(self._op, self._keeps_nan, cls)
         return made
-
-    def __call__(self, a: Any, b: Any) -> Any:
-        kind = type(b)
-        if kind is float or kind is int:
-            kind = type(a)
-        return self[kind](a, b)
 
 
 def _for_class(op_: Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:

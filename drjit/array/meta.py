@@ -1,6 +1,7 @@
 """The descriptor of an array class, `ArrayMeta`, and the states of evaluation."""
 
 import enum
+from functools import cache
 
 from ..jit.backend import JitBackend
 from ..jit.cpu.device import CPU
@@ -109,6 +110,7 @@ LEAF_NAME = {
 """Names of one-dimensional arrays."""
 
 
+@cache
 def type_name(kind: str, dtype: DType, dims: tuple[int, ...]) -> str:
     """Returns the name of a type: `Array3f`, `Matrix4f64`, `Float`, whether or not it exists."""
     if kind == "leaf":

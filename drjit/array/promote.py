@@ -284,8 +284,10 @@ def expr_t(*args: Any) -> Any:
     given = tuple([a if isinstance(a, type) else type(a) for a in args])
     if not given or (len(args) == 1 and args[0] is None):
         return None
-    if all(t is given[0] for t in given):
+    if given.count(given[0]) == len(given):
         return given[0]
+    if given in _expr:  # which has arrays and numbers only
+        return _expr[given]
     arrays = [a for a in args if issubclass(a if isinstance(a, type) else type(a), ArrayBase)]
     types: tuple = ()
     try:

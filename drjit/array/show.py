@@ -64,6 +64,8 @@ def component_shape(value: Any) -> tuple[int, ...] | None:
     if not is_array(value) or value._kind == "leaf":
         return ()
     parts = value._components
+    if value.Value is value._leaf:
+        return (len(parts),)
     shapes = {component_shape(c) for c in parts}
     if len(shapes) > 1 or None in shapes:
         return None
@@ -76,6 +78,8 @@ def inner(value: Any) -> Iterator[Any]:
     `drjit.scalar`."""
     if not is_array(value) or value._kind == "leaf":
         yield value
+    elif value.Value is value._leaf:
+        yield from value._components
     else:
         for c in value._components:
             yield from inner(c)

@@ -186,6 +186,11 @@ def _gradient(value: Any, preserve_type: bool) -> Any:
 def _leaf_gradient(a: Any, cls: Any) -> Any:
     if not isinstance(a, ArrayBase):
         return type(a)(0)
+    v, size = visible(a._var), a._node.size
+    if v is None or v.grad is None:
+        return leaf.literal(cls, 0, size)
+    if v.grad_var is None and v.grad.size == size:
+        return leaf.wrap(cls, v.grad)
     return leaf.from_value(cls, _gradient_of(a))
 
 

@@ -301,7 +301,7 @@ def _sized(kind: str, shown: str) -> Callable[..., Any]:
         found = dt.BY_NAME.get(f"{kind}{8 * dtype.itemsize}")
         if found is None:
             raise TypeError(f"dr.{name}(): there is no {kind} type of the size of {dtype.name}")
-        return replace_type_t(arg, found.var_type)
+        return table.like(_class(arg), found)
 
     return _named(derived, name, f"Returns the type whose elements are {shown} of the same size.")
 
@@ -311,7 +311,7 @@ def _element(t: DType) -> Callable[..., Any]:
     python = table.python_type(t)
 
     def derived(arg: Any) -> Any:
-        return replace_type_t(arg, t.var_type) if is_array_v(arg) else python
+        return table.like(_class(arg), t) if is_array_v(arg) else python
 
     doc = f"Returns the type with {t.name} elements; `{python.__name__}` for numbers."
     return _named(derived, f"{t.name}_array_t", doc)

@@ -211,7 +211,8 @@ def minimum(arg0: Any, arg1: Any) -> Any:
     >>> dr.minimum(Float(1, 5), 3)
     [1, 3]
     """
-    result = _MINIMUM(arg0, arg1)
+    kind = type(arg1)
+    result = _MINIMUM[type(arg0) if kind is float or kind is int else kind](arg0, arg1)
     return _extremum("dr.minimum", op.minimum, True, arg0, arg1) if result is None else result
 
 
@@ -222,7 +223,8 @@ def maximum(arg0: Any, arg1: Any) -> Any:
     >>> dr.maximum(Float(1, 5), 3)
     [3, 5]
     """
-    result = _MAXIMUM(arg0, arg1)
+    kind = type(arg1)
+    result = _MAXIMUM[type(arg0) if kind is float or kind is int else kind](arg0, arg1)
     return _extremum("dr.maximum", op.maximum, True, arg0, arg1) if result is None else result
 
 
@@ -233,7 +235,8 @@ def fmin(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.fmin(Float(1, dr.nan), 3)
     [1, 3]
     """
-    result = _FMIN(arg0, arg1)
+    kind = type(arg1)
+    result = _FMIN[type(arg0) if kind is float or kind is int else kind](arg0, arg1)
     return _extremum("dr.fmin", op.minimum, False, arg0, arg1) if result is None else result
 
 
@@ -244,7 +247,8 @@ def fmax(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.fmax(Float(1, dr.nan), 3)
     [3, 3]
     """
-    result = _FMAX(arg0, arg1)
+    kind = type(arg1)
+    result = _FMAX[type(arg0) if kind is float or kind is int else kind](arg0, arg1)
     return _extremum("dr.fmax", op.maximum, False, arg0, arg1) if result is None else result
 
 

@@ -17,7 +17,7 @@ from ..device import Device, current
 from . import dtype as dt
 from . import op
 from .dtype import DType
-from .folding import NORMALIZE, ROUNDED, folder, normalize
+from .folding import NORMALIZE, ROUNDED, ZEROS, folder, normalize
 from .op import Op
 
 serials = count(1)
@@ -57,6 +57,7 @@ class Node:
 
 
 LITERAL, BUFFER, AFTER, SPLAT = op.literal, op.buffer, op.after, op.splat
+_CAST = op.cast
 LARGEST = (1 << 32) - 1  # lane indices have 32 bits
 
 
@@ -82,7 +83,16 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     """
     if size > LARGEST:
         raise too_large(size)
-    return make(LITERAL, dtype, size, (), NORMALIZE[dtype.element](value))
+    n = Node()
+    n.op = LITERAL
+    n.dtype = dtype
+    n.size = size
+    n.deps = ()
+    element = dtype.element
+    n.data = ZEROS[element] if type(value) is int and value == 0 else NORMALIZE[element](value)
+    n.serial = next_serial()
+    n.mark = None
+    return n
 
 
 @cache
@@ -284,7 +294,14 @@ def cast(dtype: DType, a: Node) -> Node:
         return literal(dtype, value, a.size)
     if a.op is SPLAT:
         return splat(dtype.count, cast(dtype.element, a.deps[0]))
-    return make(op.cast, dtype, a.size, (a,))
+    n = Node()
+    n.op = _CAST
+    n.dtype = dtype
+    n.size = a.size
+    n.deps = (a,)
+    n.data = n.mark = None
+    n.serial = next_serial()
+    return n
 
 
 def bitcast(dtype: DType, a: Node) -> Node:
