@@ -185,6 +185,8 @@ def test_constructors(name, namespace):
     ]
     values += [dr.llvm.Float(1), ad.Bool(True), ad.Array3f(1, 2, x), dr.llvm.Array3f(1, 2, 3), T(x)]
     values += [namespace.Complex2f(1, 2), namespace.Array3b(True), np.arange(3), np.int32(3)]
+    values += [dr.llvm.Array3i(1, 2, i), dr.scalar.Array3f(1, 2, 3), tracked(ad.Array3f(1, 2, 3))]
+    values += [(1, 2.5), [1, 10**400], [2.5, True], [0.1, 1 << 60], namespace.Array1f(x)]
 
     def general(*args, **kwargs):
         made = object.__new__(cls)

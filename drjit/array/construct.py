@@ -463,7 +463,7 @@ def _init_tensor(
     if array is _MISSING:
         raise _invalid(cls, "Input array must be specified beside the shape")
     sizes = shape if isinstance(shape, tuple) else (-1,)
-    if shape is not None and not all([isinstance(n, int) and n >= 0 for n in sizes]):
+    if shape is not None and not all(isinstance(n, int) and n >= 0 for n in sizes):
         raise _invalid(cls, f"'shape' must be a tuple of sizes such as (2, 3), not {shape!r}")
     flat, natural = _flat(cls, array)
     if shape is not None and len(flat) != math.prod(shape):

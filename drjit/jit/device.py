@@ -181,7 +181,8 @@ class Device(ABC):
         Raises:
             OverflowError: the type does not have one of them.
         """
-        return self.upload(np.array(values, dtype.numpy))
+        with np.errstate(over="ignore"):
+            return self.upload(np.array(values, dtype.numpy))
 
     def filled(self, dtype: DType, size: int, value: Any) -> Buffer:
         """Returns a buffer of equal entries, or vectors."""
