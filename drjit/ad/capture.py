@@ -9,12 +9,12 @@ from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
-from ..jit.ir.node import Node
+from ..jit.ir.node import Node, next_serial
 from ..jit.run import schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import graph, traverse
-from .graph import GradScope, Var
+from .graph import GradScope, Var, get_ident
 from .scatter_target import ScatterTarget
 from .traverse import ADFlag, ADMode
 
@@ -31,7 +31,7 @@ class OuterGradients:
     """
 
     def __init__(self, atomic: bool = False) -> None:
-        self.outer: OuterGradients | None = graph.outer_gradients()
+        self.outer: OuterGradients | None = graph.outer_gradients() if graph.scopes else None
         self.atomic = atomic
         self.first = 0
         self.copies: Any = None
@@ -109,25 +109,57 @@ class OuterGradients:
 
 
 class body:
-    """A scope for tracing a body. Traversals do not leave it: they store the gradients of outer
-    variables in `outer_gradients`."""
+    """A scope for tracing a body, or one body after the other. Traversals do not leave it: they
+    store the gradients of outer variables in `outer_gradients`."""
 
     __slots__ = ("outer_gradients", "tape")
 
+    tape: list[Var]
+
     def __init__(self, outer_gradients: OuterGradients) -> None:
         self.outer_gradients = outer_gradients
-        self.tape: list[Var] = []
 
     def __enter__(self) -> GradScope:
-        inner = (graph.scope() or _OUTSIDE).isolated()
-        inner.outer_gradients, inner.tape = self.outer_gradients, self.tape
-        self.outer_gradients.first = inner.isolate_from
-        graph.push(inner)
+        stack = graph.scopes.setdefault(get_ident(), [])
+        around, outer, first = stack[-1] if stack else _OUTSIDE, self.outer_gradients, next_serial()
+        inner = GradScope(around.all, around.variables, first, None, outer)
+        inner.tape = self.tape = []
+        outer.first = first
+        stack.append(inner)
         return inner
 
     def __exit__(self, *_: object) -> None:
-        graph.pop()
+        ident = get_ident()
+        stack = graph.scopes[ident]
+        stack.pop()
+        if not stack:
+            del graph.scopes[ident]
         self.tape.clear()  # there may be references to the scope
+
+
+class recorded:
+    """A scope for visiting the variables of a body that has been recorded, from serial number
+    `first` on. `copies` has primal values (`OuterGradients`)."""
+
+    __slots__ = ("copies", "first", "outer_gradients", "tape")
+
+    tape: list[Var]
+
+    def __init__(self, outer_gradients: OuterGradients, first: int, copies: Any) -> None:
+        self.outer_gradients, self.first, self.copies = outer_gradients, first, copies
+
+    def __enter__(self) -> None:
+        outer = self.outer_gradients
+        outer.first, outer.copies = self.first, self.copies
+        around = graph.scope() or _OUTSIDE
+        inner = GradScope(around.all, around.variables, self.first, None, outer)
+        inner.tape = self.tape = []
+        graph.push(inner)
+
+    def __exit__(self, *_: object) -> None:
+        graph.pop()
+        self.tape.clear()
+        self.outer_gradients.copies = None
 
 
 _OUTSIDE = GradScope()

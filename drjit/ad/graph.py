@@ -10,8 +10,7 @@ is being recorded are in a separate list (`GradScope.tape`).
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -255,13 +254,6 @@ def tapes() -> list[list[Var]]:
     return [*found.values()]
 
 
-def own_tape() -> list[Var]:
-    """Returns the variables of the innermost body that this thread is recording."""
-    found = scopes[get_ident()][-1].tape
-    assert found is not None
-    return found
-
-
 def release() -> None:
     """Releases variables of bodies to which nothing else refers, and the nodes that they hold."""
     for tape in reversed(tapes()):
@@ -389,13 +381,18 @@ def pop() -> GradScope:
     return left
 
 
-@contextmanager
-def within(inner: GradScope) -> Iterator[None]:
+class within:
     """Enters a scope for the statements of a `with`."""
-    push(inner)
-    try:
-        yield
-    finally:
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: GradScope) -> None:
+        self.inner = inner
+
+    def __enter__(self) -> None:
+        push(self.inner)
+
+    def __exit__(self, *_: object) -> None:
         pop()
 
 
@@ -404,12 +401,6 @@ def visible(v: Var | None) -> Var | None:
     if v is None or not scopes or not (stack := scopes.get(get_ident())):
         return v
     return None if stack[-1].hides(v) else v
-
-
-def hiding() -> bool:
-    """Returns whether a scope suspends any variables."""
-    inner = scope()
-    return inner is not None and (inner.all or bool(inner.variables))
 
 
 def suspended() -> bool:

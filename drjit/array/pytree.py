@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, get_type_hints
 
 from .base import ArrayBase, IncompatibleError, KernelValue
@@ -164,6 +165,7 @@ def _is_plain(cls: Any) -> bool:
 
 ROLES: dict[type, str] = {list: "sequence", tuple: "sequence", dict: "dict"}
 ROLES |= dict.fromkeys((bool, int, float, complex, str, bytes, type(None), type), "other")
+ROLES |= dict.fromkeys((FunctionType, ModuleType, SimpleNamespace), "other")
 CONTAINERS = frozenset(("sequence", "dict", "struct"))
 
 

@@ -97,18 +97,22 @@ class Tree:
 
     __slots__ = ("classes", "counts", "inside", "keys", "leaves", "objects", "others")
 
-    def __init__(self, values: Iterable[Any]) -> None:
-        self.objects: list[Any] = []
-        self.counts: list[int] = []
-        self.leaves: list[Any] = []
+    def __init__(self, values: Sequence[Any]) -> None:
         self.others: list[int] = []
         self.keys: dict[int, Any] = {}
         self.inside: dict[int, Sequence[Any]] = {}
+        self.classes: list[type] = [*map(type, values)]
+        if [*map(ROLES.get, self.classes)].count("leaf") == len(values):
+            self.objects: list[Any] = [*values]
+            self.counts: list[int] = [ARRAY] * len(values)
+            self.leaves: list[Any] = [*values]
+            return
+        self.objects, self.counts, self.leaves = [], [], []
         try:
             self._add(values)
         except RecursionError:
             raise too_deep() from None
-        self.classes: list[type] = [*map(type, self.objects)]
+        self.classes = [*map(type, self.objects)]
 
     def _add(self, values: Iterable[Any]) -> None:
         objects, counts, leaves, roles = self.objects, self.counts, self.leaves, ROLES.get
@@ -253,6 +257,8 @@ class Tree:
         """Returns the values with other arrays, and with each container replaced by the result of
         `make(position, contents)`. By default, containers are created anew, and other arrays are
         copied."""
+        if len(leaves) == len(self.counts):
+            return [*leaves]
         counts, stack, k = self.counts, [], len(self.counts)
         take = reversed(leaves).__next__
         for n in reversed(counts):

@@ -9,8 +9,7 @@ runs where whoever evaluates it wants it, by default on the `current` device of 
 import ctypes
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
 from . import log
@@ -488,15 +487,20 @@ def current() -> Device:
     return _thread.device or next(iter(_devices.values()))
 
 
-@contextmanager
-def using(device: Device | None) -> Iterator[None]:
-    """Makes a device the current one; None changes nothing."""
-    before = _thread.device
-    _thread.device = device or before
-    try:
-        yield
-    finally:
-        _thread.device = before
+class using:  # a class, as these take less time than generators
+    """Makes a device the current one in a block of statements; None changes nothing."""
+
+    __slots__ = ("before", "device")
+
+    def __init__(self, device: Device | None) -> None:
+        self.device = device
+
+    def __enter__(self) -> None:
+        self.before = _thread.device
+        _thread.device = self.device or self.before
+
+    def __exit__(self, *_: object) -> None:
+        _thread.device = self.before
 
 
 def raise_first(errors: Sequence[BaseException]) -> NoReturn:

@@ -1,13 +1,14 @@
 """Branches whose lanes diverge: `if_stmt` in its three modes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from ...ad import capture
-from ...ad.graph import GradScope, Value
+from ...ad.graph import Value
 from ...array import leaf, signatures
 from ...array.base import type_label
 from ...function.ad.scopes import isolate_grad
@@ -26,7 +27,7 @@ from ..region.failure import RecordAgain, call
 from ..region.masked import masked, merged
 from ..region.outcome import BranchOutcome, Version, parted
 from ..region.state import State, WeakValue, names
-from ..region.tables import known_tables
+from ..region.tables import known
 from ..region.vectors import joined, spread, spreading
 from .gradient import RecordedCall
 
@@ -62,7 +63,8 @@ def if_stmt(
     [1, 2]
     """
     what = f"dr.if_stmt('{label}')" if label else "dr.if_stmt()"
-    check_mode(mode, what)
+    if mode is not None:
+        check_mode(mode, what)
     if not isinstance(args, tuple):
         raise TypeError(f"{what}: 'args' must be a tuple, not {type_label(args)}")
     titles = names(len(args), arg_labels, "args", what)
@@ -84,6 +86,9 @@ def if_stmt(
         if mask._node.size == 0:
             return branch.select()
         return _Symbolic(branch, label or "").run()
+
+
+_size, _array_size = attrgetter("node.size"), attrgetter("_node.size")
 
 
 class Unchanged:
@@ -110,11 +115,12 @@ class _Branch:
     ) -> None:
         self.args, self.mask, self.bodies = args, mask, bodies
         self.labels, self.strict, self.what = labels, strict, args.what
-        self.before: list[Value | None] = [*args.contents()]
+        self.before: list[Value | None] = args.contents()  # type: ignore[assignment]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
         self.parted: list[int] = []
         self.writes = False  # whether a function has written to arrays, or might
-        if mask._node.size:
+        self.sizes = [*map(_size, self.before)]
+        if 0 in self.sizes and mask._node.size:
             args.check_initialized()
 
     def select(self) -> Any:
@@ -144,6 +150,8 @@ class _Branch:
         """Returns the versions of parted arguments by number. Arguments that cannot be merged are
         omitted and do not change."""
         found: dict[int, tuple[Version, Version]] = {}
+        if not outcomes[0].changed and not outcomes[1].changed:
+            return found
         for k in parted(outcomes, self.args):
             unchanged = self._version(k, leaf.values)
             first, second = (o.version(k, unchanged, self.args) for o in outcomes)
@@ -177,38 +185,54 @@ class _Branch:
         args.check_attributes(written or frozenset())
         held = self._holder(written)
         rows = self._rows(result)
-        found = Version(rows, rows.tree, [*held(rows.leaves)])
+        found = Version(rows, rows.tree, held(rows.leaves))
         if others:
             found = found.like(others[0].versions[0], self.strict)
-        for k, v in enumerate(held(args.leaves) if held is not leaf.values else ()):
-            if v is None:
-                self.before[k] = None
         outcome = BranchOutcome(found)
-        changed = args.changed([v and g for v, g in zip(self.before, given, strict=True)])
+        if held is not leaf.values:
+            for k, v in enumerate(held(args.leaves)):
+                if v is None:
+                    self.before[k] = None
+            given = [v and g for v, g in zip(self.before, given, strict=True)]
+        if changed := args.changed(given):
+            self._note_changes(outcome, changed, given, held)
+        if written is not None:
+            outcome.left = held(args.leaves)
+        if self.parted:
+            self._add_parted(outcome, others, held)
+        return outcome
+
+    def _note_changes(
+        self,
+        outcome: BranchOutcome,
+        changed: Sequence[int],
+        given: Sequence[Value | None],
+        held: Callable[[list[Any]], list[Value | None]],
+    ) -> None:
+        """Adds the arguments that a function has changed in place and returned to its outcome, and
+        undoes changes of others."""
+        args = self.args
         places = outcome.places(args, changed)
         for k in changed:
             if k not in places:  # it is not visible to the program
                 args.undo(k, given)
-        if written is not None:
-            outcome.left = [*held(args.leaves)]
         for k in places:
             if k < len(args.leaves):
-                outcome.changed[k] = [*held([args.leaves[k]])]
+                outcome.changed[k] = held([args.leaves[k]])
             else:
                 outcome.changed[k] = self._version(k, held)
-        self._add_parted(outcome, others, held)
-        return outcome
 
     def unchanged(self, function: Unchanged, others: Sequence[BranchOutcome]) -> BranchOutcome:
         """Returns the outcome of a function that returns its arguments."""
         held, result = self._holder(None), function(*self.args.values)
         rows = State(result, self.labels, self.what, False) if self.labels else self._rows(result)
-        found = Version(rows, rows.tree, [*held(rows.leaves)])
+        found = Version(rows, rows.tree, held(rows.leaves))
         outcome = BranchOutcome(found.like(others[0].versions[0], self.strict))
-        self._add_parted(outcome, others, held)
+        if self.parted:
+            self._add_parted(outcome, others, held)
         return outcome
 
-    def _holder(self, written: set[int] | None) -> Callable[[list[Any]], Sequence[Value | None]]:
+    def _holder(self, written: set[int] | None) -> Callable[[list[Any]], list[Value | None]]:
         """Returns a function that gives the contents of arrays, with None for those that the
         function has written to."""
         if written is not None:
@@ -219,11 +243,13 @@ class _Branch:
 
             return held
         # Nothing may hold pending tables, because the other function may write to them.
-        first, scope = self.first, innermost()
-        tables = {id(a) for a, v in zip(self.args.leaves, self.before, strict=True) if v is None}
-        self.writes = self.writes or bool(tables) or scope is None or bool(scope.afters)
         if not self.writes:
-            return leaf.values
+            scope = innermost()
+            if scope is not None and not scope.afters and None not in self.before:
+                return leaf.values  # type: ignore[return-value]
+            self.writes = True
+        first = self.first
+        tables = {id(a) for a, v in zip(self.args.leaves, self.before, strict=True) if v is None}
         return lambda arrays: [
             None if v.node.op is AFTER and (v.node.serial > first or id(a) in tables) else v
             for a, v in zip(arrays, leaf.values(arrays), strict=True)
@@ -233,7 +259,7 @@ class _Branch:
         self,
         outcome: BranchOutcome,
         others: Sequence[BranchOutcome],
-        held: Callable[[list[Any]], Sequence[Value | None]],
+        held: Callable[[list[Any]], list[Value | None]],
     ) -> None:
         """Adds the versions of parted arguments to an outcome."""
         for j, k in enumerate(self.parted, 1):
@@ -245,11 +271,10 @@ class _Branch:
     def _rows(self, result: Any) -> State:
         """Returns a result as a tuple with names."""
         if not self.labels:
-            values, titles = (result,), ["rv"]
+            state = State((result,), ("rv",), self.what, False)
         else:
-            values, titles = self._checked(result), list(self.labels)
-        state = State(values, titles, self.what, False)
-        if self.mask._node.size:
+            state = State(self._checked(result), self.labels, self.what, False)
+        if 0 in map(_array_size, state.leaves) and self.mask._node.size:
             state.check_initialized()
         return state
 
@@ -296,12 +321,14 @@ class _Branch:
         """Returns the result, with these contents in its arrays; None leaves an array that
         functions have written to unchanged."""
         first, second = outcomes
-        pairs = zip(contents, second.arrays, strict=True)
-        rest = iter([v or leaf.value(array) for v, array in pairs])
-        placed = [
-            one.state.place(other.tree, [*islice(rest, len(one.arrays))])
-            for one, other in zip(first.versions, second.versions, strict=True)
-        ]
+        if None in contents:
+            pairs = zip(contents, second.arrays, strict=True)
+            contents = [v or leaf.value(array) for v, array in pairs]
+        rest: Iterator[Any] = iter(contents)
+        placed: list[tuple] = []
+        for one, other in zip(first.versions, second.versions, strict=True):
+            own = islice(rest, len(one.tree.leaves))
+            placed.append(one.state.place(other.tree, [*own]))
         return placed[0] if self.labels else placed[0][0]
 
 
@@ -314,14 +341,14 @@ class _Symbolic:
 
     def __init__(self, branch: _Branch, label: str) -> None:
         self.branch, self.label = branch, label
-        size = branch.mask._node.size
-        sizes = [v.node.size for v in branch.before if v is not None]
-        wide = max(sizes, default=1) if size == 1 else size
+        wide, sizes = branch.mask._node.size, branch.sizes
+        if wide == 1:
+            wide = max(sizes, default=1)
         self.outside: dict[int, WeakValue] = {}
-        self.tables = known_tables(branch.bodies[0])
+        self.tables = known(branch.bodies[0]).tables
         self.presumed: set[int] = set()
         for k, n in enumerate(sizes):
-            if n not in (1, wide):
+            if n != 1 and n != wide:
                 self._leave_outside(k)
             elif k in self.tables:
                 self._presume(k)
@@ -392,65 +419,71 @@ class _Symbolic:
                     return k
         return None
 
-    def _places(self) -> list[int]:
-        return [k for k in range(len(self.branch.before)) if k not in self.outside]
+    def _places(self) -> Sequence[int]:
+        places = range(len(self.branch.before))
+        return [k for k in places if k not in self.outside] if self.outside else places
 
     def _record(self) -> Any:
         branch, places = self.branch, self._places()
         self.outcomes, self.inside = [], []
         branch.first = ir.next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
-        masks = [mask, ir.apply(op.not_, mask)]
-        arguments = [v or self.outside[k].stand_in() for k, v in enumerate(branch.before)]
-        recorded = RecordedCall(branch.what, arguments, places, masks, set(self.outside))
+        masks = [mask, ir.combine(op.not_, (mask,))]
+        arguments: Any = [*branch.before]  # nothing else may hold what is outside
+        for k, held in self.outside.items():
+            arguments[k] = held.stand_in()
+        recorded = RecordedCall(branch.what, arguments, places, masks, self.outside.keys())
         del arguments
-
-        def traced(function: Any, nodes: list[Node]) -> list[Node]:
-            with capture.body(outer_gradients) as inner:
-                return self._body(function, recorded, nodes, inner)
-
-        bodies = [partial(traced, f) for f in branch.bodies]
+        scope = capture.body(outer_gradients)
+        bodies = [partial(self._body, f, recorded, scope) for f in branch.bodies]
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         outer_gradients.finish()
-        found = [o.contents for o in self.outcomes]
-        known = self._known(found[0], found[1], places)
-        recorded.outputs.difference_update(known)
-        if recorded.differentiable:
+        known = self._known(places)
+        if recorded.outputs:
+            recorded.outputs.difference_update(known)
+        if self.outside and recorded.differentiable:
             for k, held in self.outside.items():
                 recorded.given[k] = held.content() or held.stand_in()
-        made = recorded.attached(finals)
-        return branch.place(self.outcomes, [known.get(k, v) for k, v in enumerate(made)])
+        made: list[Value | None] = recorded.attached(finals)  # type: ignore[assignment]
+        for j, v in known.items():
+            made[j] = v
+        return branch.place(self.outcomes, made)
 
     def _body(
-        self, function: Any, recorded: RecordedCall, nodes: list[Node], inner: GradScope
+        self, function: Any, recorded: RecordedCall, scope: capture.body, nodes: list[Node]
     ) -> list[Node]:
         branch, args = self.branch, self.branch.args
-        body, values = recorded.begin(nodes, inner)
-        given = [None if k in self.outside else v for k, v in enumerate(values)]
-        args.put(given)
-        self.inside.append(values)
-        if isinstance(function, Unchanged):
-            outcome, restore = branch.unchanged(function, self.outcomes), args.put
-        else:
-            result, restore = call(branch.what, function, *args.values), args.restore
-            self._check()
-            outcome = branch.outcome(result, self.outcomes, given)
-        arrays, found = outcome.arrays, outcome.contents
-        recorded.note(body, found)
-        self.outcomes.append(outcome)
-        restore(branch.before)
-        if len(self.outcomes) == 2:
-            if more := branch.parted_versions(self.outcomes).keys() - branch.parted:
-                branch.parted += sorted(more)
-                raise RecordAgain
-            branch.check(self.outcomes)  # here, so that an error undoes the recording
+        with scope as inner:
+            values = recorded.begin(nodes, inner)
+            given: list[Value | None] = [*values]
+            for k in self.outside:
+                given[k] = None
+            args.put(given)
+            self.inside.append(values)
+            if type(function) is Unchanged:
+                outcome, restore = branch.unchanged(function, self.outcomes), args.put
+            else:
+                result, restore = call(branch.what, function, *args.values), args.restore
+                if self.outside or self.captured.arrays:
+                    self._check()
+                outcome = branch.outcome(result, self.outcomes, given)
+            found = outcome.contents
+            recorded.note(nodes, values, found, inner)
+            self.outcomes.append(outcome)
+            restore(branch.before)
+            if len(self.outcomes) == 2:
+                if more := branch.parted_versions(self.outcomes).keys() - branch.parted:
+                    branch.parted += sorted(more)
+                    raise RecordAgain
+                branch.check(self.outcomes)  # here, so that an error undoes the recording
         size = branch.mask._node.size
-        return [
-            ir.literal(a._node.dtype, 0)
-            if v is None or (size != 1 and v.node.size not in (1, size))
-            else v.node
-            for a, v in zip(arrays, found, strict=True)
-        ]
+        final: list[Node] = []
+        for k, v in enumerate(found):
+            n = None if v is None else v.node
+            if n is None or (n.size != 1 and n.size != size and size != 1):
+                n = ir.literal(outcome.arrays[k]._node.dtype, 0)
+            final.append(n)
+        return final
 
     def _check(self) -> None:
         """Raises a RuntimeError if a function has changed captured arrays, or arguments that are
@@ -469,22 +502,25 @@ class _Symbolic:
                     "the target of a scatter, and changes in other ways as well"
                 )
 
-    def _known(
-        self, first: list[Value | None], second: list[Value | None], places: list[int]
-    ) -> dict[int, Value | None]:
+    def _known(self, places: Sequence[int]) -> dict[int, Value | None]:
         """Returns the results, by number, that neither function changes. None stands for those that
         are written to."""
-        # Arguments by their counterparts in the functions.
-        left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
-        folds = flags.current & JitFlag.OptimizeCalls
         known: dict[int, Value | None] = {}
-        for j, (a, b) in enumerate(zip(first, second, strict=True)):
+        left: dict[tuple[Value, Value], int] = {}
+        first, second = self.outcomes
+        for j, (a, b) in enumerate(zip(first.contents, second.contents, strict=True)):
             if a is None or b is None:
                 known[j] = None
-            elif a == b or (folds and a.node.op is LITERAL and _same_constant(a, b)):
+            elif a == b:
                 known[j] = a
-            elif (k := left.get((a, b))) is not None and self.branch.before[k] is not None:
-                known[j] = self.branch.before[k]
+            elif a.node.op is LITERAL:
+                if flags.current & JitFlag.OptimizeCalls and _same_constant(a, b):
+                    known[j] = a
+            elif a.node.op is op.state:
+                if not left:  # arguments by their counterparts in the functions
+                    left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
+                if (k := left.get((a, b))) is not None and self.branch.before[k] is not None:
+                    known[j] = self.branch.before[k]
         return known
 
 

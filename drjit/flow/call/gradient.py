@@ -2,8 +2,8 @@
 function, and this computation becomes a block of its own.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence, Set
+from functools import cached_property, partial
 
 from ...ad import capture, graph, vector
 from ...ad.algebra import RECORDED
@@ -12,11 +12,19 @@ from ...function.ad.custom import attached
 from ...jit.ir import node, op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import LITERAL, Node
-from ...jit.ir.scope import active, innermost
+from ...jit.ir.scope import active, stack
 from ...jit.trace import access, record
 from ...jit.trace.substitute import Substitution
 from ..region.dependence import Term, is_sum, starts
-from ..region.recorded import NOTHING, Recomputation, RecordedOp, RecordedRegion
+from ..region.recorded import (
+    NOTHING,
+    Memories,
+    Recomputation,
+    RecordedOp,
+    RecordedRegion,
+    node_of,
+    variable_of,
+)
 from ..region.targets import Targets, is_zero
 
 
@@ -33,27 +41,28 @@ class RecordedCall(RecordedOp):
     def __init__(
         self,
         what: str,
-        arguments: Sequence[Value],
+        arguments: list[Value],
         passed: Sequence[int],
         masks: list[Node],
-        outside: set[int] | frozenset[int] = frozenset(),
+        outside: Set[int] = frozenset(),
     ) -> None:
-        self.what, self.masks = what, masks
-        if innermost() is not None:
-            self.masks = [node.apply(op.and_, m, active()) for m in masks]
-        self.scope = graph.scope() or GradScope()
-        self.given = [*arguments]
-        if graph.hiding():
+        self.what, self.masks, self.given, self.passed = what, masks, arguments, passed
+        if opened := stack():
+            self.masks = [node.combine(op.and_, (m, opened[-1].mask)) for m in masks]
+        self.scope = inner = graph.scope() if graph.scopes else None
+        if inner is not None and (inner.all or inner.variables):
             self.given = [Value(n, visible(v)) for n, v in arguments]
-        self.tracked = [
-            k for k, v in enumerate(self.given) if v.var is not None and k not in outside
-        ]
-        self.variables = [self.given[k].var for k in self.tracked]
-        self.passed = passed
+        self.tracked: list[int] = []
+        self.variables: list[Var] = []
+        for k, (_, v) in enumerate(self.given):
+            if v is not None and k not in outside:
+                self.tracked.append(k)
+                self.variables.append(v)
         self.outputs: set[int] = set()
-        self.around: list[Var] = []
         self.bodies: list[RecordedRegion] = []
         self.targets = Targets()
+
+    around: Sequence[Var] = ()
 
     def follows(self) -> bool:
         return all(body.follows for body in self.bodies)
@@ -66,13 +75,13 @@ class RecordedCall(RecordedOp):
     @property
     def nodes(self) -> list[Node]:
         """The nodes of the arguments that are symbolic in the functions."""
-        return [self.given[k].node for k in self.passed]
+        found = [*map(node_of, self.given)]
+        return found if len(found) == len(self.passed) else [found[k] for k in self.passed]
 
-    def begin(self, names: list[Node], inner: GradScope) -> tuple[RecordedRegion, list[Value]]:
-        """Starts the trace of a function, and returns its arguments on other nodes, with variables
-        of their own where those of the call have one."""
+    def begin(self, names: list[Node], inner: GradScope) -> list[Value]:
+        """Returns the arguments of a function that is about to be traced on other nodes, with
+        variables of their own where those of the call have one."""
         found = [*self.given]
-        body = RecordedRegion(names, inner)
         for k, n in zip(self.passed, names, strict=True):
             found[k] = as_value((n, None))
         if self.tracked:
@@ -81,15 +90,26 @@ class RecordedCall(RecordedOp):
             for k, n, own, around in zip(self.tracked, nodes, inputs, self.variables, strict=True):
                 found[k] = as_value((n, own))
                 alias(own, around)
-        body.inputs = [v.var for v in found]
-        return body, found
+        return found
 
-    def note(self, body: RecordedRegion, results: Sequence[Value | None]) -> None:
-        """Records the dependences of a function's results while its scope is open. None stands for
-        arrays that it has written to."""
-        body.close([v or NOTHING for v in results], self.targets.note())
+    def note(
+        self,
+        names: list[Node],
+        arguments: list[Value],
+        results: Sequence[Value | None],
+        inner: GradScope,
+    ) -> None:
+        """Records the dependences of a function's results while its scope `inner` is open.
+        `arguments` are what `begin` has returned. None stands for arrays that it has written to."""
+        found = [v or NOTHING for v in results] if None in results else [*results]
+        inputs = [*map(variable_of, arguments)]
+        body = RecordedRegion(names, inputs, found, self.targets, inner)  # type: ignore[arg-type]
         self.bodies.append(body)
-        self.outputs.update([k for k, v in enumerate(body.results) if v.var is not None])
+        if not body.variables and not body.around:
+            return
+        for k, (_, v) in enumerate(body.results):
+            if v is not None:
+                self.outputs.add(k)
         if body.around:
             self.around = list(dict.fromkeys([*self.around, *body.around]))
 
@@ -132,11 +152,11 @@ class RecordedCall(RecordedOp):
         """Returns the results, connected to the values they were computed from, as are the targets
         of the functions."""
         found = [as_value((n, None)) for n in results]
-        numbers, targets = sorted(self.outputs), self.targets
         if not self.differentiable:
             return found
-        for body in self.bodies:
-            body.share(results)
+        numbers, targets = sorted(self.outputs), self.targets
+        if len(self.bodies) == 1:  # only calls of a single function share its body
+            self.bodies[0].share(results)
         outputs = [*[results[k] for k in numbers], *targets.outputs()]
         variables = attached(self, outputs, [*self._wanted(), *targets.inputs()])
         for k, v in zip(numbers, variables, strict=False):
@@ -146,7 +166,7 @@ class RecordedCall(RecordedOp):
 
     def _wanted(self) -> list[Var]:
         """Returns the variables on which results depend: of arguments, and captured ones."""
-        return [v for v in (*self.variables, *self.around) if v is not None]
+        return [*self.variables, *self.around]
 
     def pull(self, gradients: list[Node]) -> list[Node]:
         """Returns gradients of the arguments, of captured variables, and of the targets' previous
@@ -156,23 +176,7 @@ class RecordedCall(RecordedOp):
         wanted = self._wanted()
         held = self.targets.gradients(written)
         touched: set[int] = set()  # those whose gradient is not 0 everywhere
-
-        def propagate(
-            body: RecordedRegion, seeds: list[Node], copies: Substitution | None
-        ) -> list[Node]:
-            pairs = [
-                (v, g)
-                for k, g in zip(sorted(self.outputs), seeds, strict=True)
-                if (v := body.results[k].var) is not None
-            ]
-            inputs = self._inputs(body)
-            pulled = body.pull(pairs, inputs, held, copies)
-            at = dict(zip(body.around, pulled[len(inputs) :], strict=True))
-            found = [*pulled[: len(inputs)], *[at.get(v) for v in self.around]]
-            touched.update([k for k, g in enumerate(found) if not is_zero(g)])
-            return [_or_zero(g, v.dtype) for g, v in zip(found, wanted, strict=True)]
-
-        found = self._derived(given, outer_gradients, propagate)
+        found = self._derived(given, outer_gradients, partial(self._pulled, wanted, held, touched))
         for k, v in enumerate(wanted):
             n, added = found[k], outer_gradients.pop(v)
             if k not in touched:
@@ -183,25 +187,46 @@ class RecordedCall(RecordedOp):
             found[k] = n if added is None else node.apply(op.add, added, n)
         return found + self.targets.before(held)
 
+    def _pulled(
+        self, wanted: list[Var], held: Memories, touched: set[int], body: RecordedRegion,
+        seeds: list[Node], copies: Substitution | None,
+    ) -> list[Node]:  # fmt: skip
+        """Propagates gradients of the results through a function; see `pull`."""
+        pairs = []
+        for k, g in zip(sorted(self.outputs), seeds, strict=True):
+            if (v := body.results[k].var) is not None:
+                pairs.append((v, g))
+        inputs = self._inputs(body)
+        found = body.pull(pairs, inputs, held, copies)
+        if self.around:
+            count = len(inputs)
+            at = dict(zip(body.around, found[count:], strict=True))
+            found[count:] = map(at.get, self.around)
+        made = []
+        for k, (g, v) in enumerate(zip(found, wanted, strict=True)):
+            if not is_zero(g):
+                touched.add(k)
+            made.append(node.literal(v.dtype, 0) if g is None else g)
+        return made
+
     def push(self, gradients: list[Node]) -> list[Node]:
         """Returns tangents of results and targets, given tangents of the arguments and of the
         targets' previous contents; captured variables have theirs."""
         count = len(self.variables)
         given, before = gradients[:count], gradients[count + len(self.around) :]
         held = self.targets.tangents(before)
-
-        def propagate(
-            body: RecordedRegion, seeds: list[Node], copies: Substitution | None
-        ) -> list[Node]:
-            results = [body.results[k] for k in sorted(self.outputs)]
-            pairs = zip(self._inputs(body), seeds, strict=True)
-            found = body.push(pairs, [v.var for v in results], held, copies)
-            return [
-                _or_zero(g, self._type(k)) for k, g in zip(sorted(self.outputs), found, strict=True)
-            ]
-
-        found = self._derived(given, capture.OuterGradients(), propagate)
+        found = self._derived(given, capture.OuterGradients(), partial(self._pushed, held))
         return found + self.targets.after(held)
+
+    def _pushed(
+        self, held: Memories, body: RecordedRegion, seeds: list[Node], copies: Substitution | None
+    ) -> list[Node]:
+        """Propagates tangents of the arguments through a function; see `push`."""
+        numbers = sorted(self.outputs)
+        pairs = zip(self._inputs(body), seeds, strict=True)
+        found = body.push(pairs, [body.results[k].var for k in numbers], held, copies)
+        pairs_ = zip(numbers, found, strict=True)
+        return [node.literal(self._type(k), 0) if g is None else g for k, g in pairs_]
 
     def _type(self, k: int) -> DType:
         """Returns the type of a result."""
@@ -221,33 +246,34 @@ class RecordedCall(RecordedOp):
         """Records, for every function, what `propagate` computes from it and from `given`
         values."""
         passed = [n for n in given if n.op is not LITERAL]
-        count = len(self.passed)
         masks, nodes = self.masks, self.nodes
         around = outer_gradients.outer and outer_gradients.outer.copies
         if around is not None:
             copied = around([*masks, *nodes])
             masks, nodes = copied[: len(masks)], copied[len(masks) :]
-
-        def block(body: RecordedRegion) -> Callable[[list[Node]], list[Node]]:
-            def trace(names: list[Node]) -> list[Node]:
-                rest = iter(names[count:])
-                seeds = [n if n.op is LITERAL else next(rest) for n in given]
-                if not body.variables:  # it returns its arguments
-                    return propagate(body, seeds, None)
-                if not body.follows:
-                    with body.derived(outer_gradients, active()) as derived:
-                        derived.close(propagate(body, seeds, None))
-                    return derived.again(names[:count])
-                copies = body.substitution(names[:count], active(), around=around)
-                with body.entered(outer_gradients, copies):
-                    return propagate(body, seeds, copies)
-
-            return trace
-
-        then, now = self.scope, graph.outer_gradients()
+        then, now = self.scope or GradScope(), graph.outer_gradients()
         with graph.within(GradScope(then.all, then.variables, outer_gradients=now)):
-            bodies = [block(b) for b in self.bodies]
+            rest = given, outer_gradients, around, propagate
+            bodies = [partial(self._derived_body, b, *rest) for b in self.bodies]
             return record.branches(masks, bodies, nodes + passed, self.what)
+
+    def _derived_body(
+        self, body: RecordedRegion, given: list[Node], outer_gradients: capture.OuterGradients,
+        around: Substitution | None, propagate: Callable[..., list[Node]], names: list[Node],
+    ) -> list[Node]:  # fmt: skip
+        """Records what `propagate` computes for one function; see `_derived`."""
+        count = len(self.passed)
+        rest = iter(names[count:])
+        seeds = [n if n.op is LITERAL else next(rest) for n in given]
+        if not body.variables:  # it returns its arguments
+            return propagate(body, seeds, None)
+        if not body.follows:
+            with body.derived(outer_gradients, active()) as derived:
+                derived.close(propagate(body, seeds, None))
+            return derived.again(names[:count])
+        copies = body.substitution(names[:count], active(), around=around)
+        with body.entered(outer_gradients, copies):
+            return propagate(body, seeds, copies)
 
     def recomputed(self, around: Recomputation | None = None) -> list[Value]:
         """Recomputes the differentiable results with differentiable operations: every function is
@@ -269,7 +295,3 @@ class RecordedCall(RecordedOp):
             pairs = zip(rows, found, strict=True)
             found = [RECORDED.select(Value(mask), new, old) for new, old in pairs]
         return found
-
-
-def _or_zero(n: Node | None, dtype: DType) -> Node:
-    return node.literal(dtype, 0) if n is None else n

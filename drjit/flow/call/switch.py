@@ -257,7 +257,7 @@ def _symbolic(call: FunctionCall) -> Any:
 
     def trace(function: Callee, names: list[Node]) -> list[Node]:
         with capture.body(outer_gradients) as inner:
-            body, arguments = recorded.begin(names, inner)
+            arguments = recorded.begin(names, inner)
             args, kwargs = given(arguments)
             result = _result(call, function, args, kwargs, size)
             if results:
@@ -265,7 +265,7 @@ def _symbolic(call: FunctionCall) -> Any:
             else:
                 results.append(result.emptied())
             found = leaf.values(result.leaves)
-            recorded.note(body, found)
+            recorded.note(names, arguments, found, inner)  # type: ignore[arg-type]
             return [v.node for v in found]
 
     bodies = [partial(trace, f) for f in call.functions]

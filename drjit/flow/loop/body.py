@@ -2,6 +2,7 @@
 of the results."""
 
 from collections.abc import Callable, Sequence, Set
+from operator import attrgetter
 from typing import Any
 
 from ...ad.graph import Value
@@ -27,6 +28,9 @@ def returned(result: Any, count: int, what: str) -> tuple:
     return result
 
 
+_size = attrgetter("_node.size")
+
+
 class ArrayLoop:
     """The components of a loop whose condition is an array, with the initial value `test`."""
 
@@ -35,7 +39,7 @@ class ArrayLoop:
     ) -> None:
         self.start, self.label, self.strict, self.test = start, label, strict, test
         self.cond, self.body, self.what = cond, body, start.what
-        if test._node.size:
+        if test._node.size and 0 in map(_size, start.leaves):
             start.check_initialized()
 
     def run_cond(self, state: State) -> Any:
@@ -47,10 +51,11 @@ class ArrayLoop:
         values = returned(call(self.what, self.body, *state.values), len(state.values), self.what)
         state.check_attributes(written)
         after = state.match(Tree(values), self.strict)
-        arrays = after.leaves
+        arrays, leaves = after.leaves, state.leaves
+        if len({*map(id, leaves)}) == len(leaves):
+            return after, arrays
         first: dict[int, int] = {}
-        leaves = state.leaves
-        for k, array in enumerate(leaves if len({*map(id, leaves)}) < len(leaves) else ()):
+        for k, array in enumerate(leaves):
             other = first.setdefault(id(array), k)
             if arrays[k] is not arrays[other]:
                 paths = state.paths

@@ -4,7 +4,7 @@ given values of its variables, or iteration by iteration.
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ...ad import capture
@@ -20,7 +20,7 @@ from ...jit.ir.scope import ACTIVE, active, innermost
 from ...jit.run import schedule
 from ...jit.trace import record
 from ..region.masked import masked
-from ..region.recorded import Recomputation, RecordedOp, RecordedRegion
+from ..region.recorded import EVERYWHERE, Recomputation, RecordedOp, RecordedRegion
 
 
 class RecordedLoop(RecordedOp):
@@ -47,7 +47,7 @@ class RecordedLoop(RecordedOp):
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that the loop was recorded for."""
         if self._mask is None or self._mask is active():
-            return nullcontext()
+            return EVERYWHERE
         return masked(self._mask)
 
     def nodes(self) -> list[Node]:

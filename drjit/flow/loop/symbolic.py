@@ -1,11 +1,10 @@
 """Symbolic loops: the body is traced once and becomes part of a kernel."""
 
-import weakref
 from collections.abc import Sequence
-from types import CodeType
+from functools import partial
 
 from ...ad import capture, graph
-from ...ad.graph import Value, Var, as_value, visible
+from ...ad.graph import GradScope, Value, Var, as_value, visible
 from ...array import leaf
 from ...array.tree import Tree
 from ...jit import flags
@@ -17,9 +16,9 @@ from ..region.closure import CapturedArrays
 from ..region.dependence import Trace, adds_to
 from ..region.failure import RecordAgain
 from ..region.private_state import PrivateState
-from ..region.recorded import NOTHING, RecordedRegion
+from ..region.recorded import NOTHING, RecordedRegion, variable_of
 from ..region.state import WeakValue
-from ..region.tables import known_tables
+from ..region.tables import known
 from ..region.targets import Targets
 from .body import ArrayLoop
 from .gradient import Tape
@@ -29,11 +28,6 @@ from .recorded_loop import loop_of
 def _differentiable(contents: Sequence[Value | None]) -> list[int]:
     """Returns the positions of the contents for which derivatives are recorded."""
     return [k for k, v in enumerate(contents) if v and v.var is not None and visible(v.var)]
-
-
-_tracked: weakref.WeakSet[CodeType] = weakref.WeakSet()
-"""The bodies that refer to differentiable arrays, which is known only after tracing: the next time,
-derivatives are recorded immediately."""
 
 
 class Symbolic:
@@ -55,9 +49,10 @@ class Symbolic:
         # Whether arrays of several entries are considered per-lane variables.
         self.guessed = not (self.settled or self.outside or {v.node.size for v in before} <= {1})
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
-        self.code = getattr(loop.body, "__code__", None)
-        self.tracking = bool(_differentiable(before))
-        self.presumed = not self.tracking and self.code is not None and self.code in _tracked
+        self.known = known(loop.body)
+        self.tracked = _differentiable(before)
+        self.tracking = bool(self.tracked)
+        self.presumed = self.known.tracks and not self.tracking
         self.tracking = self.tracking or self.presumed
         self.trace: Trace | None = None
         self.going = ACTIVE
@@ -67,9 +62,11 @@ class Symbolic:
             for k in self.outside:
                 self._lose(k)
         # Arrays that the body has read like tables before.
-        self.tables = known_tables(loop.body)
-        self.read = {k for k in self.tables if k < len(before) and self._may_be_read(k)}
-        self.outside |= self.read
+        self.tables = self.known.tables
+        self.read: set[int] = set()
+        if self.tables:
+            self.read = {k for k in self.tables if k < len(before) and self._may_be_read(k)}
+            self.outside |= self.read
         self.sums: set[int] = set()
         self.after: Tree
         self.results: list[Value]
@@ -101,9 +98,15 @@ class Symbolic:
         """Returns the arrays whose number of entries is neither 1 nor `width`. If that is 1, any
         number may be the number of lanes; if there are several, tracing the body decides which."""
         sizes = [1 if v is None else v.node.size for v in self.before]
-        if width == 1 and len({*sizes} - {1}) == 1:
+        found = {1, *sizes}
+        if width == 1 and len(found) == 2:
             width = max(sizes)
-        return {k for k, size in enumerate(sizes) if size not in (1, width)}
+        found.discard(width)
+        return (
+            set()
+            if len(found) <= 1
+            else {k for k, size in enumerate(sizes) if size not in (1, width)}
+        )
 
     def run(self) -> tuple:
         """Returns the final values of the variables."""
@@ -133,7 +136,7 @@ class Symbolic:
             finals = record.loop(
                 [self.before[k].node for k in places],  # type: ignore[union-attr]
                 cond,
-                lambda nodes: self._body(places, nodes, outer_gradients),
+                partial(self._body, places, outer_gradients),
                 self.loop.label,
             )
         except StateTarget as target:
@@ -201,12 +204,14 @@ class Symbolic:
 
     def _put(self, places: list[int], nodes: list[Node], tracking: bool) -> list[Value | None]:
         values: list[Value | None] = [None] * len(self.before)
-        at, own, leaves = dict(zip(places, nodes, strict=True)), dict[int, Var](), self.state.leaves
+        for k, n in zip(places, nodes, strict=True):
+            values[k] = as_value((n, None))
         if tracking:
+            leaves = self.state.leaves
             tracked = [k for k in places if leaves[k]._diff and leaves[k]._dtype.is_float]
-            own = dict(zip(tracked, graph.new_inputs([at[k] for k in tracked]), strict=True))
-        for k, n in at.items():
-            values[k] = as_value((n, own.get(k)))
+            own = [values[k].node for k in tracked]  # type: ignore[union-attr]
+            for k, n, v in zip(tracked, own, graph.new_inputs(own), strict=True):
+                values[k] = as_value((n, v))
         self.state.put(values)
         return values
 
@@ -222,12 +227,11 @@ class Symbolic:
         return test._node
 
     def _body(
-        self, places: list[int], nodes: list[Node], outer_gradients: capture.OuterGradients
+        self, places: list[int], outer_gradients: capture.OuterGradients, nodes: list[Node]
     ) -> list[Node]:
         with capture.body(outer_gradients) as inner:
             inputs = self._put(places, nodes, self.tracking)
-            body = RecordedRegion(nodes, inner)
-            body.inputs = [a._var for a in self.state.leaves]
+            variables = [a._var for a in self.state.leaves]
             if self.tracking:
                 for v, before in zip(inputs, self.before, strict=True):
                     if v is not None and before is not None and v.var and visible(before.var):
@@ -237,19 +241,19 @@ class Symbolic:
             self.results = results = leaf.values(arrays)
             for k in self.outside:
                 self._check_outside(k, results[k].node)
-            for k, v in enumerate(inputs if outer_gradients.reached else ()):
-                if (
-                    v is not None
-                    and v.var in outer_gradients.reached
-                    and results[k].node is not v.node
-                ):
+            reached = outer_gradients.reached
+            for k, v in enumerate(inputs if reached else ()):
+                if v is not None and v.var in reached and results[k].node is not v.node:
                     raise RuntimeError(
                         f"{self.loop.what}: the body propagates gradients to variable "
                         f"'{self.state.paths[k]}', which it changes, so that they would have to go "
                         "back through the iterations before. Use mode='evaluated'."
                     )
-            self._note(places, inputs, body)
-        self.state.put([None if k in self.outside else v for k, v in enumerate(self.before)])
+            self._note(places, inputs, variables, nodes, inner)
+        before = [*self.before]
+        for k in self.outside:
+            before[k] = None
+        self.state.put(before)
         self.loop.check_sizes(self.state.paths, inputs, results, self.loop.test._node.size)
         found = [results[k].node for k in places]
         if flags.current & JitFlag.OptimizeLoops:
@@ -270,22 +274,30 @@ class Symbolic:
             and not visible(after.var)
         )
 
-    def _note(self, places: list[int], inputs: list[Value | None], body: RecordedRegion) -> None:
+    def _note(
+        self,
+        places: list[int],
+        inputs: list[Value | None],
+        own: list[Var | None],
+        nodes: list[Node],
+        inner: GradScope,
+    ) -> None:
         """Records the variables and captured arrays on which the results depend."""
-        results = [NOTHING if k in self.outside else v for k, v in enumerate(self.results)]
-        body.close(results, self.targets.note())
+        results = [*self.results]
+        for k in self.outside:
+            results[k] = NOTHING
+        body = RecordedRegion(nodes, own, results, self.targets, inner)
         # Lanes that never enter the loop keep the previous value of a variable.
-        tracked = _differentiable(self.before)
+        tracked = _differentiable(self.before) if self.tracked else ()
         replaced = [
             k for k in tracked if (now := inputs[k]) and self.results[k].node is not now.node
         ]
-        variables = [v.var for v in body.results]
+        variables = [*map(variable_of, body.results)]
         if not any(variables) and not body.scatters and not replaced:
             return
         if not self.tracking:
             self.tracking = True
-            if self.code is not None:
-                _tracked.add(self.code)
+            self.known.tracks = True
             raise RecordAgain
         owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
         self.trace = trace = Trace(body, variables, owners)

@@ -56,7 +56,8 @@ def while_loop(
     ([16, 10, 20],)
     """
     what = f"dr.while_loop('{label}')" if label else "dr.while_loop()"
-    check_mode(mode, what)
+    if mode is not None:
+        check_mode(mode, what)
     if not isinstance(state, tuple):
         raise TypeError(f"{what}: 'state' must be a tuple, not {type_label(state)}")
     limit = max_iterations

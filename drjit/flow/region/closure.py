@@ -21,7 +21,7 @@ def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, A
     stack = list(functions)
     while stack:
         f = stack.pop()
-        if id(f) in seen or not isinstance(f, FunctionType):
+        if not isinstance(f, FunctionType) or id(f) in seen:
             continue
         seen.add(id(f))
         for name, value in _variables(f):
@@ -31,6 +31,11 @@ def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, A
                 if a._kind == "leaf":
                     found.setdefault(id(a), (name, a))
     return list(found.values())
+
+
+def _captures(f: FunctionType) -> bool:
+    """Returns whether `_variables` yields anything."""
+    return not (f.__closure__ is None and f.__defaults__ is None and not f.__kwdefaults__)
 
 
 def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -50,11 +55,17 @@ def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
 class CapturedArrays:
     """The contents of captured arrays before functions run, except those in `state`."""
 
+    arrays: Sequence[tuple[str, Any, WeakValue]] = ()
+
     def __init__(self, functions: Sequence[Callable[..., Any]], state: Iterable[Any] = ()) -> None:
-        self._arrays: list[tuple[str, Any, WeakValue]] = []
+        for f in functions:
+            if isinstance(f, FunctionType) and _captures(f):
+                break
+        else:  # as with most functions that `syntax` makes
+            return
         if found := closure_arrays(functions):
             own = {id(a) for a in state}
-            self._arrays = [
+            self.arrays = [
                 (name, a, WeakValue(leaf.value(a))) for name, a in found if id(a) not in own
             ]
 
@@ -62,7 +73,7 @@ class CapturedArrays:
         """Raises a RuntimeError if an array has changed other than by a scatter; its contents are
         restored.
         """
-        for name, a, before in self._arrays:
+        for name, a, before in self.arrays:
             if a._node.serial != before.serial and a._node.op is not AFTER:
                 self.restore()
                 raise RuntimeError(
@@ -72,5 +83,5 @@ class CapturedArrays:
 
     def restore(self) -> None:
         """Undoes changes."""
-        for _, a, before in self._arrays:
+        for _, a, before in self.arrays:
             before.restore(a)

@@ -45,7 +45,7 @@ class BranchOutcome:
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
-        self.arrays, self.contents = result.arrays, result.contents
+        self.arrays, self.contents = result.tree.leaves, result.contents
         self.left: list[Value | None] = []
         self.changed: dict[int, Version | list[Value | None]] = {}
 

@@ -45,8 +45,11 @@ class PrivateState:
                 held = leaf.value(original)
                 made = leaves[k] = holding(original, held)
                 self._arrays[id(made)] = made, original, held
-        self._same = {id(tree.leaves[k]) for k in kept}
-        self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
+        self._same = {id(tree.leaves[k]) for k in kept} if kept else frozenset()
+        if len(leaves) == len(tree.counts):
+            self.state = State(tuple(leaves), state.titles, state.what)
+        else:
+            self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
 
     def _copy(self, k: int, values: list[Any]) -> Any:
         """Returns the copy of a container, which consists of copies."""
@@ -83,25 +86,23 @@ class PrivateState:
         changed = False
         for v in values:
             kind = ROLES.get(type(v)) or role(type(v))
-            if kind == "other":
-                found.append(v)
-                continue
-            is_array = kind == "leaf" or kind == "vector"
-            made, other = self._array(v) if is_array else self._container(v, kind)
-            found.append(made)
-            changed = changed or other
+            if kind == "leaf" or kind == "vector":
+                known = self._arrays.get(id(v))
+                if known is None:
+                    changed = changed or id(v) not in self._same
+                else:
+                    _, original, start = known
+                    now = leaf.value(v)
+                    if now != start:
+                        assign(original, now)
+                        v, changed = original, True
+                    elif leaf.value(original) == start:
+                        v = original
+            elif kind != "other":
+                v, other = self._container(v, kind)
+                changed = changed or other
+            found.append(v)
         return found, changed
-
-    def _array(self, value: Any) -> tuple[Any, bool]:
-        known = self._arrays.get(id(value))
-        if known is None:
-            return value, id(value) not in self._same
-        _, original, start = known
-        now = leaf.value(value)
-        if now == start:
-            return (original if leaf.value(original) == start else value), False
-        assign(original, now)
-        return original, True
 
     def _container(self, value: Any, kind: str) -> tuple[Any, bool]:
         known = self._copies.get(id(value))

@@ -5,33 +5,37 @@ together with the values of the body that these need, to where they are used, wi
 the nodes that stood for the state or the arguments. The body itself does not run again.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from ...ad import capture, graph, lanes, traverse
 from ...ad.graph import GradScope, Value, Var, visible
-from ...ad.scatter_target import ScatterTarget
 from ...ad.traverse import ADMode
 from ...function.ad.custom import HUB, ValueOp
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ...jit.ir.node import Node, apply, literal, make
-from ...jit.ir.scope import innermost
+from ...jit.ir.node import Node, apply, literal, make, next_serial
+from ...jit.ir.scope import innermost, stack
 from ...jit.trace import record
 from ...jit.trace.substitute import Span, Substitution
+from .targets import Targets
 
 _serial = attrgetter("serial")
+node_of: Callable[[Value], Node] = itemgetter(0)
+variable_of: Callable[[Value], Var | None] = itemgetter(1)
 
+EVERYWHERE = nullcontext()
 NOTHING = Value(literal(dt.mask, False), None)
 Memories = list[list[Node]]
 """The memory of the derivatives of targets; see `targets`."""
 
 
 class RecordedRegion:
-    """The outcome of tracing a body once.
+    """The outcome of tracing a body once, made at its end, within its recording and the scope
+    `inner`.
 
     `nodes` stood for the state or arguments, and `mask` for the active lanes. `inputs` are the
     variables that the body received, and `results` what it returned, or `NOTHING` for arrays that
@@ -42,39 +46,42 @@ class RecordedRegion:
     repeated.
     """
 
-    def __init__(self, nodes: Sequence[Node], inner: GradScope) -> None:
-        """Starts within a recording and the scope `inner`."""
-        recording = innermost()
-        assert recording is not None
-        self.nodes = nodes
-        self.inputs: list[Var | None] = []
+    variables: Sequence[Var] = ()
+    around: Sequence[Var] = ()
+    _shared: dict[Node, Node] | None = None
+    _follows: bool | None = None
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        inputs: Sequence[Var | None],
+        results: list[Value],
+        targets: Targets,
+        inner: GradScope,
+    ) -> None:
+        recording = stack()[-1]
+        self.nodes, self.inputs, self.begin = nodes, inputs, inner.isolate_from
         self.mask, self.depth = recording.mask, recording.depth
         self.lanes = nodes[0].size if nodes else self.mask.size
-        self._span = Span(nodes[0].serial if nodes else None)
-        self.begin = inner.isolate_from
-        self.moves = False
-        self.results: list[Value] = []
-        self.written: list[tuple[int, ScatterTarget]] = []
-        self.variables: list[Var] = []
-        self.around: list[Var] = []
-        self._shared: dict[Node, Node] = {}
-        self._sources: list[Var] = []
-
-    def close(self, results: list[Value], written: list[tuple[int, ScatterTarget]]) -> None:
-        """Ends tracing, given the results and the targets that the body has written to."""
-        self._span.close()
-        recording = innermost()
-        assert recording is not None
-        self.moves = not any(e.op.block or e.data.value for e in recording.effects)
+        self._first = nodes[0].serial if nodes else self.begin
+        self._last = next_serial()
+        effects = recording.effects
+        self.moves = not effects or not any(e.op.block or e.data.value for e in effects)
         # In this scope; derivatives are computed in others.
-        if graph.hiding():
+        if inner.all or inner.variables:
             results = [Value(n, visible(v)) for n, v in results]
         self.results = results
-        self.written = written
-        found = [r.var for r in results if r.var is not None] + self.scatters
-        tape = graph.own_tape()
-        if found or tape:
-            self._follow(found, tape)
+        self.written = targets.note() if inner.outer_gradients.written else []
+        found = {*map(variable_of, results)}
+        if self.written:
+            found.update(self.scatters)
+        found.discard(None)
+        if found or inner.tape:
+            self._follow(found, inner.tape)  # type: ignore[arg-type]
+
+    @property
+    def _span(self) -> Span:
+        return Span(self._first, self._last)
 
     @property
     def scatters(self) -> list[Var]:
@@ -92,10 +99,11 @@ class RecordedRegion:
 
     # ---- Dependences
 
-    def _follow(self, results: list[Var], tape: list[Var]) -> None:
-        """Finds the variables of the body that some results depend on."""
-        needed: set[Any] = {*results}  # and then the variables these were computed from
-        own, needs, begin = list[Var](), needed.update, self.begin
+    def _follow(self, needed: set[Any], tape: list[Var]) -> None:
+        """Finds the variables of the body that some results depend on: those `needed`, and then
+        the variables these were computed from."""
+        own: list[Var] = []
+        needs, begin = needed.update, self.begin
         for v in reversed(tape):
             # Traversals within the body have stored gradients there.
             v.grad = v.grad_var = None
@@ -104,15 +112,19 @@ class RecordedRegion:
                 needs(v.deps)
         rest = needed.difference(own)
         rest.discard(None)
+        variables: list[Var] = []
+        around: list[Var] = []
         for v in sorted(rest, key=_serial):
-            (self.around if v.serial < begin else self.variables).append(v)  # without dependences
-        self.variables += reversed(own)
+            (around if v.serial < begin else variables).append(v)  # without dependences
+        variables += reversed(own)
+        self.variables, self.around = variables, around
 
     @cached_property
     def _bits(self) -> dict[Var, int]:
         """The sources that each variable depends on, as bit sets."""
         reach: dict[Var, int] = {}
-        sources = self._sources
+        sources: list[Var] = []
+        self._sources = sources
         for v in self.around:
             reach[v] = 1 << len(sources)
             sources.append(v)
@@ -150,22 +162,13 @@ class RecordedRegion:
 
     # ---- Derivatives
 
-    @contextmanager
     def entered(
         self, outer_gradients: capture.OuterGradients, copies: Substitution | None = None
-    ) -> Iterator[None]:
+    ) -> "capture.recorded":
         """Prepares the body for `pull` and `push` to visit its variables. Variables of gathered
         arrays from outside have their gradients in `outer_gradients`, and nested calls have their
         operands in `copies`."""
-        outer_gradients.first, outer_gradients.copies = self.begin, copies
-        inner = (graph.scope() or GradScope()).isolated()
-        inner.isolate_from, inner.outer_gradients, inner.tape = self.begin, outer_gradients, []
-        try:
-            with graph.within(inner):
-                yield
-        finally:
-            inner.tape.clear()
-            outer_gradients.copies = None
+        return capture.recorded(outer_gradients, self.begin, copies)
 
     @contextmanager
     def derived(
@@ -175,12 +178,14 @@ class RecordedRegion:
         with self.entered(outer_gradients), record.part(mask or self.mask, self.depth) as scope:
             yield Derived(self, scope)
 
-    @cached_property
+    @property
     def follows(self) -> bool:
         """Whether a copy of the body provides all primal values that derivatives need; it does not
         provide those of custom operations and loops."""
-        operations = [v.data.op for v in self.variables if v.rule is HUB]
-        return all(isinstance(op, ValueOp) and op.follows() for op in operations)
+        if self._follows is None:
+            found = [v.data.op for v in self.variables if v.rule is HUB]
+            self._follows = not found or all(isinstance(o, ValueOp) and o.follows() for o in found)
+        return self._follows
 
     def pull(
         self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], held: Memories,
@@ -245,6 +250,9 @@ class RecordedRegion:
         for v in variables:
             if v.rule is not None:
                 v.rule.reads(v, add)
+        if not values:  # derivatives need no primal values
+            traverse.visit(mode, variables)
+            return
         copies(values)
         get = copies.made.get
         before = [(v, v.inputs, v.result) for v in variables]
@@ -304,7 +312,7 @@ class RecordedRegion:
         around: Substitution | None = None,
     ) -> Substitution:  # fmt: skip
         """See `again`. Values from `around` the body are replaced as well."""
-        made = self._shared
+        made = self._shared or {}
         if around is not None and made:
             made = dict(zip(made, around([*made.values()]), strict=True))
         made = made | dict(zip(self.nodes, nodes, strict=False))
@@ -322,7 +330,7 @@ class RecordedOp(ValueOp):
 
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that take part."""
-        return nullcontext()
+        return EVERYWHERE
 
     def push(self, tangents: list[Node]) -> list[Node]:
         """The tangents of the results from those of the arguments."""
@@ -353,7 +361,7 @@ class Recomputation:
     theirs."""
 
     def __init__(
-        self, variables: list[Var], copies: Substitution, made: dict[Any, Var | None]
+        self, variables: Sequence[Var], copies: Substitution, made: dict[Any, Var | None]
     ) -> None:
         self.copies, self.made = copies, made
         self._operations: dict[Var | None, list[Value]] = {}  # calls and loops, and their results

@@ -8,6 +8,7 @@ so that all references to it see the result; everything else is returned as new 
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
+from functools import lru_cache
 from math import prod
 from types import FunctionType, ModuleType
 from typing import Any
@@ -39,19 +40,25 @@ def is_traced(value: Any) -> bool:
     return issubclass(kind, KernelValue)
 
 
-def names(count: int, labels: Sequence[str], noun: str, what: str) -> list[str]:
+def names(count: int, labels: Sequence[str], noun: str, what: str) -> tuple[str, ...]:
     """Returns the names of the entries of a tuple for messages.
 
     Raises:
         RuntimeError: the number of labels differs from the number of entries.
     """
     if not labels:
-        return [f"{noun}[{k}]" for k in range(count)]
+        return numbered(count, noun)
     if len(labels) != count:
         raise RuntimeError(
             f"{what}: there are {count} variables ('{noun}') and {len(labels)} labels"
         )
-    return list(labels)
+    return tuple(labels)
+
+
+@lru_cache(64)
+def numbered(count: int, noun: str) -> tuple[str, ...]:
+    """Returns names of the entries of a tuple without labels."""
+    return tuple([f"{noun}[{k}]" for k in range(count)])
 
 
 class Attribute:
@@ -146,35 +153,38 @@ class State:
     watched: nothing will be restored in them.
     """
 
+    _undone = False  # whether containers that have since been restored had changed
+    _attributes: Sequence[Attribute] = ()
+    _containers: Sequence[tuple[Any, Any, Sequence[Any]]] = ()
+    """Mutable containers, with their parts."""
+
     def __init__(
         self, values: tuple, titles: Sequence[str], what: str, watched: bool = True
     ) -> None:
-        self.titles, self.what = titles, what
-        self.values: tuple[Any, ...] = values
-        self._undone = False  # whether containers that have since been restored had changed
-        self._attributes: list[Attribute] = []
-        if not watched:
-            self.tree = tree = Tree(values)
-            self.leaves, self._containers = tree.leaves, []
-            return
-        self._take_apart(Tree(values))
-        objects = self.tree.objects
-        for k in self.tree.others:
-            if _has_traced_attributes(objects[k]):
-                self._attributes += _attributes(objects[k], k)
+        self.titles, self.what, self.values = titles, what, values
+        self.tree = tree = Tree(values)
+        self.leaves = tree.leaves
+        if watched and (tree.inside or tree.others):
+            self._watch(tree)
+            rows = [(k, tree.objects[k]) for k in tree.others]
+            self._attributes = [
+                a for k, v in rows if _has_traced_attributes(v) for a in _attributes(v, k)
+            ]
 
     def _take_apart(self, tree: Tree) -> None:
         self.tree, self.leaves = tree, tree.leaves
-        # Mutable containers, with their parts.
-        self._containers: list[tuple[Any, Any, Sequence[Any]]] = []
+        self._watch(tree)
+
+    def _watch(self, tree: Tree) -> None:
+        self._containers = containers = list[tuple[Any, Any, Sequence[Any]]]()
         for k, found in tree.inside.items():
             v = tree.objects[k]
             if not isinstance(v, tuple):
-                self._containers.append((v, tree.keys.get(k), found))
+                containers.append((v, tree.keys.get(k), found))
         for k in tree.others:
             v = tree.objects[k]
             if isinstance(v, ArrayBase):
-                self._containers.append((v, *opened(v, v._kind)))
+                containers.append((v, *opened(v, v._kind)))
 
     @property
     def paths(self) -> "Paths":
@@ -280,7 +290,10 @@ class State:
             RuntimeError: the versions differ in more than the contents of arrays; the message names
                 the variable.
         """
-        return self.tree.matched(after, self._check_pair, self._check_same if strict else None)
+        tree = self.tree
+        if tree.fits(after) and not (strict and tree.others):
+            return after
+        return tree.matched(after, self._check_pair, self._check_same if strict else None)
 
     def _path(self, k: int) -> str:
         return self.tree.labels(self.titles)[k]
@@ -341,6 +354,8 @@ class State:
             if now._diff:
                 now._var = var
             leaves.append(now)
+        if len(leaves) == len(after.counts):
+            return tuple(leaves)
         return tuple(after.put_together(leaves, lambda k, v: self._container(after, k, v, like)))
 
     def _container(self, after: Tree, k: int, values: list[Any], like: bool) -> Any:

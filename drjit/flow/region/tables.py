@@ -1,17 +1,40 @@
-"""Variables that loops and branches read like tables, with `gather`, although they have as many
-entries as there are lanes. That is known only once a body has been traced: what has been found is
-noted for its code, which is then traced once from the next time on.
+"""What is known of the bodies of loops and branches only once they have been traced: it is noted
+for their code, which is then traced once from the next time on.
+
+This includes the variables that they read like tables, with `gather`, although these have as many
+entries as there are lanes.
 """
 
+import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
-from weakref import WeakKeyDictionary
-
-_known: WeakKeyDictionary[CodeType, set[int]] = WeakKeyDictionary()
 
 
-def known_tables(body: Callable[..., Any]) -> set[int]:
-    """Returns the positions of the arrays that a function has read like tables, to be added to."""
+class Known:
+    """The positions of the arrays that a body has read like tables, and whether it has referred to
+    differentiable arrays from outside."""
+
+    __slots__ = ("tables", "tracks")
+
+    def __init__(self) -> None:
+        self.tables: set[int] = set()
+        self.tracks = False
+
+
+_known: weakref.WeakKeyDictionary[CodeType, Known] = weakref.WeakKeyDictionary()
+# The same by the numbers of code objects, while these exist: to compare two of them takes long.
+_numbered: dict[int, tuple[Known, weakref.ref[CodeType]]] = {}
+
+
+def known(body: Callable[..., Any]) -> Known:
+    """Returns what is known of a function, to be added to."""
     code = getattr(body, "__code__", None)
-    return set() if code is None else _known.setdefault(code, set())
+    if code is None:
+        return Known()
+    number = id(code)
+    found = _numbered.get(number)
+    if found is None:
+        made = _known.setdefault(code, Known())
+        found = _numbered[number] = made, weakref.ref(code, lambda _: _numbered.pop(number, None))
+    return found[0]

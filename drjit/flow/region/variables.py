@@ -223,7 +223,7 @@ class VariableTracker:
         """Returns the one-dimensional arrays of a version of the PyTree, which is the first one or
         compatible with it."""
         values = tuple(state) if labels else (state,)
-        titles = names(len(values), labels, "state", what) if labels else [default_label]
+        titles = names(len(values), labels, "state", what) if labels else (default_label,)
         if self._state is None or self._state.titles != titles:
             self._state = State(values, titles, what)
             self._contents = self._state.contents()
@@ -293,10 +293,10 @@ class VariableTracker:
         return state.values if labels else state.values[0]
 
     def _known(self, labels: Sequence[str], default_label: str, what: str) -> State:
-        wanted = list(labels) or [default_label]
+        wanted = tuple(labels) or (default_label,)
         if self._state is None or self._state.titles != wanted:
             raise RuntimeError(
-                f"drjit.detail.VariableTracker.{what}(): no tree with the labels {wanted} was read "
-                "or written"
+                f"drjit.detail.VariableTracker.{what}(): no tree with the labels "
+                f"{[*wanted]} was read or written"
             )
         return self._state

@@ -9,6 +9,7 @@ depend on the state is done once, outside (`program.build`).
 import math
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -18,12 +19,13 @@ from ..ir import op
 from ..ir.effects import afters, effects_inside, undo
 from ..ir.nesting import RegionOperands
 from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
-from ..ir.scope import WRITTEN, OpenRegion, Scope, active, stack
+from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, Scope, stack
 from ..ir.scope import recording as recording
 from ..run import schedule
 from . import sharing
 
 Body = Callable[[list[Node]], list[Node]]
+STATE = op.state
 _serial = attrgetter("serial")
 
 
@@ -44,17 +46,20 @@ def loop(
             of its arguments.
     """
     what = f"loop '{label}'" if label else "symbolic loop"
-    outer = active()
+    opened = stack()
+    count = len(opened)
+    outer, depth = (opened[-1].mask, opened[-1].depth + 1) if opened else (ACTIVE, 1)
     size = broadcast_size((*state, outer), what)
-    depth = _depth() + 1
     if names is None:
-        inside = [make(op.state, n.dtype, size, (), depth) for n in state]
-        live = make(op.state, dt.mask, size, (), depth)
+        inside = [make(STATE, n.dtype, size, (), depth) for n in state]
+        live = make(STATE, dt.mask, size, (), depth)
     else:
         inside, live = names
     collector.defer()
-    with _Recording(live, depth, []) as scope:
-        scope.repeats = True
+    scope = Scope(live, depth)
+    scope.repeats = True
+    opened.append(scope)
+    try:
         test = cond(list(inside))
         if not test.dtype.is_mask:
             raise TypeError(f"{what}: the condition is {test.dtype.name}, not a mask")
@@ -62,13 +67,21 @@ def loop(
             raise RuntimeError(f"{what}: the condition has a side effect")
         results = body(list(inside))
         _check(what, "state", state, results)
-        _check_written(what, scope, (test, *results, *scope.effects), live)
+        if scope.afters:
+            _check_written(what, scope, (test, *results, *scope.effects), live)
         size = broadcast_size((*inside, outer, test, *results), what)
-        size = _extended(size, scope.effects, what)
+        if scope.effects:
+            size = _extended(size, scope.effects, what)
+    except BaseException:
+        del opened[count:]
+        _undo([scope])
+        raise
+    del opened[count:]
     counts = (len(state), len(scope.effects))
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
     node = make(op.loop, dt.mask, size, deps, OpenRegion(counts, depth))
-    _close(node, scope)
+    if scope.effects:
+        _close(node, scope)
     return [
         before if r is n else _result(node, n.dtype, k)
         for k, (before, n, r) in enumerate(zip(state, inside, results, strict=True))
@@ -156,48 +169,57 @@ def branches(
         TypeError: the bodies return different numbers or types of results.
     """
     what = f"branch '{label}'" if label else "symbolic branch"
-    outer = active()
+    opened = stack()
+    count = len(opened)
+    outer, depth = (opened[-1].mask, opened[-1].depth + 1) if opened else (ACTIVE, 1)
     size = broadcast_size((*masks, *args, outer), what)
-    depth = _depth() + 1
     masks = [combine(op.and_, (m, outer)) for m in masks]  # also: not beyond the end of the arrays
     inside: list[Node] = []
     outcomes: list[list[Node]] = []
     scopes: list[Scope] = []
+    effects: list[Node] = []
     start = next_serial()
     collector.defer()
     try:
         for mask, body in zip(masks, bodies, strict=True):
-            names = [make(op.state, n.dtype, size, (), depth) for n in args]
-            live = mask if mask.op is not LITERAL or not mask.data else outer
-            with _Recording(live, depth, scopes) as scope:
-                results = body(list(names))
+            names = [make(STATE, n.dtype, size, (), depth) for n in args]
+            scope = Scope(mask if mask.op is not LITERAL or not mask.data else outer, depth)
+            scopes.append(scope)
+            opened.append(scope)
+            results = body(names)
+            if scope.afters:
                 first = names[0] if names else None
                 _check_written(what, scope, (*results, *scope.effects), first)
-                if outcomes:
-                    _check(what, "result", outcomes[0], results)
-                size = _extended(size, results, what)
+            if outcomes:
+                _check(what, "result", outcomes[0], results)
+            size = _extended(size, results, what)
+            if scope.effects:
                 size = _extended(size, scope.effects, what)
+                effects += scope.effects
+            del opened[count:]
             inside += names
             outcomes.append(results)
     except BaseException:
+        del opened[count:]
         _undo(scopes)
         raise
-    effects = [e for scope in scopes for e in scope.effects]
     shared = None
     if len(masks) == 1 and not effects:
         found = sharing.share(inside, outcomes[0], start, depth)
         if found is not None:
             shared, more, outcomes[0] = found
             args, inside = [*args, *more], shared.inside
-    counts = (len(args), len(outcomes[0]), tuple([len(s.effects) for s in scopes]))
-    results = [r for outcome in outcomes for r in outcome]
-    deps = (*args, *inside, *masks, *results, *effects)
+    first = outcomes[0]
+    inner = tuple([len(s.effects) for s in scopes]) if effects else (0,) * len(scopes)
+    counts = (len(args), len(first), inner)
+    deps = (*args, *inside, *masks, *chain.from_iterable(outcomes), *effects)
     node = make(op.branch, dt.mask, size, deps, OpenRegion(counts, depth, shared))
-    merged = Scope(outer, depth)
-    merged.effects = effects
-    merged.afters = [a for s in scopes for a in s.afters]
-    _close(node, merged)
-    return [_result(node, n.dtype, k) for k, n in enumerate(outcomes[0])]
+    if effects:
+        merged = Scope(outer, depth)
+        merged.effects = effects
+        merged.afters = [a for s in scopes for a in s.afters]
+        _close(node, merged)
+    return [_result(node, n.dtype, k) for k, n in enumerate(first)]
 
 
 def part(mask: Node, depth: int) -> "_Recording":
@@ -221,12 +243,6 @@ def discard_writes(memory: Sequence[Any]) -> None:
         effects = [e for e in schedule.pending if e.op.effect]
         written = [e for e in effects if any(e.data.buffer is m for m in memory)]
         discard([a for e in written for a in afters(e)])
-
-
-def _depth() -> int:
-    """Returns the number of open recordings."""
-    scopes = stack()
-    return scopes[-1].depth if scopes else 0
 
 
 class _Recording:

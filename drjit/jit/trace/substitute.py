@@ -25,13 +25,16 @@ class Span:
 
     __slots__ = ("first", "last")
 
-    def __init__(self, first: int | None = None) -> None:
+    def __init__(self, first: int | None = None, last: int = 0) -> None:
         self.first = next_serial() if first is None else first
-        self.last = self.first
+        self.last = last or self.first
 
     def close(self) -> None:
         """Ends the range."""
         self.last = next_serial()
+
+
+_EMPTY = Span(0)
 
 
 class Substitution:
@@ -53,15 +56,14 @@ class Substitution:
         derived: Span | None = None,
         around: "Substitution | None" = None,
     ) -> None:
-        self.made, self._span, self._derived = made, span, derived or Span(0)
+        self.made, self._span, self._derived = made, span, derived or _EMPTY
         self._around = around
         self._first: float = span.first if around is None else around._first
         self._seen = set(made)
         self._values: dict[Node, OpenRegion] = {}  # results of blocks, and their copies
         scope = innermost()
         self._shift = (0 if scope is None else scope.depth) - depth
-        size = max([n.size for n in made.values()], default=1)
-        self.size = size if lanes == 1 else 1
+        self.size = 1 if lanes != 1 else max([n.size for n in made.values()], default=1)
         # Shared bodies, and their copies.
         self._shared: dict[Shared, Shared | None] = {}
 
