@@ -110,9 +110,13 @@ def test_a_folder_that_is_gone_is_no_reason_to_complain(where, capfd):
 
 
 def test_keys_depend_on_the_files_of_the_compiler():
-    folder = os.path.dirname(os.path.dirname(cache.__file__))
-    files = {fact.split()[0] for fact in cache.files_in(folder)}
+    def names(facts):
+        return {fact.split()[0] for fact in facts.split("\n")}
+
+    files = names(cache.files_in(cache.COMPILER))
     assert {"target/simd/translate.py", "target/mathlib/trig.py", "run/cache.py"} <= files
+    assert not any("cuda" in name for name in files)  # on which only code for GPUs depends
+    assert {"kernel.py", "emulator/module.py", "vectors.py"} <= names(cache.gpu_files())
 
 
 def test_keys_depend_on_text_and_facts():

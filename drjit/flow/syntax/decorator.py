@@ -155,7 +155,7 @@ def _key(f: types.FunctionType, recursive: bool) -> str:
     except OSError:
         return ""
     facts = f.__code__.co_firstlineno, f.__qualname__, f.__code__.co_freevars, recursive
-    facts += sys.version, sys.flags.optimize, *cache.files_in(os.path.dirname(__file__))
+    facts += sys.version, sys.flags.optimize, cache.files_in(os.path.dirname(__file__))
     return cache.digest(text, file, *facts, machine=False)
 
 

@@ -271,7 +271,8 @@ class CudaKernel(Kernel):
         if route == ("",):  # not installed
             setting, route = setting & ~_NUMBA, ()
         kind = device.image_kind()
-        key = cache.digest(self.text, "cuda", contract, setting, self.words, kind, *route)
+        facts = "cuda", contract, setting, self.words, kind, cache.gpu_files()
+        key = cache.digest(self.text, *facts, *route)
         entry, code = cache.get(key), None
         if entry is not None:
             try:

@@ -41,6 +41,7 @@ _folder: str | None = None
 _folder_of: str | None = ""  # the value of DRJIT_CACHE_DIR that _folder belongs to
 _puts = 0
 _complained = False
+COMPILER, _GPU = os.path.dirname(os.path.dirname(__file__)), "cuda"  # folders
 
 
 class CachedKernel(NamedTuple):
@@ -62,25 +63,29 @@ _at_once = False  # whether this process may end without further notice
 @functools.cache
 def compiler() -> str:
     """Returns what object code depends on besides the text, as a hash: LLVM, the CPU, and the
-    compiler's own files."""
-    own = files_in(os.path.dirname(os.path.dirname(__file__)))
-    return digest("", *processor.identity(), *own, machine=False)
+    compiler's own files. What serves GPUs alone (`gpu_files`) is not among these."""
+    return digest("", *processor.identity(), files_in(COMPILER), machine=False)
+
+
+def gpu_files() -> str:
+    """Returns what code for GPUs depends on as well, which lies in folders of that name."""
+    return "\n".join([files_in(os.path.join(COMPILER, *p, _GPU)) for p in ((), ("target",))])
 
 
 @functools.cache
-def files_in(here: str) -> list[str]:
+def files_in(here: str) -> str:
     """Returns path, size and time of the modules in a folder, on which an entry may depend."""
-    found, folders = [], [here]
+    found, folders, start = [], [here], len(here) + 1
     while folders:
         with os.scandir(folders.pop()) as files:
             for file in files:
-                if file.name.endswith(".py"):
+                name = file.name
+                if name.endswith(".py"):
                     status = file.stat()
-                    name = file.path[len(here) + 1 :].replace("\\", "/")
-                    found.append(f"{name} {status.st_size} {status.st_mtime_ns}")
-                elif "." not in file.name and file.is_dir() and file.name[:2] != "__":
+                    found.append(f"{file.path[start:]} {status.st_size} {status.st_mtime_ns}")
+                elif "." not in name and name[:2] != "__" and name != _GPU and file.is_dir():
                     folders.append(file.path)
-    return sorted(found)
+    return "\n".join(sorted(found)).replace("\\", "/")
 
 
 def digest(text: str, *facts: object, machine: bool = True) -> str:

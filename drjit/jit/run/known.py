@@ -5,7 +5,6 @@ rendered again, which takes longer than to load the compiled form.
 
 import functools
 import marshal
-import os
 import sys
 from typing import Any
 
@@ -33,8 +32,7 @@ def name_of(key: tuple, device: Device) -> str:
 @functools.cache
 def _facts() -> str:
     """Returns what the text of a program depends on besides its structure, as a hash."""
-    files = cache.files_in(os.path.dirname(os.path.dirname(__file__)))
-    return cache.digest(sys.version, *files, machine=False)
+    return cache.digest(sys.version, cache.files_in(cache.COMPILER), machine=False)
 
 
 def find(name: str, device: Device) -> tuple[Kernel, KernelArguments] | None:
