@@ -204,6 +204,7 @@ LEAF_CASES = [
     (lambda: L.UInt(L.Int(-1)), [2**32 - 1]),
     (lambda: L.UInt64(2**64 - 1), [2**64 - 1]),
     (lambda: L.Int64([-(2**63), 5]), [-(2**63), 5]),
+    (lambda: L.UInt64(2**60 + 1, 3), [2**60 + 1, 3]),
     (lambda: L.Bool(2), [True]),
     (lambda: L.Bool(L.Float(0, 0.5, np.nan)), [False, True, True]),
 ]

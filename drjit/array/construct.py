@@ -248,7 +248,8 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
         exact = kinds == {bool if dtype.is_mask else int}
     if exact and len(values) > 1:
         try:
-            return leaf.from_numbers(cls, [*map(float, values)] if int in kinds else values)
+            mixed = dtype.is_float and int in kinds
+            return leaf.from_numbers(cls, [*map(float, values)] if mixed else values)
         except OverflowError:
             pass
     entries = []
