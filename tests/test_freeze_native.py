@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit.cpu import kernel, memory, programs, sequence
+from drjit.jit.cpu import compiled, kernel, memory, programs, sequence
 from drjit.llvm.ad import Float, Float64, UInt
 
 pytestmark = pytest.mark.skipif(not programs.loaded(), reason="other layout of objects")
@@ -175,3 +175,21 @@ def test_a_forked_child():
             os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
     np.testing.assert_array_equal(f(*inputs)[0].numpy(), expected)
+
+
+@pytest.mark.parametrize("replayed", [True, False])
+def test_a_kernel_gets_a_better_form(monkeypatch, replayed):
+    """What is recorded has the addresses of the form that there was before."""
+    if not replayed:
+        monkeypatch.setattr(sequence, "_OFTEN", 1000)
+    f, inputs = dr.freeze(several), data(100)
+    expected = [v.numpy() for v in several(*inputs)]
+    for _ in range(4):
+        f(*inputs)
+    dr.sync_thread()
+    options = compiled.options_now()
+    for k in [k for k in kernel.kernels() if k.address]:
+        k._adopt(k._compiled(k._forms(options, False)[:1], options))
+    for _ in range(4):
+        for found, values in zip(f(*inputs), expected, strict=True):
+            np.testing.assert_array_equal(found.numpy(), values)

@@ -188,13 +188,15 @@ class LaunchSequence:
         for word, k in self._addresses:
             table += (start + 8 * word, argument[k])
         table += (0, 0)
-        for k, size in self._steps:
-            table += (k.entry.kernel, k.entry.finish, k.entry.times, start, size)
-            start += 8 * k.program.words
+        with runtime.lock:  # another thread may be about to replace a form by a better one
+            code = [k.loaded for k, _ in self._steps]
+            for k, size in self._steps:
+                table += (k.entry.kernel, k.entry.finish, k.entry.times, start, size)
+                start += 8 * k.program.words
         table += (0,) * 5
         # `native.Patch` and `native.JobEntry` records; an array of ctypes would be of a new type,
         # which only the collector of cycles frees
         words = array("q", table)
-        self._owned = own, block, words
+        self._owned = own, block, words, code
         self._address = words.buffer_info()[0]
         return True
