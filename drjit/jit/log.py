@@ -9,7 +9,7 @@ import sys
 import warnings
 
 from .enumeration import Named
-from .ir.location import Location, user_location
+from .ir.location import Location, line_of, user_location
 
 
 class LogLevel(Named, enum.Enum):
@@ -66,7 +66,7 @@ _registries: dict[str, dict] = {}
 
 
 def _place(location: Location) -> tuple[str, int]:
-    return (location[0].co_filename, location[1]) if location else ("?", 0)
+    return (location[0].co_filename, line_of(location)) if location else ("?", 0)
 
 
 def once(text: str, *args: object) -> None:

@@ -434,6 +434,6 @@ def _user_frames(depth: int, skip: int) -> list[Location]:
     while frame is not None and len(found) < skip + depth:
         name = frame.f_globals.get("__name__", "")
         if not (name == "drjit" or name.startswith("drjit.")):
-            found.append((frame.f_code, frame.f_lineno))
+            found.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return found[skip:]

@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .. import flags
-from .location import Location, user_location
+from .location import Location, line_of, user_location
 from .node import Node
 
 labels: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
@@ -34,10 +34,9 @@ def comments(nodes: list[Node]) -> dict[Node, str]:
         parts = []
         location = locations.get(n)
         if location:
-            code, line = location
-            name = code.co_filename.rpartition("/")[2]
-            text = linecache.getline(code.co_filename, line).strip()
-            parts.append(f"{name}:{line}  {text}".rstrip())
+            file, number = location[0].co_filename, line_of(location)
+            text = linecache.getline(file, number).strip()
+            parts.append(f"{file.rpartition('/')[2]}:{number}  {text}".rstrip())
         if n in labels:
             parts.append(f"[{labels[n]}]")
         if parts:

@@ -404,7 +404,8 @@ class CallText:
         self.texts.append(f"p[{k}]")
 
     def location(self) -> tuple:
-        return (self.reader.source.code, self.reader.source.above + self.reader.statement.lineno)
+        source = self.reader.source
+        return (source.code, None, source.above + self.reader.statement.lineno)
 
     def bound(self) -> None:
         """Makes sure that the indices are within bounds where the mask holds: by a check in the

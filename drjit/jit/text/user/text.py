@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ...ir.dtype import DType
+from ...ir.location import line_of
 from ...parsing import syntax_tree
 from ...tuples import NamedTuple
 from ..program import Output, Program
@@ -130,7 +131,7 @@ def _complete(reading: Reading) -> None:
     for k in sorted(reading.relative):
         check = checks[k]
         if not check.is_known:
-            where = f"line {check.location[1]}"
+            where = f"line {line_of(check.location)}"
             words.setdefault(k, TextWord("count", check.dtype, where, f"p{k}"))
 
 
