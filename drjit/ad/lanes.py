@@ -196,11 +196,11 @@ def gather(source: Value, at: Access) -> Value:
 
 def record_gather(source: Value, at: Access, n: Node) -> Value:
     """Records that the entries `n` were read from `source`."""
-    if source.var is None:
-        return Value(n)
+    if source.var is None or not n.dtype.is_float:
+        return as_value((n, None))
     size = source.node.size
     index, mask, _ = at.bounds(size)
-    return _value(GATHER, n, (index, mask), (source.var,), (size, at.mode))
+    return as_value((n, GATHER.record(n, (index, mask), (source.var,), (size, at.mode))))
 
 
 class _Packet(Parts):
@@ -348,7 +348,7 @@ def scatter(target: Value, value: Value, at: Access) -> Value:
 
 def record_scatter(target: Value, value: Value, at: Access, n: Node) -> Value:
     """Records the value `n` of a target after a scatter."""
-    lanes = access.writing((value.node, at.index, at.mask), at.what)
+    lanes = access.writing(value.node, at)
     inputs = at.bounds(target.node.size)[:2]
     if at.reduce not in ("", "add"):
         inputs += (target.node, value.node, n)

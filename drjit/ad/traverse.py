@@ -580,13 +580,18 @@ class GradientSink:
         if d is None:
             return
         nodes = [v.node for v in values]
-        if access.is_idle(nodes, at, d.size):
-            return
         if self.keep:
+            if access.is_idle(nodes, at, d.size):
+                return
             for value, one in zip(values, at.entries(d.size), strict=True):
                 d.grad, d.grad_var = lanes.scatter(_full_gradient(d), value, one)
             return
-        d.grad = access.scatter(take_gradient(d), nodes, at)
+        was_none = d.grad is None
+        taken, after = take_gradient(d), None
+        try:
+            after = access.scatter(taken, nodes, at)
+        finally:
+            d.grad = after if after is not None or was_none else taken.node
 
     def add_lanes(self, i: int, sums: list[vector.LaneSum]) -> None:
         """Adds vectors summed over lanes to matrices in the gradient of operand `i`, in place if

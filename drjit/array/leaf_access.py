@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ..ad import lanes, matrix, scatter_target
 from ..ad.graph import Value, visible
-from ..jit.device import using
+from ..jit.device import current, using
 from ..jit.ir import dtype as dt
 from ..jit.ir import node as ir
 from ..jit.ir import op
@@ -24,7 +24,7 @@ from ..jit.run import launch, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import table
-from .leaf import from_value, wrap
+from .leaf import from_value, new, wrap
 from .leaf import value as value_of
 
 F = TypeVar("F", bound=Callable)
@@ -36,7 +36,10 @@ def _on_its_device(function: F) -> F:
     @wraps(function)
     def call(*args: Any) -> Any:
         value = args[1] if type(args[0]) is str else args[0]
-        with using(value._device):
+        device = value._device
+        if device is None or device is current():
+            return function(*args)
+        with using(device):
             return function(*args)
 
     return call  # type: ignore[return-value]
@@ -44,9 +47,14 @@ def _on_its_device(function: F) -> F:
 
 def gather(source: Any, at: Access) -> Any:
     """Returns the entries of `source`, and 0 for inactive lanes."""
-    if source._var is None:
-        return wrap(type(source), access.gather(source._node, at))
-    return from_value(type(source), lanes.gather(value_of(source), at))
+    cls = type(source)
+    if source._var is not None:
+        return from_value(cls, lanes.gather(value_of(source), at))
+    array = new(cls)  # as `wrap`, here without a call
+    array._node = access.gather(source._node, at)
+    if cls._diff:
+        array._var = None
+    return array
 
 
 def gather_packet(source: Any, at: Access) -> list:
@@ -116,8 +124,14 @@ def put(array: Any, i: int, value: Any) -> bool:
 
 def _differentiable(target: Any, values: list) -> bool:
     """Returns whether a scatter is part of the derivative graph."""
-    if not target._diff or not any(v._var is not None for v in (target, *values)):
+    if not target._diff:
         return False
+    if target._var is None:
+        for v in values:
+            if v._var is not None:
+                break
+        else:
+            return False
     return not recording() or any(visible(v._var) is not None for v in (target, *values))
 
 
@@ -142,7 +156,7 @@ def scatter(target: Any, values: list, at: Access) -> None:
                 scatter(target, [value], one)
             return
         before = target._node  # sums do not need it, so the target may change in place
-    nodes = [v._node for v in values]
+    nodes = [values[0]._node] if len(values) == 1 else [v._node for v in values]
     if replace(target, access.scatter, nodes, at) and differentiable:
         for value, one in zip(values, at.entries(size), strict=True):
             _record(target, value, one, before)

@@ -263,8 +263,14 @@ def access_to(
     """An index and a mask argument as an access to arrays of the namespace of `cls`."""
     if getattr(index, "_kind", None) != "leaf" or not index._dtype.is_int:
         index = index_leaf(index, cls, what)
-    mask = ALWAYS if active is True else mask_leaf(active, cls, what)._node
-    return Access(index._node, mask, what, packet, False, mode, reduce)
+    if active is True:
+        mask = ALWAYS
+    else:
+        mask = (active if type(active) is cls.Mask else mask_leaf(active, cls, what))._node
+    at = leaf.new(Access)  # without its `__init__`, which takes as long as all of this
+    at.index, at.mask, at.what, at.packet, at.inside = index._node, mask, what, packet, False
+    at.mode, at.reduce, at._size = mode, reduce, -1
+    return at
 
 
 def normalized_axis(axis: int, ndim: int, what: str | UserCall) -> int:

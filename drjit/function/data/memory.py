@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Any)
 
 REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
+_REFUSED = {(k, t) for k, o in op.REDUCTIONS.items() for t in dt.ALL if not o.accepts(t)}
+_AUTO, _PERMUTE = ReduceMode.Auto, ReduceMode.Permute  # looking these up takes long
 
 
 # Gather
@@ -202,7 +204,7 @@ def scatter(
     >>> a
     [20, 2, 10]
     """
-    _scatter("", target, value, index, active, ReduceMode.Auto, "dr.scatter")
+    _scatter("", target, value, index, active, _AUTO, "dr.scatter")
 
 
 def scatter_reduce(
@@ -236,11 +238,6 @@ def scatter_reduce(
         return
     if op not in REDUCTIONS:
         raise TypeError(f"dr.scatter_reduce(): 'op' must be a dr.ReduceOp, not {op!r}")
-    if mode is ReduceMode.Permute:
-        raise RuntimeError(
-            "dr.scatter_reduce(): ReduceMode.Permute is for gathers and scatters without a "
-            "reduction; use ReduceMode.NoConflicts"
-        )
     _scatter(REDUCTIONS[op], target, value, index, active, mode, "dr.scatter_reduce")
 
 
@@ -260,13 +257,20 @@ def scatter_add(
     >>> a
     [1, 2]
     """
-    scatter_reduce(ReduceOp.Add, target, value, index, active, mode)
+    _scatter("add", target, value, index, active, mode, "dr.scatter_reduce")
 
 
 def _scatter(
     reduce: str, target: Any, value: Any, index: Any, active: Any, mode: ReduceMode, what: str
 ) -> None:
-    if not is_array(target):
+    if mode is _PERMUTE:
+        raise RuntimeError(
+            f"{what}(): ReduceMode.Permute is for gathers and scatters without a reduction; use "
+            "ReduceMode.NoConflicts"
+        )
+    cls: Any = type(target)
+    kind = getattr(cls, "_kind", "")
+    if kind != "leaf" and not is_array(target):
         if not is_container(target):
             raise TypeError(
                 f"{what}(): the target is of type {label(target)}; expected an array, or a tree of "
@@ -275,25 +279,27 @@ def _scatter(
         for t, v in list(pairs(target, value, what)):  # check that all of them match first
             _scatter(reduce, t, v, index, active, mode, what)
         return
-    if value is None or isinstance(value, (str, bytes, dict)):
-        raise IncompatibleError(
-            f"{what}(): a value of type {label(value)} cannot go into a {label(target)}"
-        )
-    if target._kind == "tensor":
-        target = target._array
-    if getattr(value, "_kind", None) == "tensor":
-        value = value._array
-    cls = type(target)
-    if reduce and not op.REDUCTIONS[reduce].accepts(cls._dtype):
+    if type(value) is not cls or kind != "leaf":
+        if value is None or isinstance(value, (str, bytes, dict)):
+            raise IncompatibleError(
+                f"{what}(): a value of type {label(value)} cannot go into a {label(target)}"
+            )
+        if kind == "tensor":
+            target = target._array
+            cls = type(target)
+        if getattr(value, "_kind", None) == "tensor":
+            value = value._array
+    if reduce and (reduce, cls._dtype) in _REFUSED:
         raise RuntimeError(
             f"{what}(): the operation '{reduce}' is not defined for the entries of a {label(cls)}"
         )
-    if not cls.__meta__.is_jit:
-        scalar_access.scatter(reduce, target, value, index, active, what)
-        return
-    if cls._kind == "nested":
-        _scatter_components(reduce, target, value, index, active, mode, what)
-        return
+    if kind != "leaf":
+        if not cls.__meta__.is_jit:
+            scalar_access.scatter(reduce, target, value, index, active, what)
+            return
+        if cls._kind == "nested":
+            _scatter_components(reduce, target, value, index, active, mode, what)
+            return
     values = [value] if type(value) is cls else _values(cls, value)
     at = access_to(cls, index, active, what, mode, reduce, len(values))
     leaf_access.scatter(target, values, at)

@@ -18,6 +18,7 @@ from .dtype import DType
 class ReduceOp(Named, enum.Enum):
     """The operation of a reduction or scatter-reduction."""
 
+    __hash__ = object.__hash__  # that of enumerations takes a call of a Python function
     Identity = 0
     Add = 1
     Mul = 2

@@ -43,6 +43,7 @@ now = _Now()
 """The operation that this thread's launches belong to."""
 
 launches: list[Launch] = []
+_HISTORY = int(flags.JitFlag.KernelHistory)
 
 
 def add(kernel: Any, size: int, tier: str, time: Any) -> None:
@@ -70,7 +71,7 @@ def one_operation(kind: str, size: Callable[..., int]) -> Callable[[Callable], C
     def decorator(function: Callable) -> Callable:
         @wraps(function)
         def call(*arguments: Any) -> Any:
-            if not flags.current & flags.JitFlag.KernelHistory or now.whole is not None:
+            if not flags.current & _HISTORY or now.whole is not None:
                 return function(*arguments)
             now.whole = WholeOperation(kind, size(*arguments))
             try:

@@ -102,22 +102,22 @@ def add_effects(
     """Queues side effects on one target, in this order; returns the node that stands for the target
     from now on. Each has its operation, its operands and the number of lanes.
 
-    `order` is the pending side effect on the target that must come first, if there is one.
+    `order` is the pending side effect on the target that must come first, if there is one. The
+    caller holds the lock.
     """
-    with lock:
-        scope, nodes = innermost(), []
-        for kind, deps, lanes, effect in found:
-            effect.order = order
-            order = (make(kind, effect.dtype, lanes, deps, effect),)
-            nodes += order
-        after = make(AFTER, effect.dtype, effect.size, order, effect.buffer)
-        effect.afters.append(weakref.ref(after))
-        queue = pending if scope is None else scope.effects
-        for node in nodes:
-            queue.append(node)
-        if scope is not None:
-            scope.afters += effect.afters
-        return after
+    scope, nodes = innermost(), []
+    for kind, deps, lanes, effect in found:
+        effect.order = order
+        order = (make(kind, effect.dtype, lanes, deps, effect),)
+        nodes += order
+    after = make(AFTER, effect.dtype, effect.size, order, effect.buffer)
+    effect.afters.append(weakref.ref(after))
+    queue = pending if scope is None else scope.effects
+    for node in nodes:
+        queue.append(node)
+    if scope is not None:
+        scope.afters += effect.afters
+    return after
 
 
 def _drop_unseen() -> None:

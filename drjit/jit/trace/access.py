@@ -41,13 +41,17 @@ from ..run.launch import OutOfBoundsError, out_of_bounds
 expand_threshold = 1 << 20
 # The same in bytes of all copies together, of which there are as many as threads.
 EXPAND_BYTES = 1 << 26
+_FEW = EXPAND_BYTES // (512 * 8)  # entries that fit for any device, which has 512 threads at most
 
 releases: list[Callable[[], None]] = []
 """Callbacks that release nodes that are no longer needed; called before a target is copied because
 it is still held."""
 
 
-ALWAYS = CONSTANTS[dt.mask, True]
+_U32, _U64, _MASK, _IN_BOUNDS = dt.u32, dt.u64, dt.mask, op.in_bounds
+_CHECKS = int(JitFlag.BoundsChecks)
+_AUTO, _NO_CONFLICTS = ReduceMode.Auto, ReduceMode.NoConflicts  # looking these up takes long
+ALWAYS = CONSTANTS[_MASK, True]
 """The mask of an access by all lanes."""
 
 
@@ -92,36 +96,55 @@ class Access:
         """
         if self._size == size:
             return self._bounds
-        index, mask, what = self.index, self.mask, self.what
-        t = index.dtype
+        index, mask, what, packet = self.index, self.mask, self.what, self.packet
+        t, lanes, check = index.dtype, index.size, not self.inside
+        scope = innermost()
+        active = ACTIVE if scope is None else scope.mask
+        simple = t is _U32 and size < 1 << 31 and index.op is not LITERAL
+        if simple and mask is ALWAYS:
+            mask = active
+        elif not (simple and mask.op is _IN_BOUNDS and mask.size == lanes and not check):
+            index, mask, lanes, check = self._converted(size, active)
+        if check and flags.current & _CHECKS and mask.op is not LITERAL:
+            some = lanes
+            if mask.size != 1 and mask.size != lanes:
+                some = broadcast_size((index, mask), what)
+            # Two functions of this package are between this method and the user's code.
+            data = (size // packet, what, user_location(3), t.is_signed, size, packet)
+            mask = make(_IN_BOUNDS, _MASK, some, (index, mask), data)
+        self._size = size
+        # Code that is restricted to some lanes says how many there are.
+        found = self._bounds = index, mask, mask.size if lanes == 1 else lanes
+        return found
+
+    def _converted(self, size: int, active: Node) -> tuple[Node, Node, int, bool]:
+        """Returns the unsigned index, the mask where lanes are `active`, the number of lanes, and
+        whether an index may be out of bounds: the general case of `bounds`."""
+        index, mask, what, packet = self.index, self.mask, self.what, self.packet
+        t, check = index.dtype, not self.inside
         if not t.is_int:
             raise TypeError(f"{what}: the index must be an integer array, not {t.name}")
         if not mask.dtype.is_mask:
             raise TypeError(f"{what}: 'active' must be a mask, not {mask.dtype.name}")
         lanes = index.size if mask.size == 1 else broadcast_size((index, mask), what)
-        scope = innermost()
-        active = ACTIVE if scope is None else scope.mask
-        check = not self.inside
-        if index.op is LITERAL and mask.op is LITERAL and mask.data:
-            check = False
-            if lanes and not 0 <= index.data < size // self.packet:
-                raise OutOfBoundsError(out_of_bounds(what, index.data, size, self.packet))
         if mask.op is LITERAL:
-            mask = active if mask.data else mask
-        elif mask is not active and (check or mask.op is not op.in_bounds):
-            mask = apply(op.and_, mask, active)
-        if t is not dt.u32 and t is not dt.u64:
+            check = check and bool(mask.data)
+            if mask.data:
+                mask = active
+                if index.op is LITERAL:
+                    check = False
+                    if lanes and not 0 <= index.data < size // packet:
+                        raise OutOfBoundsError(out_of_bounds(what, index.data, size, packet))
+        elif mask is not active and (check or mask.op is not _IN_BOUNDS):
+            if active is ACTIVE:  # which simplifies nothing
+                mask = make(op.and_, mask.dtype, mask.size, (mask, active))
+            else:
+                mask = apply(op.and_, mask, active)
+        if t is not _U32 and t is not _U64:
             index = _unsigned(index)
         if size >= 1 << 31:
-            index = cast(dt.u64, index)
-        if check and mask.op is not LITERAL and flags.current & JitFlag.BoundsChecks:
-            some = lanes if mask.size in (1, lanes) else broadcast_size((index, mask), what)
-            data = (size // self.packet, what, user_location(), t.is_signed, size, self.packet)
-            mask = make(op.in_bounds, dt.mask, some, (index, mask), data)
-        self._size = size
-        # Code that is restricted to some lanes says how many there are.
-        self._bounds = index, mask, mask.size if lanes == 1 else lanes
-        return self._bounds
+            index = cast(_U64, index)
+        return index, mask, lanes, check
 
     def first(self) -> "Access":
         """Returns the access to an array of one entry, which every index reads."""
@@ -171,10 +194,14 @@ def gather(source: Node, at: Access) -> Node:
     """Returns the entries of `source`, and 0 for inactive lanes. Every index reads the same of a
     source of one entry, or a literal one.
     """
-    refuse_written(source, at.what)
-    if source.size == 1 or (source.op is LITERAL and source.size):
+    size = source.size
+    if source.op is not BUFFER:
+        refuse_written(source, at.what)
+        if source.op is LITERAL and size:
+            return _same(source, at)
+    if size == 1:
         return _same(source, at)
-    index, mask, lanes = at.bounds(source.size)
+    index, mask, lanes = at.bounds(size)
     if mask.op is LITERAL:
         return literal(source.dtype, 0, lanes)
     return make(op.gather, source.dtype, lanes, (source, index, mask))
@@ -263,19 +290,19 @@ class Replacement:
 
     Between `take` and `put` the array holds nothing, so that whether somebody else holds the node
     can be seen from a weak reference. A constant becomes data on a device, by default the current
-    one.
+    one. `node` is what was taken, until it is claimed.
     """
 
-    __slots__ = ("_device", "_node", "dtype", "size")
+    __slots__ = ("_device", "dtype", "node", "size")
 
     def __init__(self, node: Node, device: Device | None = None) -> None:
-        self._node: Node | None = node
+        self.node: Node | None = node
         self._device = device
         self.dtype, self.size = node.dtype, node.size
 
     def device(self) -> Device:
         """Returns the device whose memory is written."""
-        node = self._node
+        node = self.node
         if node is not None and (node.op is BUFFER or node.op is AFTER):
             return node.data.device
         return self._device or current()
@@ -293,14 +320,14 @@ class Replacement:
     def claim(self) -> tuple[Any, tuple[Node, ...]]:
         """Returns a buffer that nothing else holds, that of the given node or a copy, and the
         pending side effect that writes it, if there is one."""
-        node = self._node
-        self._node = None
+        node = self.node
         if node is None:
             raise RuntimeError("a scatter target was taken twice")
         if node.op is not BUFFER and node.op is not AFTER:
             if node.op is op.state:
                 raise StateTarget(node, True)
             node = schedule.materialize(node, self._device)
+        self.node = None
         buffer = node.data
         if not buffer.shared:
             order = node.deps if node.op is AFTER else ()
@@ -318,16 +345,24 @@ class Replacement:
         return copy.data, ()
 
 
-def writing(operands: tuple[Node, ...], what: str) -> int:
-    """Returns the number of lanes that write, given the values, index and mask of a scatter."""
-    lanes = broadcast_size(operands, what)
+def _lanes(values: list[Node], at: Access) -> int:
+    """Returns the number of lanes of a scatter."""
+    lanes = at.index.size
+    if len(values) == 1 and values[0].size == lanes and at.mask.size == 1:
+        return lanes
+    return broadcast_size((*values, at.index, at.mask), at.what)
+
+
+def writing(value: Node, at: Access) -> int:
+    """Returns the number of lanes that write in a scatter."""
+    lanes = _lanes([value], at)
     return group_lanes() if lanes == 1 else lanes
 
 
 def is_idle(values: list[Node], at: Access, size: int) -> bool:
     """Whether `scatter` to an array of `size` entries has nothing to do, as there are no lanes or
     none of them is active. Raises what it would raise."""
-    lanes = broadcast_size((*values, at.index, at.mask), at.what)
+    lanes = _lanes(values, at)
     return at.bounds(size)[1].op is LITERAL or lanes == 0
 
 
@@ -340,13 +375,13 @@ def scatter(
     `values` are the operands before the index: of an atomic operation the value, or the value to
     compare with and the new value, or none.
     """
-    lanes = broadcast_size((*values, at.index, at.mask), at.what)
+    lanes, reduce = _lanes(values, at), at.reduce
     index, mask, _ = at.bounds(target.size)
     if lanes == 0 or mask.op is LITERAL:
         return None
-    mode = _effect_mode(at, target, lanes) if at.reduce else "direct"
-    if at.mode is ReduceMode.NoConflicts:
-        mode = "no_conflicts" if at.reduce else "disjoint"
+    mode = _effect_mode(at, target, lanes) if reduce else "direct"
+    if at.mode is _NO_CONFLICTS:
+        mode = "no_conflicts" if reduce else "disjoint"
     if lanes == 1:
         lanes = group_lanes()
     if lanes == 1:
@@ -354,12 +389,12 @@ def scatter(
     if kind is None and at.packet > 1:
         if not _takes_packets(at, target, mode):
             return _scatter_entries(target, values, at)
-        kind = op.scatter_reduce_packet if at.reduce else op.scatter_packet
+        kind = op.scatter_reduce_packet if reduce else op.scatter_packet
     elif kind is None:
-        kind = op.scatter_reduce if at.reduce else op.scatter
+        kind = op.scatter_reduce if reduce else op.scatter
     with schedule.lock:  # between the two, another thread must not evaluate the target
         buffer, order = target.claim()
-        effect = schedule.Effect(buffer, target.dtype, target.size, at.reduce, mode)
+        effect = schedule.Effect(buffer, target.dtype, target.size, reduce, mode)
         return schedule.add_effects([(kind, (*values, index, mask), lanes, effect)], order)
 
 
@@ -367,7 +402,7 @@ def _scatter_entries(target: Replacement, values: list[Node], at: Access) -> Nod
     """Scatters records entry by entry."""
     for value, one in zip(values, at.entries(target.size), strict=True):
         target = Replacement(scatter(target, [value], one))  # type: ignore[arg-type]
-    return target._node
+    return target.node
 
 
 def _takes_packets(at: Access, target: Replacement, mode: str) -> bool:
@@ -379,13 +414,17 @@ def _takes_packets(at: Access, target: Replacement, mode: str) -> bool:
 
 def _effect_mode(at: Access, target: Replacement, lanes: int) -> str:
     """Returns how conflicts in a scatter-reduction of `lanes` lanes are resolved."""
-    if at.mode in (ReduceMode.Direct, ReduceMode.Local):
+    if at.mode is not _AUTO:
+        if at.mode in (ReduceMode.Direct, ReduceMode.Local):
+            return "direct"
+        if at.mode is ReduceMode.Expand:
+            return "expand"
+    size = target.size
+    if size > 4 * lanes or size > expand_threshold or target.dtype.is_mask:
         return "direct"
-    if at.mode is ReduceMode.Expand:
+    if size <= _FEW:
         return "expand"
-    if target.size > min(expand_threshold, 4 * lanes) or target.dtype.is_mask:
-        return "direct"
-    nbytes = target.device().threads() * target.size * target.dtype.accumulator.itemsize
+    nbytes = target.device().threads() * size * target.dtype.accumulator.itemsize
     return "expand" if nbytes <= EXPAND_BYTES else "direct"
 
 
