@@ -1,10 +1,12 @@
 """Tensors: a flat array and a shape, in C order. Shapes broadcast as in NumPy."""
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
 from ..jit.ir import dtype as dt
+from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.op import ReduceMode
 from ..jit.lazy import np
@@ -15,6 +17,7 @@ from .leaf import new
 from .promote import Incompatible, check_range, convert
 
 Shape = tuple[int, ...]
+_NO_CONFLICTS = ReduceMode.NoConflicts  # looking it up takes long
 
 
 def wrap(cls: type, array: Any, shape: Shape) -> Any:
@@ -75,22 +78,29 @@ def broadcast(array: Any, shape: Shape, target: Shape) -> Any:
 def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:
     """Returns for every entry of the target the index of the source entry in a flat array of the
     given shape."""
-    cls = table.find(array._namespace, "leaf", dt.u32 if prod(target) < 1 << 32 else dt.u64)
-    rest = leaf.lane(cls, prod(target))
-    index = leaf.literal(cls, 0)
+    cls = index_class(array._namespace, prod(target) >= 1 << 32)
+    t = cls._dtype
+    rest = node.cast(t, node.lane(prod(target), cls._device))
+    index = node.literal(t, 0)
     stride = 1
     padded = (1,) * (len(target) - len(shape)) + shape
     for axis in range(len(target) - 1, -1, -1):
         n = target[axis]
         if padded[axis] != 1:
-            length = leaf.literal(cls, n)
-            here = leaf.apply(ops.remainder, rest, length) if axis else rest
-            step = leaf.apply(ops.mul, here, leaf.literal(cls, stride))
-            index = leaf.apply(ops.add, index, step)
+            here = node.combine(ops.remainder, (rest, node.literal(t, n))) if axis else rest
+            if stride != 1:
+                here = node.combine(ops.mul, (here, node.literal(t, stride)))
+            index = node.combine(ops.add, (index, here))
             stride *= n
         if axis:
-            rest = leaf.apply(ops.quotient, rest, leaf.literal(cls, n))
-    return index
+            rest = node.combine(ops.quotient, (rest, node.literal(t, n)))
+    return leaf.wrap(cls, index)
+
+
+@cache
+def index_class(namespace: str, wide: bool) -> Any:
+    """Returns the class of positions, with 64 bits if they are `wide`."""
+    return table.find(namespace, "leaf", dt.u64 if wide else dt.u32)
 
 
 def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gather") -> Any:
@@ -101,7 +111,7 @@ def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gat
     if array._kind == "nested":
         positions = np.arange(prod(shape)).reshape(shape).transpose(order)
         return type(array)([array._components[i] for i in positions.ravel().tolist()])
-    cls = table.find(array._namespace, "leaf", dt.u32 if prod(shape) < 1 << 32 else dt.u64)
+    cls = index_class(array._namespace, prod(shape) >= 1 << 32)
     rest = leaf.lane(cls, prod(shape))
     index: Any = None
     for axis in reversed(moving):
@@ -126,11 +136,12 @@ def joined(arrays: Sequence[Any], sizes: Sequence[int], what: str = "dr.scatter"
     other."""
     cls = type(arrays[0])
     result, start = leaf.unwritten(cls, sum(sizes)), 0
-    index_type = table.find(cls._namespace, "leaf", dt.u32)
     for array, size in zip(arrays, sizes, strict=True):
         if size:
-            index = leaf.lane(index_type, size) + start
-            at = Access(index._node, what=what, mode=ReduceMode.NoConflicts)
+            index = node.lane(size, cls._device)
+            if start:
+                index = node.combine(ops.add, (index, node.literal(dt.u32, start)))
+            at = Access(index, what=what, mode=_NO_CONFLICTS)
             leaf_access.scatter(result, [array], at)
         start += size
     return result

@@ -9,14 +9,15 @@ applied beforehand. A mask is equivalent to the index arrays of its true entries
 
 import operator
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
 from ..jit.ir import dtype as dt
-from ..jit.ir import op
+from ..jit.ir import node, op
 from ..jit.lazy import np
 from ..jit.run import freeze_size
-from ..jit.trace.access import Access
+from ..jit.trace.access import ALWAYS, Access
 from ..jit.tuples import NamedTuple
 from . import elementwise, leaf, leaf_access, table, tensor
 from .base import BoundsError, OperandError, type_label
@@ -29,12 +30,22 @@ Shape = tuple[int, ...]
 class Selection(NamedTuple):
     """The entries that a key addresses: the shape, the index into the flat storage, and the mask of
     entries whose index is within its axis. The index is None if the key addresses everything in
-    order, and a list of Python integers in `scalar`.
+    order, and a list of Python integers in `scalar`; the mask if it is true for all.
     """
 
     shape: Shape
     index: Any
     active: Any = None
+
+    def access(self, what: str) -> Access:
+        """Returns the access to the flat storage of a traced array."""
+        active = ALWAYS if self.active is None else self.active._node
+        return Access(self.index._node, active, what)
+
+
+@cache
+def _what(cls: type, method: str) -> str:
+    return f"{type_label(cls)}.{method}()"
 
 
 def getitem(self: Any, key: Any, what: str = "") -> Any:
@@ -45,17 +56,17 @@ def getitem(self: Any, key: Any, what: str = "") -> Any:
         IndexError: an index is out of bounds, or there are too many.
         TypeError: the key has an unsupported type.
     """
-    what = what or f"{type_label(self)}.__getitem__()"
     cls, array = type(self), self._array
-    shape, index, active = select(self._namespace, self._shape, key, what)
+    what = what or _what(cls, "__getitem__")
+    found = select(self._namespace, self._shape, key, what)
+    shape, index, _ = found
     if index is None:
         return tensor.wrap(cls, type(array)(array), shape)
     if prod(shape) == 0:
         return tensor.wrap(cls, type(array)(), shape)
     if array._kind == "nested":
         return tensor.wrap(cls, type(array)([array._components[i] for i in index]), shape)
-    at = Access(index._node, active._node, what)
-    return tensor.wrap(cls, leaf_access.gather(array, at), shape)
+    return tensor.wrap(cls, leaf_access.gather(array, found.access(what)), shape)
 
 
 def setitem(self: Any, key: Any, value: Any) -> None:
@@ -65,9 +76,10 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         IndexError: an index is out of bounds, or there are too many.
         TypeError: the key has an unsupported type, or the value is incompatible.
     """
-    what = f"{type_label(self)}.__setitem__()"
     array = self._array
-    shape, index, active = select(self._namespace, self._shape, key, what, everything=True)
+    what = _what(type(self), "__setitem__")
+    found = select(self._namespace, self._shape, key, what, everything=True)
+    shape, index, _ = found
     count = prod(shape)
     flat = is_array(value) and value._kind != "tensor"
     try:
@@ -92,7 +104,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         for k, i in enumerate(index):
             array._held[i] = source._components[k if size > 1 else 0]
         return
-    leaf_access.scatter(array, [source], Access(index._node, active._node, what))
+    leaf_access.scatter(array, [source], found.access(what))
 
 
 def fits(given: Shape, shape: Shape) -> bool:
@@ -118,16 +130,28 @@ def select(
         IndexError: an index is out of bounds, or there are too many.
         TypeError: the key has an unsupported type.
     """
-    keys = [_as_array(namespace, k) for k in (key if isinstance(key, tuple) else (key,))]
-    keys = _expanded(keys, shape, what)
+    keys = key if isinstance(key, tuple) else (key,)
+    for k in keys:
+        if type(k) not in _SIMPLE:
+            keys = [_as_array(namespace, k) for k in keys]
+            keys = _expanded(keys, *_used(keys, what), shape, what)
+            break
+    else:
+        used = len(keys) - keys.count(None) - keys.count(...)
+        keys = _expanded(keys, used, False, shape, what)
+        if namespace != "scalar":
+            return _basic(namespace, shape, keys, what, everything)
     if namespace == "scalar":
         return _host_selection(shape, keys, what)
-    if not any(is_array(k) for k in keys):
+    if not any(map(is_array, keys)):
         return _basic(namespace, shape, keys, what, everything)
     return _advanced(namespace, shape, keys, what)
 
 
 # Keys
+
+_SIMPLE = frozenset((int, slice, type(None), type(...)))
+_ALL = slice(None)
 
 
 def _as_array(namespace: str, key: Any) -> Any:
@@ -147,10 +171,8 @@ def _as_array(namespace: str, key: Any) -> Any:
     return key
 
 
-def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
-    """Returns the keys with masks as index arrays, and slices for axes without a key. An ellipsis
-    stays before its slices, because it separates index arrays even if it stands for no axis.
-    """
+def _used(keys: Sequence[Any], what: str) -> tuple[int, bool]:
+    """Checks keys; returns the number of axes that they address, and whether there are masks."""
     for k in keys:
         simple = k is None or k is ... or isinstance(k, slice) or is_integer(k)
         if not (simple or _is_index(k)):
@@ -158,16 +180,29 @@ def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
                 f"{what}: invalid key of type '{type_label(k)}'; expected integers, slices, None, "
                 "..., integer arrays, or masks"
             )
-    used = sum(map(_axes, keys))
+    return sum(map(_axes, keys)), any(map(is_mask, keys))
+
+
+def _expanded(
+    keys: Sequence[Any], used: int, masks: bool, shape: Shape, what: str
+) -> Sequence[Any]:
+    """Returns the keys, which address `used` axes, with slices for axes without a key, and with
+    index arrays for the masks, if there are any. An ellipsis stays before its slices, because it
+    separates index arrays even if it stands for no axis.
+    """
     ellipses = [i for i, k in enumerate(keys) if k is ...]
     if len(ellipses) > 1:
         raise BoundsError(f"{what}: only one ellipsis (...) can be used")
     if used > len(shape):
         raise BoundsError(f"{what}: {used} indices for a tensor of {len(shape)} dimensions")
     at = ellipses[0] + 1 if ellipses else len(keys)
+    if used < len(shape):
+        keys = [*keys[:at], *[_ALL] * (len(shape) - used), *keys[at:]]
+    if not masks:
+        return keys
     found: list[Any] = []
     axis = 0
-    for k in [*keys[:at], *[slice(None)] * (len(shape) - used), *keys[at:]]:
+    for k in keys:
         found += _positions_of(k, shape, axis, what) if is_mask(k) else [k]
         axis += _axes(k)
     return found
@@ -226,7 +261,7 @@ def _positions_of(mask: Any, shape: Shape, axis: int, what: str) -> list[Any]:
 # Positions in `drjit.scalar`
 
 
-def _host_selection(shape: Shape, keys: list[Any], what: str) -> Selection:
+def _host_selection(shape: Shape, keys: Sequence[Any], what: str) -> Selection:
     """Lets NumPy select from the positions of all entries, applying integers first; see
     `_place`."""
     first = [k for k in keys if k is not None and k is not ...]
@@ -251,20 +286,21 @@ def _host_selection(shape: Shape, keys: list[Any], what: str) -> Selection:
 # Traced positions
 
 
-def _basic(namespace: str, shape: Shape, keys: list[Any], what: str, everything: bool) -> Selection:
+def _basic(
+    namespace: str, shape: Shape, keys: Sequence[Any], what: str, everything: bool
+) -> Selection:
     result, parts, offset = _ranges(shape, keys, what)
     final = tuple(result)
     whole = prod(final) == prod(shape) and all(p.step == 1 for _, _, p in parts if len(p) > 1)
     if whole and not everything:
         return Selection(final, None)
-    index = _traced_index(namespace, final, parts, offset, prod(shape))
-    return Selection(final, index, leaf.literal(index.Mask, True))
+    return Selection(final, _traced_index(namespace, final, parts, offset, prod(shape)))
 
 
 Part = tuple[int, int, range]  # the axis of the result, the stride of the storage, the positions
 
 
-def _ranges(shape: Shape, keys: list[Any], what: str) -> tuple[list[int], list[Part], int]:
+def _ranges(shape: Shape, keys: Sequence[Any], what: str) -> tuple[list[int], list[Part], int]:
     """Returns the shape selected by slices and None, the positions of the slices, and the offset of
     the integers."""
     result: list[int] = []
@@ -276,7 +312,7 @@ def _ranges(shape: Shape, keys: list[Any], what: str) -> tuple[list[int], list[P
             continue
         n, stride = shape[axis], prod(shape[axis + 1 :])
         if isinstance(k, slice):
-            chosen = freeze_size.positions(k, n)
+            chosen = range(n) if k is _ALL else freeze_size.positions(k, n)
             parts.append((len(result), stride, chosen))
             result.append(len(chosen))
         elif not is_array(k):
@@ -293,7 +329,7 @@ def _within(i: int, n: int, axis: int, what: str) -> int:
     return i + n if i < 0 else i
 
 
-def _advanced(namespace: str, shape: Shape, keys: list[Any], what: str) -> Selection:
+def _advanced(namespace: str, shape: Shape, keys: Sequence[Any], what: str) -> Selection:
     """Merges index arrays into a single array of offsets, which the entries then read."""
     basic, parts, offset = _ranges(shape, keys, what)
     arrays = [_flat(k) for k in keys if is_array(k)]
@@ -307,16 +343,18 @@ def _advanced(namespace: str, shape: Shape, keys: list[Any], what: str) -> Selec
     moved = [(a + len(common) if a >= at else a, stride, p) for a, stride, p in parts]
     index = _traced_index(namespace, final, moved, offset, prod(shape))
     if prod(final) == 0:
-        return Selection(final, index, leaf.literal(index.Mask, True))
+        return Selection(final, index)
     offsets, valid = _offsets(type(index), shape, keys, common, what)
     entries, inner = prod(common), prod(basic[at:])
     outer = [prod(final) // (entries * inner)] if at else []
     wide = (*outer, entries, inner)
-    offsets, valid = [tensor.broadcast(a, (entries, 1), wide) for a in (offsets, valid)]
+    if entries not in (1, prod(wide)):
+        place = tensor.broadcast_index(offsets, (entries, 1), wide)._node
+        offsets, valid = [leaf_access.gather(a, Access(place)) for a in (offsets, valid)]
     return Selection(final, index + offsets, valid)
 
 
-def _place(keys: list[Any]) -> int:
+def _place(keys: Sequence[Any]) -> int:
     """Returns the axis of the result where the axes of index arrays begin. Unlike in NumPy,
     integers are applied beforehand and do not count as arrays.
     """
@@ -327,7 +365,9 @@ def _place(keys: list[Any]) -> int:
     return sum(k is not ... for k in keys[:first]) if all(which[first:last]) else 0
 
 
-def _offsets(cls: Any, shape: Shape, keys: list[Any], common: Shape, what: str) -> tuple[Any, Any]:
+def _offsets(
+    cls: Any, shape: Shape, keys: Sequence[Any], common: Shape, what: str
+) -> tuple[Any, Any]:
     """Returns the sum of the offsets of index arrays, and where all are within their axes."""
     count = prod(common)
     total, valid = leaf.literal(cls, 0, count), leaf.literal(cls.Mask, True, count)
@@ -343,7 +383,11 @@ def _offsets(cls: Any, shape: Shape, keys: list[Any], common: Shape, what: str) 
             flat = tensor.broadcast(flat, own, common)
             n = shape[axis]
             if flat._dtype.is_signed:
-                flat = elementwise.elementwise(op.select, flat < 0, flat + n, flat)
+                negative, moved = flat < 0, flat + n
+                if type(moved) is type(flat):
+                    flat = leaf.apply(op.select, negative, moved, flat)
+                else:
+                    flat = elementwise.elementwise(op.select, negative, moved, flat)
             bounded, inside = leaf_access.bounded(flat, valid, n, what)
             valid = valid & inside
             total = total + cls(bounded) * prod(shape[axis + 1 :])
@@ -355,24 +399,33 @@ def _traced_index(
     namespace: str, shape: Shape, parts: list[Part], offset: int, entries: int
 ) -> Any:
     total = prod(shape)
-    wide = max(total, entries) >= 1 << 32
-    cls = table.find(namespace, "leaf", dt.u64 if wide else dt.u32)
-    index = leaf.literal(cls, offset)
+    cls = tensor.index_class(namespace, max(total, entries) >= 1 << 32)
     if total == 0:
         return leaf.literal(cls, 0, 0)
-    lane = leaf.lane(cls, total)
+    t: Any = cls._dtype
+    lane = node.cast(t, node.lane(total, cls._device))
+    index: Any = None
     for axis, stride, positions in parts:
-        n = shape[axis]
+        n, first = shape[axis], positions[0] * stride
+        if index is None:
+            offset += first
+        elif first:
+            index = node.combine(op.add, (index, node.literal(t, first)))
         if n == 1:
-            index = index + positions[0] * stride
             continue
         along = lane
         inner = prod(shape[axis + 1 :])
         if inner > 1:
-            along = along // inner
-        if prod(shape[:axis]) > 1:
-            along = along % n
+            along = node.combine(op.quotient, (along, node.literal(t, inner)))
+        if axis and prod(shape[:axis]) > 1:
+            along = node.combine(op.remainder, (along, node.literal(t, n)))
         # Unsigned arithmetic wraps, so a negative step works as well.
-        index = index + positions.start * stride
-        index = index + along * (positions.step * stride % (1 << cls._dtype.bits))
-    return leaf.resize(index, total) if index._node.size != total else index
+        step = positions.step * stride
+        if step != 1:
+            along = node.combine(op.mul, (along, node.literal(t, step)))
+        if index is None and not offset:
+            index = along
+        else:
+            before = node.literal(t, offset) if index is None else index
+            index = node.combine(op.add, (before, along))
+    return leaf.wrap(cls, node.literal(t, offset, total) if index is None else index)

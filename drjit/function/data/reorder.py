@@ -266,6 +266,6 @@ def slice_index(
     index = found.index
     if isinstance(index, list):
         return found.shape, dtype(index)
-    if index._node.size == 1 and found.active._node.is_literal:
+    if index._node.size == 1 and found.active is None:
         return found.shape, dtype(leaf.resize(index, max(1, len(index))))
     return found.shape, table.find(dtype._namespace, "leaf", dt.u32)(index)
