@@ -19,7 +19,7 @@ from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
 from .. import conversion
 from ..arguments import integer
-from ..conversion import is_array, is_flat, label, map_leaves, nested, spread, tensor
+from ..conversion import UserCall, is_array, is_flat, label, map_leaves, nested, spread, tensor
 from .reduce import RULES, ReductionRule, axes_of, check_mode, combine, fold, identity, reduction
 
 T = TypeVar("T", bound=Any)
@@ -98,7 +98,7 @@ def prefix_sum(value: T, axis: int | Sequence[int] | None = 0, reverse: bool = F
 
 
 def _prefix(scan: Scan, value: Any, axis: Any, name: str) -> Any:
-    what = f"{name}(<{label(value)}>)"
+    what = UserCall(name, value)
     if is_array(value):
         if value._dtype.is_mask:
             raise RuntimeError(f"{what}: the operation is not defined for masks")
@@ -115,12 +115,12 @@ def _prefix(scan: Scan, value: Any, axis: Any, name: str) -> Any:
     return value
 
 
-def _check_supported(rule: ReductionRule, value: Any, what: str) -> None:
+def _check_supported(rule: ReductionRule, value: Any, what: UserCall) -> None:
     if not rule.op.accepts(value._dtype):
         raise RuntimeError(f"{what}: the operation is not defined for {value._dtype.name}")
 
 
-def _prefix_axis(scan: Scan, value: Any, axis: int, what: str) -> Any:
+def _prefix_axis(scan: Scan, value: Any, axis: int, what: UserCall) -> Any:
     cls = type(value)
     if not is_array(value):
         return cls(scan.of_list(list(value), scan.rule.identity))
@@ -138,18 +138,18 @@ def _prefix_axis(scan: Scan, value: Any, axis: int, what: str) -> Any:
     return nested(cls, scan.of_list(value._components, start))
 
 
-def _prefix_tensor(scan: Scan, value: Any, axis: int, what: str) -> Any:
+def _prefix_tensor(scan: Scan, value: Any, axis: int, what: UserCall) -> Any:
     cls, shape, array = type(value), value._shape, value._array
     n = shape[axis]
     if prod(shape) == 0:
         return value
     order = [*(a for a in range(len(shape)) if a != axis), axis]
-    moved = permuted(array, shape, order, what)
+    moved = permuted(array, shape, order, str(what))
     if array._kind == "nested":
         found = _of_runs(lambda run: scan.of_numbers(array._dtype, run), moved, n)
     else:
         found = scan.of_leaf(moved, n)
-    return tensor(cls, permuted_back(found, shape, order, what), shape)
+    return tensor(cls, permuted_back(found, shape, order, str(what)), shape)
 
 
 def _of_runs(f: Callable[[list], list], array: Any, size: int) -> Any:
@@ -161,7 +161,9 @@ def _of_runs(f: Callable[[list], list], array: Any, size: int) -> Any:
 # Blocks
 
 
-def _block_size(block_size: Any, what: str) -> int:
+def _block_size(block_size: Any, what: UserCall) -> int:
+    if type(block_size) is int and block_size > 0:
+        return block_size
     expected = f"{what}: 'block_size' must be a positive int, not"
     size = integer(block_size, expected)
     if size < 0:
@@ -171,9 +173,11 @@ def _block_size(block_size: Any, what: str) -> int:
     return size
 
 
-def _each_flat(f: Callable[[Any], Any], value: Any, what: str) -> Any:
+def _each_flat(f: Callable[[Any], Any], value: Any, what: UserCall) -> Any:
     """Applies a function to the one-dimensional arrays of a PyTree; tensors become one-dimensional,
     with the length of the result."""
+    if getattr(value, "_kind", "") == "leaf" and not value._dtype.is_mask:
+        return f(value)
     if is_container(value):
         return map_tree(lambda v: _each_flat(f, v, what), value)
     if not is_array(value):
@@ -190,7 +194,7 @@ def _each_flat(f: Callable[[Any], Any], value: Any, what: str) -> Any:
     return map_leaves(spread(value) if value._kind == "nested" else value, f)
 
 
-def _check_block(rule: ReductionRule, value: Any, size: int, what: str) -> None:
+def _check_block(rule: ReductionRule, value: Any, size: int, what: UserCall) -> None:
     n = len(value)
     if size > n > 1 and value.__meta__.is_jit:  # a single entry is a block that ends early
         raise RuntimeError(f"{what}: 'block_size' is {size}, but the array has only {n} entries")
@@ -211,7 +215,7 @@ def block_reduce(op: ReduceOp, value: T, block_size: int, mode: str | None = Non
     >>> dr.block_reduce(dr.ReduceOp.Add, Float(1, 2, 3, 4, 5), 2)
     [3, 7, 5]
     """
-    what = f"dr.block_reduce(<{label(value)}>)"
+    what = UserCall("dr.block_reduce", value)
     check_mode(mode, what)
     rule, size = RULES[reduction("dr.block_reduce", op)], _block_size(block_size, what)
 
@@ -256,7 +260,7 @@ def block_prefix_reduce(
     >>> dr.block_prefix_reduce(dr.ReduceOp.Add, Float(1, 2, 3, 4), 2)
     [0, 1, 0, 3]
     """
-    what = f"dr.block_prefix_reduce(<{label(value)}>)"
+    what = UserCall("dr.block_prefix_reduce", value)
     scan = Scan(RULES[reduction("dr.block_prefix_reduce", op)], exclusive, reverse)
     size = _block_size(block_size, what)
 
