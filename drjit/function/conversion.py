@@ -95,6 +95,8 @@ def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
     `dims` are the sizes of its levels."""
     if not dims:
         return leaves[0]
+    if len(dims) == 1:
+        return nested(cls, leaves)
     size, step = dims[0], prod(dims[1:])
     parts = [assemble(cls.Value, leaves[k * step : (k + 1) * step], dims[1:]) for k in range(size)]
     return nested(cls, parts)

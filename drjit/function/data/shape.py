@@ -16,7 +16,7 @@ from ...jit.lazy import np
 from ...jit.trace.access import Access
 from .. import conversion
 from ..arguments import integers, unexpected
-from ..conversion import is_array, is_flat, label, nested, pick, tensor
+from ..conversion import UserCall, is_array, is_flat, label, nested, pick, tensor
 from . import entries
 from .entries import flat_size
 from .layout import ravel
@@ -173,7 +173,7 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
     if axis is None:
         flat = _repeat_flat(array, repeats, what)
         return tensor(type(value), flat, (flat_size(flat),))
-    k = conversion.normalized_axis(axis, len(shape), f"{what}(<{label(value)}>)")
+    k = conversion.normalized_axis(axis, len(shape), UserCall(what, value))
     n = shape[k]
     if type(repeats) is int and repeats == 1:
         return value
@@ -274,7 +274,7 @@ def concat(arr: Sequence[T], /, axis: int | None = 0) -> T:
     if not arr:
         raise RuntimeError(f"{what}(): at least one array is needed")
     if len(arr) == 1 and is_array(arr[0]) and (axis is not None or is_flat(type(arr[0]))):
-        conversion.normalized_axis(axis or 0, arr[0].ndim, f"{what}(<{label(arr[0])}>)")
+        conversion.normalized_axis(axis or 0, arr[0].ndim, UserCall(what, arr[0]))
         return arr[0]
     cls = type(arr[0])
     for a in arr:
@@ -289,7 +289,7 @@ def concat(arr: Sequence[T], /, axis: int | None = 0) -> T:
         return concat_tensors(arr, axis, what)
     return _concat_axis(
         arr,
-        conversion.normalized_axis(axis, arr[0].ndim, f"{what}(<{label(cls)}>)"),
+        conversion.normalized_axis(axis, arr[0].ndim, UserCall(what, cls)),
         what,
     )
 
@@ -326,7 +326,7 @@ def _concat_flat(arr: Sequence[Any], what: str) -> Any:
 def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
     """Concatenates tensors of one type along an axis; see `concat`."""
     cls, shape = type(arr[0]), arr[0]._shape
-    k = conversion.normalized_axis(axis, len(shape), f"{what}(<{label(cls)}>)")
+    k = conversion.normalized_axis(axis, len(shape), UserCall(what, cls))
     for position, a in enumerate(arr):
         other = a._shape
         if len(other) != len(shape) or other[:k] + other[k + 1 :] != shape[:k] + shape[k + 1 :]:
@@ -335,12 +335,16 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
                 f"shape {shape} along axis {k}"
             )
     total = sum(a._shape[k] for a in arr)
-    joined = (*shape[:k], total, *shape[k + 1 :])
+    final = (*shape[:k], total, *shape[k + 1 :])
     if arr[0]._array._kind == "nested":
         rows = np.concatenate([entries.host_entries(a._array, a._shape) for a in arr], k)
-        return tensor(cls, nested(cls.Array, rows.ravel().tolist()), joined)
+        return tensor(cls, nested(cls.Array, rows.ravel().tolist()), final)
+    if k == 0:
+        return tensor(
+            cls, joined([a._array for a in arr], [prod(a._shape) for a in arr], what), final
+        )
     stride = prod(shape[k + 1 :])
-    result = conversion.unwritten(cls.Array, prod(joined))
+    result = conversion.unwritten(cls.Array, prod(final))
     start = 0
     for a in arr:
         run = a._shape[k] * stride
@@ -350,7 +354,7 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
             at = Access(index._node, what=what, mode=ReduceMode.NoConflicts)
             leaf_access.scatter(result, [a._array], at)
         start += run
-    return tensor(cls, result, joined)
+    return tensor(cls, result, final)
 
 
 # Reversal
@@ -374,9 +378,9 @@ def reverse(value: T, axis: int | tuple[int, ...] = 0) -> T:
         if not isinstance(value, (list, tuple, str)):
             raise unexpected(what, "an array or a sequence", value)
         for a in axes:
-            conversion.normalized_axis(a, 1, f"{what}(<{label(value)}>)")
+            conversion.normalized_axis(a, 1, UserCall(what, value))
         return value[::-1]  # type: ignore[return-value]
-    name = f"{what}(<{label(value)}>)"
+    name = UserCall(what, value)
     found = {conversion.normalized_axis(a, value.ndim, name) for a in axes}
     if value._kind != "tensor":
         return _reverse_axes(value, found, what)

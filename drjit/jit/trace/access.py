@@ -26,6 +26,7 @@ from ..ir.node import (
     bitcast,
     broadcast_size,
     cast,
+    combine,
     literal,
     make,
     resize,
@@ -156,17 +157,21 @@ class Access:
         if self.packet == 1:
             return [self]
         index, mask, _ = self.bounds(size)
-        return [
-            Access(entry(index, self.packet, j), mask, self.what, 1, True, self.mode, self.reduce)
-            for j in range(self.packet)
-        ]
+        first = entry(index, self.packet, 0)
+        places = [first, *[_after(first, j) for j in range(1, self.packet)]]
+        what, mode, reduce = self.what, self.mode, self.reduce
+        return [Access(place, mask, what, 1, True, mode, reduce) for place in places]
 
 
 def entry(index: Node, count: int, j: int) -> Node:
     """Returns the index of entry `j` of a record of `count` entries. Within bounds, no product
     wraps."""
-    first = apply(op.mul, index, literal(index.dtype, count))
-    return apply(op.add, first, literal(index.dtype, j)) if j else first
+    first = combine(op.mul, (index, literal(index.dtype, count)))
+    return _after(first, j) if j else first
+
+
+def _after(index: Node, j: int) -> Node:
+    return combine(op.add, (index, literal(index.dtype, j)))
 
 
 def _unsigned(index: Node) -> Node:
