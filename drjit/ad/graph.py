@@ -102,8 +102,7 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
     """Returns a function that creates the variable of an operation's value `n`, given its operands
     `inputs` with the variables `deps`. That function returns None if all of these are suspended.
 
-    Generated operators (`array.inline`) create variables themselves while `scopes` and `taped` are
-    empty.
+    Generated operators (`array.inline`) create variables themselves while `scopes` is empty.
     """
     keeps_inputs, keeps_result = rule.keeps_inputs, rule.keeps_result
 
@@ -134,13 +133,14 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         if tape is not None:
             tape.append(v)
         elif taped:
-            _append(v)
+            append(v)
         return v
 
     return record
 
 
-def _append(v: Var) -> None:
+def append(v: Var) -> None:
+    """Adds a variable to those that forward traversals find."""
     _tape.append(_ref(v))
     if len(_tape) > _tape_limit:
         compact()
@@ -188,7 +188,7 @@ def new_input(n: Node | Var) -> Var:
     if tape is not None:
         tape.append(v)
     elif taped:
-        _append(v)
+        append(v)
     return v
 
 

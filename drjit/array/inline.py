@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from ..ad.algebra import element_recorder
-from ..ad.graph import Var, scopes, taped
+from ..ad.graph import Var, append, scopes, taped
 from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.dtype import DType
@@ -195,7 +195,7 @@ _TERNARY = """
 _TRACK = """
             if record is None or ({untracked}):
                 r._var = None
-            elif scopes or taped:
+            elif scopes:
                 r._var = record(n, nodes, ({variables}))
             else:
                 r._var = v = Var()
@@ -206,7 +206,9 @@ _TRACK = """
                 v.inputs = nodes if keeps_inputs else ()
                 v.result = n if keeps_result else None
                 v.data = v.grad = v.grad_var = v.mark = None
-                v.serial = n.serial"""
+                v.serial = n.serial
+                if taped:
+                    append(v)"""
 _TEXT = """
 def make(op_, cls, result, general):
     dtype, out = cls._dtype, result._dtype
@@ -274,8 +276,8 @@ def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool)
     )
     names: dict[str, Any] = {
         "LITERAL": LITERAL, "Node": Node, "__name__": __name__, "combined": combined, "new": new,
-        "element_recorder": element_recorder, "node": node, "ordinary_numbers": ordinary_numbers,
-        "special_numbers": special_numbers,
+        "append": append, "element_recorder": element_recorder, "node": node,
+        "ordinary_numbers": ordinary_numbers, "special_numbers": special_numbers,
         "scopes": scopes, "serials": serials, "taped": taped, "Var": Var,
     }  # fmt: skip
     exec(bytecode.compiled(text), names)

@@ -237,7 +237,7 @@ class NativeOperators:
         return native.bound(name, self._places[name], ctypes.addressof(record))
 
 
-LOADED, COMPILED = 1 << 15, 1 << 16
+LOADED, COMPILED = 1 << 14, 1 << 16
 """Nodes traced after which the code is loaded, if the disk cache has it, and after which it is
 compiled in the background, once for many processes."""
 _coming: Any = None

@@ -90,13 +90,17 @@ def eval(*args: object) -> bool:
     nodes, device = _nodes(args)
     if _scheduled:
         return evaluate(nodes, device)
-    if not scheduler.pending:
-        for n in nodes:
-            if n.op is not BUFFER and n.op is not LITERAL:
-                break
-        else:
+    return False if _is_complete(nodes) else scheduler.evaluate(nodes, device)
+
+
+def _is_complete(nodes: list[Node]) -> bool:
+    """Returns whether nodes are evaluated or constants, and no side effects are pending."""
+    if scheduler.pending:
+        return False
+    for n in nodes:  # noqa: SIM110 - without a generator, as this is the most frequent case
+        if n.op is not BUFFER and n.op is not LITERAL:
             return False
-    return scheduler.evaluate(nodes, device)
+    return True
 
 
 def evaluate(nodes: list[Node], device: Device | None = None) -> bool:
@@ -128,9 +132,11 @@ def make_opaque(*args: object) -> None:
     """
     arrays = _traced(args, opaque=True)
     for a in arrays:
-        if a._node.is_literal:
+        if a._node.op is LITERAL:
             a._node = scheduler.as_data(a._node, a._device)
-    scheduler.evaluate([a._node for a in arrays], arrays[-1]._device if arrays else None)
+    nodes = [a._node for a in arrays]
+    if not _is_complete(nodes):
+        scheduler.evaluate(nodes, arrays[-1]._device if arrays else None)
 
 
 def copy(arg: T, /) -> T:

@@ -65,7 +65,7 @@ _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag
 _APART = _WATCHED | int(flags.JitFlag.LaunchBlocking)
 
 
-milestone: float = 1 << 15
+milestone: float = 1 << 14
 """A serial number: when nodes with larger ones are evaluated, `pass_milestone` is called with one
 of them, and returns the next milestone. It has work to do in programs that trace much."""
 pass_milestone: Callable[[int], float] = None  # type: ignore[assignment]
