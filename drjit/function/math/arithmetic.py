@@ -14,7 +14,7 @@ from ...array.elementwise import elementwise
 from ...array.inline import RECORDED, RECORDERS
 from ...array.promote import join, promote
 from ...array.pytree import is_container, map_tree
-from ...array.special import by_formula, formulas, kind_of
+from ...array.special import by_formula, formulas, kind_of, reciprocal
 from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
@@ -353,7 +353,7 @@ def rcp(arg: Any, /) -> Any:
         if result is not None:
             return result
         if arg.__meta__.kind == "matrix":
-            return 1 / arg
+            return reciprocal(arg)
         if not arg.__meta__.dtype.is_float:
             raise RuntimeError(f"dr.rcp(): operation not supported for {type_label(arg)}")
         return elementwise(op.div, 1, arg, name="dr.rcp")
