@@ -68,8 +68,7 @@ def _of_leaf(cls: Any) -> Callable[..., None]:
 def _of_vector(cls: Any) -> Callable[..., None]:
     leaf, size, diff, backend = cls._leaf, cls._size, cls._diff, cls._backend
     literal = node.literals(cls._dtype)
-    shape = cls.__meta__.kind, cls.__meta__.dims
-    is_filled = shape[0] == "vector"  # with one number
+    is_filled, dims = cls.__meta__.kind == "vector", cls.__meta__.dims  # filled with one number
     filled = copies(leaf, size)
 
     def components(args: Iterable[Any]) -> list[Any] | None:
@@ -113,10 +112,10 @@ def _of_vector(cls: Any) -> Callable[..., None]:
                 if n is not None and not kwargs:
                     self._components = filled(n)
                     return
-            elif getattr(kind, "_kind", "") == "nested" and shape == (
-                kind.__meta__.kind, kind.__meta__.dims,
-            ):  # fmt: skip
-                entries, count = arg._components, len(arg._components)
+            elif getattr(kind, "_kind", "") == "nested":
+                meta = arg.__meta__
+                if meta.kind == "vector" and meta.dims == dims:
+                    entries, count = arg._components, len(arg._components)
         if count == size and not kwargs:
             made = components(entries)
             if made is not None:
