@@ -107,11 +107,16 @@ class ArrayBase:
             self._shape = other._shape
         elif isinstance(self.Value, type) and issubclass(self.Value, ArrayBase):
             mine, theirs = self._components, other._components
-            if len(mine) == len(theirs):
+            if len(mine) != len(theirs):
+                self._components = list(theirs)
+            elif self.Value is self._leaf:  # without a call for each, as this is the common case
+                for a, b in zip(mine, theirs, strict=True):
+                    a._node = b._node
+                    if self._diff:
+                        a._var = b._var
+            else:
                 for a, b in zip(mine, theirs, strict=True):
                     a._assign(b)
-            else:
-                self._components = list(theirs)
         else:
             entries = other._components
             if len(entries) == len(self._held):

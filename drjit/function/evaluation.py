@@ -66,10 +66,12 @@ def schedule(*args: object) -> bool:
     >>> dr.schedule(a), dr.eval(), dr.schedule(a)
     (True, True, False)
     """
-    waiting = [n for n in _nodes(args)[0] if n.op is not BUFFER and n.op is not LITERAL]
-    if waiting:
-        _scheduled.extend(map(weakref.ref, waiting))
-    return bool(waiting)
+    waiting = False
+    for n in _nodes(args)[0]:
+        if n.op is not BUFFER and n.op is not LITERAL:
+            _scheduled.append(weakref.ref(n))
+            waiting = True
+    return waiting
 
 
 def eval(*args: object) -> bool:

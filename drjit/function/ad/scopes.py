@@ -73,8 +73,10 @@ class ADContextManager:
 def _entered(scope: ADScope, args: tuple, when: bool) -> ADContextManager | NullContextManager:
     if not when:
         return NullContextManager()
+    if not args:
+        return ADContextManager(scope, [])
     found = [a._var.serial for a in leaves(args) if a._var is not None]
-    return ADContextManager(scope, found or [0] if args else [])  # no variable has the number 0
+    return ADContextManager(scope, found or [0])  # no variable has the number 0
 
 
 @described
