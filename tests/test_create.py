@@ -205,6 +205,17 @@ def test_arange(name, tier):
         )
 
 
+def test_components_of_constants_change_separately():
+    for p in (dr.zeros(Array3f, 3), dr.full(Array3f, 0, 3), Array3f(0), dr.zeros(Matrix3f, 3)[0]):
+        dr.scatter(p.x, Float(1), UInt(0))
+        p.y += 2
+        dr.make_opaque(p.z)
+        assert (p.x[0], p.y[0], p.z[0]) == (1, 2, 0) and p.z.state is dr.VarState.Evaluated
+    rows = dr.ones(Matrix3f, 2)
+    rows[0, 1] = 5
+    np.testing.assert_array_equal(rows.numpy()[:, :, 0], [[1, 5, 1], [1, 1, 1], [1, 1, 1]])
+
+
 def test_arange_of_other_types():
     assert dr.arange(TensorXf, 3).shape == (3,)
     assert list(dr.arange(dr.scalar.ArrayXf, 1, 4)) == [1, 2, 3]
@@ -216,7 +227,7 @@ def test_arange_of_other_types():
     for dtype in (Bool, Array3f, ArrayXf, Complex2f, int):
         with pytest.raises(TypeError, match=r"dr\.arange"):
             dr.arange(dtype, 3)
-    for arguments in ((0, 1, 0.25), (0.5, 3), ("3",)):
+    for arguments in ((0, 1, 0.25), (0.5, 3), ("3",), (3, None, 1.0)):
         with pytest.raises(TypeError, match="integers"):
             dr.arange(Float, *arguments)
     with pytest.raises(TypeError, match="unsigned"):

@@ -358,7 +358,8 @@ def arange(
     if t.is_mask:
         raise TypeError(f"{what}({label(dtype)}): the type must be arithmetic")
     if stop is None:
-        if type(start) is int and start >= 0 and step == 1 and cls is dtype and cls._kind == "leaf":
+        is_flat_class = cls is dtype and cls._kind == "leaf"
+        if is_flat_class and type(start) is int and start >= 0 and type(step) is int and step == 1:
             return leaf.lane(cls, freeze_size.parts(start, 1))
         start, stop = 0, size if start is None else start
     try:
