@@ -5,6 +5,7 @@ import pytest
 
 import drjit as dr
 from drjit import ReduceOp
+from drjit.jit.trace import access
 from drjit.llvm.ad import (
     Array2f64,
     Array3f64,
@@ -381,3 +382,39 @@ def test_bilinear_interpolation():
         return dr.lerp(a, b, w)
 
     assert dr.check_grad(lookup, Float64(1, 4, 2, 8), Float64(0.3, 0.9, 0.55))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_gathers_of_no_lanes_leave_gradients_alone(first):
+    x = Float64(X)
+    dr.enable_grad(x)
+    nothing = dr.gather(Float64, x, INDEX, False)
+    something = dr.gather(Float64, x, INDEX)
+    parts = [nothing, something] if first else [something, nothing]
+    dr.backward(dr.sum(parts[0]) + dr.sum(parts[1]))
+    assert list(x.grad) == [2, 0, 1, 1, 0, 1]
+    y = Float64(X)
+    dr.enable_grad(y)
+    dr.backward(dr.gather(Float64, y, INDEX, False) + dr.gather(Float64, y, UInt(1)))
+    assert list(y.grad) == [0, 5, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_gradient_of_a_failed_traversal_can_be_repeated(used, monkeypatch):
+    x = Float64(X)
+    dr.enable_grad(x)
+    if used:
+        dr.set_grad(x, 1)
+    y = dr.gather(Float64, x, INDEX)
+    fail = RuntimeError("stopped")
+
+    def stop(*_):
+        raise fail
+
+    with monkeypatch.context() as patch:
+        patch.setattr(access, "_effect_mode", stop)
+        with pytest.raises(RuntimeError, match="stopped"):
+            dr.backward(y)
+    assert list(dr.zeros(Float64, 6) + x.grad) == [float(used)] * 6
+    dr.backward(y)
+    assert list(x.grad) == [used + n for n in (2, 0, 1, 1, 0, 1)]

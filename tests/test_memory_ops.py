@@ -869,3 +869,13 @@ def test_sums_of_negative_zeros_are_negative(cls, mode, tier):
             assert np.signbit(target.numpy()).all()
     finally:
         dr.set_thread_count(threads)
+
+
+def test_errors_name_the_line_of_a_long_function():
+    lines = ["def f(a, index):", *["    b = 1"] * 400, "    return ("]
+    lines += ["        dr.gather(", "            Float, a, index))"]
+    names = {"dr": dr, "Float": Float, "__name__": "long"}
+    exec(compile("\n".join(lines), "long.py", "exec"), names)
+    y = names["f"](Float(1, 2, 3), UInt(0, 7))
+    with pytest.raises(IndexError, match=r"at long\.py:403 in f\)"):
+        y.numpy()

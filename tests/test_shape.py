@@ -244,3 +244,17 @@ def test_reshape_shrinks_and_maps():
 def test_reshape_refuses(call):
     with pytest.raises(RuntimeError, match=r"dr\.reshape"):
         call()
+
+
+def test_concat_tensors_with_constant_and_empty_parts(tier):
+    a = values_of((2, 3))
+    parts = [dr.full(TensorXf, 7, (1, 3)), TensorXf(a), dr.zeros(TensorXf, (0, 3))]
+    expected = np.concatenate([np.full((1, 3), 7), a])
+    np.testing.assert_array_equal(dr.concat(parts).numpy(), expected)
+
+
+def test_ravel_of_one_component_is_an_array_of_its_own(tier):
+    a = dr.llvm.Array1f(Float(1, 2))
+    b = dr.ravel(a)
+    b += 1
+    assert list(a.x) == [1, 2] and list(b) == [2, 3]

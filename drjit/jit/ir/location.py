@@ -10,7 +10,10 @@ Location = tuple  # (code, offset of an instruction), (code, None, line), or () 
 def user_location(depth: int = 1) -> Location:
     """Returns the innermost stack frame outside this package; `depth` is the number of frames that
     are known to be inside, with that of this function."""
-    frame = sys._getframe(depth)
+    try:
+        frame = sys._getframe(depth)
+    except ValueError:  # called by something that is not Python
+        return ()
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if name[:6] != "drjit." and name != "drjit":

@@ -66,11 +66,16 @@ class Access:
     that follow it, so that their order does not matter. `reduce` names the reduction of a scatter,
     '' if it has none.
 
+    When `bounds` asks for the user's line, at least `depth` functions of this package are running,
+    with that which finds it.
+
     An access is made once, where a user's arguments are converted, and does not change. It is used
     at once: the lanes that are active when it is carried out are those when it was made.
     """
 
-    __slots__ = ("_bounds", "_size", "index", "inside", "mask", "mode", "packet", "reduce", "what")
+    __slots__ = (
+        "_bounds", "_size", "depth", "index", "inside", "mask", "mode", "packet", "reduce", "what",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class Access:
     ) -> None:
         self.index, self.mask, self.what, self.packet = index, mask, what, packet
         self.inside, self.mode, self.reduce = inside, mode, reduce
+        self.depth = 3
         self._size = -1  # of the array that `_bounds` was found for
 
     def bounds(self, size: int) -> tuple[Node, Node, int]:
@@ -104,14 +110,17 @@ class Access:
         simple = t is _U32 and size < 1 << 31 and index.op is not LITERAL
         if simple and mask is ALWAYS:
             mask = active
-        elif not (simple and mask.op is _IN_BOUNDS and mask.size == lanes and not check):
+        elif simple and mask.size == lanes and mask.dtype is _MASK and mask.op is not LITERAL:
+            if check or mask.op is not _IN_BOUNDS:
+                mask = _restricted(mask, active)
+        else:
             index, mask, lanes, check = self._converted(size, active)
         if check and flags.current & _CHECKS and mask.op is not LITERAL:
             some = lanes
             if mask.size != 1 and mask.size != lanes:
                 some = broadcast_size((index, mask), what)
-            # Two functions of this package are between this method and the user's code.
-            data = (size // packet, what, user_location(3), t.is_signed, size, packet)
+            where = user_location(self.depth)
+            data = (size // packet, what, where, t.is_signed, size, packet)
             mask = make(_IN_BOUNDS, _MASK, some, (index, mask), data)
         self._size = size
         # Code that is restricted to some lanes says how many there are.
@@ -136,11 +145,8 @@ class Access:
                     check = False
                     if lanes and not 0 <= index.data < size // packet:
                         raise OutOfBoundsError(out_of_bounds(what, index.data, size, packet))
-        elif mask is not active and (check or mask.op is not _IN_BOUNDS):
-            if active is ACTIVE:  # which simplifies nothing
-                mask = make(op.and_, mask.dtype, mask.size, (mask, active))
-            else:
-                mask = apply(op.and_, mask, active)
+        elif check or mask.op is not _IN_BOUNDS:
+            mask = _restricted(mask, active)
         if t is not _U32 and t is not _U64:
             index = _unsigned(index)
         if size >= 1 << 31:
@@ -161,6 +167,13 @@ class Access:
         places = [first, *[_after(first, j) for j in range(1, self.packet)]]
         what, mode, reduce = self.what, self.mode, self.reduce
         return [Access(place, mask, what, 1, True, mode, reduce) for place in places]
+
+
+def _restricted(mask: Node, active: Node) -> Node:
+    """Returns where a mask and the active lanes hold."""
+    if active is ACTIVE and mask is not active and mask.dtype is _MASK:  # simplifies nothing
+        return make(op.and_, _MASK, mask.size, (mask, active))
+    return mask if mask is active else apply(op.and_, mask, active)
 
 
 def entry(index: Node, count: int, j: int) -> Node:
