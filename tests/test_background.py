@@ -366,7 +366,7 @@ def test_what_is_there_soon_gives_way_to_the_best(one, monkeypatch, limit):
     one()
     assert own.address == first
     monkeypatch.setattr(compiled, *limit)
-    for _ in range(5):
+    for _ in range(20):
         _, found = one()
         assert (found == want).all()
     background.finish()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import flags, log
-from ..device import ErrorWords, whole_blocks
+from ..device import ErrorWords, size_class, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
@@ -60,6 +60,7 @@ QUICK_WORK = 8_000_000
 ITERATIONS = 16  # of a loop, if it is to be estimated
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
+_OFTEN = 16  # launches after which a kernel is asked whether a better form would pay
 # Private copies for sums over lanes have at most so many bytes in one launch; if threads would need
 # more, there are fewer blocks, each with a copy. See also `access.EXPAND_BYTES`.
 COPIES_BYTES = 1 << 28
@@ -198,7 +199,10 @@ class CpuKernel(CompiledKernel):
         # end, and for those that are not compiled yet.
         if size > self.few or flags.current & SLOW or runtime.unfinished or log.level >= 3:
             return None
-        if tier in INTERPRETED or (self.provisional and self.deserves_better()):
+        if tier in INTERPRETED:
+            return None
+        # To find out takes as long as half of a launch.
+        if self.provisional and self.counted % _OFTEN == 0 and self.deserves_better():
             return None
         words: list[Any] = [0]
         for n in inputs:
@@ -220,7 +224,7 @@ class CpuKernel(CompiledKernel):
                     return None
                 words += (b.address, e.size)
         if size != self.size:
-            self.size, self.room = size, self.room_for(size)
+            self.size, self.room = size, [*map(size_class, self.room_for(size))]
         outputs: list[Any] = memory.allocate_all(self.room)
         for b in outputs:
             words.append(b.address)

@@ -247,16 +247,13 @@ def pool(capacity: int) -> list[Block]:
     return _pool[capacity]
 
 
-def allocate_all(sizes: list[int]) -> list[Buffer]:
-    """Returns a buffer for each number of bytes, as `allocate` does one by one."""
-    before = capacity = total = 0
-    free: list[Block] = []
+def allocate_all(capacities: list[int]) -> list[Buffer]:
+    """Returns a buffer for each size class, as `allocate` does one by one."""
+    total = 0
     made = []
     try:
-        for nbytes in sizes:
-            if nbytes != before:
-                before, capacity = nbytes, device.size_class(nbytes)
-                free = _pool[capacity]
+        for capacity in capacities:
+            free = _pool[capacity]
             try:
                 block = free.pop()
             except IndexError:

@@ -47,7 +47,7 @@ class LaunchSequence:
             self._operands([k for k, *_ in step.effects], inside)
             self._results(step, kept, inside)
         self._read = [*dict.fromkeys([k for _, k in self._addresses if k not in self._made])]
-        self._room = [nbytes for *_, nbytes in self._made.values()]
+        self._room = [size_class(nbytes) for *_, nbytes in self._made.values()]
         self._address = 0  # of the table that native code reads
         self._owned: Any = None
         self._calls = 0

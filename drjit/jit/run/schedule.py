@@ -338,7 +338,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
     noted = graph.noted
     waits = None
     for n in noted:
-        if stages.waits(n):
+        if n.op is _REDUCE or stages.waits(n):
             waits = n
             break
     if waits is None and roots:
@@ -362,9 +362,9 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
                 plans.remove(plan)
                 plans.insert(0, plan)
             node = order.__getitem__
-            for made, size, *parts in plan.launches:
-                nodes = [[*map(node, part)] if part else [] for part in parts]
-                _launch((made, size, *nodes))  # type: ignore[arg-type]
+            for made, size, a, b, c, d, e in plan.launches:
+                nodes = [*map(node, a)], [*map(node, b)], [*map(node, c)], [*map(node, d)]
+                _launch((made, size, *nodes, [*map(node, e)]))
             return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]

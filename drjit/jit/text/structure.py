@@ -108,8 +108,10 @@ class ProgramGraph:
         self.is_short = True
         self._key.append(words)
         self._key += rows
-        self._key += [n.data.device for n in self.inputs[first:]]
-        self._add_special(special)
+        for n in self.inputs[first:]:
+            self._key.append(n.data.device)
+        if special:
+            self._add_special(special)
 
     def spell_out(self) -> bool:
         """Replaces a short key by one of Python's objects. Returns whether the same nodes would be
