@@ -1,12 +1,15 @@
 """`dr.if_stmt` in all modes: against Python's own `if` on every lane, and what it refuses."""
 
+import gc
 import pickle
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
 import drjit as dr
+from drjit.flow.region import tables
 from drjit.llvm import Array2f, Bool, Float, Float64, Int, TensorXb, TensorXf, UInt, ad
 
 MODES = ("evaluated", "symbolic")
@@ -609,3 +612,50 @@ def test_tables_are_known_from_earlier_traces(second, loop):
     assert run("symbolic") == run("evaluated")
     now = "reads"
     assert run("symbolic") == first
+
+
+def test_what_is_known_of_a_function_goes_with_its_code() -> None:
+    """It is the same for equal code, of which a program may compile any number of copies."""
+
+    def made(step: int) -> Any:
+        space: dict[str, Any] = {}
+        exec(f"def body(x): return (x + {step},)", space)
+        return space["body"]
+
+    first, before = made(1), len(tables._numbered)
+    tables.known(first).tables.add(0)
+    assert tables.known(made(1)).tables == {0} and tables.known(made(2)).tables == set()
+    assert tables.known(print).tables == set()  # has no code of its own
+    del first
+    gc.collect()
+    assert len(tables._numbered) == before
+
+
+@pytest.mark.parametrize("kind", [Float, Array2f])
+def test_attributes_of_other_objects_do_not_change_in_a_branch(kind: Any, mode: str) -> None:
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.number, holder.array = 3, kind(4)  # type: ignore[attr-defined]
+    array = holder.array  # type: ignore[attr-defined]
+
+    def reads(h: Any, x: Any) -> Any:
+        return h, x + h.array * h.number
+
+    def changes(h: Any, x: Any) -> Any:
+        h.array += 1
+        return h, x
+
+    def assigns(h: Any, x: Any) -> Any:
+        h.array = kind(7)
+        return h, x
+
+    mask, x = Bool(True, False), kind(Float(1, 2))
+    _, found = dr.if_stmt((holder, x), mask, reads, lambda *same: same, mode=mode)
+    assert dr.all(found == kind(Float(13, 2)), axis=None)
+    for function in changes, assigns:
+        for pair in (function, reads), (reads, function):
+            with pytest.raises(RuntimeError, match=r"attribute 'array' of variable .* changes"):
+                dr.if_stmt((holder, x), mask, *pair, mode=mode)
+            assert holder.array is array and dr.all(array == 4, axis=None)  # type: ignore[attr-defined]

@@ -132,7 +132,11 @@ class Tree:
                 counts.append(OTHER)
             else:
                 k = len(counts)
-                if layout is None:
+                if kind == "nested":
+                    keys, found = None, v._components[:]
+                elif cls is tuple or cls is list:
+                    keys, found = None, [*v]
+                elif layout is None:
                     keys, found = opened(v, kind)
                 else:
                     keys, read = layout
@@ -230,10 +234,16 @@ class Tree:
         made.others = [k for k, n in enumerate(made.counts) if n == OTHER]
         return made
 
+    def structure(self) -> "Tree":
+        """Returns what `labels` and `fits` need, which refers to no objects."""
+        made = object.__new__(Tree)
+        made.classes, made.counts, made.keys = self.classes, self.counts, self.keys
+        return made
+
     def emptied(self) -> "Tree":
         """Returns the structure alone, which refers to no arrays."""
-        made = Tree(())
-        made.classes, made.counts, made.keys = self.classes, self.counts, self.keys
+        made = self.structure()
+        made.leaves, made.inside = [], {}
         made.objects, made.others = [None] * len(self.objects), self.others
         for k in self.others:
             made.objects[k] = self.objects[k]

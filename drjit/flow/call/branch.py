@@ -1,9 +1,8 @@
 """Branches whose lanes diverge: `if_stmt` in its three modes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -19,13 +18,13 @@ from ...jit.flags import JitFlag
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node
-from ...jit.ir.scope import StateTarget, innermost
+from ...jit.ir.scope import StateTarget, stack
 from ...jit.trace import record
 from ..region.closure import CapturedArrays
 from ..region.condition import check_mode, chosen_mode, mask_of
 from ..region.failure import RecordAgain, call
 from ..region.masked import masked, merged
-from ..region.outcome import BranchOutcome, Version, parted
+from ..region.outcome import BranchOutcome, Version, as_version, parted
 from ..region.state import State, WeakValue, names
 from ..region.tables import known
 from ..region.vectors import joined, spread, spreading
@@ -115,7 +114,7 @@ class _Branch:
     ) -> None:
         self.args, self.mask, self.bodies = args, mask, bodies
         self.labels, self.strict, self.what = labels, strict, args.what
-        self.before: list[Value | None] = args.contents()  # type: ignore[assignment]
+        self.before: list[Value | None] = leaf.values(args.leaves)  # type: ignore[assignment]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
         self.parted: list[int] = []
         self.writes = False  # whether a function has written to arrays, or might
@@ -182,10 +181,11 @@ class _Branch:
             RuntimeError: the arrays do not match those of the first function.
         """
         args = self.args
-        args.check_attributes(written or frozenset())
+        if args.attributes:
+            args.check_attributes(written or frozenset())
         held = self._holder(written)
         rows = self._rows(result)
-        found = Version(rows, rows.tree, held(rows.leaves))
+        found = as_version((rows, rows.tree, held(rows.leaves)))
         if others:
             found = found.like(others[0].versions[0], self.strict)
         outcome = BranchOutcome(found)
@@ -196,6 +196,7 @@ class _Branch:
             given = [v and g for v, g in zip(self.before, given, strict=True)]
         if changed := args.changed(given):
             self._note_changes(outcome, changed, given, held)
+        outcome.altered = bool(changed)
         if written is not None:
             outcome.left = held(args.leaves)
         if self.parted:
@@ -226,7 +227,7 @@ class _Branch:
         """Returns the outcome of a function that returns its arguments."""
         held, result = self._holder(None), function(*self.args.values)
         rows = State(result, self.labels, self.what, False) if self.labels else self._rows(result)
-        found = Version(rows, rows.tree, held(rows.leaves))
+        found = as_version((rows, rows.tree, held(rows.leaves)))
         outcome = BranchOutcome(found.like(others[0].versions[0], self.strict))
         if self.parted:
             self._add_parted(outcome, others, held)
@@ -244,8 +245,8 @@ class _Branch:
             return held
         # Nothing may hold pending tables, because the other function may write to them.
         if not self.writes:
-            scope = innermost()
-            if scope is not None and not scope.afters and None not in self.before:
+            opened = stack()
+            if opened and not opened[-1].afters and None not in self.before:
                 return leaf.values  # type: ignore[return-value]
             self.writes = True
         first = self.first
@@ -273,22 +274,23 @@ class _Branch:
         if not self.labels:
             state = State((result,), ("rv",), self.what, False)
         else:
-            state = State(self._checked(result), self.labels, self.what, False)
+            if not isinstance(result, tuple) or len(result) != len(self.labels):
+                raise self._wrong(result)
+            state = State(result, self.labels, self.what, False)
         if 0 in map(_array_size, state.leaves) and self.mask._node.size:
             state.check_initialized()
         return state
 
-    def _checked(self, result: Any) -> tuple:
+    def _wrong(self, result: Any) -> RuntimeError:
+        """Returns the error for a result that does not match the names."""
         if not isinstance(result, tuple):
-            raise RuntimeError(
+            return RuntimeError(
                 f"{self.what}: there are names for the results, so that functions must return a "
                 f"tuple, not {type_label(result)}"
             )
-        if len(result) != len(self.labels):
-            raise RuntimeError(
-                f"{self.what}: there are {len(self.labels)} names for {len(result)} results"
-            )
-        return result
+        return RuntimeError(
+            f"{self.what}: there are {len(self.labels)} names for {len(result)} results"
+        )
 
     def check(self, outcomes: Sequence[BranchOutcome]) -> None:
         """Raises a RuntimeError if the sizes of results are incompatible, or if one function
@@ -324,11 +326,11 @@ class _Branch:
         if None in contents:
             pairs = zip(contents, second.arrays, strict=True)
             contents = [v or leaf.value(array) for v, array in pairs]
-        rest: Iterator[Any] = iter(contents)
+        end = 0
         placed: list[tuple] = []
         for one, other in zip(first.versions, second.versions, strict=True):
-            own = islice(rest, len(one.tree.leaves))
-            placed.append(one.state.place(other.tree, [*own]))
+            begin, end = end, end + len(one.tree.leaves)
+            placed.append(one.state.place(other.tree, contents[begin:end]))  # type: ignore[arg-type]
         return placed[0] if self.labels else placed[0][0]
 
 
@@ -420,11 +422,11 @@ class _Symbolic:
         return None
 
     def _places(self) -> Sequence[int]:
-        places = range(len(self.branch.before))
-        return [k for k in places if k not in self.outside] if self.outside else places
+        return [k for k in range(len(self.branch.before)) if k not in self.outside]
 
     def _record(self) -> Any:
-        branch, places = self.branch, self._places()
+        branch = self.branch
+        places = self._places() if self.outside else range(len(branch.before))
         self.outcomes, self.inside = [], []
         branch.first = ir.next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
@@ -435,7 +437,11 @@ class _Symbolic:
         recorded = RecordedCall(branch.what, arguments, places, masks, self.outside.keys())
         del arguments
         scope = capture.body(outer_gradients)
-        bodies = [partial(self._body, f, recorded, scope) for f in branch.bodies]
+        first, second = branch.bodies
+        bodies = (
+            partial(self._body, first, recorded, scope),
+            partial(self._body, second, recorded, scope),
+        )
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         outer_gradients.finish()
         known = self._known(places)
@@ -461,19 +467,20 @@ class _Symbolic:
             args.put(given)
             self.inside.append(values)
             if type(function) is Unchanged:
-                outcome, restore = branch.unchanged(function, self.outcomes), args.put
+                outcome = branch.unchanged(function, self.outcomes)
             else:
-                result, restore = call(branch.what, function, *args.values), args.restore
+                result = call(branch.what, function, *args.values)
                 if self.outside or self.captured.arrays:
                     self._check()
                 outcome = branch.outcome(result, self.outcomes, given)
             found = outcome.contents
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
-            restore(branch.before)
+            (args.restore if outcome.altered else args.put)(branch.before)
             if len(self.outcomes) == 2:
-                if more := branch.parted_versions(self.outcomes).keys() - branch.parted:
-                    branch.parted += sorted(more)
+                more = branch.parted_versions(self.outcomes)
+                if more and (added := more.keys() - branch.parted):
+                    branch.parted += sorted(added)
                     raise RecordAgain
                 branch.check(self.outcomes)  # here, so that an error undoes the recording
         size = branch.mask._node.size

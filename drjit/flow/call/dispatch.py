@@ -9,7 +9,7 @@ from ...function.protocols import CallableSelfPT
 from ...jit.ir import dtype as dt
 from ..region.result import traced
 from .instance import InstanceArray
-from .switch import Callee, check_mode, run, split_mask, title
+from .switch import Callee, check_mode, run, split_mask
 
 T = TypeVar("T")
 
@@ -59,10 +59,7 @@ def dispatch(
             f"{what}: no object of class {inst.domain.__qualname__} is registered, so that the "
             "type of the result is not known"
         )
-    functions = [
-        Callee(f"{title(target)} of {type(o).__name__} object {k}", k, partial(target, o))
-        for k, o in objects.items()
-    ]
+    functions = [Callee(k, partial(target, o), target, o) for k, o in objects.items()]
     active, args, kwargs = split_mask(what, inst.index, args, kwargs)
     return run(what, symbolic, functions, inst.index, active, args, kwargs)
 

@@ -4,6 +4,7 @@ function, and this computation becomes a block of its own.
 
 from collections.abc import Callable, Sequence, Set
 from functools import cached_property, partial
+from itertools import repeat
 
 from ...ad import capture, graph, vector
 from ...ad.algebra import RECORDED
@@ -151,8 +152,8 @@ class RecordedCall(RecordedOp):
     def attached(self, results: Sequence[Node]) -> list[Value]:
         """Returns the results, connected to the values they were computed from, as are the targets
         of the functions."""
-        found = [as_value((n, None)) for n in results]
-        if not self.differentiable:
+        found = [*map(as_value, zip(results, repeat(None)))]
+        if not self.outputs and not self.targets.rows:
             return found
         numbers, targets = sorted(self.outputs), self.targets
         if len(self.bodies) == 1:  # only calls of a single function share its body

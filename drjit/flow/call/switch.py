@@ -41,12 +41,21 @@ T = TypeVar("T")
 
 
 class Callee(NamedTuple):
-    """One of the functions of a call: its name in messages, and the number by which lanes select
-    it."""
+    """One of the functions of a call: the number by which lanes select it, and what to call. In
+    messages, it is `target`, which is called for the object `owner` if there is one."""
 
-    name: str
     number: int
     run: Callable[..., Any]
+    target: Callable[..., Any]
+    owner: object = None
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        title = getattr(self.target, "__qualname__", type(self.target).__qualname__)
+        if self.owner is None:
+            return f"targets[{self.number}] ({title})"
+        return f"{title} of {type(self.owner).__name__} object {self.number}"
 
 
 class FunctionCall(NamedTuple):
@@ -95,7 +104,9 @@ def switch(
     """
     what = f"dr.switch({label})" if isinstance(label, str) else "dr.switch()"
     symbolic = check_mode(what, mode, label)
-    if isinstance(targets, dict) or not isinstance(targets, Sequence):
+    if type(targets) is not list and (
+        isinstance(targets, dict) or not isinstance(targets, Sequence)
+    ):
         raise TypeError(f"{what}: 'targets' must be a sequence of functions, not {targets!r}")
     for k, f in enumerate(targets):
         if not callable(f):
@@ -109,15 +120,10 @@ def switch(
         )
     if not targets:
         raise RuntimeError(f"{what}: 'targets' is empty")
-    functions = [Callee(f"targets[{k}] ({title(f)})", k, f) for k, f in enumerate(targets)]
+    functions = [Callee(k, f, f) for k, f in enumerate(targets)]
     active, args, kwargs = split_mask(what, index, args, kwargs)
     chosen, inside = leaf_access.bounded(index, active, len(targets), what)
     return run(what, symbolic, functions, chosen, inside, args, kwargs)
-
-
-def title(function: Callable[..., Any]) -> str:
-    """Returns the name of a function in messages."""
-    return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def check_mode(what: str, mode: Any, label: Any) -> bool:
@@ -128,7 +134,7 @@ def check_mode(what: str, mode: Any, label: Any) -> bool:
     """
     if mode not in (None, "symbolic", "evaluated"):
         raise RuntimeError(f"{what}: 'mode' is {mode!r}; expected 'symbolic', 'evaluated' or None")
-    if not isinstance(label, str | None):
+    if label is not None and not isinstance(label, str):
         raise RuntimeError(f"{what}: 'label' is of type {type_label(label)}; expected a string")
     if mode is None:
         return chosen_mode(None, JitFlag.SymbolicCalls, what) == "symbolic"
@@ -160,9 +166,7 @@ def _plain(
             f"{what}: the index {index} is out of bounds: it must be strictly smaller than the "
             f"number of functions, {len(targets)} (out-of-bounds callable ID)"
         ) from error
-    return _guarded(
-        what, Callee(f"targets[{index}] ({title(target)})", index, target), args, kwargs
-    )
+    return _guarded(what, Callee(index, target, target), args, kwargs)
 
 
 def _guarded(what: str, function: Callee, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -49,7 +49,8 @@ class ArrayLoop:
         """Returns the result of the body, and the arrays in it. `written` receives the serial
         numbers of nodes created by scatters."""
         values = returned(call(self.what, self.body, *state.values), len(state.values), self.what)
-        state.check_attributes(written)
+        if state.attributes:
+            state.check_attributes(written)
         after = state.match(Tree(values), self.strict)
         arrays, leaves = after.leaves, state.leaves
         if len({*map(id, leaves)}) == len(leaves):

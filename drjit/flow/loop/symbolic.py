@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 
 from ...ad import capture, graph
 from ...ad.graph import GradScope, Value, Var, as_value, visible
@@ -28,6 +29,9 @@ from .recorded_loop import loop_of
 def _differentiable(contents: Sequence[Value | None]) -> list[int]:
     """Returns the positions of the contents for which derivatives are recorded."""
     return [k for k, v in enumerate(contents) if v and v.var is not None and visible(v.var)]
+
+
+_size = attrgetter("node.size")
 
 
 class Symbolic:
@@ -237,7 +241,8 @@ class Symbolic:
                     if v is not None and before is not None and v.var and visible(before.var):
                         outer_gradients.alias(v.var, before.var)  # type: ignore[arg-type]
             self.after, arrays = self.loop.run_body(self.state)
-            self.captured.check(self.loop.what)
+            if self.captured.arrays:
+                self.captured.check(self.loop.what)
             self.results = results = leaf.values(arrays)
             for k in self.outside:
                 self._check_outside(k, results[k].node)
@@ -254,7 +259,10 @@ class Symbolic:
         for k in self.outside:
             before[k] = None
         self.state.put(before)
-        self.loop.check_sizes(self.state.paths, inputs, results, self.loop.test._node.size)
+        size = self.loop.test._node.size
+        lanes = nodes[0].size if nodes else 1
+        if len({1, size, lanes, *map(_size, results)}) > 2:
+            self.loop.check_sizes(self.state.paths, inputs, results, size)
         found = [results[k].node for k in places]
         if flags.current & JitFlag.OptimizeLoops:
             for i, k in enumerate(places):

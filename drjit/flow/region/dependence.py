@@ -27,10 +27,17 @@ class Trace:
         self.reach: list[set[int]] = []
         self.touches: list[bool] = []
         for v in results:
-            sources = body.sources([v])
-            self.reach.append({inputs[d] for d in sources if d in inputs})
-            self.touches.append(any(d.serial < body.begin for d in sources))
-        self.written = {inputs[d] for d in body.sources(body.scatters) if d in inputs}
+            reach: set[int] = set()
+            touches = False
+            for d in () if v is None else body.sources([v]):
+                if d in inputs:
+                    reach.add(inputs[d])
+                touches = touches or d.serial < body.begin
+            self.reach.append(reach)
+            self.touches.append(touches)
+        self.written: set[int] = set()
+        if body.written:
+            self.written = {inputs[d] for d in body.sources(body.scatters) if d in inputs}
 
     def spread(self, active: set[int]) -> set[int]:
         """Returns the positions whose values depend, after any number of iterations, on those of

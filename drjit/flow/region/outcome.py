@@ -2,7 +2,8 @@
 place. Two outcomes are merged lane by lane.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from ...ad.graph import Value
@@ -36,12 +37,19 @@ class Version(NamedTuple):
         return Version(self.state, tree, [held[id(a)] for a in tree.leaves])
 
 
+as_version: Callable[[tuple], Version] = partial(tuple.__new__, Version)
+"""Creates a version faster than its class; see `graph.as_value`."""
+
+
 class BranchOutcome:
     """The versions that a function has left of the result and of parted arguments. Also, by number
     (see `State.objects`), the versions of the arguments that it has changed in place and returned,
     or their contents if they are one-dimensional arrays. `left` is what the arrays of the arguments
     hold, if functions run one after the other. `arrays` are the arrays of all versions, and
-    `contents` what they hold."""
+    `contents` what they hold. `altered` says whether the function may have changed arguments in
+    place at all."""
+
+    altered = False
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
@@ -74,10 +82,11 @@ class BranchOutcome:
         """Returns the places of the given arguments in the result, by number."""
         if not numbers:
             return {}
-        given = args.objects()
+        given = args.leaves if max(numbers) < len(args.leaves) else args.objects()
         wanted = {id(given[k]): k for k in numbers}
-        result, found = self.versions[0], dict[int, list[int]]()
-        for objects in (result.arrays, result.state.origins()):
+        state, tree, _ = self.versions[0]
+        found: dict[int, list[int]] = {}
+        for objects in (tree.leaves, state.origins()) if state.tree.inside else (tree.leaves,):
             for place, k in enumerate(map(wanted.get, map(id, objects))):
                 if k is not None:
                     found.setdefault(k, []).append(place)
@@ -89,5 +98,5 @@ def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
     are at other places in the other function's result."""
     first, second = outcomes
     changed = first.changed.keys() | second.changed.keys()
-    a, b = (o.places(args, changed) for o in outcomes)
-    return sorted([k for k in changed if a.get(k) != b.get(k)])
+    a, b = first.places(args, changed), second.places(args, changed)
+    return [] if a == b else sorted([k for k in changed if a.get(k) != b.get(k)])

@@ -7,7 +7,6 @@ the nodes that stood for the state or the arguments. The body itself does not ru
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -50,6 +49,7 @@ class RecordedRegion:
     around: Sequence[Var] = ()
     _shared: dict[Node, Node] | None = None
     _follows: bool | None = None
+    _bits: dict[Var, int] | None = None
 
     def __init__(
         self,
@@ -119,9 +119,8 @@ class RecordedRegion:
         variables += reversed(own)
         self.variables, self.around = variables, around
 
-    @cached_property
-    def _bits(self) -> dict[Var, int]:
-        """The sources that each variable depends on, as bit sets."""
+    def _reached(self) -> dict[Var, int]:
+        """Determines the sources that each variable depends on, as bit sets."""
         reach: dict[Var, int] = {}
         sources: list[Var] = []
         self._sources = sources
@@ -137,6 +136,7 @@ class RecordedRegion:
                 bits = 1 << len(sources)
                 sources.append(v)
             reach[v] = bits
+        self._bits = reach
         return reach
 
     def sources(self, results: Iterable[Var | None]) -> list[Var]:
@@ -146,7 +146,7 @@ class RecordedRegion:
 
     def reach(self, variables: Iterable[Var | None]) -> int:
         """Returns the sources on which some variables depend, as a bit set."""
-        bits, known = 0, self._bits
+        bits, known = 0, self._reached() if self._bits is None else self._bits
         for v in variables:
             bits |= known.get(v, 0)  # type: ignore[arg-type]
         return bits
@@ -195,8 +195,9 @@ class RecordedRegion:
         inputs of the body. Returns the gradients of the inputs and, lane by lane, of the variables
         from outside. Primal values are taken from `copies`, if given."""
         self._bind(held)
-        before = [(v, v.grad, v.grad_var) for v in self.around]
+        before = []
         for v in self.around:
+            before.append((v, v.grad, v.grad_var))
             v.grad = v.grad_var = None
         try:
             for v, g in seeds:
@@ -205,10 +206,14 @@ class RecordedRegion:
                 if w.memory.held:
                     for v in w.scatters:
                         v.grad = literal(v.dtype, 0)  # includes variables of inner bodies
-            reached = {v for v in self.variables if v.grad is not None}
-            needs = reached.update
-            variables = [v for v in reversed(self.variables) if v in reached and not needs(v.deps)]
-            self._visit(ADMode.Backward, variables[::-1], copies)
+            reached: set[Var | None] = set()
+            variables: list[Var] = []
+            for v in reversed(self.variables):
+                if v.grad is not None or v in reached:
+                    reached.update(v.deps)
+                    variables.append(v)
+            variables.reverse()
+            self._visit(ADMode.Backward, variables, copies)
             return [None if v is None else v.grad for v in (*inputs, *self.around)]
         finally:
             self._clear(before)

@@ -10,18 +10,20 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import lru_cache
 from math import prod
+from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import Any
 
 from ...ad.graph import Value
 from ...array import leaf, pytree
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.pytree import role
+from ...array.pytree import ROLES, role
 from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
 from .undefined import Undefined, UndefinedError
 
 _NUMBERS = (bool, int, float)
+_ARRAYS = frozenset(("leaf", "nested", "tensor", "vector"))
 _PLAIN = (ModuleType, FunctionType, type, ArrayBase)
 
 
@@ -72,7 +74,7 @@ class Attribute:
     def __init__(self, place: int, owner: Any, name: str, array: Any) -> None:
         self.place, self.owner, self.name, self.array = place, owner, name, array
         found = pytree.leaf_arrays(array)
-        self._serials = [a._node.serial for a in found]
+        self._serials = [*map(_serial, found)]
         self._before = [(_weak(a._node), a._var) for a in found]
 
     def differs(self, written: Set[int]) -> bool:
@@ -81,9 +83,11 @@ class Attribute:
         now = vars(self.owner).get(self.name)
         if now is not self.array:
             return True
-        nodes = [a._node for a in pytree.leaf_arrays(now)]
-        serials = [n.serial for n in nodes]
-        return serials != self._serials and not all(
+        found = pytree.leaf_arrays(now)
+        if [*map(_serial, found)] == self._serials:
+            return False
+        nodes = [a._node for a in found]
+        return not all(
             n.serial == serial or n.op is AFTER or n.serial in written
             for n, serial in zip(nodes, self._serials, strict=True)
         )
@@ -95,6 +99,9 @@ class Attribute:
         for a, serial, (held, var) in zip(found, self._serials, self._before, strict=True):
             if a._node.serial != serial and a._node.op is not AFTER and (n := held()) is not None:
                 assign(a, Value(n, var))
+
+
+_serial = attrgetter("_node.serial")
 
 
 def _weak(n: Node) -> Callable[[], Node | None]:
@@ -133,16 +140,13 @@ class WeakValue:
         return Value(literal(self.dtype, 0, self.size), self.var)
 
 
-def _has_traced_attributes(value: Any) -> bool:
-    if not hasattr(value, "__dict__") or isinstance(value, _PLAIN):
-        return False
-    return any(map(is_traced, vars(value).values()))
-
-
-def _attributes(value: Any, place: int) -> list[Attribute]:
-    """Returns the traced arrays among the attributes of an object that is not a PyTree."""
-    found = vars(value).items()
-    return [Attribute(place, value, name, array) for name, array in found if is_traced(array)]
+def _attributes(value: Any, place: int) -> Iterator[Attribute]:
+    """Yields the traced arrays among the attributes of an object that is not a PyTree."""
+    if hasattr(value, "__dict__") and not isinstance(value, _PLAIN):
+        for name, array in [*vars(value).items()]:
+            kind = ROLES.get(type(array))
+            if kind != "other" and (kind in _ARRAYS or is_traced(array)):
+                yield Attribute(place, value, name, array)
 
 
 class State:
@@ -154,7 +158,7 @@ class State:
     """
 
     _undone = False  # whether containers that have since been restored had changed
-    _attributes: Sequence[Attribute] = ()
+    attributes: Sequence[Attribute] = ()
     _containers: Sequence[tuple[Any, Any, Sequence[Any]]] = ()
     """Mutable containers, with their parts."""
 
@@ -166,10 +170,8 @@ class State:
         self.leaves = tree.leaves
         if watched and (tree.inside or tree.others):
             self._watch(tree)
-            rows = [(k, tree.objects[k]) for k in tree.others]
-            self._attributes = [
-                a for k, v in rows if _has_traced_attributes(v) for a in _attributes(v, k)
-            ]
+        if watched and tree.others:
+            self.attributes = [a for k in tree.others for a in _attributes(tree.objects[k], k)]
 
     def _take_apart(self, tree: Tree) -> None:
         self.tree, self.leaves = tree, tree.leaves
@@ -217,7 +219,7 @@ class State:
         for row in self._containers:
             if differs(*row):
                 self._put_back(row)
-        for a in self._attributes:
+        for a in self.attributes:
             a.restore()
         if self._undone:
             self._undone = False
@@ -274,7 +276,7 @@ class State:
         """Raises a RuntimeError if an array that is an attribute of an object other than a PyTree
         has changed, other than by scatters, whose nodes have the serial numbers `written`.
         """
-        for a in self._attributes:
+        for a in self.attributes:
             if a.differs(written):
                 raise RuntimeError(
                     f"{self.what}: attribute '{a.name}' of variable '{self._path(a.place)}' "
@@ -398,9 +400,7 @@ class Paths(Sequence[str]):
 
     def alone(self) -> "Paths":
         """The same names, without a reference to values."""
-        tree = self._tree.emptied()
-        tree.objects = []
-        return Paths(tree, self._titles)
+        return Paths(self._tree.structure(), self._titles)
 
     def __len__(self) -> int:
         return self._tree.counts.count(ARRAY)

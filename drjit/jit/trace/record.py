@@ -25,7 +25,7 @@ from ..run import schedule
 from . import sharing
 
 Body = Callable[[list[Node]], list[Node]]
-STATE = op.state
+STATE, RESULT = op.state, op.result
 _serial = attrgetter("serial")
 
 
@@ -173,7 +173,7 @@ def branches(
     count = len(opened)
     outer, depth = (opened[-1].mask, opened[-1].depth + 1) if opened else (ACTIVE, 1)
     size = broadcast_size((*masks, *args, outer), what)
-    masks = [combine(op.and_, (m, outer)) for m in masks]  # also: not beyond the end of the arrays
+    masks = _restricted(masks, outer)
     inside: list[Node] = []
     outcomes: list[list[Node]] = []
     scopes: list[Scope] = []
@@ -192,7 +192,10 @@ def branches(
                 _check_written(what, scope, (*results, *scope.effects), first)
             if outcomes:
                 _check(what, "result", outcomes[0], results)
-            size = _extended(size, results, what)
+            for n in results:
+                if n.size != size:
+                    size = _extended(size, results, what)
+                    break
             if scope.effects:
                 size = _extended(size, scope.effects, what)
                 effects += scope.effects
@@ -219,7 +222,19 @@ def branches(
         merged.effects = effects
         merged.afters = [a for s in scopes for a in s.afters]
         _close(node, merged)
-    return [_result(node, n.dtype, k) for k, n in enumerate(first)]
+    return _results(node, first)
+
+
+def _restricted(masks: Sequence[Node], outer: Node) -> list[Node]:
+    """Returns the masks where an enclosing mask is set, not beyond the end of the arrays."""
+    found = []
+    for m in masks:
+        if m.op is LITERAL or m is outer or outer.op is LITERAL:
+            found.append(combine(op.and_, (m, outer)))
+        else:  # without looking for something simpler
+            size = outer.size if m.size == 1 else m.size
+            found.append(make(op.and_, m.dtype, size, (m, outer)))
+    return found
 
 
 def part(mask: Node, depth: int) -> "_Recording":
@@ -262,6 +277,20 @@ class _Recording:
         del scopes[scopes.index(self.scope) :]
         if kind is not None:
             _undo(self.group)
+
+
+def _results(node: Node, values: Sequence[Node]) -> list[Node]:
+    """Returns the results of a block, which have the types of these values."""
+    found: list[Node] = []
+    size, references, deps = node.size, node.data.values, (node,)
+    for k, n in enumerate(values):
+        if n.dtype.is_vector:
+            result = _result(node, n.dtype, k)
+        else:
+            result = make(RESULT, n.dtype, size, deps, k)
+            references.append(weakref.ref(result))
+        found.append(result)
+    return found
 
 
 def _result(node: Node, dtype: dt.DType, number: int) -> Node:
