@@ -202,7 +202,7 @@ class Tree:
             for k in self.others if check_constant else ():
                 check_constant(k, other.objects[k])  # type: ignore[misc]
             return other
-        order = list[int]()
+        order: list[int] = []
         for i, j in self.paired(other):
             check(i, other, j)
             if check_constant and self.counts[i] == OTHER:

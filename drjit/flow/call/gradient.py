@@ -285,7 +285,8 @@ class RecordedCall(RecordedOp):
             RuntimeError: functions scatter differentiable values.
         """
         self.targets.check_first_order(self.what)
-        arguments, masks, found = self.given, self.masks, list[Value]()
+        found: list[Value] = []
+        arguments, masks = self.given, self.masks
         if around is not None:
             arguments, masks = around.values(arguments), around.copies(masks)
         for body, mask in zip(self.bodies, masks, strict=True):

@@ -178,7 +178,8 @@ class State:
         self._watch(tree)
 
     def _watch(self, tree: Tree) -> None:
-        self._containers = containers = list[tuple[Any, Any, Sequence[Any]]]()
+        containers: list[tuple[Any, Any, Sequence[Any]]] = []
+        self._containers = containers
         for k, found in tree.inside.items():
             v = tree.objects[k]
             if not isinstance(v, tuple):
