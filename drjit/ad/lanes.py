@@ -216,8 +216,9 @@ class _Packet(Parts):
 
     def whole(self, v: Var, found: dict[int, Value], sink: Any) -> None:
         (_, _, count, mode), (index, mask) = v.data, v.inputs
-        zero = Value(node.literal(v.dtype, 0))
-        values = [found.get(j, zero) for j in range(count)]
+        if len(found) < count:
+            found = dict.fromkeys(range(count), Value(node.literal(v.dtype, 0))) | found
+        values = [found[j] for j in range(count)]
         at = Access(index, mask, "gradient of dr.gather", count, True, mode, "add")
         sink.scatter_add(0, values, at)
 
@@ -233,7 +234,9 @@ def gather_packet(source: Value, at: Access) -> list[Value]:
     index, mask, _ = at.bounds(n.size)
     data = {}, n.size, count, at.mode
     packet = _value(PACKET, nodes[0], (index, mask), (source.var,), data).var
-    return [_value(COMPONENT, c, (), (packet,), j) for j, c in enumerate(nodes)]
+    if packet is None:
+        return [*map(Value, nodes)]
+    return [as_value((c, COMPONENT.record(c, (), (packet,), j))) for j, c in enumerate(nodes)]
 
 
 def full(a: Value, size: int) -> Value:

@@ -75,7 +75,7 @@ def gather(
     what = "dr.gather"
     if type(source) is dtype and getattr(dtype, "_kind", "") == "leaf":
         return leaf_access.gather(source, access_to(dtype, index, active, what, mode))
-    if is_container(source):
+    if not isinstance(source, ArrayBase) and is_container(source):
         if dtype is not type(source):
             raise TypeError(
                 f"{what}(): unsupported dtype {label(dtype)}, the source is of type {label(source)}"
