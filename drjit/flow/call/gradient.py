@@ -158,11 +158,15 @@ class RecordedCall(RecordedOp):
         numbers, targets = sorted(self.outputs), self.targets
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        outputs = [*[results[k] for k in numbers], *targets.outputs()]
-        variables = attached(self, outputs, [*self._wanted(), *targets.inputs()])
+        outputs, inputs = [results[k] for k in numbers], self._wanted()
+        if targets.rows:
+            outputs += targets.outputs()
+            inputs += targets.inputs()
+        variables = attached(self, outputs, inputs)
         for k, v in zip(numbers, variables, strict=False):
             found[k] = as_value((results[k], v))
-        targets.attach(variables[len(numbers) :])
+        if targets.rows:
+            targets.attach(variables[len(numbers) :])
         return found
 
     def _wanted(self) -> list[Var]:

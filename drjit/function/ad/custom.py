@@ -202,6 +202,10 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
 
 
+_EVERYTHING = GradScope()
+"""A scope without suspensions."""
+
+
 class _Attachment:
     """The graph's data about a custom operation: where gradients of its results are stored
     (`outer_gradients`), whether there are any, the variables whose gradients its callback has yet
@@ -210,14 +214,14 @@ class _Attachment:
 
     def __init__(self, op: CustomOp) -> None:
         self.op = op
-        self.scope = GradScope()
+        self.scope = _EVERYTHING
         self.outer_gradients: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
 
     def hub(self, arguments: tuple[Var, ...]) -> Any:
         """Returns the variable of the operation itself."""
-        hub: Any = HUB.record(ir.literal(dt.f32, 0), (), arguments, self)
+        hub: Any = HUB.record(ir.CONSTANTS[dt.f32, 0], (), arguments, self)
         graph.labels[hub] = self.op.name()
         return hub
 
