@@ -137,8 +137,9 @@ def select(
             keys = _expanded(keys, *_used(keys, what), shape, what)
             break
     else:
-        used = len(keys) - keys.count(None) - keys.count(...)
-        keys = _expanded(keys, used, False, shape, what)
+        if len(keys) != len(shape) or None in keys or ... in keys:
+            used = len(keys) - keys.count(None) - keys.count(...)
+            keys = _expanded(keys, used, False, shape, what)
         if namespace != "scalar":
             return _basic(namespace, shape, keys, what, everything)
     if namespace == "scalar":
@@ -190,12 +191,14 @@ def _expanded(
     index arrays for the masks, if there are any. An ellipsis stays before its slices, because it
     separates index arrays even if it stands for no axis.
     """
-    ellipses = [i for i, k in enumerate(keys) if k is ...]
-    if len(ellipses) > 1:
-        raise BoundsError(f"{what}: only one ellipsis (...) can be used")
+    at = len(keys)
+    for i, k in enumerate(keys):
+        if k is ...:
+            if at < len(keys):
+                raise BoundsError(f"{what}: only one ellipsis (...) can be used")
+            at = i + 1
     if used > len(shape):
         raise BoundsError(f"{what}: {used} indices for a tensor of {len(shape)} dimensions")
-    at = ellipses[0] + 1 if ellipses else len(keys)
     if used < len(shape):
         keys = [*keys[:at], *[_ALL] * (len(shape) - used), *keys[at:]]
     if not masks:
@@ -290,11 +293,11 @@ def _basic(
     namespace: str, shape: Shape, keys: Sequence[Any], what: str, everything: bool
 ) -> Selection:
     result, parts, offset = _ranges(shape, keys, what)
-    final = tuple(result)
-    whole = prod(final) == prod(shape) and all(p.step == 1 for _, _, p in parts if len(p) > 1)
+    final, entries = tuple(result), prod(shape)
+    whole = prod(final) == entries and all(p.step == 1 for _, _, p in parts if len(p) > 1)
     if whole and not everything:
         return Selection(final, None)
-    return Selection(final, _traced_index(namespace, final, parts, offset, prod(shape)))
+    return Selection(final, _traced_index(namespace, final, parts, offset, entries))
 
 
 Part = tuple[int, int, range]  # the axis of the result, the stride of the storage, the positions
