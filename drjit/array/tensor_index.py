@@ -409,19 +409,20 @@ def _traced_index(
     lane = node.cast(t, node.lane(total, cls._device))
     index: Any = None
     for axis, stride, positions in parts:
-        n, first = shape[axis], positions[0] * stride
+        n, along = shape[axis], lane
+        if n > 1:
+            inner = prod(shape[axis + 1 :])
+            if inner > 1:
+                along = node.combine(op.quotient, (along, node.literal(t, inner)))
+            if axis and prod(shape[:axis]) > 1:
+                along = node.combine(op.remainder, (along, node.literal(t, n)))
+        first = positions[0] * stride
         if index is None:
             offset += first
         elif first:
             index = node.combine(op.add, (index, node.literal(t, first)))
         if n == 1:
             continue
-        along = lane
-        inner = prod(shape[axis + 1 :])
-        if inner > 1:
-            along = node.combine(op.quotient, (along, node.literal(t, inner)))
-        if axis and prod(shape[:axis]) > 1:
-            along = node.combine(op.remainder, (along, node.literal(t, n)))
         # Unsigned arithmetic wraps, so a negative step works as well.
         step = positions.step * stride
         if step != 1:
