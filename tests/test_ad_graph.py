@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from helpers import forget_forward_traversals, tracked
+from helpers import forget_forward_traversals, settle, tracked
 
 import drjit as dr
 from drjit import ADFlag, ADMode, JitFlag, nn
@@ -1104,7 +1104,7 @@ def test_training_does_not_grow():
     x = tracked(1)
     for _ in range(300):
         x = step(x, data)
-    gc.collect()
+    settle()
     gc.disable()
     try:
         # Tracing allocations would make steps many times as slow.
