@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
-from helpers import DEVICE
+from helpers import DEVICE, settle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -1172,7 +1172,7 @@ def test_a_thousand_calls_keep_nothing():
         return len(objects), DEVICE.memory_statistics()["in_use"]
 
     count(150)  # with the first compilations
-    gc.collect()
+    settle()
     gc.disable()  # what is not freed at once is part of a cycle
     try:
         objects, used = count(10)
