@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import settle
 
 import drjit as dr
 import drjit.nn as nn
@@ -243,6 +244,7 @@ def test_an_interrupted_save_keeps_the_file(path: Path, monkeypatch: pytest.Monk
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    settle()  # threads that write to the cache of kernels are not to be interrupted
     monkeypatch.setattr(os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         nn.save(path, {"a": Float(2)})

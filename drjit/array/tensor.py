@@ -1,7 +1,6 @@
 """Tensors: a flat array and a shape, in C order. Shapes broadcast as in NumPy."""
 
 from collections.abc import Sequence
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -97,7 +96,6 @@ def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:
     return leaf.wrap(cls, index)
 
 
-@cache
 def index_class(namespace: str, wide: bool) -> Any:
     """Returns the class of positions, with 64 bits if they are `wide`."""
     return table.find(namespace, "leaf", dt.u64 if wide else dt.u32)

@@ -9,7 +9,6 @@ applied beforehand. A mask is equivalent to the index arrays of its true entries
 
 import operator
 from collections.abc import Sequence
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -43,7 +42,6 @@ class Selection(NamedTuple):
         return Access(self.index._node, active, what)
 
 
-@cache
 def _what(cls: type, method: str) -> str:
     return f"{type_label(cls)}.{method}()"
 
