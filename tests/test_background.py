@@ -494,3 +494,22 @@ def test_a_finalizer_in_a_thread_that_compiles_does_not_wait(monkeypatch):
     assert x.numpy() == pytest.approx([1.0009765625, 2.001953125])
     assert found and all("finalizer" in text for text in found)
     assert flags.current & JitFlag.KernelHistory == 0
+
+
+def test_code_is_freed_when_launches_run_other_code():
+    """Freeing it lets other threads run, which may launch the kernel."""
+    x = dr.linspace(Float, 0, 1, 100_000)
+    dr.eval(x * 1.5 + 0.25)
+    dr.sync_thread()
+    background.finish()
+    (found,) = [k for k in kernel._kernels.values() if k.loaded is not None][-1:]
+    code, places = found.loaded, []
+
+    class Old:
+        def __del__(self) -> None:
+            places.append(found.entry.kernel)
+
+    found.loaded = Old()
+    runtime.open_jobs(found.entry, 1, 0)
+    found._adopt(compiled.Made(code, found.state, False, 0.0))
+    assert places == [code.kernel]

@@ -188,10 +188,12 @@ class CompiledKernel(Kernel):
     def _adopt(self, made: Made) -> None:
         """Has launches run a form from now on, also those that have waited for it."""
         with runtime.lock:
-            if self.loaded is not None:
-                runtime.retain(self.loaded)  # queued launches may still run it
+            before = self.loaded
             self.loaded, self.state, self.provisional, self.seconds = made
             runtime.open_jobs(self.entry, self.loaded.kernel, self.loaded.finish)
+            # Only now: freeing it lets other threads run, which launch what the entry says.
+            if before is not None:
+                runtime.retain(before)  # queued launches may still run it
             if not self.loops:
                 self.few = (INLINE_WORK - 1) // max(self.cost, 1)
             self.coming = None
