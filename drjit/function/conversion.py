@@ -269,9 +269,7 @@ def access_to(
         mask = ALWAYS
     else:
         mask = (active if type(active) is cls.Mask else mask_leaf(active, cls, what))._node
-    at = leaf.new(Access)  # without its `__init__`, which takes as long as all of this
-    at.index, at.mask, at.what, at.packet, at.inside = index._node, mask, what, packet, False
-    at.mode, at.reduce, at._size = mode, reduce, -1
+    at = Access(index._node, mask, what, packet, False, mode, reduce)
     at.depth = 5  # `gather`, `leaf_access.gather`, `access.gather`, and two more
     return at
 
