@@ -75,8 +75,9 @@ class Session:
         self.manager.shutdown_kernel(now=True)
 
     def messages(self, code: str, interrupt: str | None = None) -> list[tuple[str, Any]]:
-        """Executes a cell; returns its messages. It is interrupted when it has printed a text; once
-        more, if Python was in a finalizer the first time, which swallows what is raised there."""
+        """Executes a cell; returns its messages, the last of which is the reply. It is interrupted
+        when it has printed a text; once more, if Python was in a finalizer the first time, which
+        swallows what is raised there."""
         sent = self.client.execute(textwrap.dedent(code))
         found: list[tuple[str, Any]] = []
         end, interrupted = time.monotonic() + SECONDS, False
@@ -96,15 +97,24 @@ class Session:
                 self.manager.interrupt_kernel()
                 interrupt, interrupted = None, True
             if kind == "status" and content["execution_state"] == "idle":
-                return found
+                return [*found, ("reply", self._reply(sent))]
         raise AssertionError(f"the cell is still running: {found}")
 
+    def _reply(self, sent: str) -> Any:
+        while True:
+            message = self.client.get_shell_msg(timeout=SECONDS)
+            if message["parent_header"].get("msg_id") == sent:
+                return message["content"]
+
     def run(self, code: str, interrupt: str | None = None) -> Any:
-        """Executes a cell; returns the text that it printed, or the name of its error."""
+        """Executes a cell; returns the text that it printed, or the name of its error.
+
+        The name is the reply's: IPython sends no message of an error that it cannot show. Such a
+        one is an interruption at an instruction that belongs to no line (Python 3.11 has some).
+        """
         found = self.messages(code, interrupt)
-        errors = [c for kind, c in found if kind == "error"]
-        if errors:
-            return errors[0]["ename"]
+        if (reply := found[-1][1])["status"] == "error":
+            return reply["ename"]
         return "".join(c["text"] for kind, c in found if kind == "stream" and c["name"] == "stdout")
 
 
