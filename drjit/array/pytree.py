@@ -67,10 +67,15 @@ def field_names(cls: type) -> Iterable[str] | None:
 
 def _data_class_names(cls: type) -> tuple[str, ...] | None:
     found = _names.get(weakref.ref(cls))
-    if found is None and hasattr(cls, _FIELDS):  # others may still become one
+    if found is None and is_data_class(cls):  # others may still become one
         found = tuple([f.name for f in _fields(cls)])
         _names[weakref.ref(cls, _names.pop)] = found
     return found
+
+
+def is_data_class(cls: type) -> bool:
+    """Returns whether a class is a data class, without the module that makes them."""
+    return hasattr(cls, _FIELDS)
 
 
 def _fields(cls: type) -> tuple:
@@ -94,7 +99,7 @@ def make_struct(cls: type, names: Iterable[str], values: Sequence[Any]) -> Any:
     Raises:
         IncompatibleError: the class cannot be created without arguments.
     """
-    if hasattr(cls, _FIELDS):
+    if is_data_class(cls):
         made = object.__new__(cls)
         for name, value in zip(names, values, strict=True):
             object.__setattr__(made, name, value)  # also for frozen data classes
@@ -134,7 +139,7 @@ def role(cls: type) -> str:
         return "dict" if issubclass(cls, dict) else "sequence"
     if field_names(cls) is None:
         return "other"  # so far
-    if hasattr(cls, _FIELDS):
+    if is_data_class(cls):
         _add_struct(cls)
     return "struct"
 

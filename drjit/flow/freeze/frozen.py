@@ -13,7 +13,6 @@ from ...array.base import ArrayBase, type_label
 from ...array.pytree import too_deep
 from ...array.signatures import freezing
 from ...function.ad.scopes import ADContextManager, ADScope
-from ...function.exchange.text_kernel import TextKernel
 from ...function.signature import importable_name
 from ...jit import flags, log, progress
 from ...jit.backend import JitBackend
@@ -28,7 +27,7 @@ from ...jit.trace.access import Replacement
 from ...jit.tuples import NamedTuple
 from ..region.failure import call
 from . import flat
-from .layout import FreeVariables, InputLayout, by_identity
+from .layout import FreeVariables, InputLayout
 from .recordings import Family, Structure
 from .result import Snapshot, reproduce
 from .shortcut import Check, Match, shortcut
@@ -75,6 +74,7 @@ class FrozenFunction:
     """
 
     __module__ = "drjit.detail"
+    _by_identity = True
 
     def __init__(
         self,
@@ -409,6 +409,8 @@ class Frozen(FrozenFunction):
 class FrozenMethod:
     """A frozen function as a method of an object."""
 
+    _by_identity = True
+
     def __init__(self, function: Frozen, instance: Any) -> None:
         self.__func__, self.__self__ = function, instance
 
@@ -420,9 +422,6 @@ class FrozenMethod:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)
-
-
-by_identity(FrozenFunction, Frozen, FrozenMethod, TextKernel)
 
 
 @freezing

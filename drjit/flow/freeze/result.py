@@ -6,14 +6,13 @@ A description refers to values by their number in the recording, and to objects 
 `objects` of the inputs' `InputLayout`, then those that the call has created.
 """
 
-import dataclasses
 import enum
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ...ad import graph
 from ...ad.graph import Var
-from ...array import leaf
+from ...array import leaf, pytree
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...array.tree import differs, rebuilt, set_contents
 from ...jit.ir.node import LITERAL, Node, literal
@@ -202,7 +201,7 @@ class Snapshot:
         return number
 
     def _check_constructible(self, cls: type) -> None:
-        if dataclasses.is_dataclass(cls):
+        if pytree.is_data_class(cls):
             return
         try:
             cls()

@@ -60,6 +60,7 @@ class TextKernel:
     """A kernel text as a function of arrays; see `kernel`."""
 
     __name__: str
+    _by_identity = True  # compared like that by frozen functions
 
     def __init__(self, source: Source, rules: Rules = UNKNOWN) -> None:
         self._read = read_text = read(source)
