@@ -9,7 +9,7 @@ from typing import Any as _Any
 
 # None of what is made here is garbage, but looking for it would take a tenth of the time.
 _collects = _gc.isenabled()
-_objects_before = len(_gc.get_objects())
+_objects_before = _gc.get_objects()
 _gc.disable()
 
 from .jit.run import modules as _modules
@@ -86,5 +86,6 @@ _table.extras.update({name: _type(name) for name in _TYPES})
 _table.finishers.append(_complete)
 
 _collector.settle(_objects_before)
+del _objects_before
 if _collects:
     _gc.enable()

@@ -129,6 +129,51 @@ def test_imports_hide_from_the_collector_what_stays():
     assert int(in_fresh_process(script.format("gc.freeze()"))) < 20_000
 
 
+AT_THE_END = """
+import atexit, gc, sys
+from os import write
+atexit.register(lambda: print(len(gc.get_objects()) < 1000, flush=True))  # after what `drjit` does
+{}
+import drjit as dr
+from drjit.llvm import Float
+print(Float(1, 2) + 1)
+class Owner: pass
+owner = Owner()
+owner.owner = owner
+{}
+"""
+FINALIZED = {
+    "a finalizer": "Owner.__del__ = lambda self, write=write: write(1, b'done\\n')",
+    "a file": "owner.file = open(1, 'w', closefd=False); owner.file.write('done\\n')",
+    "a file of the program": "file = open(1, 'w', closefd=False); file.write('done\\n')",
+    "a generator": """
+def steps(write):
+    try:
+        yield
+    finally:
+        write(1, b"done\\n")
+owner.steps = steps(write)
+next(owner.steps)
+""",
+}
+
+
+def test_the_end_of_a_process_hides_what_needs_no_finalizer():
+    assert in_fresh_process(AT_THE_END.format("", "")) == "[2, 3]\nTrue\n"
+    binary = "sys.modules['other'] = type(sys)('other'); sys.modules['other'].__file__ = '/a.so'"
+    assert in_fresh_process(AT_THE_END.format("", binary)) == "[2, 3]\nFalse\n"
+
+
+@pytest.mark.parametrize("code", FINALIZED.values(), ids=FINALIZED)
+def test_finalizers_in_cycles_run_at_the_end(code):
+    assert in_fresh_process(AT_THE_END.format("", code)) == "[2, 3]\nFalse\ndone\n"
+
+
+def test_files_from_before_the_import_are_written_at_the_end():
+    file = "file = open(1, 'w', closefd=False); file.write('done\\n')"
+    assert in_fresh_process(AT_THE_END.format(file, "")) == "[2, 3]\nFalse\ndone\n"
+
+
 FORWARD = """
 import gc, weakref
 import drjit as dr

@@ -6,26 +6,58 @@ collection before that would scan all of them and free nothing: the collector's 
 while tracing, and restored once memory held by arrays in reference cycles runs short.
 """
 
+import atexit
 import gc
+import sys
 
 FEW = 20_000  # objects of a process that has imported NumPy, but has computed nothing
 MOST = 10_000  # number of young objects that triggers a collection while deferred
+# Modules whose objects have their finalizers in Python, where these can be seen.
+_KNOWN = sys.stdlib_module_names - {"_dbm", "_gdbm", "_sqlite3"} | {"drjit", "llvmlite", "numpy"}
+_BINARY = (".so", ".pyd")
 _usual: int | None = None  # the program's threshold while ours is in force
+_hides_finalizers: bool | None = None  # whether `settle` has; None if it has hidden nothing
 _later: list = []  # made after what `settle` has hidden
 
 
-def settle(before: int) -> None:
-    """Hides all objects from the collector, given how many there were `before` the package was
-    imported: at the end of a process, it would take as long to look at them as a small program
-    takes to start. Where there were more than a few, some may become garbage that only the
-    collector finds; there, all go to the oldest generation, which is looked at last."""
-    global _later
+def settle(before: list) -> None:
+    """Hides all objects from the collector, given those from `before` the package was imported.
+    Where there were more than a few, some may become garbage that only the collector finds; there,
+    all go to the oldest generation, which is looked at last."""
+    global _hides_finalizers, _later
     if gc.get_freeze_count():  # by the program
         return
     gc.freeze()
-    if before > FEW:
+    if len(before) <= FEW:
+        _hides_finalizers = _some_have_finalizers(before)
+    else:
         gc.unfreeze()
     _later = []
+
+
+@atexit.register
+def _end() -> None:
+    """Hides all objects, or none, at the end of the process. There, Python has the collector look
+    at them three times, which takes as long as a small program, to find cycles whose objects have
+    something to do before they die, such as files. Without such objects, it need not look."""
+    others = [m for n, m in tuple(sys.modules.items()) if n.partition(".")[0] not in _KNOWN]
+    files = [str(getattr(m, "__dict__", {}).get("__file__")) for m in others]
+    binary = [name for name in files if name.endswith(_BINARY)]
+    if not (binary or _hides_finalizers or _some_have_finalizers(gc.get_objects())):
+        gc.freeze()
+    elif _hides_finalizers is not None:
+        gc.unfreeze()
+
+
+def _some_have_finalizers(objects: list) -> bool:
+    """Returns whether some objects have a finalizer, but for those of this package, which need not
+    run at the end, and the standard streams, which Python sees to."""
+    classes = {c for c in set(map(type, objects)) if hasattr(c, "__del__")}
+    classes = {c for c in classes if not str(c.__module__).startswith("drjit.")}
+    streams = [sys.__stdin__, sys.__stdout__, sys.__stderr__]
+    buffers = [getattr(s, "buffer", None) for s in streams]
+    usual = {id(s) for s in [*streams, *buffers, *(getattr(b, "raw", None) for b in buffers)]}
+    return any(id(o) not in usual for o in objects if type(o) in classes)
 
 
 def objects() -> list:
