@@ -47,7 +47,7 @@ def settle() -> None:
 
 def forget_forward_traversals() -> None:
     """Restores the state of a program without forward traversals so far."""
-    graph._tape_complete = False
+    graph._tape_complete, graph._searches = False, 0
     graph._tape.clear()
     graph.taped.clear()
 

@@ -2,10 +2,10 @@
 and records how the value was computed.
 
 Variables refer to those that they were computed from, so the graph is freed by reference counting,
-starting at the results. Forward traversals find dependents in a list of weak references in order of
-creation, which is kept from the first such traversal on: programs that need none save the time. The
-first one finds variables among the objects of Python's garbage collector. Variables of a body that
-is being recorded are in a separate list (`GradScope.tape`).
+starting at the results. Forward traversals find dependents among the objects of Python's garbage
+collector, and once there were several in a list of weak references in order of creation: programs
+that need few save the time that it takes to keep that, and have native operators record for longer.
+Variables of a body that is being recorded are in a separate list (`GradScope.tape`).
 """
 
 import threading
@@ -92,6 +92,8 @@ _tape: list["weakref.ref[Var]"] = []
 _tape_limit = 1 << 11
 _tape_lock = threading.Lock()
 _tape_complete = False
+_FEW = 2  # searches before the list is kept
+_searches = 0
 taped: list[bool] = []
 """Not empty if variables are added to the list when they are created."""
 _ref = weakref.ref
@@ -239,13 +241,17 @@ def _fill_tape() -> None:
     """Adds all variables created so far, and has every further one added."""
     global _tape_complete
     taped[:] = [True]
-    objects = collector.objects()
     known = {id(r()) for r in _tape}
-    found = [o for o in objects if type(o) is Var and id(o) not in known]
-    # Other threads may be creating variables at the moment, which need not be visited now.
+    found, _tape_complete = _search()
+    _tape.extend([_ref(v) for v in found if id(v) not in known])
+
+
+def _search() -> tuple[list[Var], bool]:
+    """Returns the variables among the objects of the garbage collector, and whether these are all:
+    those that other threads are creating at the moment need not be visited now."""
+    found = [o for o in collector.objects() if type(o) is Var]
     made = [v for v in found if hasattr(v, "serial")]
-    _tape_complete = len(made) == len(found)
-    _tape.extend(map(_ref, made))
+    return made, len(made) == len(found)
 
 
 def tapes() -> list[list[Var]]:
@@ -271,11 +277,16 @@ access.releases.append(release)
 def living() -> list[Var]:
     """Returns all live variables in order of creation; within bodies, those that this thread is
     recording."""
-    if not _tape_complete:
-        _fill_tape()
-    compact()
+    global _searches
     release()
-    found = [v for r in _tape if (v := r()) is not None]
+    if not taped and _searches < _FEW:
+        _searches += 1
+        found, _ = _search()
+    else:
+        if not _tape_complete:
+            _fill_tape()
+        compact()
+        found = [v for r in _tape if (v := r()) is not None]
     return sorted(chain(found, *tapes()), key=lambda v: v.serial)
 
 
