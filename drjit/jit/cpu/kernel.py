@@ -3,7 +3,8 @@
 A new, small kernel first runs on NumPy, if that has been imported, or else lane by lane as Python,
 if there are very few. Once the time spent there would have paid for compiling, or if there is much
 work, the text is compiled (or loaded from the disk cache) and runs on all threads from then on. A
-kernel that recurs is compiled earlier. `compiled` has how that happens.
+kernel that recurs, in this process or, as it is cached, in later ones, is compiled earlier.
+`compiled` has how that happens.
 """
 
 import ctypes
@@ -36,6 +37,7 @@ if tier not in TIERS:
 
 # Estimates in seconds that determine the tier. On NumPy, a fused multiply-add takes as long as
 # NUMPY_FUSED other operations.
+NUMPY_LAUNCH = 50e-6
 NUMPY_STATEMENT = 1.5e-6
 NUMPY_LANE = 0.8e-9
 NUMPY_FUSED = 20
@@ -44,7 +46,7 @@ PLAIN_LAUNCH = 30e-6
 PLAIN_LANE = 2e-6
 COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
-LOAD = 0.3e-3  # a kernel from the disk cache
+LOAD = 0.2e-3  # a kernel from the disk cache
 FIRST_LOAD = 3e-3
 FIRST_USE = 60e-3
 # Compiling in the background slows the program down by this fraction of the time.
@@ -301,20 +303,23 @@ class CpuKernel(CompiledKernel):
             return False
         once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
         # The estimate, or the measured time of launches.
-        self.spent = max(self.spent + once, self.time)
-        if self.spent < (LOAD if "drjit.jit.target.image" in sys.modules else FIRST_LOAD):
+        self.spent = max(self.spent + NUMPY_LAUNCH + once, self.time)
+        if self.spent < LOAD:
             return True
         if self.is_stored():
             return False
+        # Later processes find what this one compiles, even a kernel that is launched once.
+        lasting = cache.is_writable()
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
         early = buy * BACKGROUND
         if "llvmlite" not in sys.modules:
-            buy, early = buy + FIRST_USE, early + FIRST_USE * FIRST_IN_BACKGROUND
+            buy += FIRST_USE
+            early += 0.0 if lasting else FIRST_USE * FIRST_IN_BACKGROUND
         if self.spent >= buy:
             return False
         if self.coming is not None:
             return not self.coming.done()
-        if self.spent >= early and self.launches > 1:
+        if self.spent >= early and (lasting or self.launches > 1):
             self.submit_best()
         return True
 
