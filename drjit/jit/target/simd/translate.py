@@ -53,6 +53,7 @@ LONG_BODY = 100
 # Minimum number of consecutive accesses with the same index for which testing for adjacent elements
 # pays off.
 FEWEST = 3
+LATER = 8  # statements that run one packet later: each has its code twice
 
 
 class Carried:
@@ -116,7 +117,11 @@ class Translator(Arguments):
 
     def one_packet_later(self, values: list[Value], emit: Callable[..., None]) -> None:
         """Emits code for the values of the previous packet, and after the last one for its own.
-        Meanwhile, what was prefetched arrives. A mask among the values is empty at first."""
+        Meanwhile, what was prefetched arrives. A mask among the values is empty at first. A program
+        that does this often takes long enough for a packet: there, the values are those of now."""
+        if len(self.endings) == LATER:
+            emit(*[x for _, x in values])
+            return
         for value in values:
             if value not in self.previous:
                 self.previous[value] = self.carry(self.f.vector[value[0]], "zeroinitializer")
