@@ -15,6 +15,7 @@ MOST = 10_000  # number of young objects that triggers a collection while deferr
 # Modules whose objects have their finalizers in Python, where these can be seen.
 _KNOWN = sys.stdlib_module_names - {"_dbm", "_gdbm", "_sqlite3"} | {"drjit", "llvmlite", "numpy"}
 _BINARY = (".so", ".pyd")
+_RELEASING = ("drjit.", "llvmlite.")  # whose finalizers release memory only
 _usual: int | None = None  # the program's threshold while ours is in force
 _hides_finalizers: bool | None = None  # whether `settle` has; None if it has hidden nothing
 _later: list = []  # made after what `settle` has hidden
@@ -50,10 +51,10 @@ def _end() -> None:
 
 
 def _some_have_finalizers(objects: list) -> bool:
-    """Returns whether some objects have a finalizer, but for those of this package, which need not
-    run at the end, and the standard streams, which Python sees to."""
+    """Returns whether some objects have a finalizer, but for those that only release memory, and
+    the standard streams, which Python sees to."""
     classes = {c for c in set(map(type, objects)) if hasattr(c, "__del__")}
-    classes = {c for c in classes if not str(c.__module__).startswith("drjit.")}
+    classes = {c for c in classes if not str(c.__module__).startswith(_RELEASING)}
     streams = [sys.__stdin__, sys.__stdout__, sys.__stderr__]
     buffers = [getattr(s, "buffer", None) for s in streams]
     usual = {id(s) for s in [*streams, *buffers, *(getattr(b, "raw", None) for b in buffers)]}
