@@ -88,9 +88,9 @@ def features() -> str:
 
 def lanes() -> str:
     """Returns the number of lanes per packet."""
-    from drjit.jit.target import simd
+    from drjit.jit.target import packet_width
 
-    return f"{simd.default_lanes()} per packet"
+    return f"{packet_width.default_lanes()} per packet"
 
 
 def threads() -> str:

@@ -11,7 +11,7 @@ from drjit.jit.ir import node
 from drjit.jit.ir.op import identity
 from drjit.jit.primitives import collective
 from drjit.jit.run import launch, schedule
-from drjit.jit.target import simd
+from drjit.jit.target import packet_width, simd
 
 SIZES = (1, 15, 16, 17, 1000, 100003)
 FUNCTIONS = {
@@ -48,7 +48,7 @@ def lanes(request, monkeypatch, caches):
     """Compiled kernels of that many lanes, in small blocks shared by two threads."""
     dr.flush_kernel_cache()
     monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(simd, "default_lanes", lambda: request.param)
+    monkeypatch.setattr(packet_width, "default_lanes", lambda: request.param)
     monkeypatch.setenv("DRJIT_CACHE_DIR", caches[request.param])
     monkeypatch.setattr(cpu_collective, "_blocks", small_blocks)
     threads = runtime.thread_count()
@@ -154,7 +154,7 @@ def test_reductions_of_few_large_blocks_are_divided():
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 1])
 @pytest.mark.parametrize("width", [1, 4])
 def test_compress(width, share, threads, lanes, monkeypatch):
-    monkeypatch.setattr(simd, "packet_lanes", lambda text: width * lanes)
+    monkeypatch.setattr(packet_width, "packet_lanes", lambda text: width * lanes)
     runtime.set_thread_count(threads)
     for n in SIZES:
         x = np.random.default_rng(n).random(n) < share

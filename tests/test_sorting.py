@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit.jit.cpu import kernel, runtime, sorting
-from drjit.jit.target import simd
+from drjit.jit.target import packet_width
 from drjit.llvm import (
     Array3f,
     Bool,
@@ -65,7 +65,7 @@ def test_every_type(cls, n, tier):
 def test_several_blocks(cls, lanes, monkeypatch, tmp_path):
     dr.flush_kernel_cache()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(simd, "default_lanes", lambda: lanes)
+    monkeypatch.setattr(packet_width, "default_lanes", lambda: lanes)
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(sorting, "_ONE_BLOCK", 256)
     before = runtime.thread_count()

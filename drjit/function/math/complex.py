@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from numbers import Complex
 from typing import Any, TypeVar
 
 from ...array import signatures, special
@@ -271,6 +270,8 @@ def imag(arg: Any, /) -> Any:
         return arg.imag
     if hasattr(arg, "__meta__"):
         return type(arg)(0)
+    from numbers import Complex
+
     if isinstance(arg, Complex):
         return arg.imag
     raise TypeError(f"dr.imag(): unsupported argument of type {type(arg).__name__}")

@@ -16,7 +16,7 @@ from .. import flags, log, processor, progress
 from ..device import Kernel
 from ..flags import JitFlag
 from ..run import cache
-from ..target import library
+from ..target import library, packet_width
 from ..tuples import NamedTuple
 from . import background, runtime
 from .native import JobEntry, Times
@@ -98,9 +98,7 @@ class CompiledKernel(Kernel):
         what = cache.compiler(), options
         if self.form is not None and self.form[:2] == what:
             return Form(*self.form[2:])
-        from ..target import simd
-
-        lanes = simd.packet_lanes(self.text)
+        lanes = packet_width.packet_lanes(self.text)
         best = Form(key_of(self.text, options, lanes), lanes)
         if not self.loops and not options & NUMBA:  # whose version counts as well
             self.form = *what, best.key, best.lanes
@@ -112,9 +110,7 @@ class CompiledKernel(Kernel):
         if options & NUMBA:  # which compiles in the caller
             return forms
         if self.loops:
-            from ..target import simd
-
-            lanes = simd.default_lanes()
+            lanes = packet_width.default_lanes()
             if lanes < forms[0].lanes:
                 forms.append(Form(key_of(self.text, options, lanes), lanes))
         if little:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..foreign import ForeignFunction
-from ..simd.ir import VECTORS, Function
+from ..packet_width import VECTORS
+from ..simd.ir import Function
 from ..simd.kernel import definitions
 from ..simd.liveness import vector_names
 from ..simd.module import Library, Module

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from .. import library
-from ..simd.ir import VECTORS
+from ..packet_width import VECTORS
 from . import nvptx, nvvm
 from .form import Compiled
 from .module import BY_VALUE, translate

@@ -23,11 +23,6 @@ UNSIGNED = INTEGERS - SIGNED
 ARITHMETIC = INTEGERS | FLOATS
 ALL = frozenset(SCALAR)
 
-# The statements that create or consume vectors in a kernel's text.
-VECTORS = (
-    "= vector(", "= splat(", "= matvec(", "load_vector(", "broadcast_vector(", "store_vector(",
-)  # fmt: skip
-
 # An operand: the code of its element type and its spelling in IR. A number without a type has the
 # code NUMBER.
 Value = tuple[str, str]

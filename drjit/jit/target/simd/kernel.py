@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from ...tuples import NamedTuple
+from ..packet_width import VECTORS
 from . import (
     atomic,
     block_reduction,
@@ -24,7 +25,7 @@ from . import (
 )
 from .arguments import given
 from .compensated_sum import SHORT
-from .ir import VECTORS, Function, KernelError
+from .ir import Function, KernelError
 from .module import Library, Module
 from .parse import functions
 from .translate import LANES, Translator
