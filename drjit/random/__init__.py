@@ -3,8 +3,6 @@
 """
 
 from ..array.annotations import ArrayOrFloat, ArrayOrInt, ArrayT, Shape
-from . import pcg as pcg
-from . import philox as philox
 from .generator import Generator, Philox4x32Generator, rng
 
 __all__ = [
