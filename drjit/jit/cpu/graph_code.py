@@ -68,60 +68,92 @@ def add_operands(s, order, node):
         k = k + 1
     return count
 
-# Adds the row of an operation.
-def add_plain(s, order, rows, node):
-    push(s, node.op)
-    if add_operands(s, order, node) == 1:
-        push(s, node.dtype)
-        data = node.data
-        if data == s.none:
-            push(s, 0)
+# What is no number among the data of nodes is added to `rows`.
+def push_data(s, rows, data):
+    if data == s.none:
+        push(s, 0)
+    else:
+        if word(data + TYPE) == s.int_type:
+            push(s, 1)
+            push(s, call("i64(ptr)", s.unsigned, data))
         else:
-            if word(data + TYPE) == s.int_type:
-                push(s, 1)
-                push(s, call("i64(ptr)", s.unsigned, data))
-            else:
-                push(s, 2)
-                append(s, rows, data)
+            push(s, 2)
+            append(s, rows, data)
+
+def type_of(s, node):
+    dtype = node.dtype
+    return call("i64(ptr)", s.integer, dtype.number) << 9
+
+# Whether the operands that an operation reads as memory, of which there are bits, are there.
+def is_in_memory(s, node, reads):
+    items = node.deps + ITEMS
+    count = word(node.deps + SIZE)
+    k = 0
+    while k < count:
+        operand = word(items + 8 * k)
+        if reads >> k & 1 and operand.op != s.buffer:
+            return 0
+        k = k + 1
+    return reads != 0
+
+# A node that is neither plain arithmetic nor a literal or a buffer.
+def add_special(s, arguments, node, start, code):
+    kind = code >> 8 & 15
+    if kind == TYPE_AND_DATA or kind == IS_STATE or kind == TYPE_ONLY:
+        start = start + type_of(s, node)
+    push(s, start)
+    push(s, add_operands(s, word(arguments), node))
+    if code >> 12 & 1:
+        if is_in_memory(s, node, code >> 16) == 0:
+            append(s, word(arguments + 24), node)
+    if kind == CHECK:
+        append(s, word(arguments + 32), node)
+    if kind == IS_STATE or kind == BODIES:
+        append(s, word(arguments + 40), node)
+    if kind == TYPE_AND_DATA or kind == IS_STATE:
+        push_data(s, word(arguments + 48), node.data)
 
 # Goes through a node that was not visited before; gives 0 where Python has to.
 def visit(s, arguments, node, position):
-    order = word(arguments)
-    if is_plain(s, node.op):
-        settle(s, node, position)
-        add_plain(s, order, word(arguments + 32), node)
-        return 1
-    if node.op == s.literal:
+    op = node.op
+    code = call("i64(ptr)", s.integer, op.code)
+    kind = code >> 8 & 15
+    start = 2 * (code & 255)
+    if kind == IS_LITERAL:
         first = first_equal(s, node, position)
         if first < 0 or s.literals_met > LITERALS:
             return 0
         settle(s, node, first)
         if first == position:
             append(s, word(arguments + 16), node)
-            push(s, node.op)
-            push(s, node.dtype)
+            push(s, start + type_of(s, node))
         else:
             push(s, 2 * first + 1)
         return 1
     settle(s, node, position)
-    push(s, node.op)
-    if node.op == s.buffer:
-        append(s, word(arguments + 8), node)
-        push(s, node.dtype + (call("i64(ptr)", s.integer, node.size) == 1))
+    if kind == PLAIN:
+        if word(node.deps + SIZE) == 1:
+            push(s, start + type_of(s, node))
+            push_data(s, word(arguments + 48), node.data)
+        else:
+            push(s, start)
+        add_operands(s, word(arguments), node)
     else:
-        push(s, add_operands(s, order, node))
-        append(s, word(arguments + 24), node)
+        if kind == IS_BUFFER:
+            append(s, word(arguments + 8), node)
+            alone = call("i64(ptr)", s.integer, node.size) == 1
+            push(s, start + type_of(s, node) + (alone << 48))
+        else:
+            add_special(s, arguments, node, start, code)
     return 1
 
-# A function of Python, in which no code of Python's runs. Arguments: lists, which are `order`, with
-# the roots from a position on, `inputs`, `literals`, other nodes that are not plain, and data that
-# belong to the key; the mark, and the position. Gives the rest of the key as bytes, or None where
-# Python has to do this.
+# A function of Python, in which no code of Python's runs: what `ProgramGraph._visit` is, or None
+# where Python has to do this.
 def collect(self, arguments, count):
     s = word(self + CONTENTS)
     order = word(arguments)
-    mark = word(arguments + 40)
-    k = call("i64(ptr)", s.integer, word(arguments + 48))
+    mark = word(arguments + 56)
+    k = call("i64(ptr)", s.integer, word(arguments + 64))
     if k == 0:
         s.stamp = s.stamp + 1
         s.literals_met = 0

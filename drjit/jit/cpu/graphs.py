@@ -5,9 +5,11 @@ import ctypes
 import sys
 from typing import Any
 
+from ..ir import dtype as dt
+from ..ir import op
 from ..text import structure
 from ..trace import template
-from . import background, graph_code, kernel, native, program_code, programs
+from . import background, graph_code, kernel, native, programs
 
 WORDS, LITERALS = 1 << 16, 1 << 11
 # Operands after which the code is loaded, if the disk cache has it, and after which it is compiled,
@@ -23,7 +25,7 @@ _FUNCTIONS = {
 }  # fmt: skip
 _Scan = programs.structure(
     "Scan", *_FUNCTIONS, *programs.OBJECTS, "stamp", "length", "failed", "literals_met", "owner",
-    plain=(native.Slot, 256), literals=(_Literal, 2 * LITERALS), key=(native.Slot, WORDS),
+    literals=(_Literal, 2 * LITERALS), key=(native.Slot, WORDS),
 )  # fmt: skip
 
 
@@ -35,14 +37,21 @@ def loaded(compiles: bool = True) -> dict[str, int]:
         return {}
     structures, constants = found
     node = structures["node"]
-    structures = {"s": _Scan, "literal": _Literal, "slot": native.Slot, "node": node}
+    structures = {
+        **{"s": _Scan, "literal": _Literal, "slot": native.Slot, "node": node, "operand": node},
+        "op": programs.layout(object.__new__(op.Op), "code"),
+        "dtype": programs.layout(object.__new__(dt.DType), "number"),
+    }
     constants = constants | {
         "WORDS": WORDS, "LITERALS": LITERALS, "FRACTION": (1 << 52) - 1,
         "MARK": node.mark.offset, "ID": node.id.offset,
+        "PLAIN": structure.PLAIN, "IS_LITERAL": structure.IS_LITERAL,
+        "IS_BUFFER": structure.IS_BUFFER, "IS_STATE": structure.IS_STATE,
+        "TYPE_AND_DATA": structure.TYPE_AND_DATA, "TYPE_ONLY": structure.TYPE_ONLY,
+        "CHECK": structure.CHECK, "BODIES": structure.BODIES,
     }  # fmt: skip
     names = ("collect", "remake")
-    source = program_code.IS_PLAIN + graph_code.CODE
-    return native.addresses(source, structures, constants, names, compiles)
+    return native.addresses(graph_code.CODE, structures, constants, names, compiles)
 
 
 def functions(places: dict[str, int]) -> tuple[Any, Any]:
@@ -50,7 +59,6 @@ def functions(places: dict[str, int]) -> tuple[Any, Any]:
     memory = ctypes.create_string_buffer(ctypes.sizeof(_Scan))
     s: Any = _Scan.from_buffer(memory)
     programs.set_addresses(s, _FUNCTIONS, programs.OBJECTS)
-    programs.set_plain(s)
     _kept.append(memory)
     owner = ctypes.addressof(s)
     return tuple([native.bound(name, place, owner) for name, place in places.items()])

@@ -36,7 +36,10 @@ class DType:
     A vector type (`vector`) has several features of type `element` and shares the properties of
     that type; any other type is its own element. `mask_type` is the type of comparison results, and
     `accumulator` the type in which reductions accumulate. Integers lie between `low` and `high`.
+    The `number` is the same in all processes.
     """
+
+    __slots__ = ("__dict__", "__weakref__", "number")  # native code reads the number
 
     accumulator: "DType"
     element: "DType"
@@ -60,7 +63,7 @@ class DType:
         self.is_arithmetic = not self.is_mask
         self.low = -(1 << self.bits - 1) if self.is_signed else 0
         self.high = self.low + (1 << self.bits) - 1
-        self.order = var_type.value
+        self.order = self.number = var_type.value
 
     def __getattr__(self, name: str) -> Any:
         if name == "numpy":
@@ -104,6 +107,7 @@ class _Vectors(dict[tuple[DType, int], DType]):
         found = DType(element.var_type)
         found.name, found.code = f"{element.name}x{count}", f"{element.code}x{count}"
         found.element, found.count, found.is_vector = element, count, True
+        found.number = element.number + 16 * count
         found.mask_type = found if element is mask else vector(mask, count)
         # Two threads that get here at the same time end up with the same object.
         return self.setdefault(key, found)

@@ -73,7 +73,13 @@ class Op:
     - `several`: it has several results, their number is its data, or that of its data's `returned`;
     - `whole`: it consumes whole vectors;
     - `waits`: it may have to wait for other operations, or they for it.
+
+    `code` is for native code: the position in the table, and what `structure` knows besides.
     """
+
+    __slots__ = ("__dict__", "__weakref__", "code")
+
+    code: int
 
     def __init__(
         self, name: str, arity: str, result: str, domain: str, form: str, cost: str, *facts: str

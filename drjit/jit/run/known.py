@@ -11,22 +11,25 @@ from typing import Any
 from .. import log
 from ..device import Device, Kernel
 from ..ir import dtype as dt
-from ..ir import op
+from ..target.foreign import ForeignFunction
 from ..text.program import Output, Program, Work
 from ..text.structure import KernelArguments
 from . import cache
-
-_FOREIGN = op.foreign
 
 
 def name_of(key: tuple, device: Device) -> str:
     """Returns the key in the disk cache of the program that has a structure's key; nothing if only
     this process can know it."""
-    if not device.keeps_programs or _FOREIGN in key:  # whose name does not say what it computes
+    if not device.keeps_programs:
         return ""
-    text = repr(key)
+    words = [part.hex() for part in key if type(part) is bytes]
+    rows = [part for part in key if type(part) is not bytes]
+    for part in rows:
+        if type(part) is ForeignFunction:  # whose name does not say what it computes
+            return ""
+    text = repr(rows)
     # Whatever prints as `<... at 0x...>` is an object of this process.
-    return "" if "<" in text else cache.digest(text, _facts(), machine=False)
+    return "" if "<" in text else cache.digest(text, *words, _facts(), machine=False)
 
 
 @functools.cache

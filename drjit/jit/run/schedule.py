@@ -43,7 +43,6 @@ _serial, _id = attrgetter("serial"), attrgetter("id")
 # which inputs come in the order of their use.
 _kernels: dict[tuple, tuple[Kernel, structure.KernelArguments]] = {}
 _settled: dict[tuple, Kernel] = {}
-_short: dict[tuple, tuple[Kernel, structure.KernelArguments]] = {}  # by short keys
 # What evaluations launch in which something waits for something else, by all that is met; the plans
 # for other sizes that were used last come first.
 _plans: dict[tuple, list["EvaluationPlan"]] = {}
@@ -230,7 +229,6 @@ def forget_kernels() -> None:
     _entries = 0
     _kernels.clear()
     _settled.clear()
-    _short.clear()
     _plans.clear()
     if forget_again is not None:
         forget_again()
@@ -391,7 +389,7 @@ def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
     inputs, literals, checks = graph.inputs, graph.literals, graph.checks
     if not inputs or not size:
         return False
-    known = (_short if graph.is_short else _kernels).get(graph.plain_key())
+    known = _kernels.get(graph.plain_key())
     if known is None:
         return False
     made, (some, others, tested) = known
@@ -544,25 +542,18 @@ def _run(
         raise stages.symbolic()
     key, targets = _key_of(graph, size, roots, device)
     named = (_labels or flags.current & 1) and _is_named(graph)
-    known = short = None
-    if graph.is_short:
-        known = None if named else _short.get(key)
-        if known is None:
-            short = key if graph.spell_out() and not named else None
-            key, targets = _key_of(graph, size, roots, device)
     if targets:
         # The text, which identifies kernels, does not show the positions of effects among the
         # roots.
         roots = sorted(roots, key=_has_value, reverse=True)
     name = ""  # under which a new program is kept
-    if known is None and not named:
-        known = _kernels.get(key)
+    known = None if named else _kernels.get(key)
     if known is None:
         devices = graph.devices()
         if len(devices) > 1:
             return _run_apart(size, roots, device)
         at = next(iter(devices), device or current())
-        _make_room(0 if named else len(key) + len(graph.order))
+        _make_room(0 if named else 2 * len(graph.order))
         comments = label.comments(graph.ordered()) if named else None
         name = "" if named else known_programs.name_of(key, at)
         known = known_programs.find(name, at) if name else None
@@ -572,8 +563,6 @@ def _run(
             name = ""
         if not named:  # other programs of this structure get a text of their own
             _kernels[key] = known
-    if short is not None:
-        _short[short] = known
     made, passed = known
     inputs, literals, checks = [
         found if taken is None else [found[k] for k in taken]

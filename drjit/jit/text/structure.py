@@ -12,6 +12,7 @@ launch to launch costs one more kernel, not one per value.
 from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import attrgetter
+from struct import pack
 from typing import Any
 
 from ..device import Device
@@ -50,28 +51,49 @@ def forget() -> None:
 
 
 collect: Callable[..., bytes | None] | None = None
-"""Goes through nodes as `ProgramGraph._visit` does, in less time; set by a device."""
+"""Does what `ProgramGraph._visit` does in less time, or returns None; set by a device."""
 load_collect: Callable[[int], int] | None = None
 """Sets it, given the number of operands visited so far; returns at which to call this again, or
 0."""
 _visited, _load_at = 0, 1 << 12
+_WORD = (1 << 64) - 1
+
+# What identifies a node besides its operation and its operands.
+PLAIN, IS_LITERAL, IS_BUFFER, TYPE_AND_DATA, IS_STATE, CHECK, TYPE_ONLY, NOTHING, BODIES = range(9)
+_OF_REGIONS, _WITH_DATA = (IS_STATE, BODIES), (TYPE_AND_DATA, IS_STATE)
+_TYPED = (*_WITH_DATA, TYPE_ONLY)
+
+
+def _code(number: int, o: op.Op) -> int:
+    """Returns what native code knows about an operation: its number, what identifies its nodes,
+    whether it may wait, and which operands it reads as memory."""
+    known = {LITERAL: IS_LITERAL, BUFFER: IS_BUFFER, _STATE: IS_STATE, _IN_BOUNDS: CHECK}
+    kind = known.get(o, TYPE_AND_DATA)
+    if o.plain:
+        kind = PLAIN
+    elif o is AFTER:  # its data is memory
+        kind = TYPE_ONLY
+    elif o.effect:  # `ProgramGraph.key` adds the rest
+        kind = NOTHING
+    elif o.block:
+        kind = BODIES
+    reads = sum([1 << k for k in range(8)[o.reads]]) if o.reads else 0
+    return number | kind << 8 | o.waits << 12 | reads << 16
+
+
+for _number, _op in enumerate(op.TABLE.values()):
+    _op.code = _code(_number, _op)
 
 
 class ProgramGraph:
     """The nodes below some roots. `order` lists them in traversal order, with repetitions. Nodes
     that the scheduler must treat specially are `noted`, which gathers from memory that is there
-    are not. A program takes `inputs`, a literal for
-    each parameter (`literals`), and bounds `checks`.
+    are not. A program takes `inputs`, a literal for each parameter (`literals`), and bounds
+    `checks`.
 
     Visited nodes carry the `mark`. Their `id` is the position in `order` of their first occurrence,
     or of that of an equal literal.
     """
-
-    # Most programs have none of these, which exist from the first one on.
-    noted: Any = ()
-    checks: Any = ()
-    open = 0  # nodes defined inside bodies only, minus those of visited bodies
-    is_short = False  # whether the key is a short one, which means something in this process only
 
     def __init__(self, roots: list[Node]) -> None:
         self._roots: list[list[Node]] = []
@@ -83,9 +105,9 @@ class ProgramGraph:
         self.order: list[Node] = []
         self.inputs: list[Node] = []
         self.literals: list[Node] = []
-        # The first occurrence of a node is a row: its operation, and whatever else identifies it,
-        # of special nodes after all others. Later occurrences are a number. Since the number of
-        # operands is known, no two programs have the same key.
+        self.noted: list[Node] = []
+        self.checks: list[Node] = []
+        self.open = 0  # nodes defined inside bodies only, minus those of visited bodies
         self._key: list[Any] = []
         self._values: dict[Any, int] = {}
         self._bodies: set[Any] = set()  # bodies shared by calls
@@ -93,106 +115,108 @@ class ProgramGraph:
     def add(self, roots: list[Node]) -> None:
         """Adds the nodes below more roots."""
         self._roots.append(roots)
-        if collect is None or (self.order and not self.is_short):
-            self._visit(roots)
-            return
-        start, first = len(self.order), len(self.inputs)
+        if collect is None:
+            self._add(roots, self._visit)
+        elif not self._add(roots, collect):
+            self._begin()
+            for given in self._roots:
+                self._add(given, self._visit)
+
+    def _add(self, roots: list[Node], visit: Callable[..., bytes | None]) -> bool:
+        """Adds the nodes below more roots, unless it has to be done in another way; returns whether
+        it is done."""
+        start, first, key = len(self.order), len(self.inputs), self._key
         self.order += roots
-        special: list[Node] = []
         rows: list[Any] = []
-        lists = self.order, self.inputs, self.literals, special, rows
-        words = collect(*lists, self.mark, start)
+        regions: list[Node] = []
+        lists = self.order, self.inputs, self.literals, self.noted, self.checks, regions, rows
+        words = visit(*lists, self.mark, start)
         if words is None:
-            self.spell_out()
-            return
-        self.is_short = True
-        self._key.append(words)
-        self._key += rows
+            return False
+        key.append(words)
+        key += rows
         for n in self.inputs[first:]:
-            self._key.append(n.data.device)
-        if special:
-            self._add_special(special)
+            key.append(n.data.device)
+        for n in regions:
+            if n.op is _STATE:
+                self.open += 1
+                continue
+            key.append(n.data.static)
+            body = n.data.shared
+            if body is None or body not in self._bodies:
+                self.open -= _own_states(n)
+                self._bodies.add(body)
+        return True
 
-    def spell_out(self) -> bool:
-        """Replaces a short key by one of Python's objects. Returns whether the same nodes would be
-        taken for both."""
-        before = self.inputs, self.literals, self.checks
-        self.is_short, self.noted, self.checks, self.open = False, (), (), 0
-        self._begin()
-        for roots in self._roots:
-            self._visit(roots)
-        return before == (self.inputs, self.literals, self.checks)
-
-    def _visit(self, roots: list[Node]) -> None:
-        """Adds the nodes below more roots and their rows."""
+    def _visit(
+        self, order: list[Node], inputs: list[Node], literals: list[Node], noted: list[Node],
+        checks: list[Node], regions: list[Node], rows: list[Any], mark: object, start: int,
+    ) -> bytes:  # fmt: skip
+        """Adds the nodes below those in `order` from a position on to the lists, and returns a part
+        of the key. The first occurrence of a node has a word with its operation, and others with
+        what else identifies it; what is no number is added to `rows`. A later occurrence has a
+        number. Since the number of operands is known, no two programs have the same key. `regions`
+        are nodes inside of bodies, and those with bodies."""
         global _visited, _load_at
-        mark, order, key, values = self.mark, self.order, self._key, self._values
-        special: list[Node] = []
-        start = len(order)
-        key.append(len(roots))
-        order += roots
+        values = self._values
+        words = [len(order) - start]
         for k, n in enumerate(islice(order, start, None), start):  # it grows during iteration
             if n.mark is mark:
-                key.append(n.id)
+                words.append(2 * n.id + 1)
                 continue
             n.mark = mark
             n.id = k
             o = n.op
+            word = 2 * (o.code & 255)
+            deps = n.deps
             if o.plain:
-                key.append(o)
-                deps = n.deps
                 order += deps
-                if len(deps) == 1:  # may be a conversion, or have a constant as its other operand
-                    key += (n.dtype, n.data)
+                if len(deps) != 1:
+                    words.append(word)
+                    continue
+                # It may be a conversion, or have a constant as its other operand.
+                words.append(word + (n.dtype.number << 9))
             elif o is LITERAL:
                 value = n.data
                 value = (n.dtype, value or repr(value))  # 0.0 and -0.0 differ
-                first = values.get(value)
-                if first is None:
-                    values[value] = k
-                    self.literals.append(n)
-                    key += (o, n.dtype)
-                else:
+                first = values.setdefault(value, k)
+                if first != k:
                     n.id = first
-                    key.append(first)
+                    words.append(2 * first + 1)
+                else:
+                    literals.append(n)
+                    words.append(word + (n.dtype.number << 9))
+                continue
             elif o is BUFFER:
-                self.inputs.append(n)
-                key += (n.data.device, n.dtype, n.size == 1)
+                inputs.append(n)
+                words.append(word + (n.dtype.number << 9) + ((n.size == 1) << 48))
+                continue
             else:
-                deps = n.deps
                 order += deps
-                key += (o, len(deps))
-                special.append(n)
-        self._add_special(special)
+                kind = o.code >> 8 & 15
+                if kind in _TYPED:
+                    word += n.dtype.number << 9
+                words += (word, len(deps))
+                if o.waits and not (o.reads and _is_in_memory(deps[o.reads])):
+                    noted.append(n)
+                if kind == CHECK:
+                    checks.append(n)
+                elif kind in _OF_REGIONS:
+                    regions.append(n)
+                if kind not in _WITH_DATA:
+                    continue
+            data = n.data
+            if data is None:
+                words.append(0)
+            elif type(data) is int:
+                words += (1, data & _WORD)
+            else:
+                words.append(2)
+                rows.append(data)
         _visited += len(order) - start
         if _load_at and _visited > _load_at and load_collect is not None:
             _load_at = load_collect(_visited)
-
-    def _add_special(self, nodes: list[Node]) -> None:
-        """Adds what identifies nodes that are neither plain arithmetic nor literals or buffers,
-        besides their operations and operands."""
-        add = self._key.append
-        for n in nodes:
-            o = n.op
-            if o.waits and not (o.reads and _is_in_memory(n.deps[o.reads])):
-                self.noted = noted = self.noted or []
-                noted.append(n)
-            if o.block:
-                add(n.data.static)
-                body = n.data.shared
-                if body is None or body not in self._bodies:
-                    self.open -= _own_states(n)
-                    self._bodies.add(body)
-            elif o is _IN_BOUNDS:
-                self.checks = checks = self.checks or []
-                checks.append(n)
-            elif o is AFTER:  # its data is memory
-                add(n.dtype)
-            elif not o.effect:  # `key` adds the rest
-                if o is _STATE:
-                    self.open += 1
-                add(n.dtype)
-                add(n.data)
+        return pack(f"{len(words)}Q", *words)
 
     def more_than(self, count: int) -> bool:
         """Returns whether there are more than `count` nodes."""
@@ -219,10 +243,8 @@ class ProgramGraph:
     def devices(self) -> set[Device]:
         """Where the data of the program are: its inputs, what its effects write to, and nodes
         without operands that are made for a device."""
-        found = {n.data.device for n in self.inputs}
-        found |= {n.data.buffer.device for n in self.effects()}
-        found |= {n.data for n in self.order if n.op is op.lane or n.op is op.copy}
-        return found - {None}
+        found = {part for part in self._key if isinstance(part, Device)}
+        return found | {n.data.buffer.device for n in self.effects()}
 
     def plain_key(self) -> tuple:
         """Returns the key of a program in which nothing is `noted`."""
