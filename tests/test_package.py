@@ -114,6 +114,7 @@ while i[0] < 3:
 print(i, isinstance(x, (int, float)), dr.floor(Float(-0.5)), ~UInt(1), dr.lzcnt(UInt(1)))
 print(dr.sin(Float(1)), dr.lgamma(Float64(0.3)), dr.fma(Float64(0.1), 10, -1), Float(1) / 0)
 print(Float(Int64(1 << 60)), UInt8(Float(300)), dr.exp(Float16(2)), dr.smallest(x), dr.abs(z))
+print(dr.resample(x, (2,)), dr.convolve(x, "gaussian", 1), dr.convolve(x, [1, 2], normalize=True))
 print("numpy" in sys.modules)
 import numpy as np
 print(x.numpy(), Float(np.float32([1, 2])) + np.float32(1), np.array([1, 2]) + Int(1, 2))

@@ -11,6 +11,7 @@ from scipy import ndimage
 import drjit as dr
 from drjit import scalar
 from drjit.detail import Resampler
+from drjit.function.signal import resampler
 from drjit.llvm import (
     Array3f,
     Float,
@@ -444,6 +445,19 @@ def test_derivatives_with_many_taps(tier):
     )
     back = Resampler(90, 5, "gaussian").resample_bwd(scalar.ArrayXf64(weights.ravel()), 4)
     np.testing.assert_allclose(x.grad.numpy().ravel(), back.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("filter", FILTERS)
+def test_few_weights_are_those_that_numpy_computes(filter, boundary, monkeypatch):
+    for n, m in (32, 8), (7, 5), (5, 7), (1, 9), (1000, 3):
+        few, index = Resampler(n, m, filter, None, False, boundary)._rows()
+        with monkeypatch.context() as patch:
+            patch.setattr(resampler, "_FEW", 0)
+            many, same = Resampler(n, m, filter, None, False, boundary)._rows()
+        assert (index == same).all()
+        # NumPy has an exponential of its own.
+        np.testing.assert_allclose(few, many, 1e-15 if filter == "gaussian" else 0, 1e-18)
 
 
 def test_tables_are_made_once():

@@ -168,7 +168,7 @@ def convolve(
             if kernel is None:
                 r = make(n, n, filter, filter_radius, True, boundary, normalize, symbolic)
             else:
-                origin = max((kernel.size - 1) // 2, 0)
+                origin = max((len(kernel) - 1) // 2, 0)
                 r = Resampler(n, kernel, origin, boundary, normalize, symbolic=symbolic)
         flat = r.resample_fwd(flat, prod(sizes[a + 1 :]))
         if not symbolic:

@@ -8,6 +8,8 @@ products, so the result is part of the expression that uses it and is differenti
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache, reduce
+from itertools import accumulate
 from typing import Any, TypeVar, cast
 
 from ...array import leaf, leaf_access
@@ -21,7 +23,7 @@ from ..arguments import unexpected
 from ..conversion import flat_class, is_array, is_flat
 from ..evaluation import eval as evaluate
 from ..math.arithmetic import fma
-from .filters import FILTERS
+from .filters import FILTERS, where
 from .taps import Place, accumulator, folded
 
 T = TypeVar("T", bound=Any)
@@ -31,6 +33,8 @@ BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 # state, so if derivatives are tracked, an evaluated result takes several launches of one kernel.
 _UNROLLED = 16
 _TAPS_PER_KERNEL = 32
+# So many weights are Python numbers: they take less time than importing NumPy.
+_FEW = 2048
 # In a loop over at least this many taps of adjacent samples, several lanes share the taps of a
 # result, so that they read adjacent samples at the same time.
 _SHARED = 128
@@ -54,6 +58,8 @@ class Resampler:
     """
 
     source_res = target_res = 0
+    taps = 0
+    """The number of samples that contribute to each result."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         discrete = "kernel" in kwargs or (len(args) > 1 and not _is_integer(args[1]))
@@ -77,21 +83,38 @@ class Resampler:
             raise _refused(f"a convolution keeps the resolution, got {n} and {m}")
         if n == m:
             reach = math.floor(radius)
-            offsets = np.arange(-reach, reach + 1)
-            if isinstance(filter, str):
-                weights = function(offsets / (filter_radius if filter_radius else 1.0))
-            else:
-                weights = function(-offsets if convolve else offsets)
+            unit = (filter_radius or 1.0) if isinstance(filter, str) else -1.0 if convolve else 1.0
+            weights = [function(k / unit) for k in range(-reach, reach + 1)]
             self._set_kernel(weights, -reach, normalize)
             return
         scale = max(n / m, 1.0)
         support = radius * scale
         taps = math.ceil(2 * support - 1e-9)
-        centre = (np.arange(m) + 0.5) * (n / m)
-        first = np.floor(centre - support - 0.5).astype(np.int64) + 1
-        index = first[:, None] + np.arange(taps)
-        weights = function((index + 0.5 - centre[:, None]) / scale)
-        self._set_rows(first, weights, normalize)
+
+        def first(j: Any) -> Any:
+            return ((j + 0.5) * (n / m) - support - 0.5) // 1 + 1
+
+        def weight(i: Any, j: Any) -> Any:
+            w = function((i + 0.5 - (j + 0.5) * (n / m)) / scale)
+            return where((i >= 0) & (i < n), w) if boundary == "zero" else w
+
+        self._kernel = None
+        self.taps = taps
+        if taps * m <= _FEW:
+            self._first = [int(first(j)) for j in range(m)]
+            rows = [[weight(i + k, j) for k in range(taps)] for j, i in enumerate(self._first)]
+            if normalize:
+                rows = [*map(_normalized, rows)]
+            self._columns = [w for column in zip(*rows, strict=True) for w in column]
+            return
+        j = np.arange(m)
+        self._first = first(j).astype(np.int64)
+        weights = weight(self._first[:, None] + np.arange(taps), j[:, None])
+        if normalize:
+            sums = weights.sum(1)
+            _check_sums(sums, abs(weights).sum(1))
+            weights = weights / sums[:, None]
+        self._columns = weights.T.ravel()
 
     def _from_kernel(
         self,
@@ -106,14 +129,14 @@ class Resampler:
         self._set(res, res, boundary, symbolic)
         weights = numbers(kernel)
         origin = operator.index(origin)
-        if weights.size == 0:
+        if not weights:
             raise _refused("the filter kernel is empty")
-        if not 0 <= origin < weights.size:
+        if not 0 <= origin < len(weights):
             raise _refused(
-                f"'origin' must be an index into the kernel of {weights.size} entries, got {origin}"
+                f"'origin' must be an index into the kernel of {len(weights)} entries, got {origin}"
             )
         if flip:
-            weights, origin = weights[::-1], weights.size - 1 - origin
+            weights, origin = weights[::-1], len(weights) - 1 - origin
         self._set_kernel(weights, -origin, normalize)
 
     def _set(self, source_res: Any, target_res: Any, boundary: Any, symbolic: bool) -> None:
@@ -135,50 +158,43 @@ class Resampler:
         self.symbolic = bool(symbolic)
         self._tables: dict[tuple[Any, str], Any] = {}
 
-    def _set_kernel(self, weights: np.ndarray, shift: int, normalize: bool) -> None:
+    def _set_kernel(self, weights: list[float], shift: int, normalize: bool) -> None:
         """Uses the same weights for all results. They apply to samples from `shift` on, relative to
         the result, and need no tables.
         """
-        self._kernel: np.ndarray | None = np.array(weights, np.float64)
-        self._first = np.arange(self.target_res) + shift
+        self._kernel: list[float] | None = weights
+        self.taps = taps = len(weights)
+        n = self.source_res
+        self._first = range(shift, n + shift)
         self._shift = shift
-        self._row_scale: np.ndarray | None = None
+        self._row_scale: list[float] | None = None
         if not normalize:
             return
-        first = self._first if self.boundary == "zero" else np.zeros(1, np.int64)
-        begin, end = np.zeros_like(first), np.full_like(first, self.taps)
-        if self.boundary == "zero":
-            begin = np.clip(-first, 0, self.taps)
-            end = np.clip(self.source_res - first, begin, self.taps)
-        sums, sizes = (_part_sums(w, begin, end) for w in (self._kernel, abs(self._kernel)))
-        _check_sums(sums, sizes)
-        if self.boundary == "zero":
-            self._row_scale = 1 / sums
-        else:
-            self._kernel = self._kernel / sums[0]
+        total = _part_sums(weights)
+        if self.boundary != "zero":
+            whole = total(0, taps)
+            self._kernel = [w / whole for w in weights]
+            return
 
-    def _set_rows(self, first: np.ndarray, weights: np.ndarray, normalize: bool) -> None:
-        """Sets weights by result and tap; the first tap of a result is the sample at `first`."""
-        self._kernel = None
-        self._first = first
-        if self.boundary == "zero":
-            index = first[:, None] + np.arange(weights.shape[1])
-            weights = np.where((index >= 0) & (index < self.source_res), weights, 0.0)
-        if normalize:
-            sums = weights.sum(1)
-            _check_sums(sums, abs(weights).sum(1))
-            weights = weights / sums[:, None]
-        self._weights = weights
+        def scale(j: int) -> float:
+            begin = min(max(-shift - j, 0), taps)
+            return 1 / total(begin, min(max(n - shift - j, begin), taps))
+
+        # Results between these do not reach beyond the ends.
+        left = min(max(-shift, 0), n)
+        right = max(n - shift - taps + 1, left)
+        between = [scale(left)] * (right - left) if left < right else []
+        self._row_scale = [*map(scale, range(left)), *between, *map(scale, range(right, n))]
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the weights and the samples of every result."""
-        index = self._first[:, None] + np.arange(self.taps)
+        index = np.array(self._first)[:, None] + np.arange(self.taps)
         if self._kernel is None:
-            weights = self._weights
+            weights = np.reshape(self._columns, (self.taps, -1)).T
         else:
             weights = np.broadcast_to(self._kernel, index.shape)
             if self._row_scale is not None:
-                weights = weights * self._row_scale[:, None]
+                weights = weights * np.array(self._row_scale)[:, None]
             if self.boundary == "zero":
                 weights = np.where((index >= 0) & (index < self.source_res), weights, 0.0)
         return weights, folded(index, self.source_res, self.boundary)
@@ -187,15 +203,14 @@ class Resampler:
         """Returns numbers of this resampler in memory, as an array of a class; created once."""
         key = cls, name
         if key not in self._tables:
-            made = leaf.from_numpy(cls, np.ascontiguousarray(make()), copy=True)
+            values = make()
+            if isinstance(values, np.ndarray):
+                made = leaf.from_numpy(cls, np.ascontiguousarray(values), copy=True)
+            else:
+                made = leaf.from_numbers(cls, values)
             freeze.permanent.add(made._node)
             self._tables[key] = made
         return self._tables[key]
-
-    @property
-    def taps(self) -> int:
-        """The number of samples that contribute to each result."""
-        return self._weights.shape[1] if self._kernel is None else self._kernel.size
 
     def __repr__(self) -> str:
         return (
@@ -309,17 +324,44 @@ def _mistyped(text: str) -> TypeError:
     return TypeError(f"drjit.Resampler(): {text}")
 
 
-def _part_sums(w: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Returns the sums of ranges of an array: differences, where a range begins and ends in the
+def _part_sums(w: list[float]) -> Callable[[int, int], float]:
+    """Returns a function for the sums of ranges: differences, where a range begins and ends in the
     middle."""
-    head, tail = np.append(0.0, np.cumsum(w)), np.append(0.0, np.cumsum(w[::-1]))[::-1]
-    inner = np.where(end == w.size, tail[begin], head[end] - head[begin])
-    return np.where(begin == 0, head[end], inner)
+    head, size = [*accumulate(w, initial=0.0)], len(w)
+    tail = [*accumulate(w[::-1], initial=0.0)][::-1]
+    absolute = _part_sums([abs(v) for v in w]) if min(w) < 0 else None
+
+    def total(begin: int, end: int) -> float:
+        found = tail[begin] if end == size else head[end] - head[begin]
+        found = head[end] if begin == 0 else found
+        _check_sums(found, absolute(begin, end) if absolute else found)
+        return found
+
+    return total
 
 
-def _check_sums(sums: np.ndarray, sizes: np.ndarray) -> None:
+def _normalized(row: list[float]) -> list[float]:
+    total = _sum(row)
+    _check_sums(total, _sum([abs(w) for w in row]))
+    return [w / total for w in row]
+
+
+def _sum(a: list[float]) -> float:
+    """Returns the sum in the order of NumPy's."""
+    n = len(a)
+    if n > 128:
+        half = n // 2 - n // 2 % 8
+        return _sum(a[:half]) + _sum(a[half:])
+    whole = n - n % 8
+    p = [reduce(operator.add, a[k:whole:8], 0.0) for k in range(8)]
+    total = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
+    return reduce(operator.add, a[whole:], total)
+
+
+def _check_sums(sums: Any, sizes: Any) -> None:
     """Raises a RuntimeError if sums vanish relative to the sums of absolute weights."""
-    if (abs(sums) <= 1e-12 * sizes).any():
+    vanish = abs(sums) <= 1e-12 * sizes
+    if vanish if isinstance(vanish, bool) else vanish.any():
         raise _refused(
             "the weights of some results sum up to zero, because the filter is "
             "too narrow, or vanishes at all samples; it cannot be normalised"
@@ -338,24 +380,23 @@ def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def numbers(kernel: Any) -> np.ndarray:
+def numbers(kernel: Any) -> list[float]:
     """Returns the entries of a discrete kernel.
 
     Raises:
         TypeError: it is not a sequence of numbers.
     """
     try:
-        weights = np.array([float(v) for v in kernel], np.float64)
+        return [float(v) for v in kernel]
     except (TypeError, ValueError):
         raise TypeError(
             "the filter must be a preset's name, a function, or a sequence of numbers, "
             f"got {kernel!r}"
         ) from None
-    return weights
 
 
 def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable, float]:
-    """Returns a filter as a function of NumPy arrays, and its radius."""
+    """Returns a filter as a function of a number or of a NumPy array, and its radius."""
     if isinstance(filter, str):
         preset = FILTERS.get(filter)
         if preset is None:
@@ -377,11 +418,13 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
     if not 0 <= radius < math.inf:
         raise _refused(f"the filter radius must be positive, got {radius}")
 
-    function = cast(Callable[[float], float], filter)
+    function = cache(lambda x: float(cast(Any, filter)(x)))
 
-    def sampled(x: np.ndarray) -> np.ndarray:
+    def sampled(x: Any) -> Any:
+        if not isinstance(x, np.ndarray):
+            return function(float(x))
         points, where = np.unique(x, return_inverse=True)
-        values = np.array([float(function(float(p))) for p in points], np.float64)
+        values = np.array([function(float(p)) for p in points], np.float64)
         return values[where].reshape(x.shape)
 
     return sampled, float(radius)

@@ -65,7 +65,7 @@ class Place:
             if r._row_scale is not None:
                 scale = r.table(work, "scale", lambda: r._row_scale)
                 self.scale = conversion.pick(scale, self.row, "dr.resample")
-        self.low, high = int(r._first.min()), int(r._first.max()) + r.taps - 1
+        self.low, high = int(r._first[0]), int(r._first[-1]) + r.taps - 1
         n = r.source_res
         far = self.low <= -n or high >= 2 * n - 1
         if far and r.boundary in ("wrap", "reflect", "mirror"):
@@ -92,9 +92,9 @@ class Place:
             where = where + self.base
         if r._kernel is None:
             if self.lanes > 1:
-                weights = r.table(self.work, "rows", lambda: r._weights.ravel())
+                weights = r.table(self.work, "rows", lambda: r._rows()[0].ravel())
                 return where, _entry(weights, self.row * r.taps + k), active
-            weights = r.table(self.work, "columns", lambda: r._weights.T.ravel())
+            weights = r.table(self.work, "columns", lambda: r._columns)
             return where, _entry(weights, self.row + k * r.target_res), active
         if isinstance(k, int):
             return where, self.work(float(r._kernel[k])), active
