@@ -748,6 +748,25 @@ def test_atomic_updates_one_packet_later(n, lanes):
 
 
 @all_widths
+@pytest.mark.parametrize("n", [1, 17, 100])
+def test_many_atomic_updates_share_their_code(n, lanes):
+    rng = np.random.default_rng(n)
+    x, v = rng.integers(0, 7, n).astype(np.uint32), rng.integers(0, 9, n).astype(np.float32)
+    lines = ["def kernel(i, p):", "    a = active(i)", "    x = load(u32, p[1], i)"]
+    lines.append("    v = load(f32, p[2], i)")
+    sums, sizes = [np.zeros(7, np.float32) for _ in range(20)], []
+    for k in range(20):
+        lines.append(f"    v{k} = v * {k + 1}.0")
+        lines.append(f"    scatter_reduce(f32, 'add', 'direct', p[{k + 3}], v{k}, x, a)")
+        sizes.append(simd.assembly("\n".join(lines), lanes).count("\n"))
+    call("\n".join(lines), [RECORD.copy(), x, v, *sums], n, lanes)
+    want = np.bincount(x, v, 7).astype(np.float32)
+    for k, found in enumerate(sums):
+        same(found, want * (k + 1), f"sums {k}")
+    assert sizes[-1] - sizes[-2] < sizes[0]
+
+
+@all_widths
 @pytest.mark.parametrize("n", SIZES)
 def test_reductions_of_every_type_over_several_blocks(n, lanes):
     rng = np.random.default_rng(n)

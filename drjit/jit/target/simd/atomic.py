@@ -59,16 +59,33 @@ def scatter_reduce(
         raise KernelError(f"the mode {mode!r} does not exist")
     update = atomic_update if mode == "direct" else plain_update
 
-    def packet(mask: str, value: str, places: str) -> None:
-        with each_lane(f, mask, [(code, value), (index[0], places)]) as ((one, at), _):
-            update(f, op, code, element_address(f, element, base, index[0], at), one)
+    types = ["ptr", *[f.vector[kind] for kind in ("mask", code, index[0])]]
+
+    def emit(g: Function) -> None:
+        with each_lane(g, "%1", [(code, "%2"), (index[0], "%3")]) as ((one, at), _):
+            update(g, op, code, element_address(g, element, "%0", index[0], at), one)
+
+    def packet(*values: str) -> None:
+        symbol = t.module.routine(f"{mode}.{op}", types, emit, key=(code, index[0]))
+        _call(f, symbol, types, [base, *values])
 
     if mode == "direct":
-        prefetch(f, code, base, index)
+        ahead = t.module.routine(
+            "prefetch",
+            [types[0], types[3]],
+            lambda g: prefetch(g, code, "%0", (index[0], "%1")),
+            key=(element, index[0]),
+        )
+        _call(f, ahead, [types[0], types[3]], [base, index[1]])
     if mode == "direct" and not t.depth:
         t.one_packet_later([("mask", mask), (code, value), index], packet)
     else:
         packet(mask, value, index[1])
+
+
+def _call(f: Function, symbol: str, types: list[str], values: list[str]) -> None:
+    given = ", ".join([f"{kind} {x}" for kind, x in zip(types, values, strict=True)])
+    f.do(f"call fastcc void {symbol}({given})")
 
 
 def plain_update(f: Function, op: str, code: str, address: str, value: str) -> None:
