@@ -100,9 +100,15 @@ class Parts(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return None
 
+    def count(self, v: Var) -> int:
+        """Returns the number of parts, or more."""
+        raise NotImplementedError
+
     def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         found = dict(v.data[0])
         v.data[0].clear()
+        if len(found) < self.count(v):
+            sink.kept.add(v)  # for a later traversal from the others
         if found:
             self.whole(v, found, sink)
 
@@ -208,6 +214,9 @@ class _Packet(Parts):
     the mode of the scatter-reduction for gradients."""
 
     name = "gather_packet"
+
+    def count(self, v: Var) -> int:
+        return v.data[2]
 
     def part(self, v: Var, k: int, tangent: Value) -> Value:
         (_, size, count, _), (index, mask) = v.data, v.inputs

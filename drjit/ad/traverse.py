@@ -244,7 +244,8 @@ def _traverse(
             if sink.inner is not None:
                 _postpone(sink.inner, outside, members)
             if flags & _CLEAR_EDGES:
-                _cut(variables, members)
+                kept = sink.kept
+                _cut([v for v in variables if v not in kept] if kept else variables, members)
         else:
             _forward([*outside, *[v for v in variables if v.serial >= first]], flags, sink)
     except BaseException as error:
@@ -440,7 +441,7 @@ class GradientSink:
     on there, so products must be guarded against turning it into NaN.
 
     A reverse traversal `clears` all gradients behind it, or those that `flags` say: of variables
-    among the `interior`, or of others.
+    among the `interior`, or of others. The edges of those `kept` stay in any case.
     """
 
     clears: bool
@@ -454,6 +455,7 @@ class GradientSink:
         self.inner = inner if first else None
         self.var: Any = None
         self.masked: set[Var] = set()
+        self.kept: set[Var] = set()
         self.masking = False
         self.recording = recording()
         now = jit_flags.current

@@ -67,6 +67,9 @@ class _Unpack(Parts):
     keeps_inputs = False
     masks = False
 
+    def count(self, v: Var) -> int:
+        return v.deps[0].dtype.count
+
     def part(self, v: Var, k: int, tangent: Value) -> Value:
         return feature(tangent, k)
 

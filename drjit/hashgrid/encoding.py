@@ -9,6 +9,7 @@ from functools import reduce
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..ad import records
 from ..array import leaf, leaf_access, signatures, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
@@ -432,15 +433,24 @@ class HashEncoding:
             cell.append(leaf.cast(unsigned, leaf.cast(signed, lower)))
             fraction.append(q - lower)
         mode = self._adjoint_mode()
+
+        def at(vertex: Any) -> Access:
+            # The remainder keeps entries inside of the table.
+            index = self._entry(vertex, level)
+            return Access(index._node, mask._node, what, count, True, mode)
+
+        vertices = [*self._vertices(level, cell, fraction)]
+        if all(w._var is None for _, w in vertices):
+            places = ((at(vertex), weight._node) for vertex, weight in vertices)
+            found = records.mixture(leaf.value(data), number._dtype, places)
+            if found is not None:
+                return [leaf.from_value(number, v) for v in found]
         sums: list[Any] = []
-        for vertex, weight in self._vertices(level, cell, fraction):
+        for vertex, weight in vertices:
             if self._smooth_weight_gradients and grad_enabled(weight):
                 ramp = cosine_ramp(weight) * self._smooth_weight_lambda
                 weight = replace_grad(weight, weight + ramp)
-            index = self._entry(vertex, level)
-            # The remainder keeps entries inside of the table.
-            at = Access(index._node, mask._node, what, count, True, mode)
-            values = leaf_access.gather_packet(data, at)
+            values = leaf_access.gather_packet(data, at(vertex))
             values = [v if type(v) is number else leaf.cast(number, v) for v in values]
             pairs = zip(values, sums, strict=True)
             sums = [fma(weight, v, s) for v, s in pairs] if sums else [weight * v for v in values]

@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from ..ad import records
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase
 from ..function.conversion import mask_leaf
@@ -73,4 +74,13 @@ class TexelReader:
             found = leaf_access.gather_weighted(self.source, taps, weights)
             if found is not None:
                 return found
+        if self.traced and self.texture._dtype is not dt.u8:
+            cls = self.number
+            places = (
+                (self._record(n), w._node if type(w) is cls and w._var is None else None)
+                for n, w in zip(numbers, weights, strict=True)
+            )
+            sums = records.mixture(leaf.value(self.source), self.dtype, places)
+            if sums is not None:
+                return [leaf.from_value(cls, v) for v in sums]
         return weighted_sum(self.texel, numbers, weights)
