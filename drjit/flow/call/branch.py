@@ -10,6 +10,7 @@ from ...ad import capture
 from ...ad.graph import Value
 from ...array import leaf, signatures
 from ...array.base import type_label
+from ...array.tree import Tree
 from ...function.ad.scopes import isolate_grad
 from ...function.evaluation import eval as evaluate
 from ...jit import flags
@@ -117,6 +118,7 @@ class _Branch:
         self.before: list[Value | None] = leaf.values(args.leaves)  # type: ignore[assignment]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
         self.parted: list[int] = []
+        self.whole: set[int] = set()  # further ones, whose versions cannot be merged
         self.writes = False  # whether a function has written to arrays, or might
         self.sizes = [*map(_size, self.before)]
         if 0 in self.sizes and mask._node.size:
@@ -149,8 +151,6 @@ class _Branch:
         """Returns the versions of parted arguments by number. Arguments that cannot be merged are
         omitted and do not change."""
         found: dict[int, tuple[Version, Version]] = {}
-        if not outcomes[0].changed and not outcomes[1].changed:
-            return found
         for k in parted(outcomes, self.args):
             unchanged = self._version(k, leaf.values)
             first, second = (o.version(k, unchanged, self.args) for o in outcomes)
@@ -195,40 +195,26 @@ class _Branch:
                     self.before[k] = None
             given = [v and g for v, g in zip(self.before, given, strict=True)]
         if changed := args.changed(given):
-            self._note_changes(outcome, changed, given, held)
-        outcome.altered = bool(changed)
+            outcome.altered = changed
+            outcome.changed = outcome.places(args, changed)
+            for k in changed:
+                if k not in outcome.changed:  # it is not visible to the program
+                    args.undo(k, given)
         if written is not None:
+            for k in outcome.changed:
+                a = args.leaves
+                outcome.kept[k] = held([a[k]]) if k < len(a) else self._version(k, held)
             outcome.left = held(args.leaves)
         if self.parted:
             self._add_parted(outcome, others, held)
         return outcome
 
-    def _note_changes(
-        self,
-        outcome: BranchOutcome,
-        changed: Sequence[int],
-        given: Sequence[Value | None],
-        held: Callable[[list[Any]], list[Value | None]],
-    ) -> None:
-        """Adds the arguments that a function has changed in place and returned to its outcome, and
-        undoes changes of others."""
-        args = self.args
-        places = outcome.places(args, changed)
-        for k in changed:
-            if k not in places:  # it is not visible to the program
-                args.undo(k, given)
-        for k in places:
-            if k < len(args.leaves):
-                outcome.changed[k] = held([args.leaves[k]])
-            else:
-                outcome.changed[k] = self._version(k, held)
-
     def unchanged(self, function: Unchanged, others: Sequence[BranchOutcome]) -> BranchOutcome:
         """Returns the outcome of a function that returns its arguments."""
         held, result = self._holder(None), function(*self.args.values)
-        rows = State(result, self.labels, self.what, False) if self.labels else self._rows(result)
-        found = as_version((rows, rows.tree, held(rows.leaves)))
-        outcome = BranchOutcome(found.like(others[0].versions[0], self.strict))
+        first, tree = others[0].versions[0], Tree(result if self.labels else (result,))
+        found = as_version((first.state, tree, held(tree.leaves)))
+        outcome = BranchOutcome(found.like(first, self.strict))
         if self.parted:
             self._add_parted(outcome, others, held)
         return outcome
@@ -266,7 +252,12 @@ class _Branch:
         for j, k in enumerate(self.parted, 1):
             version = self._version(k, held)
             if others:
-                version = version.like(others[0].versions[j], False)
+                try:
+                    version = version.like(others[0].versions[j], False)
+                except RuntimeError:
+                    self.parted.remove(k)
+                    self.whole.add(k)
+                    raise RecordAgain from None
             outcome.add(version)
 
     def _rows(self, result: Any) -> State:
@@ -476,11 +467,11 @@ class _Symbolic:
             found = outcome.contents
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
-            (args.restore if outcome.altered else args.put)(branch.before)
+            args.restore(branch.before, outcome.altered)
             if len(self.outcomes) == 2:
-                more = branch.parted_versions(self.outcomes)
-                if more and (added := more.keys() - branch.parted):
-                    branch.parted += sorted(added)
+                more = {*parted(self.outcomes, args)}.difference(branch.parted, branch.whole)
+                if more:
+                    branch.parted += sorted(more)
                     raise RecordAgain
                 branch.check(self.outcomes)  # here, so that an error undoes the recording
         size = branch.mask._node.size

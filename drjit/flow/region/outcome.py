@@ -42,20 +42,22 @@ as_version: Callable[[tuple], Version] = partial(tuple.__new__, Version)
 
 
 class BranchOutcome:
-    """The versions that a function has left of the result and of parted arguments. Also, by number
-    (see `State.objects`), the versions of the arguments that it has changed in place and returned,
-    or their contents if they are one-dimensional arrays. `left` is what the arrays of the arguments
-    hold, if functions run one after the other. `arrays` are the arrays of all versions, and
-    `contents` what they hold. `altered` says whether the function may have changed arguments in
-    place at all."""
+    """The versions that a function has left of the result and of parted arguments; `arrays` are the
+    arrays of all versions, and `contents` what they hold.
 
-    altered = False
+    `altered` are the numbers (see `State.objects`) of the arguments that it has changed in place,
+    and `changed` has the places in the result of those that it has returned. If functions run one
+    after the other, `kept` are the versions of the latter, or their contents if they are
+    one-dimensional arrays, and `left` is what the arrays of all arguments hold."""
+
+    altered: Sequence[int] = ()
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
         self.arrays, self.contents = result.tree.leaves, result.contents
+        self.changed: dict[int, list[int]] = {}
+        self.kept: dict[int, Version | list[Value | None]] = {}
         self.left: list[Value | None] = []
-        self.changed: dict[int, Version | list[Value | None]] = {}
 
     def add(self, version: Version) -> None:
         """Adds the version of a parted argument."""
@@ -70,7 +72,7 @@ class BranchOutcome:
     def version(self, k: int, unchanged: Version, args: State) -> Version:
         """Returns the version of an argument that the function left, after the argument has been
         restored."""
-        found = self.changed.get(k)
+        found = self.kept.get(k)
         if isinstance(found, Version):
             return found
         if found is None and self.left:
@@ -97,6 +99,9 @@ def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
     """Returns the numbers of the arguments that one function changes in place and returns, and that
     are at other places in the other function's result."""
     first, second = outcomes
-    changed = first.changed.keys() | second.changed.keys()
-    a, b = first.places(args, changed), second.places(args, changed)
-    return [] if a == b else sorted([k for k in changed if a.get(k) != b.get(k)])
+    a, b = first.changed, second.changed
+    if a.keys() != b.keys():
+        changed = a.keys() | b.keys()
+        a = a if len(a) == len(changed) else first.places(args, changed)
+        b = second.places(args, changed)
+    return [] if a == b else sorted([k for k in {**a, **b} if a.get(k) != b.get(k)])

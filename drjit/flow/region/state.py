@@ -214,14 +214,24 @@ class State:
                 if array._diff:
                     array._var = var
 
-    def restore(self, contents: Sequence[Value | None]) -> None:
-        """Undoes a body's changes to the arrays and to the lists and structures around them."""
+    def restore(
+        self, contents: Sequence[Value | None], changed: Sequence[int] | None = None
+    ) -> None:
+        """Undoes a body's changes to the arrays and to the lists and structures around them.
+        `changed` are the numbers of those that have changed, if `changed` and `check_attributes`
+        have looked."""
         self.put(contents)
-        for row in self._containers:
-            if differs(*row):
-                self._put_back(row)
-        for a in self.attributes:
-            a.restore()
+        if changed is None:
+            for row in self._containers:
+                if differs(*row):
+                    self._put_back(row)
+            for a in self.attributes:
+                a.restore()
+        else:
+            first = len(self.leaves)
+            for k in changed:
+                if k >= first and differs(*(row := self._containers[k - first])):
+                    self._put_back(row)
         if self._undone:
             self._undone = False
             self._take_apart(Tree(self.values))
@@ -294,9 +304,14 @@ class State:
                 the variable.
         """
         tree = self.tree
-        if tree.fits(after) and not (strict and tree.others):
-            return after
-        return tree.matched(after, self._check_pair, self._check_same if strict else None)
+        if not tree.fits(after):
+            return tree.matched(after, self._check_pair, self._check_same if strict else None)
+        if strict:
+            before, now = tree.objects, after.objects
+            for k in tree.others:
+                if before[k] is not now[k]:
+                    self._check_same(k, now[k])
+        return after
 
     def _path(self, k: int) -> str:
         return self.tree.labels(self.titles)[k]
