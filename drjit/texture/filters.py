@@ -4,7 +4,7 @@ A filter is given by its taps: for each dimension, the positions of the texels a
 weights per order of derivative.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..array import leaf
@@ -54,7 +54,7 @@ def spline_weights(t: Any, order: int) -> list[list[Any]]:
 
 
 def cells(
-    taps: list[Taps], sizes: list[Any], before: Any = None
+    taps: list[Taps], sizes: Sequence[Any], before: Any = None
 ) -> Iterator[tuple[Any, list[int]]]:
     """Returns the texel numbers of all combinations of taps in row-major order, and the tap of
     each dimension; dimension 0 varies fastest. `before` is the number contributed by further
@@ -78,7 +78,7 @@ def _numbers(taps: Taps, before: Any, size: Any) -> list[Any]:
     return [start + position for position in taps.positions]
 
 
-def combinations(taps: list[Taps], sizes: list[Any]) -> tuple[list[Any], list[Any]]:
+def combinations(taps: list[Taps], sizes: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Returns the numbers of the texels that a filter reads, and their weights."""
     return [number for number, _ in cells(taps, sizes)], _weight_products(taps)
 
@@ -114,7 +114,7 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 def derivatives(
     fetch: Callable[[Any], Channels],
     taps: list[Taps],
-    sizes: list[int],
+    sizes: Sequence[int],
     order: int,
     before: Any = None,
 ) -> dict[tuple[int, ...], Channels]:

@@ -364,9 +364,9 @@ class Texels:
         """Returns the number of entries of all levels."""
         return prod(self.shape) + sum([prod(t._shape) for t in self._coarser])
 
-    def _sizes(self) -> list[int]:
+    def _sizes(self) -> tuple[int, ...]:
         """Returns the numbers of texels in x, y and z."""
-        return list(self._tensor._shape[-2::-1])
+        return self._tensor._shape[-2::-1]
 
     def _decoded(self, value: Any, channel: int) -> Any:
         return srgb_to_linear(value, False) if self._srgb and channel % 4 != 3 else value

@@ -4,6 +4,7 @@ The levels of a MIP-mapped texture lie one after the other in one array, so that
 level varies between lanes are also a single kernel.
 """
 
+from collections.abc import Sequence
 from copy import copy
 from functools import partial
 from itertools import product
@@ -13,6 +14,7 @@ from typing import Any
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
+from ..array.recorded_function import repeated
 from ..function.ad.grad import detach
 from ..function.conversion import assemble, flat_class, pick
 from ..function.data.memory import scatter
@@ -27,6 +29,10 @@ from .modes import FilterMode, MipFilter, WrapMode
 from .reader import TexelReader
 from .texels import Texels
 from .wrap import wrapped
+
+_templates: dict[tuple, Template] = {}
+"""Templates of look-ups, by what they depend on."""
+_MOST_TEMPLATES = 256
 
 
 class Texture(Texels):
@@ -118,14 +124,18 @@ class Texture(Texels):
         return self._vector(dtype, self._sample(where, dtype, active))
 
     def _sample(self, where: list[Any], dtype: DType, active: Any) -> Channels:
-        return self._filtered(self._taps(where, self._tap_count()), dtype, active, "eval")
+        return self._filtered(where, self._tap_count(), dtype, active, "eval")
 
     def _tap_count(self) -> int:
         return 1 if self._filter is FilterMode.Nearest else 2
 
-    def _filtered(self, taps: list[Taps], dtype: DType, active: Any, method: str) -> Channels:
-        """Returns the weighted sum of the texels that a filter reads."""
-        numbers, weights = combinations(taps, self._sizes())
+    def _filtered(
+        self, where: list[Any], count: int, dtype: DType, active: Any, method: str
+    ) -> Channels:
+        """Returns the weighted sum of the texels that a filter reads, `count` in each dimension."""
+        found = [*repeated(_texels_read, where, self._sizes(), self._wrap, count)]
+        n = count**self._dims
+        numbers, weights = found[:n], found[n:] or [1.0]
         return TexelReader(self, dtype, active, method).mixed(numbers, weights)
 
     def _repeated(self, pos: Any) -> Any:
@@ -157,6 +167,9 @@ class Texture(Texels):
         vector = table.find(self._namespace, "vector", dtype, (self._dims,))
         if cls is not vector:
             return False
+        facts = type(self), cls, self.shape, self._filter, self._wrap, self._srgb, size
+        if facts in _templates:
+            return _templates[facts]
         image = copy(self)
 
         def trace(sources: list[Node], lanes: list[Node]) -> list[Node]:
@@ -164,7 +177,10 @@ class Texture(Texels):
             where = [leaf.wrap(vector.Value, n) for n in lanes]
             return [v._node for v in image._sample(where, dtype, True)]
 
-        return Template(trace, [(self._dtype, size)], [dtype] * self._dims)
+        if len(_templates) >= _MOST_TEMPLATES:
+            _templates.clear()
+        made = _templates[facts] = Template(trace, [(self._dtype, size)], [dtype] * self._dims)
+        return made
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
         """Returns the 2, 4 or 8 texels that linear interpolation at a position combines, with x
@@ -175,7 +191,8 @@ class Texture(Texels):
         """
         where, dtype = self._components(pos, self._name("eval_fetch"))
         texel = TexelReader(self, dtype, active, "eval_fetch").texel
-        found = cells(self._taps(where, 2), self._sizes())
+        sizes = self._sizes()
+        found = cells(_taps(where, sizes, self._wrap, 2), sizes)
         return tuple([self._vector(dtype, texel(number)) for number, _ in found])
 
     def eval_cubic(self, pos: Any, active: Any = True, force_nonaccel: bool = False) -> Any:
@@ -187,9 +204,7 @@ class Texture(Texels):
         """
         del force_nonaccel
         where, dtype = self._components(pos, self._name("eval_cubic"))
-        return self._vector(
-            dtype, self._filtered(self._taps(where, 4), dtype, active, "eval_cubic")
-        )
+        return self._vector(dtype, self._filtered(where, 4, dtype, active, "eval_cubic"))
 
     def eval_cubic_helper(self, pos: Any, active: Any = True) -> Any:
         """Same as `eval_cubic`."""
@@ -217,7 +232,7 @@ class Texture(Texels):
         where, dtype = self._components(pos, self._name(method))
         sizes, n = self._sizes(), self._dims
         texel = TexelReader(self, dtype, active, method).texel
-        found = derivatives(texel, self._taps(where, 4, order), sizes, order)
+        found = derivatives(texel, _taps(where, sizes, self._wrap, 4, order), sizes, order)
 
         def channel(c: int, *axes: int) -> Any:
             orders = tuple([axes.count(k) for k in range(n)])
@@ -300,10 +315,10 @@ class Texture(Texels):
         last = float(self.mip_levels() - 1)
         lod = maximum(minimum(lod, last), 0.0)
         if self._mip is MipFilter.Nearest:
-            numbers, weights = self._within(where, self._integer(floor(lod + 0.5)))
+            numbers, weights = self._within(where, _integer(floor(lod + 0.5)))
         else:
             whole = floor(lod)
-            first, part = self._integer(whole), lod - whole
+            first, part = _integer(whole), lod - whole
             following = minimum(first + 1, int(last))
             numbers, fine = self._within(where, first)
             others, coarse = self._within(where, following)
@@ -319,7 +334,7 @@ class Texture(Texels):
             sizes.append(size)
             p = _folded(self._wrap, p)
             scaled = p * (leaf.cast(type(p), size) if isinstance(p, ArrayBase) else float(size))
-            first, rest = self._split(scaled, count)
+            first, rest = _split(scaled, count)
             positions = [_inside(self._wrap, first + k if k else first, size) for k in range(count)]
             taps.append(Taps(positions, _weights(rest)))
         numbers, weights = combinations(taps, sizes)
@@ -354,38 +369,50 @@ class Texture(Texels):
         converted: Any = pos if type(pos) is vector else vector(pos)
         return converted._components, dtype
 
-    def _taps(self, where: list[Any], count: int, order: int = 0) -> list[Taps]:
-        """Returns the texels that a filter reads along each dimension: the nearest one, the two of
-        linear interpolation, or the four of the cubic B-spline, with derivatives up to `order`.
-        """
-        found = []
-        for p, n in zip(where, self._sizes(), strict=True):
-            first, rest = self._split(p * n, count)
-            if count == 4:
-                first = first - 1
-            weights = spline_weights(rest, order) if count == 4 else _weights(rest)
-            found.append(Taps(wrapped(self._wrap, first, n, count), weights))
-        return found
-
-    def _split(self, scaled: Any, count: int) -> tuple[Any, Any]:
-        """Returns the texel whose centre precedes a position, and the fraction of the way to the
-        next one; for a single tap, the nearest texel."""
-        if count == 1:
-            return self._integer(floor(scaled)), None
-        scaled = scaled - 0.5
-        whole = floor(scaled)
-        return self._integer(whole), scaled - whole
-
-    def _integer(self, value: Any) -> Any:
-        if isinstance(value, ArrayBase):
-            return leaf.cast(table.find(self._namespace, "leaf", dt.i32), value)
-        # Any number serves for a NaN or infinity, because the weights propagate it.
-        return int(value) if abs(value) < 1 << 31 else 0
-
     def _vector(self, dtype: DType, channels: Channels) -> Any:
         n = len(channels)
         cls = table.find(self._namespace, "vector", dtype, (n if n <= 4 else DYNAMIC,))
         return assemble(cls, channels, (n,))
+
+
+def _texels_read(where: list[Any], sizes: Sequence[int], wrap: WrapMode, count: int) -> list[Any]:
+    """Returns the numbers of the texels that a filter reads, followed by their weights unless there
+    is only one texel."""
+    numbers, weights = combinations(_taps(where, sizes, wrap, count), sizes)
+    return numbers if count == 1 else numbers + weights
+
+
+def _taps(
+    where: list[Any], sizes: Sequence[int], wrap: WrapMode, count: int, order: int = 0
+) -> list[Taps]:
+    """Returns the texels that a filter reads along each dimension: the nearest one, the two of
+    linear interpolation, or the four of the cubic B-spline, with derivatives up to `order`.
+    """
+    found = []
+    for p, n in zip(where, sizes, strict=True):
+        first, rest = _split(p * n, count)
+        if count == 4:
+            first = first - 1
+        weights = spline_weights(rest, order) if count == 4 else _weights(rest)
+        found.append(Taps(wrapped(wrap, first, n, count), weights))
+    return found
+
+
+def _split(scaled: Any, count: int) -> tuple[Any, Any]:
+    """Returns the texel whose centre precedes a position, and the fraction of the way to the next
+    one; for a single tap, the nearest texel."""
+    if count == 1:
+        return _integer(floor(scaled)), None
+    scaled = scaled - 0.5
+    whole = floor(scaled)
+    return _integer(whole), scaled - whole
+
+
+def _integer(value: Any) -> Any:
+    if isinstance(value, ArrayBase):
+        return leaf.cast(flat_class(type(value), dt.i32), value)
+    # Any number serves for a NaN or infinity, because the weights propagate it.
+    return int(value) if abs(value) < 1 << 31 else 0
 
 
 def _weights(rest: Any) -> list[list[Any]]:
