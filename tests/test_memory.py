@@ -215,7 +215,7 @@ def test_exhausted_memory_is_an_error_that_names_the_sizes(monkeypatch):
         pooled.append(memory.statistics()["pooled"])
         raise MemoryError
 
-    monkeypatch.setattr(memory, "_from_system", empty)
+    monkeypatch.setattr(memory, "from_system", empty)
     with pytest.raises(MemoryError, match=r"Cannot allocate 5,242,880 bytes: .* in use, 0 are in"):
         memory.allocate(5 << 20)
     assert pooled == [8192, 0]  # the pool was emptied in between
@@ -229,7 +229,7 @@ def test_buffers_made_before_memory_runs_out_are_not_counted_as_freed_only(monke
     kept = memory.allocate(1000)
     del kept  # one block of this size is free
     before = memory.statistics()["in_use"]
-    monkeypatch.setattr(memory, "_from_system", full)
+    monkeypatch.setattr(memory, "from_system", full)
     with pytest.raises(MemoryError):
         memory.allocate_all([1024, 1024])
     assert memory.statistics()["in_use"] == before

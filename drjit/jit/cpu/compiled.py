@@ -64,7 +64,7 @@ class CompiledKernel(Kernel):
     """A kernel with its compiled form, once there is one."""
 
     __slots__ = (
-        "clock", "coming", "cost", "entry", "entry_address", "failed", "few", "loaded",
+        "clock", "coming", "cost", "entry", "entry_address", "failed", "few", "found", "loaded",
         "provisional", "stored",
     )  # fmt: skip
 
@@ -77,6 +77,7 @@ class CompiledKernel(Kernel):
         self.coming: background.Task | None = None  # what another thread compiles
         self.failed = False  # whether it could not
         self.stored: bool | None = None  # see is_stored
+        self.found: Any = None  # the form and its entry, between that query and the launch
         self.clock = Times()  # of compiled launches, written by the workers
         entries = _Entries()
         self.entry, self.entry_address = entries[0], ctypes.addressof(entries)
@@ -90,7 +91,12 @@ class CompiledKernel(Kernel):
     def is_stored(self) -> bool:
         """Whether the disk cache had a compiled form on the first query."""
         if self.stored is None:
-            self.stored = any(cache.has(f.key) for f in self._forms(options_now(), True))
+            for f in self._forms(options_now(), True):
+                entry = cache.get(f.key)
+                if entry is not None:
+                    self.found = f, entry
+                    break
+            self.stored = self.found is not None
         return self.stored
 
     def _best(self, options: int) -> Form:
@@ -100,7 +106,7 @@ class CompiledKernel(Kernel):
             return Form(*self.form[2:])
         lanes = packet_width.packet_lanes(self.text)
         best = Form(key_of(self.text, options, lanes), lanes)
-        if not self.loops and not options & NUMBA:  # whose version counts as well
+        if not options & NUMBA:  # whose version counts as well
             self.form = *what, best.key, best.lanes
         return best
 
@@ -200,8 +206,10 @@ class CompiledKernel(Kernel):
         from ..target.image import Loaded
 
         start = time.perf_counter()
-        for f in forms:
-            entry = cache.get(f.key)
+        found, self.found = self.found, None
+        first = forms.index(found[0]) if found and found[0] in forms else 0
+        for f in forms[first:]:
+            entry = found[1] if found and f == found[0] else cache.get(f.key)
             if entry is None:
                 continue
             try:

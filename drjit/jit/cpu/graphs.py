@@ -9,7 +9,7 @@ from ..ir import dtype as dt
 from ..ir import op
 from ..text import structure
 from ..trace import template
-from . import background, graph_code, kernel, native, programs
+from . import background, graph_code, kernel, memory, native, programs
 
 WORDS, LITERALS = 1 << 16, 1 << 11
 # Operands after which the code is loaded, if the disk cache has it, and after which it is compiled,
@@ -56,29 +56,31 @@ def loaded(compiles: bool = True) -> dict[str, int]:
 
 def functions(places: dict[str, int]) -> tuple[Any, Any]:
     """Returns the code as functions; see `structure.collect` and `template.remake`."""
-    memory = ctypes.create_string_buffer(ctypes.sizeof(_Scan))
-    s: Any = _Scan.from_buffer(memory)
+    base, address = memory.from_system(ctypes.sizeof(_Scan))  # pages that few programs all touch
+    s: Any = _Scan.from_address(address)
     programs.set_addresses(s, _FUNCTIONS, programs.OBJECTS)
-    _kept.append(memory)
+    _kept.append(base)
     owner = ctypes.addressof(s)
     return tuple([native.bound(name, place, owner) for name, place in places.items()])
 
 
 _kept: list[Any] = []  # memory that native code uses
 _coming: Any = None
+_asked = False  # whether the disk cache has been
 
 
 def load(operands: int) -> int:
     """Loads the code, or has it compiled in the background, after Python has visited a number of
     operands. Returns after how many to call this again, or 0."""
-    global _coming
+    global _asked, _coming
     if kernel.tier == "numpy":
         return 0
     places: dict[str, int] | None = None
-    if operands < MANY:
+    if not _asked:
+        _asked = True
         places = loaded(compiles=False) or None
     elif _coming is None:
-        if operands >= FIRST or "llvmlite" in sys.modules:
+        if operands >= FIRST or (operands >= MANY and "llvmlite" in sys.modules):
             _coming = background.submit(loaded)
     elif _coming.done():
         places = _coming.result()

@@ -357,11 +357,11 @@ def _fresh(capacity: int, free: list[Block]) -> Block:
     start = next(_STARTS) if capacity >= _MAPPED else 0
     size = start + capacity + alignment + PADDING
     try:
-        base, address = _from_system(size)
+        base, address = from_system(size)
     except (MemoryError, OSError, OverflowError):
         try:
             flush_malloc_cache()
-            base, address = _from_system(size)
+            base, address = from_system(size)
         except (MemoryError, OSError, OverflowError):
             raise MemoryError(
                 f"Cannot allocate {capacity:,} bytes: {usage.in_use:,} bytes are in use, "
@@ -372,8 +372,8 @@ def _fresh(capacity: int, free: list[Block]) -> Block:
     return Block(address + offset, capacity, base, offset, free.append)
 
 
-def _from_system(size: int) -> tuple[Any, int]:
-    """Returns memory of `size` bytes, and its address."""
+def from_system(size: int) -> tuple[Any, int]:
+    """Returns memory of `size` bytes, which are 0, and its address."""
     if size < _MAPPED:
         base: Any = bytearray(size)
     else:  # pages that are not touched before they are used

@@ -93,7 +93,7 @@ def digest(text: str, *facts: object, machine: bool = True) -> str:
     `machine`, the compiler, LLVM and the CPU."""
     state = blake2b(text.encode(), digest_size=20)
     for fact in facts:
-        state.update(b"\0" + str(fact).encode())
+        state.update(b"\0" + (fact if type(fact) is bytes else str(fact).encode()))
     if machine:
         state.update(compiler().encode())
     return state.hexdigest()

@@ -22,7 +22,7 @@ def name_of(key: tuple, device: Device) -> str:
     this process can know it."""
     if not device.keeps_programs:
         return ""
-    words = [part.hex() for part in key if type(part) is bytes]
+    words = [part for part in key if type(part) is bytes]
     rows = [part for part in key if type(part) is not bytes]
     for part in rows:
         if type(part) is ForeignFunction:  # whose name does not say what it computes
