@@ -3,7 +3,6 @@ evaluates the gradients that cross a boundary, so that all iterations share thei
 discards what it recomputes to differentiate an iteration at its end.
 """
 
-from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
@@ -74,6 +73,8 @@ def _divided(
 
 
 def _cut(variables: list[Var], cuts: list[int]) -> list[list[Var]]:
+    from bisect import bisect  # a library of the system, which few programs need
+
     places = [0, *[bisect(variables, c, key=_serial) for c in cuts], len(variables)]
     return [variables[i:j] for i, j in pairwise(places) if i < j]
 

@@ -14,7 +14,7 @@ else:
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-ArrayT = TypeVar("ArrayT", bound="ArrayBase")
+ArrayT = TypeVar("ArrayT", bound=ArrayBase)
 SelfT = TypeVar("SelfT")
 SelfCpT = TypeVar("SelfCpT")
 ValT = TypeVar("ValT")

@@ -12,6 +12,16 @@ def unexpected(what: str, expected: str, value: Any, verb: str = "not") -> TypeE
     return TypeError(f"{what}(): expected {expected}, {verb} {type_label(value)}")
 
 
+def is_real(value: Any) -> bool:
+    """Returns whether an argument is a real number, of Python's or of a package that registers
+    its own."""
+    if isinstance(value, (float, int)):
+        return True
+    from numbers import Real  # a module that few programs need
+
+    return isinstance(value, Real)
+
+
 def integer(value: Any, message: str) -> int:
     """Returns an argument as a Python integer.
 

@@ -6,7 +6,6 @@ import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..ad import records
@@ -14,7 +13,7 @@ from ..array import leaf, leaf_access, signatures, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
 from ..function.ad.grad import detach, grad_enabled, replace_grad
-from ..function.arguments import integer
+from ..function.arguments import integer, is_real
 from ..function.conversion import assemble, is_array_class, mask_leaf
 from ..function.evaluation import eval as evaluate
 from ..function.inspect.traits import is_integral_v, leaf_t
@@ -164,8 +163,7 @@ class HashEncoding:
         return value
 
     def _scale(self, value: float) -> float:
-        number: Any = Real
-        if not isinstance(value, number):
+        if not is_real(value):
             raise TypeError(f"{self._what()}: 'per_level_scale' must be a number, not {value!r}")
         if not 0 < value < math.inf:
             raise self._invalid("per_level_scale", value, "must be positive and finite")

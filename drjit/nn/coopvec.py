@@ -21,11 +21,13 @@ from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 from ..jit.ir.op import Op
 
+T = TypeVar("T")
 if TYPE_CHECKING:
     from ..array.kinds import E, Leaf, Nested, Tensor
 
-T = TypeVar("T")
-Flat = TypeVar("Flat", bound="Leaf[Any, Any, Any]")
+    Flat = TypeVar("Flat", bound=Leaf[Any, Any, Any])
+else:  # a bound in words would be compiled
+    Flat = TypeVar("Flat")
 
 _EMPTY = "drjit.nn.CoopVec(): cannot be empty, at least one array is needed"
 _NO_ARRAY = (

@@ -4,12 +4,12 @@ frequency, which lets small networks learn details.
 
 from functools import lru_cache
 from math import pi
-from numbers import Real
 from typing import Any, ClassVar, Self, TypeVar
 
 from ..ad.graph import Value, visible
 from ..ad.vector import pack, unpack
 from ..array.base import type_label
+from ..function.arguments import is_real
 from ..function.data.reshape import reshape
 from ..function.inspect.traits import float32_array_t, is_float_v, is_half_v, is_tensor_v, shape
 from ..function.math.arithmetic import abs, fma, round
@@ -40,7 +40,7 @@ class Encoding(Module):
         name = type(self).__name__
         if not isinstance(octaves, int) or isinstance(octaves, bool) or octaves < 0:
             raise ValueError(f"drjit.nn.{name}(): octaves must be an int >= 0, got {octaves!r}")
-        if not isinstance(shift, Real):
+        if not is_real(shift):
             raise TypeError(f"drjit.nn.{name}(): shift must be a number, got {type_label(shift)}")
         self.octaves = octaves
         self.shift = shift

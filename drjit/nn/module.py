@@ -5,7 +5,6 @@ fields hold views of one buffer, which the mapping shows as a single entry.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from numbers import Number
 from typing import Any, ClassVar, Self, cast
 
 from ..array.base import ArrayBase, type_label
@@ -335,8 +334,11 @@ def _given(other: Any, where: str) -> dict[str, Any]:
 def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
     """Converts a value to the type of the parameter that it replaces."""
     kind = type(target)
-    if isinstance(value, Number):
-        return full(kind, cast(Any, value), shape(target))
+    if not isinstance(value, ArrayBase):
+        from numbers import Number  # a module that few programs need
+
+        if isinstance(value, Number):
+            return full(kind, cast(Any, value), shape(target))
     if type(value) is kind and shape(value) == shape(target):
         return value
     try:

@@ -5,7 +5,6 @@ states. A subclass defines the initial state of a parameter (`_reset`) and how o
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from math import prod
-from numbers import Real
 from typing import Any, ClassVar, Generic, overload
 
 from ..array.base import ArrayBase, IncompatibleError, type_label
@@ -13,6 +12,7 @@ from ..array.pytree import leaf_arrays, map_tree, walk
 from ..function import evaluation
 from ..function.ad import grad as derivatives
 from ..function.ad import scopes
+from ..function.arguments import is_real
 from ..function.conversion import related
 from ..function.inspect import traits
 from ..function.math import arithmetic
@@ -125,9 +125,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             "and the new state of a parameter."
         )
 
-    def _steps(
-        self, cache: RateCache, jobs: Sequence[StepInputs[Extra]]
-    ) -> Iterable[tuple[Any, Extra]]:
+    def _steps(self, cache: RateCache, jobs: Sequence[StepInputs]) -> Iterable[tuple[Any, Extra]]:
         """Performs a step of all parameters."""
         return [self._step(cache, *job) for job in jobs]  # type: ignore[arg-type]
 
@@ -310,7 +308,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
 
     def _factor(self, value: Any, method: str, role: str = "a learning rate") -> LearningRate:
         """Checks a number, or an array of numbers for the entries of a parameter."""
-        if isinstance(value, Real):
+        if is_real(value):
             return float(value)
         if isinstance(value, ArrayBase) and value._kind == "leaf" and value._dtype.is_float:
             return value
@@ -365,7 +363,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         if eval:
             evaluation.eval(state, gradients)
 
-    def _job(self, key: str, grad_scale: Any) -> StepInputs[Extra]:
+    def _job(self, key: str, grad_scale: Any) -> StepInputs:
         value, _, lr, extra = self.state[key]
         x, grad = parameter.entries(value), parameter.entries(derivatives.grad(value))
         if grad_scale is not None:
@@ -386,7 +384,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             return cls(single(gradient) * related(type(scale), dtype=dt.f32)(scale))
         return gradient * related(type(scale), dtype=cls._dtype)(scale)
 
-    def _unchanged(self, key: str, job: StepInputs[Extra], active: Any) -> Any:
+    def _unchanged(self, key: str, job: StepInputs, active: Any) -> Any:
         """Returns a mask of the entries that stay unchanged, or None if all of them change."""
         mask = None
         if active is not None:

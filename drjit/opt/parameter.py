@@ -4,7 +4,7 @@ created, laid out and saved.
 
 from collections.abc import Iterable
 from math import prod
-from typing import Any, Generic, NamedTuple
+from typing import Any
 
 from ..ad.graph import new_input
 from ..array import leaf
@@ -19,20 +19,21 @@ from ..function.conversion import converted, map_leaves, related
 from ..function.data import create
 from ..function.inspect import traits
 from ..jit.lazy import np
+from ..jit.tuples import NamedTuple
 
 State = tuple[Any, bool, LearningRate | None, Extra]
 """A differentiable parameter (in single precision if promoted from half precision), whether it is
 promoted, its individual learning rate, and the optimizer's state."""
 
 
-class StepInputs(NamedTuple, Generic[Extra]):
+class StepInputs(NamedTuple):
     """The inputs of a parameter's step: entries and gradients, detached and in the form of
     `entries`, the learning rate, and the optimizer's state."""
 
     value: Any
     grad: Any
     lr: Any
-    extra: Extra
+    extra: Any
 
 
 class RateCache(dict):

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from ...array.signatures import TensorT
     from ...texture.texels import Texels
 
+    TextureT = TypeVar("TextureT", bound=Texels)
+else:  # a bound in words would be compiled
+    TextureT = TypeVar("TextureT")
+
 T = TypeVar("T", bound=Any)
-TextureT = TypeVar("TextureT", bound="Texels")
 
 
 @contextmanager
