@@ -17,6 +17,7 @@ from ..jit.ir.op import Op
 from ..jit.run import bytecode
 from ..jit.tuples import NamedTuple
 from .algebra import PLAIN, guard
+from .graph import as_value
 from .rules import RULES, Rule, same
 
 
@@ -258,7 +259,7 @@ def sweep() -> Any:
     """Returns the function `(variables, sink, guard)` that visits variables, last one first: what
     `GradientSink.visit` does for each. It runs for every edge, so it passes on full gradients
     itself."""
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"as_value": as_value}
     cases = [
         "elif masked and v in masked and rule.direct is not None:",
         "    rule.masked(v, g, sink, guard)",
@@ -278,9 +279,14 @@ def sweep() -> Any:
         *cases,
         "elif (run := rule.direct) is not None:",
         "    run(v, g, sink, guard)",
-        "else:",
+        "elif rule.elementwise or rule.keeps_gradient:",
         "    general(v, rule)",
         "    continue",
+        "else:",
+        "    sink.var = v",
+        "    sink.masking = rule.masks or v in masked",
+        "    rule.backward(v, as_value((g, v.grad_var)), sink)",
+        "    sink.masking = False",
         "if clears:",
         "    v.grad = v.grad_var = None",
         "else:",

@@ -152,11 +152,11 @@ def take_gradient(v: Var) -> Replacement:
     """Takes the gradient out of a variable, with an entry for each of the variable's entries, so
     that nothing else holds its node."""
     g, v.grad = v.grad, None
-    held = [node.literal(v.dtype, 0, v.size) if g is None else g]
-    if held[0].size != v.size:
-        held[0] = node.resize(held[0], v.size)
-    del g
-    return Replacement(held.pop())
+    if g is None:
+        g = node.literal(v.dtype, 0, v.size)
+    elif g.size != v.size:
+        g = node.resize(g, v.size)
+    return Replacement(g)
 
 
 def _blank(cls: type[Var], n: Node | Var) -> Var:

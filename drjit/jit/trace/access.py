@@ -108,7 +108,7 @@ class Access:
         scope = innermost()
         active = ACTIVE if scope is None else scope.mask
         simple = t is _U32 and size < 1 << 31 and index.op is not LITERAL
-        if simple and mask is ALWAYS:
+        if simple and (mask is ALWAYS or mask is active):
             mask = active
         elif simple and mask.size == lanes and mask.dtype is _MASK and mask.op is not LITERAL:
             if check or mask.op is not _IN_BOUNDS:
