@@ -299,7 +299,7 @@ def test_a_forked_child(taken):
 
 
 def test_the_layout_of_objects_is_checked(monkeypatch):
-    monkeypatch.setattr(programs, "_at", lambda address: 0)
+    monkeypatch.setattr(programs, "word_at", lambda address: 0)
     assert not programs.loaded()
 
 

@@ -551,7 +551,7 @@ def test_vectors_use_them():
 @pytest.mark.parametrize("part", ["nodes", "wrappers"])
 def test_the_layout_of_objects_is_checked(part, monkeypatch):
     if part == "nodes":
-        monkeypatch.setattr(programs, "_at", lambda address: 0)
+        monkeypatch.setattr(programs, "word_at", lambda address: 0)
     else:
         words = programs.words
         monkeypatch.setattr(programs, "words", lambda thing: words(thing)[:6])

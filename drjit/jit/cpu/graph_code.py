@@ -25,11 +25,18 @@ def replace(place, x, s):
     slot.value = x
     call("void(ptr)", s.decref, before)
 
+# The value of a Python number that is neither negative nor large.
+def small(x):
+    return word(x + DIGIT) & LARGEST_DIGIT
+
 # Notes the position of a node, or of the first one that equals it.
 def settle(s, node, position):
-    x = call("i64(i64)", s.number, position)
-    if x == 0:
-        s.failed = 1
+    if position < NUMBERS:
+        x = hold(s, word(s.numbers + 8 * position))
+    else:
+        x = call("i64(i64)", s.number, position)
+        if x == 0:
+            s.failed = 1
     replace(node + ID, x, s)
 
 # The position of the first literal that equals this one, which it is if there is none; -1 for what
@@ -82,7 +89,7 @@ def push_data(s, rows, data):
 
 def type_of(s, node):
     dtype = node.dtype
-    return call("i64(ptr)", s.integer, dtype.number) << 9
+    return small(dtype.number) << 9
 
 # Whether the operands that an operation reads as memory, of which there are bits, are there.
 def is_in_memory(s, node, reads):
@@ -116,7 +123,7 @@ def add_special(s, arguments, node, start, code):
 # Goes through a node that was not visited before; gives 0 where Python has to.
 def visit(s, arguments, node, position):
     op = node.op
-    code = call("i64(ptr)", s.integer, op.code)
+    code = small(op.code)
     kind = code >> 8 & 15
     start = 2 * (code & 255)
     if kind == IS_LITERAL:
@@ -166,7 +173,7 @@ def collect(self, arguments, count):
     while k < word(order + SIZE):
         node = word(word(order + LIST) + 8 * k)
         if node.mark == mark:
-            push(s, 2 * call("i64(ptr)", s.integer, node.id) + 1)
+            push(s, 2 * small(node.id) + 1)
         else:
             replace(node + MARK, hold(s, mark), s)
             if visit(s, arguments, node, k) == 0 or s.length > WORDS - 8:

@@ -12,10 +12,13 @@ from ..trace import template
 from . import background, graph_code, kernel, memory, native, programs
 
 WORDS, LITERALS = 1 << 16, 1 << 11
+NUMBERS = 1 << 12
+"""Positions of nodes below this are numbers made once."""
 # Operands after which the code is loaded, if the disk cache has it, and after which it is compiled,
 # once a compiler is loaded, or without one.
 OFTEN, MANY, FIRST = 1 << 12, 1 << 13, 1 << 17
 
+_DIGIT = int.__basicsize__  # where the digits of a number begin
 _Literal = programs.structure("Literal", "dtype", "bits", "number", "stamp")
 _FUNCTIONS = {
     "integer": "PyLong_AsLongLong", "unsigned": "PyLong_AsUnsignedLongLongMask",
@@ -25,6 +28,7 @@ _FUNCTIONS = {
 }  # fmt: skip
 _Scan = programs.structure(
     "Scan", *_FUNCTIONS, *programs.OBJECTS, "stamp", "length", "failed", "literals_met", "owner",
+    "numbers",
     literals=(_Literal, 2 * LITERALS), key=(native.Slot, WORDS),
 )  # fmt: skip
 
@@ -33,7 +37,8 @@ def loaded(compiles: bool = True) -> dict[str, int]:
     """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
     or is not in the disk cache and this `compiles` nothing."""
     found = programs.layouts()
-    if found is None:
+    largest = (1 << 30) - 1
+    if found is None or any(programs.word_at(id(n) + _DIGIT) & largest != n for n in (0, largest)):
         return {}
     structures, constants = found
     node = structures["node"]
@@ -44,6 +49,7 @@ def loaded(compiles: bool = True) -> dict[str, int]:
     }
     constants = constants | {
         "WORDS": WORDS, "LITERALS": LITERALS, "FRACTION": (1 << 52) - 1,
+        "NUMBERS": NUMBERS, "DIGIT": _DIGIT, "LARGEST_DIGIT": largest,
         "MARK": node.mark.offset, "ID": node.id.offset,
         "PLAIN": structure.PLAIN, "IS_LITERAL": structure.IS_LITERAL,
         "IS_BUFFER": structure.IS_BUFFER, "IS_STATE": structure.IS_STATE,
@@ -59,7 +65,9 @@ def functions(places: dict[str, int]) -> tuple[Any, Any]:
     base, address = memory.from_system(ctypes.sizeof(_Scan))  # pages that few programs all touch
     s: Any = _Scan.from_address(address)
     programs.set_addresses(s, _FUNCTIONS, programs.OBJECTS)
-    _kept.append(base)
+    numbers = [*range(NUMBERS)]
+    s.numbers = programs.word_at(id(numbers) + programs.LIST)
+    _kept.extend((base, numbers))
     owner = ctypes.addressof(s)
     return tuple([native.bound(name, place, owner) for name, place in places.items()])
 

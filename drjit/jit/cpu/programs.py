@@ -30,6 +30,8 @@ VISITS, WORDS, INPUTS, LITERALS, OUTPUTS = 512, 1024, 128, 128, 64
 OFTEN, MANY = 256, 2048
 MOST = 2048  # programs known, and programs met once
 
+LIST = object.__basicsize__ + 8  # where a list has the address of its items
+
 _word = ctypes.c_int64
 
 
@@ -149,7 +151,8 @@ def layout(made: Any, *names: str) -> type[ctypes.Structure]:
     return type(type(made).__name__, (ctypes.Structure,), {"_fields_": fields})
 
 
-def _at(address: int) -> int:
+def word_at(address: int) -> int:
+    """Returns a word in memory."""
     return _word.from_address(address).value
 
 
@@ -171,7 +174,7 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
     made._block = nothing
     head = object.__basicsize__
     constants = {
-        "TYPE": head - 8, "SIZE": head, "LIST": head + 8, "ITEMS": tuple.__basicsize__,
+        "TYPE": head - 8, "SIZE": head, "LIST": LIST, "ITEMS": tuple.__basicsize__,
         "NUMBER": float.__basicsize__ - 8, "VISITS": VISITS, "WORDS": WORDS, "INPUTS": INPUTS,
         "LITERALS": LITERALS, "OUTPUTS": OUTPUTS, "FACTOR": 0x1E3779B97F4A7C15,
         "ROOM": ctypes.sizeof(Room), "PICK": ctypes.sizeof(Pick),
@@ -180,12 +183,13 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
     pair, pairs, number = (made, blank), [made, blank], 1.25
     append = pairs.append
     seen = (
-        _at(id(made) + head - 8) == id(memory.Buffer)
-        and _at(id(pair) + head) == _at(id(pairs) + head) == 2
-        and _at(id(pair) + constants["ITEMS"] + 8) == id(blank)
-        and _at(id(append) + constants["OWNER"]) == id(pairs)
-        and _at(_at(id(pairs) + head + 8) + 8) == id(blank)
-        and _at(id(number) + constants["NUMBER"]) == struct.unpack("<q", struct.pack("<d", 1.25))[0]
+        word_at(id(made) + head - 8) == id(memory.Buffer)
+        and word_at(id(pair) + head) == word_at(id(pairs) + head) == 2
+        and word_at(id(pair) + constants["ITEMS"] + 8) == id(blank)
+        and word_at(id(append) + constants["OWNER"]) == id(pairs)
+        and word_at(word_at(id(pairs) + LIST) + 8) == id(blank)
+        and word_at(id(number) + constants["NUMBER"])
+        == struct.unpack("<q", struct.pack("<d", 1.25))[0]
     )
     if not seen:
         raise _Unknown
