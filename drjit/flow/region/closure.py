@@ -33,11 +33,6 @@ def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, A
     return list(found.values())
 
 
-def _captures(f: FunctionType) -> bool:
-    """Returns whether `_variables` yields anything."""
-    return not (f.__closure__ is None and f.__defaults__ is None and not f.__kwdefaults__)
-
-
 def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
     """Yields the variables that a function captures, and the defaults of its arguments."""
     code = f.__code__
@@ -52,6 +47,11 @@ def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
     yield from (f.__kwdefaults__ or {}).items()
 
 
+FLOW = "_drjit_flow"
+"""The name by which code made by `syntax` accesses the functions that it calls."""
+_NOTHING = (), (FLOW,)
+
+
 class CapturedArrays:
     """The contents of captured arrays before functions run, except those in `state`."""
 
@@ -59,7 +59,9 @@ class CapturedArrays:
 
     def __init__(self, functions: Sequence[Callable[..., Any]], state: Iterable[Any] = ()) -> None:
         for f in functions:
-            if isinstance(f, FunctionType) and _captures(f):
+            if isinstance(f, FunctionType) and (
+                f.__defaults__ or f.__kwdefaults__ or f.__code__.co_freevars not in _NOTHING
+            ):
                 break
         else:  # as with most functions that `syntax` makes
             return

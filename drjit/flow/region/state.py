@@ -7,10 +7,11 @@ so that all references to it see the result; everything else is returned as new 
 """
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
+from itertools import chain
 from math import prod
-from operator import attrgetter
+from operator import attrgetter, is_not
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -24,6 +25,7 @@ from .undefined import Undefined, UndefinedError
 
 _NUMBERS = (bool, int, float)
 _ARRAYS = frozenset(("leaf", "nested", "tensor", "vector"))
+_SIMPLE = frozenset((*_NUMBERS, str, type(None), type))
 _PLAIN = (ModuleType, FunctionType, type, ArrayBase)
 
 
@@ -63,50 +65,57 @@ def numbered(count: int, noun: str) -> tuple[str, ...]:
     return tuple([f"{noun}[{k}]" for k in range(count)])
 
 
-class Attribute:
-    """An array that is an attribute of an object other than a PyTree, so that a loop or branch
-    cannot exchange its value.
+class Attributes:
+    """The arrays, `found` by name, among the attributes of an object other than a PyTree, so that a
+    loop or branch cannot exchange their values.
 
     Evaluated contents are held weakly, because a scatter would have to copy them if anything else
     held them.
     """
 
-    def __init__(self, place: int, owner: Any, name: str, array: Any) -> None:
-        self.place, self.owner, self.name, self.array = place, owner, name, array
-        found = pytree.leaf_arrays(array)
-        self._serials = [*map(_serial, found)]
-        self._before = [(_weak(a._node), a._var) for a in found]
+    def __init__(self, place: int, owner: Any, found: dict[str, Any]) -> None:
+        self.place, self.owner, self.found = place, owner, found
+        leaves = self._leaves()
+        self._serials = [*map(_serial, leaves)]
+        self._before = [(_held(a._node), a._var) for a in leaves]
 
-    def differs(self, written: Set[int]) -> bool:
-        """Returns whether the array has changed other than by a scatter. The nodes of those have
-        the serial numbers `written`, or are pending."""
-        now = vars(self.owner).get(self.name)
-        if now is not self.array:
-            return True
-        found = pytree.leaf_arrays(now)
-        if [*map(_serial, found)] == self._serials:
-            return False
-        nodes = [a._node for a in found]
-        return not all(
-            n.serial == serial or n.op is AFTER or n.serial in written
-            for n, serial in zip(nodes, self._serials, strict=True)
-        )
+    def _leaves(self) -> list[Any]:
+        return [*chain.from_iterable(map(pytree.leaf_arrays, self.found.values()))]
+
+    def changed(self, written: Set[int]) -> str | None:
+        """Returns the name of an array that has changed other than by a scatter, if any. The nodes
+        of scatters have the serial numbers `written`, or are pending."""
+        now, found = vars(self.owner), self.found
+        same = not any(map(is_not, map(now.get, found), found.values()))
+        if same and [*map(_serial, self._leaves())] == self._serials:
+            return None
+        serials = iter(self._serials)
+        for name, array in found.items():
+            if now.get(name) is not array:
+                return name
+            for a in pytree.leaf_arrays(array):
+                n = a._node
+                if n.serial != next(serials, -1) and n.op is not AFTER and n.serial not in written:
+                    return name
+        return None
 
     def restore(self) -> None:
-        """Undoes a change."""
-        vars(self.owner)[self.name] = self.array
-        found = pytree.leaf_arrays(self.array)
-        for a, serial, (held, var) in zip(found, self._serials, self._before, strict=True):
-            if a._node.serial != serial and a._node.op is not AFTER and (n := held()) is not None:
-                assign(a, Value(n, var))
+        """Undoes changes."""
+        vars(self.owner).update(self.found)
+        rows = zip(self._leaves(), self._serials, self._before, strict=False)
+        for a, serial, (held, var) in rows:
+            if a._node.serial != serial and a._node.op is not AFTER:
+                n = held if isinstance(held, Node) else held()
+                if n is not None:
+                    assign(a, Value(n, var))
 
 
 _serial = attrgetter("_node.serial")
 
 
-def _weak(n: Node) -> Callable[[], Node | None]:
-    """Returns a function that gives the node; evaluated contents, as long as they exist."""
-    return weakref.ref(n) if n.op is AFTER or n.op is BUFFER else lambda: n
+def _held(n: Node) -> Node | weakref.ref[Node]:
+    """Returns the node, or a reference to evaluated contents that does not hold them."""
+    return weakref.ref(n) if n.op is AFTER or n.op is BUFFER else n
 
 
 class WeakValue:
@@ -114,12 +123,12 @@ class WeakValue:
 
     def __init__(self, value: Value) -> None:
         n, self.var, self.serial = value.node, value.var, value.node.serial
-        self.node = _weak(n)
+        self._node = _held(n)
         self.dtype, self.size = n.dtype, n.size
         self.memory = n.data if n.op is BUFFER else None
 
     def content(self) -> Value | None:
-        n = self.node()
+        n = self._node if isinstance(self._node, Node) else self._node()
         return None if n is None else Value(n, self.var)
 
     def restore(self, array: Any) -> None:
@@ -140,13 +149,15 @@ class WeakValue:
         return Value(literal(self.dtype, 0, self.size), self.var)
 
 
-def _attributes(value: Any, place: int) -> Iterator[Attribute]:
-    """Yields the traced arrays among the attributes of an object that is not a PyTree."""
+def _attributes(value: Any) -> dict[str, Any]:
+    """Returns the traced arrays among the attributes of an object that is not a PyTree."""
+    found = {}
     if hasattr(value, "__dict__") and not isinstance(value, _PLAIN):
         for name, array in [*vars(value).items()]:
             kind = ROLES.get(type(array))
             if kind != "other" and (kind in _ARRAYS or is_traced(array)):
-                yield Attribute(place, value, name, array)
+                found[name] = array
+    return found
 
 
 class State:
@@ -158,7 +169,7 @@ class State:
     """
 
     _undone = False  # whether containers that have since been restored had changed
-    attributes: Sequence[Attribute] = ()
+    attributes: Sequence[Attributes] = ()
     _containers: Sequence[tuple[Any, Any, Sequence[Any]]] = ()
     """Mutable containers, with their parts."""
 
@@ -169,25 +180,31 @@ class State:
         self.tree = tree = Tree(values)
         self.leaves = tree.leaves
         if watched and (tree.inside or tree.others):
-            self._watch(tree)
-        if watched and tree.others:
-            self.attributes = [a for k in tree.others for a in _attributes(tree.objects[k], k)]
+            self.attributes = [
+                Attributes(k, tree.objects[k], found)
+                for k in self._watch(tree)
+                if (found := _attributes(tree.objects[k]))
+            ]
 
     def _take_apart(self, tree: Tree) -> None:
         self.tree, self.leaves = tree, tree.leaves
         self._watch(tree)
 
-    def _watch(self, tree: Tree) -> None:
+    def _watch(self, tree: Tree) -> list[int]:
+        """Notes what containers consist of. Returns the positions of other objects, except for
+        those of the simplest types."""
         containers: list[tuple[Any, Any, Sequence[Any]]] = []
         self._containers = containers
         for k, found in tree.inside.items():
             v = tree.objects[k]
             if not isinstance(v, tuple):
                 containers.append((v, tree.keys.get(k), found))
-        for k in tree.others:
+        others = [k for k in tree.others if tree.classes[k] not in _SIMPLE]
+        for k in others:
             v = tree.objects[k]
             if isinstance(v, ArrayBase):
                 containers.append((v, *opened(v, v._kind)))
+        return others
 
     @property
     def paths(self) -> "Paths":
@@ -288,9 +305,9 @@ class State:
         has changed, other than by scatters, whose nodes have the serial numbers `written`.
         """
         for a in self.attributes:
-            if a.differs(written):
+            if (name := a.changed(written)) is not None:
                 raise RuntimeError(
-                    f"{self.what}: attribute '{a.name}' of variable '{self._path(a.place)}' "
+                    f"{self.what}: attribute '{name}' of variable '{self._path(a.place)}' "
                     f"changes, but {type_label(a.owner)} is no PyTree. Make it a data class, or "
                     "give it a table DRJIT_STRUCT of its fields, or use a variable of its own for "
                     "the attribute."

@@ -7,7 +7,8 @@ import types
 from typing import Any
 
 from ...jit.parsing import syntax_tree
-from .transform import FLOW, Transformer
+from ..region.closure import FLOW
+from .transform import Transformer
 
 
 def transformed(

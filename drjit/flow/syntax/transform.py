@@ -10,11 +10,9 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from ...jit.parsing import syntax_tree
+from ..region.closure import FLOW
 from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, in_place, parameters, reads
 from .liveness import writes as writes_of
-
-FLOW = "_drjit_flow"
-"""The name by which transformed code accesses the functions that it calls."""
 
 # What stands for parts of a statement in the text that replaces it.
 _TEST, _BODY, _ELSE = "_drjit_test", "_drjit_body", "_drjit_else"
