@@ -132,6 +132,22 @@ def test_a_branch_that_parts_a_list(mode):
 
 
 @both
+def test_a_branch_without_else_that_parts_a_list(mode):
+    @dr.syntax
+    def swapped(c, a, b):
+        if dr.hint(c, mode=mode):
+            a[0] = a[0] + 1
+            a, b = b, a
+        return a, b
+
+    x = Float(1, 2)
+    one, other = [x], [Float(10, 20)]
+    a, b = swapped(x > 1.5, one, other)
+    assert [value(v[0]) for v in (a, b, one, other)] == [[1, 20], [10, 3], [1, 3], [10, 20]]
+    assert value(x) == [1, 2]
+
+
+@both
 def test_a_parted_container_that_cannot_be_merged_is_as_before(mode):
     state = {"a": Float(1, 2), "b": None}
 

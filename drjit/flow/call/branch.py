@@ -196,14 +196,14 @@ class _Branch:
             given = [v and g for v, g in zip(self.before, given, strict=True)]
         if changed := args.changed(given):
             outcome.altered = changed
-            outcome.changed = outcome.places(args, changed)
+            outcome.places = outcome.located(args, changed)
             for k in changed:
-                if k not in outcome.changed:  # it is not visible to the program
+                if k not in outcome.places:  # it is not visible to the program
                     args.undo(k, given)
+                elif written is not None:
+                    a = args.leaves
+                    outcome.kept[k] = held([a[k]]) if k < len(a) else self._version(k, held)
         if written is not None:
-            for k in outcome.changed:
-                a = args.leaves
-                outcome.kept[k] = held([a[k]]) if k < len(a) else self._version(k, held)
             outcome.left = held(args.leaves)
         if self.parted:
             self._add_parted(outcome, others, held)

@@ -46,16 +46,16 @@ class BranchOutcome:
     arrays of all versions, and `contents` what they hold.
 
     `altered` are the numbers (see `State.objects`) of the arguments that it has changed in place,
-    and `changed` has the places in the result of those that it has returned. If functions run one
-    after the other, `kept` are the versions of the latter, or their contents if they are
-    one-dimensional arrays, and `left` is what the arrays of all arguments hold."""
+    and `places` says where in the result these are. If functions run one after the other, `kept`
+    are the versions of those in the result, or their contents if they are one-dimensional arrays,
+    and `left` is what the arrays of all arguments hold."""
 
     altered: Sequence[int] = ()
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
         self.arrays, self.contents = result.tree.leaves, result.contents
-        self.changed: dict[int, list[int]] = {}
+        self.places: list[int | None] = []
         self.kept: dict[int, Version | list[Value | None]] = {}
         self.left: list[Value | None] = []
 
@@ -80,28 +80,26 @@ class BranchOutcome:
             found = [left[id(a)] for a in unchanged.arrays]
         return unchanged if found is None else unchanged._replace(contents=found)
 
-    def places(self, args: State, numbers: Collection[int]) -> dict[int, list[int]]:
-        """Returns the places of the given arguments in the result, by number."""
-        if not numbers:
-            return {}
+    def located(self, args: State, numbers: Collection[int]) -> list[int | None]:
+        """Returns, for every array and container of the result, its number if it is one of the
+        given arguments."""
         given = args.leaves if max(numbers) < len(args.leaves) else args.objects()
         wanted = {id(given[k]): k for k in numbers}
-        state, tree, _ = self.versions[0]
-        found: dict[int, list[int]] = {}
-        for objects in (tree.leaves, state.origins()) if state.tree.inside else (tree.leaves,):
-            for place, k in enumerate(map(wanted.get, map(id, objects))):
-                if k is not None:
-                    found.setdefault(k, []).append(place)
-        return found
+        tree = self.versions[0].tree
+        objects = [*tree.leaves, *map(tree.objects.__getitem__, tree.inside)]
+        return [*map(wanted.get, map(id, objects))]
 
 
 def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
     """Returns the numbers of the arguments that one function changes in place and returns, and that
     are at other places in the other function's result."""
-    first, second = outcomes
-    a, b = first.changed, second.changed
-    if a.keys() != b.keys():
-        changed = a.keys() | b.keys()
-        a = a if len(a) == len(changed) else first.places(args, changed)
-        b = second.places(args, changed)
-    return [] if a == b else sorted([k for k in {**a, **b} if a.get(k) != b.get(k)])
+    changed = {k for o in outcomes for k in o.places if k is not None}
+    if not changed:
+        return []
+    first, second = (
+        o.places if changed.issubset(o.places) else o.located(args, changed) for o in outcomes
+    )
+    if first == second:
+        return []
+    pairs = [*zip(first, second, strict=True)]
+    return [k for k in sorted(changed) if any((k == a) != (k == b) for a, b in pairs)]

@@ -263,10 +263,6 @@ class State:
         """Returns the objects that may change in place: one-dimensional arrays, then containers."""
         return [*self.leaves, *[row[0] for row in self._containers]]
 
-    def origins(self) -> list[Any]:
-        """Returns the containers that the values consisted of when the state was created."""
-        return [self.tree.objects[k] for k in self.tree.inside]
-
     def changed(self, contents: Sequence[Value | None]) -> list[int]:
         """Returns the positions in `objects` of those that have changed since they had these
         contents, the last one of each."""
