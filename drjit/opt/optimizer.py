@@ -179,7 +179,8 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         promoted = self.promote_fp16 and cls._dtype is dt.f16
         if promoted:
             value = related(cls, dtype=dt.f32)(value)
-        value = parameter.tracked(value, parameter.entries(value))
+        with scopes.resumed():
+            value = parameter.tracked(value, parameter.entries(value))
         # Data from the beginning, so that the first step runs the same program as all others.
         evaluation.make_opaque(value)
         if key in self.state:
@@ -347,7 +348,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         gradients = []
         if eval and active_recorder() is not None:
             gradients = [derivatives.grad(value) for value, *_ in self.state.values()]
-        with scopes.resume_grad():
+        with scopes.resumed():
             jobs = [self._job(key, grad_scale) for key in self.state]
             state: dict[str, State[Extra]] = {}
             for key, job, (x, extra) in zip(
@@ -365,7 +366,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
 
     def _job(self, key: str, grad_scale: Any) -> StepInputs:
         value, _, lr, extra = self.state[key]
-        x, grad = parameter.entries(value), parameter.entries(derivatives.grad(value))
+        x, grad = parameter.entries(value), parameter.entries(value.grad)
         if grad_scale is not None:
             grad = self._scaled(grad, grad_scale, key)
         rate = self.lr if lr is None else lr
@@ -489,7 +490,8 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             rate = parameter.loaded_rate(saved.get(f"{key}.lr"), old)
             if rate is not None:
                 rate = self._factor(rate, "load_state_dict")
-            value = parameter.tracked(old, parameter.entries(value))
+            with scopes.resumed():
+                value = parameter.tracked(old, parameter.entries(value))
             evaluation.make_opaque(value)
             state[key] = value, promoted, rate, extra
         some = next(iter(self.values()), None)
@@ -504,7 +506,8 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         def tracked(value: Any) -> Any:
             if derivatives.grad_enabled(value):
                 return value
-            return parameter.tracked(value, parameter.entries(value))
+            with scopes.resumed():
+                return parameter.tracked(value, parameter.entries(value))
 
         self.state = {
             key: (tracked(value), promoted, lr, extra)

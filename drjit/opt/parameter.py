@@ -14,7 +14,6 @@ from ..array.base import ArrayBase
 from ..array.pytree import leaf_arrays
 from ..function import evaluation
 from ..function.ad import grad as derivatives
-from ..function.ad import scopes
 from ..function.conversion import converted, map_leaves, related
 from ..function.data import create
 from ..function.inspect import traits
@@ -75,11 +74,12 @@ def entries_class(cls: type) -> Any:
 
 def entries(value: Any) -> Any:
     """Returns the detached entries of a parameter."""
-    value = derivatives.detach(value)
-    if value._kind == "tensor":
-        return value._array
-    cls = entries_class(type(value))
-    return value if type(value) is cls else with_leaves(cls, value, leaf_arrays(value))
+    flat = value._array if value._kind == "tensor" else value
+    return with_leaves(type(flat).Array, flat, detached_leaves(flat))
+
+
+def detached_leaves(value: Any) -> list[Any]:
+    return [leaf.wrap(type(a), a._node) for a in leaf_arrays(value)]
 
 
 def with_leaves(cls: Any, like: Any, leaves: Iterable[Any]) -> Any:
@@ -106,11 +106,11 @@ def like(value: Any, x: Any) -> Any:
 
 
 def tracked(value: Any, x: Any) -> Any:
-    """Returns a new differentiable parameter like `value`, with the given entries."""
-    leaves = [leaf.wrap(type(a), a._node) for a in leaf_arrays(x)]
-    with scopes.resume_grad():
-        for a in leaves:
-            a._var = new_input(a._node)
+    """Returns a new differentiable parameter like `value`, with the given entries. Called within
+    `scopes.resumed`."""
+    leaves = detached_leaves(x)
+    for a in leaves:
+        a._var = new_input(a._node)
     return with_leaves(type(value), value, leaves)
 
 

@@ -79,6 +79,11 @@ def _entered(scope: ADScope, args: tuple, when: bool) -> ADContextManager | Null
     return ADContextManager(scope, found or [0])  # no variable has the number 0
 
 
+def resumed() -> graph.within:
+    """`resume_grad` of everything, for frequent use within the package."""
+    return graph.within((graph.scope() or GradScope()).switched(True, None))
+
+
 @described
 def suspend_grad(*args: object, when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that disables derivative tracking for the given arrays or PyTrees, or for
