@@ -414,6 +414,15 @@ def visible(v: Var | None) -> Var | None:
     return None if stack[-1].hides(v) else v
 
 
+def seen(values: list[Value]) -> list[Value]:
+    """Returns the values without the variables that a scope suspends."""
+    inner = scope()
+    if inner is None or not (inner.all or inner.variables):
+        return values
+    hides = inner.hides
+    return [v if v.var is None or not hides(v.var) else as_value((v.node, None)) for v in values]
+
+
 def suspended() -> bool:
     """Returns whether new inputs would not be differentiable."""
     inner = scope()

@@ -8,7 +8,7 @@ from itertools import repeat
 
 from ...ad import capture, graph, vector
 from ...ad.algebra import RECORDED
-from ...ad.graph import GradScope, Value, Var, as_value, visible
+from ...ad.graph import GradScope, Value, Var, as_value
 from ...function.ad.custom import attached
 from ...jit.ir import node, op
 from ...jit.ir.dtype import DType
@@ -47,12 +47,11 @@ class RecordedCall(RecordedOp):
         masks: list[Node],
         outside: Set[int] = frozenset(),
     ) -> None:
-        self.what, self.masks, self.given, self.passed = what, masks, arguments, passed
+        self.what, self.masks, self.passed = what, masks, passed
         if opened := stack():
             self.masks = [node.combine(op.and_, (m, opened[-1].mask)) for m in masks]
-        self.scope = inner = graph.scope() if graph.scopes else None
-        if inner is not None and (inner.all or inner.variables):
-            self.given = [Value(n, visible(v)) for n, v in arguments]
+        self.scope = graph.scope()
+        self.given = graph.seen(arguments)
         self.tracked: list[int] = []
         self.variables: list[Var] = []
         for k, (_, v) in enumerate(self.given):

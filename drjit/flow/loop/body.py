@@ -2,6 +2,7 @@
 of the results."""
 
 from collections.abc import Callable, Sequence, Set
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -28,7 +29,7 @@ def returned(result: Any, count: int, what: str) -> tuple:
     return result
 
 
-_size = attrgetter("_node.size")
+_size, _node_size = attrgetter("_node.size"), attrgetter("node.size")
 
 
 class ArrayLoop:
@@ -78,6 +79,8 @@ class ArrayLoop:
         """Raises a RuntimeError if the size of a changing variable is incompatible with the
         condition or with another variable. A condition of size 1 is compatible with all, if it
         may be `broadcast`."""
+        if {1, size}.issuperset(map(_node_size, chain(filter(None, before), after))):
+            return  # as in most loops
         fits: int | None = None  # the variable that determines the size, if not the condition
         for k, (a, b) in enumerate(zip(before, after, strict=True)):
             if a is None or b.node is a.node or b.node.serial in written:

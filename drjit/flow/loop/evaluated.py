@@ -104,17 +104,18 @@ def _iteration(
     # Only such an array may hold its node, or it would have to be copied.
     held = [None if k in memory else v for k, v in enumerate(state.contents())]
     after, arrays = loop.run_body(state, written)
-    values = [leaf.value(a) for a in arrays]
-    loop.check_sizes(state.paths, held, values, active._node.size, written, not dropped)
+    values = leaf.values(arrays)
+    size = active._node.size
+    loop.check_sizes(state.paths, held, values, size, written, not dropped)
     for k, (array, old) in enumerate(zip(arrays, held, strict=True)):
         serial = array._node.serial
         if serial in written:
             memory[k] = serial
-        elif old is not None and not _has_put(array._node, old.node):
-            values[k] = merged(active, values[k], old)
-        elif old is None and memory[k] != serial:
+        elif old is not None:
+            if values[k] != old and not _has_put(array._node, old.node):
+                values[k] = merged(active, values[k], old)
+        elif memory[k] != serial:
             if k in tables:
-                size = active._node.size
                 loop.check_sizes([state.paths[k]], [tables[k].stand_in()], [values[k]], size)
             raise RuntimeError(
                 f"{loop.what}: variable '{state.paths[k]}' is the target of a scatter, and changes "

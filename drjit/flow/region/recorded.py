@@ -11,7 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from ...ad import capture, graph, lanes, traverse
-from ...ad.graph import GradScope, Value, Var, visible
+from ...ad.graph import GradScope, Value, Var
 from ...ad.traverse import ADMode
 from ...function.ad.custom import HUB, ValueOp
 from ...jit.ir import dtype as dt
@@ -68,9 +68,7 @@ class RecordedRegion:
         effects = recording.effects
         self.moves = not effects or not any(e.op.block or e.data.value for e in effects)
         # In this scope; derivatives are computed in others.
-        if inner.all or inner.variables:
-            results = [Value(n, visible(v)) for n, v in results]
-        self.results = results
+        self.results = results = graph.seen(results)
         self.written = targets.note() if inner.outer_gradients.written else []
         found = {*map(variable_of, results)}
         if self.written:
