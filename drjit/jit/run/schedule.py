@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from .. import collector, flags
@@ -122,6 +122,11 @@ def add_effects(
 def _drop_unseen() -> None:
     """Drops pending side effects that nothing can observe: nothing refers to the nodes of their
     targets or old values, and no other effect follows them."""
+    for effect in pending:
+        if effect.op.effect and not _is_seen(effect.data):
+            break
+    else:
+        return
     kept: list[Node] = []
     needed: set[Node] = set()
     for scope in stack():  # recorded effects come later
@@ -324,8 +329,8 @@ Launch = tuple[Kernel, int, list[Node], list[Node], list[Node], Sequence[Node], 
 
 
 class EvaluationPlan(NamedTuple):
-    """The launches of an evaluation, with positions of nodes in traversal order; and the sizes of
-    nodes on which the launches depend."""
+    """The launches of an evaluation, with functions that take nodes from those in traversal order;
+    and the sizes of nodes on which the launches depend, by position."""
 
     launches: list[tuple]
     sizes: list[tuple[int, int]]
@@ -359,10 +364,8 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
             if plan is not plans[0]:
                 plans.remove(plan)
                 plans.insert(0, plan)
-            node = order.__getitem__
             for made, size, a, b, c, d, e in plan.launches:
-                nodes = [*map(node, a)], [*map(node, b)], [*map(node, c)], [*map(node, d)]
-                _launch((made, size, *nodes, [*map(node, e)]))
+                _launch(made, size, a(order), b(order), c(order), d(order), e(order))
             return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
@@ -409,16 +412,26 @@ def _plan(
     launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]
 ) -> EvaluationPlan:
     """Returns the completed launches as a plan for other nodes in the same traversal order."""
-    place = {n: k for k, n in enumerate(order)}
+    place = dict(zip(order, range(len(order)), strict=True))
     sizes = watched + [(n, n.size) for _, _, roots, *_ in launches for n in roots]
-    rows = [(*v[:2], *[[place[n] for n in part] for part in v[2:]]) for v in launches]
+    rows = [(*v[:2], *[_taken([place[n] for n in part]) for part in v[2:]]) for v in launches]
     return EvaluationPlan(rows, [(place[n], size) for n, size in sizes])
+
+
+def _taken(places: list[int]) -> itemgetter:
+    """Returns a function that takes the entries of a list at some places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    start = places[0] if places else 0
+    return itemgetter(slice(start, start + len(places)))
 
 
 def _plan_key(graph: structure.ProgramGraph, device: Device | None) -> tuple | None:
     """Returns the key that determines the launches of an evaluation, except sizes; None if they
     must not be reused, because the kernel texts refer to these nodes."""
-    if graph.open or graph.more_than(LONGEST) or _is_named(graph):
+    if graph.open or graph.more_than(LONGEST):
+        return None
+    if (_labels or flags.current & 1) and _is_named(graph):
         return None
     orders, effects = [], graph.effects()
     for n in effects:
@@ -569,7 +582,7 @@ def _run(
         for found, taken in zip((graph.inputs, graph.literals, graph.checks), passed, strict=True)
     ]
     parts = made, size, roots, inputs, literals, checks, targets
-    _launch(parts)
+    _launch(*parts)
     if name:
         known_programs.keep(name, made, passed)
     return parts
@@ -638,9 +651,11 @@ def _make_room(more: int = 0) -> None:
     _entries += more
 
 
-def _launch(parts: Launch) -> None:
+def _launch(
+    made: Kernel, size: int, roots: Sequence[Node], inputs: Any, literals: Any,
+    checks: Sequence[Node], targets: Sequence[Node],
+) -> None:  # fmt: skip
     """Launches a kernel for nodes, which become buffers."""
-    made, size, roots, inputs, literals, checks, targets = parts
     effects = [e.data for e in targets] if targets else ()
     if _preview is not None:
         _preview.append(made)
@@ -653,7 +668,7 @@ def _launch(parts: Launch) -> None:
         _finish_all(roots, launch.run(made, size, inputs, literals, checks, effects))
 
 
-def _finish_all(roots: list[Node], outputs: Sequence[Buffer | None]) -> None:
+def _finish_all(roots: Sequence[Node], outputs: Sequence[Buffer | None]) -> None:
     """Turns the nodes that a launch has computed into buffers."""
     for n, memory in zip(roots, outputs):  # noqa: B905
         if memory is None:
