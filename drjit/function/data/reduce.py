@@ -5,7 +5,6 @@ and nothing is evaluated. In nested arrays, axis 0 are the components, and the l
 lanes with one entry count as broadcast.
 """
 
-import builtins
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -80,15 +79,13 @@ def axes_of(
         return default
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, (int, np.integer)):
-        return (_reduced_axis(int(axis), ndim, what),)
-    if not isinstance(axis, tuple) or not builtins.all(
-        isinstance(a, (int, np.integer)) for a in axis
-    ):
-        raise RuntimeError(
-            f"{what}: 'axis' must be an int, a tuple of ints, None or ..., not {axis!r}"
-        )
-    return tuple(sorted({_reduced_axis(int(a), ndim, what) for a in axis}))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    for a in axes:
+        if type(a) is not int and not isinstance(a, (int, np.integer)):
+            raise RuntimeError(
+                f"{what}: 'axis' must be an int, a tuple of ints, None or ..., not {axis!r}"
+            )
+    return tuple(sorted({_reduced_axis(int(a), ndim, what) for a in axes}))
 
 
 def _reduced_axis(axis: int, ndim: int, what: str | UserCall) -> int:
