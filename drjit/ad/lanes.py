@@ -255,6 +255,13 @@ def full(a: Value, size: int) -> Value:
     return _value(BROADCAST, node.resize(a.node, size), (), (a.var,))
 
 
+def full_gradient(d: Var) -> Value:
+    """Returns the gradient of a variable, with an entry for each of the variable's entries, as a
+    recorded value."""
+    zero = node.literal(d.dtype, 0, d.size)
+    return Value(zero) if d.grad is None else full(Value(d.grad, d.grad_var), d.size)
+
+
 def copy(a: Value) -> Value:
     """Returns the same value with its own variable, and hence its own gradient."""
     return _value(COPY, a.node, (), (a.var,))
@@ -414,6 +421,15 @@ class _Reduce(LaneRule):
         count = spread(reduce("add", zeros, run), x.node.size, run)
         others = RECORDED(op.div, product, factors)
         return _select(RECORDED(op.eq, count, zeros).node, others, zero)
+
+
+def total(a: Value) -> Value:
+    """Returns the sum over all lanes, also of vectors."""
+    if a.node.dtype.is_vector:
+        from .vector import sum_lanes  # most programs have no vectors
+
+        return sum_lanes(a)
+    return reduce("add", a)
 
 
 def reduce(reduction: str, a: Value, run: int = 0) -> Value:

@@ -23,14 +23,11 @@ from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.trace import access
 from ..jit.trace.access import Access
-from ..jit.trace.feature_vectors import add_lanes
 from . import (
     completion,
     generated,
     lanes,
     steps,
-    trap,
-    vector,
 )
 from .algebra import PLAIN, RECORDED, Guards, guard, keep_graph, set_keep_graph
 from .graph import (
@@ -533,7 +530,7 @@ class GradientSink:
                 self.masked.add(v)
             return
         if self.trap:
-            trap.check(self.var, c.node if self.keep else c)
+            self._check(c.node if self.keep else c)
         if self.outer is not None and self.outer.takes(v):
             self.outer.add(v, c.node if self.keep else c)
             self.mark(v)
@@ -564,7 +561,7 @@ class GradientSink:
         if self.masking:
             self.masked.add(v)
 
-    def _target(self, i: int) -> Var | None:
+    def target(self, i: int) -> Var | None:
         """Returns the variable whose gradient receives the side effects for operand `i`."""
         d = self.var.deps[i]
         if d is None or (self.members is not None and d not in self.members):
@@ -577,8 +574,8 @@ class GradientSink:
         """Adds records of values to the gradient of operand `i`, in place if nothing else holds
         it."""
         for value in values if self.trap else ():
-            trap.check(self.var, value.node)
-        d = self._target(i)
+            self._check(value.node)
+        d = self.target(i)
         if d is None:
             return
         nodes = [v.node for v in values]
@@ -586,7 +583,7 @@ class GradientSink:
             if access.is_idle(nodes, at, d.size):
                 return
             for value, one in zip(values, at.entries(d.size), strict=True):
-                d.grad, d.grad_var = lanes.scatter(_full_gradient(d), value, one)
+                d.grad, d.grad_var = lanes.scatter(lanes.full_gradient(d), value, one)
             return
         was_none = d.grad is None
         taken, after = take_gradient(d), None
@@ -595,36 +592,18 @@ class GradientSink:
         finally:
             d.grad = after if after is not None or was_none else taken.node
 
-    def add_lanes(self, i: int, sums: list[vector.LaneSum]) -> None:
-        """Adds vectors summed over lanes to matrices in the gradient of operand `i`, in place if
-        nothing else holds it."""
-        d = self._target(i)
-        if d is None:
-            return
-        if self.keep:
-            for added in sums:
-                d.grad, d.grad_var = vector.add_lanes(_full_gradient(d), added)
-            return
-        found = []
-        for m, factors, some in sums:
-            nodes, _ = zip(*factors, strict=True)
-            found.append((m, nodes, some))
-        d.grad = add_lanes(take_gradient(d), found, vector.GRADIENT)
+    def _check(self, contribution: Node) -> None:
+        from .trap import check
+
+        check(self.var, contribution)
 
 
 def _total(c: Value, lanes_: int) -> Value:
     """Returns the sum of a contribution over its lanes, or the multiple of a contribution that
     represents several lanes."""
     if c.node.size != 1:
-        return vector.sum_lanes(c) if c.node.dtype.is_vector else lanes.reduce("add", c)
+        return lanes.total(c)
     return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
-
-
-def _full_gradient(d: Var) -> Value:
-    """Returns the gradient of a variable, with an entry for each of the variable's entries, as a
-    recorded value."""
-    zero = node.literal(d.dtype, 0, d.size)
-    return Value(zero) if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
 
 
 def finish_isolation(inner: GradScope) -> None:

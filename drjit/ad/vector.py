@@ -19,8 +19,8 @@ from ..jit.trace.access import Access, Replacement
 from ..jit.trace.feature_vectors import Matrix
 from ..jit.tuples import NamedTuple
 from .algebra import RECORDED, operands
-from .graph import Value, Var, as_value
-from .lanes import LaneRule, LinearOp, Part, Parts, _value, full, gather, reduce
+from .graph import Value, Var, as_value, take_gradient
+from .lanes import LaneRule, LinearOp, Part, Parts, _value, full, full_gradient, gather, reduce
 
 # Vectors from scalars, and scalars from vectors
 
@@ -223,13 +223,13 @@ class _Matvec(LaneRule):
             sums.append(_lane_sum((matrix, factors, some)))
         if of_bias and of_bias[0] is not None:
             if sums and of_bias[0] is not of_a:
-                sink.add_lanes(0, sums)
+                _give(sink, 0, sums)
                 sums = []
             # A single entry represents all lanes.
             all_lanes = g if g.node.size == v.size else full(g, v.size)
             sums.append(_lane_sum((bias, (all_lanes,), None)))
         if sums:
-            sink.add_lanes(0 if sums[0].matrix is matrix else 2, sums)
+            _give(sink, 0 if sums[0].matrix is matrix else 2, sums)
         # Last, so that what the layer was given is not needed for longer than that.
         if of_x is not None:
             sink.add(1, matvec(a, matrix.turned, g), v.size)
@@ -300,6 +300,22 @@ class _AddLanes(LaneRule):
                 mask = Value(vector.splat(c.node.dtype.count, some))
                 c = RECORDED.select(mask, c, zero)
             sink.add(i + 1, c, lanes)
+
+
+def _give(sink: Any, i: int, sums: list[LaneSum]) -> None:
+    """Adds sums to matrices in the gradient of operand `i`, in place if nothing else holds it."""
+    d = sink.target(i)
+    if d is None:
+        return
+    if sink.keep:
+        for added in sums:
+            d.grad, d.grad_var = add_lanes(full_gradient(d), added)
+        return
+    found = []
+    for matrix, factors, some in sums:
+        nodes, _ = zip(*factors, strict=True)
+        found.append((matrix, nodes, some))
+    d.grad = vector.add_lanes(take_gradient(d), found, GRADIENT)
 
 
 def add_lanes(target: Value, added: LaneSum) -> Value:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from operator import is_not
 from typing import Any
 
-from ...ad import vector
 from ...ad.graph import Value
 from ...array import leaf, pytree, table
 from ...array.base import KernelValue
@@ -50,6 +49,8 @@ def _spread(value: Any) -> Any:
     if not isinstance(value, KernelValue):
         return value
     cls = table.find(value.__meta__.namespace, "leaf", value._dtype)
+    from ...ad import vector  # which programs without cooperative vectors do not need
+
     parts = vector.unpack(Value(value._node, value._var))
     return _class(value)([leaf.from_value(cls, part) for part in parts])
 
@@ -65,6 +66,8 @@ def joined(tree: Any, like: Tree | None = None) -> Any:
     def made(k: int, values: list[Any]) -> Any:
         cls, before = apart.classes[k], apart.inside[k]
         if issubclass(cls, _Features):
+            from ...ad import vector
+
             return cls.like._with(vector.pack([leaf.value(a) for a in values]))
         if any(map(is_not, values, before)):
             return rebuilt(cls, apart.keys.get(k), values)

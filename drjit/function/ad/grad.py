@@ -8,7 +8,7 @@ point arrays is ignored.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from ...ad import graph, lanes, vector
+from ...ad import graph, lanes
 from ...ad.graph import Value, Var, as_value, visible
 from ...array import leaf, pytree, signatures
 from ...array.base import ArrayBase, KernelValue, type_label
@@ -280,8 +280,7 @@ def fitting(v: Var, gradient: Node, what: str) -> Value:
     if size in (1, v.size) or (v.size == 1 and recording()):
         return as_value((gradient, None))
     if v.size == 1:
-        total = vector.sum_lanes if v.dtype.is_vector else (lambda g: lanes.reduce("add", g))
-        return total(Value(gradient))
+        return lanes.total(Value(gradient))
     raise RuntimeError(
         f"{what}(): attempted to store a gradient of size {size} in a variable of size {v.size}"
         f"{graph.where(v)}"
