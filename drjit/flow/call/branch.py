@@ -26,6 +26,7 @@ from ..region.condition import check_mode, chosen_mode, mask_of
 from ..region.failure import RecordAgain, call
 from ..region.masked import masked, merged
 from ..region.outcome import BranchOutcome, Version, as_version, parted
+from ..region.recorded import node_of
 from ..region.state import State, WeakValue, names
 from ..region.tables import known
 from ..region.vectors import joined, spread, spreading
@@ -287,6 +288,8 @@ class _Branch:
         """Raises a RuntimeError if the sizes of results are incompatible, or if one function
         returns an array that was written to, and the other one a different array."""
         first, second = outcomes
+        if first.fits and second.fits:
+            return
         size = self.mask._node.size
         rows = zip(first.contents, second.contents, first.arrays, second.arrays, strict=True)
         for k, (a, b, one, other) in enumerate(rows):
@@ -464,7 +467,8 @@ class _Symbolic:
                 if self.outside or self.captured.arrays:
                     self._check()
                 outcome = branch.outcome(result, self.outcomes, given)
-            found = outcome.contents
+            found, size = outcome.contents, branch.mask._node.size
+            outcome.fits = all(found) and {1, size}.issuperset(map(_size, found))
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
             args.restore(branch.before, outcome.altered)
@@ -474,7 +478,8 @@ class _Symbolic:
                     branch.parted += sorted(more)
                     raise RecordAgain
                 branch.check(self.outcomes)  # here, so that an error undoes the recording
-        size = branch.mask._node.size
+        if outcome.fits:
+            return [*map(node_of, found)]  # type: ignore[arg-type]
         final: list[Node] = []
         for k, v in enumerate(found):
             n = None if v is None else v.node

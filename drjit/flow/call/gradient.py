@@ -2,7 +2,7 @@
 function, and this computation becomes a block of its own.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import cached_property, partial
 from itertools import repeat
 
@@ -27,6 +27,11 @@ from ..region.recorded import (
     variable_of,
 )
 from ..region.targets import Targets, is_zero
+
+
+def unrecorded(nodes: Iterable[Node]) -> list[Value]:
+    """Returns values without variables."""
+    return [*map(as_value, zip(nodes, repeat(None)))]
 
 
 class RecordedCall(RecordedOp):
@@ -54,7 +59,7 @@ class RecordedCall(RecordedOp):
         self.given = graph.seen(arguments)
         self.tracked: list[int] = []
         self.variables: list[Var] = []
-        for k, (_, v) in enumerate(self.given):
+        for k, v in enumerate(map(variable_of, self.given)):
             if v is not None and k not in outside:
                 self.tracked.append(k)
                 self.variables.append(v)
@@ -81,9 +86,11 @@ class RecordedCall(RecordedOp):
     def begin(self, names: list[Node], inner: GradScope) -> list[Value]:
         """Returns the arguments of a function that is about to be traced on other nodes, with
         variables of their own where those of the call have one."""
-        found = [*self.given]
-        for k, n in zip(self.passed, names, strict=True):
-            found[k] = as_value((n, None))
+        found = unrecorded(names)
+        if len(found) < len(self.given):
+            own, found = found, [*self.given]
+            for k, v in zip(self.passed, own, strict=True):
+                found[k] = v
         if self.tracked:
             nodes = [found[k].node for k in self.tracked]
             inputs, alias = graph.new_inputs(nodes), inner.outer_gradients.alias
@@ -151,7 +158,7 @@ class RecordedCall(RecordedOp):
     def attached(self, results: Sequence[Node]) -> list[Value]:
         """Returns the results, connected to the values they were computed from, as are the targets
         of the functions."""
-        found = [*map(as_value, zip(results, repeat(None)))]
+        found = unrecorded(results)
         if not self.outputs and not self.targets.rows:
             return found
         numbers, targets = sorted(self.outputs), self.targets
@@ -269,7 +276,7 @@ class RecordedCall(RecordedOp):
         count = len(self.passed)
         rest = iter(names[count:])
         seeds = [n if n.op is LITERAL else next(rest) for n in given]
-        if not body.variables:  # it returns its arguments
+        if all(v.rule is None for v in body.variables):  # it returns its arguments
             return propagate(body, seeds, None)
         if not body.follows:
             with body.derived(outer_gradients, active()) as derived:

@@ -48,9 +48,11 @@ class BranchOutcome:
     `altered` are the numbers (see `State.objects`) of the arguments that it has changed in place,
     and `places` says where in the result these are. If functions run one after the other, `kept`
     are the versions of those in the result, or their contents if they are one-dimensional arrays,
-    and `left` is what the arrays of all arguments hold."""
+    and `left` is what the arrays of all arguments hold. `fits` says whether all contents are known
+    to have as many entries as the condition, or one."""
 
     altered: Sequence[int] = ()
+    fits = False
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]

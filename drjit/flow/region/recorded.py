@@ -207,7 +207,7 @@ class RecordedRegion:
             reached: set[Var | None] = set()
             variables: list[Var] = []
             for v in reversed(self.variables):
-                if v.grad is not None or v in reached:
+                if v.rule is not None and (v.grad is not None or v in reached):
                     reached.update(v.deps)
                     variables.append(v)
             variables.reverse()
@@ -245,6 +245,8 @@ class RecordedRegion:
     @staticmethod
     def _visit(mode: ADMode, variables: list[Var], copies: Substitution | None) -> None:
         """Visits variables, whose rules find copies of the primal values."""
+        if not variables:
+            return
         if copies is None:
             traverse.visit(mode, variables)
             return
