@@ -556,6 +556,25 @@ def test_look_ups_repeat_what_was_traced(tier):
     np.testing.assert_array_equal(debugged, image.eval(llvm.Array2f64(x, x))[0].numpy())
 
 
+def test_textures_that_differ_in_a_mode_share_no_trace(tier):
+    rng = np.random.default_rng(1)
+    texels, (x, y) = rng.integers(0, 256, (3, 4, 2)), rng.uniform(-1, 2, (2, 9))
+    for kind, suffix in ("8u", "f8u"), ("f", "f"), ("f16", "f16"):
+        for wrap, mode in itertools.product(dr.WrapMode, dr.FilterMode):
+            for srgb in (False, True) if kind == "8u" else (False,):
+                modes = {"filter_mode": mode, "wrap_mode": wrap, "srgb": srgb}
+                made = [
+                    getattr(m, f"Texture2{suffix}")(
+                        getattr(m, f"TensorX{'u8' if kind == '8u' else kind}")(texels), **modes
+                    )
+                    for m in (llvm, scalar)
+                ]
+                got = np.array(made[0].eval(llvm.Array2f(x, y)))
+                for k in range(9):
+                    want = made[1].eval(scalar.Array2f(x[k], y[k]))
+                    np.testing.assert_allclose(got[:, k], want, 2e-3, 1e-3)
+
+
 def test_look_ups_in_a_loop(tier):
     image = llvm.Texture1f(llvm.TensorXf(np.arange(8.0)[:, None] ** 2))
     x = llvm.Float(0.1, 0.6)

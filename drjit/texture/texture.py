@@ -167,7 +167,7 @@ class Texture(Texels):
         vector = table.find(self._namespace, "vector", dtype, (self._dims,))
         if cls is not vector:
             return False
-        facts = type(self), cls, self.shape, self._filter, self._wrap, self._srgb, size
+        facts = cls, self._dtype, self.shape, self._filter, self._wrap, self._srgb, size
         if facts in _templates:
             return _templates[facts]
         image = copy(self)
