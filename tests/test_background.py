@@ -17,6 +17,7 @@ from drjit.jit import flags
 from drjit.jit.cpu import background, compiled, kernel, native, runtime
 from drjit.jit.flags import JitFlag
 from drjit.jit.run import cache
+from drjit.jit.run.launch import layout_of
 from drjit.jit.target import simd
 from drjit.jit.target.simd.ir import KernelError
 from drjit.llvm import Float, UInt32
@@ -375,6 +376,15 @@ def test_what_is_there_soon_gives_way_to_the_best(one, monkeypatch, limit):
     assert (found == want).all()
     forms = own._forms(compiled.options_now(), True)
     assert all(cache.has(f.key) for f in forms) and len(forms) == 2
+
+
+def test_what_the_query_for_a_form_has_read_is_not_read_again(one, monkeypatch):
+    own, _ = one()
+    again = kernel.CpuKernel(own.text, layout_of(own.program), own.cost, own.program, own.work)
+    assert again.is_stored()
+    monkeypatch.setattr(cache, "get", lambda key: pytest.fail("read again"))
+    again.compile(True)
+    assert again.state == "disk" and again.provisional
 
 
 def test_the_disk_cache_has_what_is_there_soon(one):

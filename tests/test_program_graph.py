@@ -217,3 +217,12 @@ def test_it_is_loaded_after_many_operands(monkeypatch):
     for _ in range(12):  # evaluations would not come here once the program is known
         structure.ProgramGraph([chain(x, y)._node])
     assert structure.collect is not None and not structure._load_at
+
+
+def test_it_is_loaded_after_one_large_program(monkeypatch):
+    monkeypatch.setattr(structure, "collect", None)
+    monkeypatch.setattr(graphs, "_coming", None)
+    monkeypatch.setattr(graphs, "_asked", False)
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    assert graphs.loaded()
+    assert graphs.load(graphs.MANY + 1) == 0 and structure.collect is not None

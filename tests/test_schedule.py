@@ -22,6 +22,7 @@ from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import ReduceMode
+from drjit.jit.ir.scope import ACTIVE
 from drjit.jit.run import schedule, stages
 from drjit.jit.text import program, structure
 from drjit.jit.trace import access, record
@@ -958,3 +959,8 @@ def test_programs_of_random_graphs_are_well_formed(monkeypatch: pytest.MonkeyPat
         nodes.append(access.reduce_all("add", nodes[-1]))
         schedule.evaluate(nodes[3:])
     assert len(checked) >= 10
+
+
+def test_the_lanes_of_a_kernel_have_no_value_outside():
+    with pytest.raises(RuntimeError, match="outside of one"):
+        schedule.evaluate([ACTIVE])

@@ -514,9 +514,9 @@ def _collect(roots: list[Node]) -> tuple[list[Node], structure.ProgramGraph]:
         given = dict.fromkeys(roots)
         # The node of an effect's target becomes a buffer along with the effect.
         roots = [n for n in given if n.op is not AFTER or n.deps[0] not in given]
-    if ACTIVE in roots:  # shared by all programs
-        raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
     graph = structure.ProgramGraph(roots)
+    if ACTIVE.mark is graph.mark and ACTIVE in roots:  # shared by all programs
+        raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
     loops = [n for n in graph.noted if n.op is _LOOP] if graph.noted else None
     if loops:
         more = _companions(loops, graph.mark)

@@ -64,25 +64,19 @@ _OF_REGIONS, _WITH_DATA = (IS_STATE, BODIES), (TYPE_AND_DATA, IS_STATE)
 _TYPED = (*_WITH_DATA, TYPE_ONLY)
 
 
-def _code(number: int, o: op.Op) -> int:
-    """Returns what native code knows about an operation: its number, what identifies its nodes,
-    whether it may wait, and which operands it reads as memory."""
-    known = {LITERAL: IS_LITERAL, BUFFER: IS_BUFFER, _STATE: IS_STATE, _IN_BOUNDS: CHECK}
-    kind = known.get(o, TYPE_AND_DATA)
-    if o.plain:
-        kind = PLAIN
-    elif o is AFTER:  # its data is memory
-        kind = TYPE_ONLY
-    elif o.effect:  # `ProgramGraph.key` adds the rest
-        kind = NOTHING
-    elif o.block:
-        kind = BODIES
-    reads = sum([1 << k for k in range(8)[o.reads]]) if o.reads else 0
-    return number | kind << 8 | o.waits << 12 | reads << 16
+_KINDS = {
+    LITERAL: IS_LITERAL, BUFFER: IS_BUFFER, _STATE: IS_STATE, _IN_BOUNDS: CHECK,
+    AFTER: TYPE_ONLY,  # its data is memory
+}  # fmt: skip
 
-
+# Operations by their number, with what identifies their nodes (`ProgramGraph.key` adds more to
+# effects), whether they may wait, and which operands they read as memory.
 for _number, _op in enumerate(op.TABLE.values()):
-    _op.code = _code(_number, _op)
+    _kind = PLAIN if _op.plain else NOTHING if _op.effect else BODIES if _op.block else None
+    _kind = _KINDS.get(_op, TYPE_AND_DATA) if _kind is None else _kind
+    _op.code = _number | _kind << 8 | _op.waits << 12
+    if _op.reads:
+        _op.code |= sum([1 << k for k in range(8)[_op.reads]]) << 16
 
 
 class ProgramGraph:
@@ -135,8 +129,7 @@ class ProgramGraph:
             return False
         key.append(words)
         key += rows
-        for n in self.inputs[first:]:
-            key.append(n.data.device)
+        key += [n.data.device for n in self.inputs[first:]]
         for n in regions:
             if n.op is _STATE:
                 self.open += 1
