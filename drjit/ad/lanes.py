@@ -423,15 +423,6 @@ class _Reduce(LaneRule):
         return _select(RECORDED(op.eq, count, zeros).node, others, zero)
 
 
-def total(a: Value) -> Value:
-    """Returns the sum over all lanes, also of vectors."""
-    if a.node.dtype.is_vector:
-        from .vector import sum_lanes  # most programs have no vectors
-
-        return sum_lanes(a)
-    return reduce("add", a)
-
-
 def reduce(reduction: str, a: Value, run: int = 0) -> Value:
     """Reduces all lanes (`run` 0), or runs of that many lanes."""
     n = a.node

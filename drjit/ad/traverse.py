@@ -598,11 +598,20 @@ class GradientSink:
         check(self.var, contribution)
 
 
+def lane_sum(a: Value) -> Value:
+    """Returns the sum over all lanes, also of vectors."""
+    if a.node.dtype.is_vector:
+        from .vector import sum_lanes  # most programs have no vectors
+
+        return sum_lanes(a)
+    return lanes.reduce("add", a)
+
+
 def _total(c: Value, lanes_: int) -> Value:
     """Returns the sum of a contribution over its lanes, or the multiple of a contribution that
     represents several lanes."""
     if c.node.size != 1:
-        return lanes.total(c)
+        return lane_sum(c)
     return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
 
 
