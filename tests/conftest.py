@@ -129,11 +129,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 _NOT_ABOUT_DEVICES = (
     "test_ad_native", "test_background", "test_cache", "test_cuda", "test_device", "test_docs.py",
     "test_doctor", "test_editor", "test_examples", "test_freeze_native", "test_freeze_shortcut",
-    "test_interface", "test_known_programs", "test_known_types", "test_many_threads", "test_memory.py", "test_module",
-    "test_native", "test_numba_route", "test_numpy_target", "test_oracle",
-    "test_package", "test_processors", "test_program_graph", "test_programs", "test_python_target",
-    "test_robustness_process", "test_runtime", "test_signatures", "test_simd", "test_stepping",
-    "test_tuples",
+    "test_interface", "test_known_programs", "test_known_types", "test_many_threads",
+    "test_memory.py", "test_module", "test_native", "test_numba_route", "test_numpy_target",
+    "test_oracle", "test_package", "test_processors", "test_program_graph", "test_programs",
+    "test_python_target", "test_robustness_process", "test_runtime", "test_signatures",
+    "test_simd", "test_stepping", "test_tuples",
 )  # fmt: skip
 
 

@@ -132,10 +132,12 @@ def test_flushing_the_kernel_cache_forgets_kernels():
     assert a[1] == 4
 
 
-def test_flushing_the_kernel_cache_leaves_what_is_on_disk(monkeypatch):
+def test_flushing_the_kernel_cache_leaves_what_is_on_disk(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     dr.eval(dr.arange(Float, 1000) * 19.5 - 3)
     dr.sync_thread()
+    cache.write_pending()
     before = cache.info()["entries"]
     dr.flush_kernel_cache()
     assert cache.info()["entries"] == before > 0
