@@ -4,9 +4,9 @@ cache, and where the time goes.
     python programs.py [--reference PYTHON] [--threads N] [--rounds N] [--only NAMES]
 
 prints a table: seconds of wall time and of processor time (all threads, the start and the end of
-Python included), the ratios to the reference, and what the main thread does, in milliseconds:
-imports, of which many happen when a function is first used; compiling, or loading from the cache;
-running texts on NumPy; waiting for kernels; tracing, which is all other Python, such as derivatives
+Python included), the ratios to the reference, and what the main thread does, in milliseconds, from
+processes of their own, which that slows down: imports, of which many happen when a function is
+first used; compiling, or loading from the cache; running texts on NumPy; waiting for kernels; tracing, which is all other Python, such as derivatives
 and scheduling; and the start and the end of Python. With `NAME THREADS` it is a workload of
 `run.py`: a program in this process. What programs print is left out.
 
@@ -34,6 +34,16 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).parents[1] / "tests" / "programs"
 STAGES: tuple[str, ...] = ("imports", "compiling", "NumPy", "waiting")
+PLAIN = """
+import runpy, sys
+import drjit as dr
+threads, folder, name = sys.argv[1:]
+dr.set_thread_count(int(threads))
+sys.path.append(folder)
+sys.argv[1:] = []
+runpy.run_path(f"{folder}/{name}.py", run_name="__main__")
+dr.sync_thread()
+"""
 sys.path.append(str(PROGRAMS))
 
 
@@ -70,7 +80,7 @@ def child(name: str, threads: int) -> dict[str, float]:
 
     imported = time.perf_counter() - start
     dr.set_thread_count(threads)
-    stages = watched() if hasattr(dr, "kernels") else dict.fromkeys(STAGES, 0.0)
+    stages = watched()
     stages["imports"] = imported
     sys.argv[1:] = []  # which programs read
     with contextlib.redirect_stdout(io.StringIO()):
@@ -118,33 +128,44 @@ def watched() -> dict[str, float]:
     return stages
 
 
-def measure(python: str, name: str, threads: int, home: str) -> dict[str, float]:
-    """One process: its seconds of wall and of processor time, and milliseconds of the stages; NaN
-    where the reference fails."""
+def measure(
+    python: str, name: str, threads: int, home: str, watch: bool = False
+) -> dict[str, float]:
+    """One process: its seconds of wall and of processor time, NaN where the reference fails; and
+    milliseconds of the stages, if it is to `watch` them."""
     environment = os.environ | {"HOME": home, "DRJIT_CACHE_DIR": f"{home}/cache"}
     if python != sys.executable:
         environment.pop("PYTHONPATH", None)
-    command = [python, "-P", __file__, "--child", name, "--threads", str(threads)]
+    how = ["-c", PLAIN, str(threads), str(PROGRAMS), name]
+    if watch:
+        how = [__file__, "--child", name, "--threads", str(threads)]
     before = os.times()
     start = time.perf_counter()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run([python, "-P", *how], env=environment, capture_output=True, text=True)
     wall = time.perf_counter() - start
     after = os.times()
     if done.returncode and python != sys.executable:
         return {"wall": math.nan, "processor": math.nan}
     if done.returncode:
         sys.exit(f"{name} failed under {python}:\n{done.stderr}")
-    figures = json.loads(done.stdout.splitlines()[-1])
     processor = after.children_user + after.children_system
     processor -= before.children_user + before.children_system
-    figures["start and end"] = 1e3 * wall - sum(figures.values())
-    return figures | {"wall": wall, "processor": processor}
+    if not watch:
+        return {"wall": wall, "processor": processor}
+    stages = json.loads(done.stdout.splitlines()[-1])
+    return stages | {"start and end": 1e3 * wall - sum(stages.values())}
 
 
 def both(python: str, name: str, threads: int) -> list[dict[str, float]]:
-    """The figures with an empty cache, and with what that process left there."""
-    with tempfile.TemporaryDirectory() as home:
-        return [measure(python, name, threads, home) for _ in ("empty", "filled")]
+    """The figures with an empty cache, and with what two processes have left there."""
+    own = python == sys.executable
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as other:
+        empty = measure(python, name, threads, home)
+        stages = measure(python, name, threads, home, own)
+        filled = measure(python, name, threads, home)
+        if own:
+            return [empty | measure(python, name, threads, other, True), filled | stages]
+    return [empty, filled]
 
 
 def table(names: list[str], reference: str | None, threads: int, rounds: int) -> None:
