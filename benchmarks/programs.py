@@ -6,9 +6,10 @@ cache, and where the time goes.
 prints a table: seconds of wall time and of processor time (all threads, the start and the end of
 Python included), the ratios to the reference, and what the main thread does, in milliseconds, from
 processes of their own, which that slows down: imports, of which many happen when a function is
-first used; compiling, or loading from the cache; running texts on NumPy; waiting for kernels; tracing, which is all other Python, such as derivatives
-and scheduling; and the start and the end of Python. With `NAME THREADS` it is a workload of
-`run.py`: a program in this process. What programs print is left out.
+first used; compiling, or loading from the cache; running texts on NumPy; waiting for kernels;
+tracing, which is all other Python, such as derivatives and scheduling; and the start and the end of
+Python. With `NAME THREADS` it is a workload of `run.py`: a program in this process. What programs
+print is left out.
 
 Programs that the reference cannot run are in the table, but not in the means: some versions of LLVM
 fail there. `DRJIT_LIBLLVM_PATH` names the library that it loads.
