@@ -423,8 +423,8 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
     def sampled(x: Any) -> Any:
         if not isinstance(x, np.ndarray):
             return function(float(x))
-        points, where = np.unique(x, return_inverse=True)
+        points, places = np.unique(x, return_inverse=True)
         values = np.array([function(float(p)) for p in points], np.float64)
-        return values[where].reshape(x.shape)
+        return values[places].reshape(x.shape)
 
     return sampled, float(radius)
