@@ -2,7 +2,10 @@
 functions in a few forms, and what has been launched."""
 
 import gc
+import weakref
 from collections.abc import Callable
+from itertools import pairwise
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -36,13 +39,26 @@ def allocate_by(patch: Any, allocate: Callable) -> None:
         patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
 
 
-def settle() -> None:
-    """Collects garbage when no thread compiles or writes to the cache, whose objects a test would
-    count. Native operators do not come meanwhile."""
+def settle(collect: bool = True) -> None:
+    """Waits until no thread compiles or writes to the cache, whose objects a test would count, and
+    collects garbage if asked to. Native operators do not come meanwhile."""
     schedule.milestone += 1 << 20
     background.finish()
     cache.write_pending()
-    gc.collect()
+    if collect:
+        gc.collect()
+
+
+def growth(run: Callable[[], Any], collect: bool = True) -> int:
+    """Returns by how many objects the process grows when `run` is called, usually: what is
+    imported or compiled for all later calls comes in one of them. Without `collect`, objects in
+    cycles count. Weak references do not, which are swept out from time to time."""
+    counts = []
+    for _ in range(5):
+        run()
+        settle(collect)
+        counts.append(sum(type(o) is not weakref.ref for o in gc.get_objects()))
+    return median_low(after - before for before, after in pairwise(counts))
 
 
 def forget_forward_traversals() -> None:

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from helpers import growth, settle
 
 import drjit as dr
 from drjit.jit.cpu import compiled, kernel, memory, programs, sequence
@@ -111,14 +112,16 @@ def test_an_optimizer():
 
 def test_memory_and_objects_do_not_grow():
     f, inputs = dr.freeze(several), data(64)
-    for _ in range(20):
-        f(*inputs)
-    gc.collect()
-    before, objects = memory.statistics(), len(gc.get_objects())
-    for _ in range(2000):
-        f(*inputs)
-    gc.collect()
-    assert memory.statistics() == before and len(gc.get_objects()) - objects < 50
+
+    def run(n=700):
+        for _ in range(n):
+            f(*inputs)
+
+    run(20)
+    settle()
+    before = memory.statistics()
+    assert growth(run) < 20
+    assert memory.statistics() == before
 
 
 def test_launches_are_counted_once():

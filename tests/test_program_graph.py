@@ -1,12 +1,12 @@
 """Native code goes through the nodes of large programs. It finds what Python finds, and programs
 that differ are different ones for both."""
 
-import gc
 import math
 import threading
 
 import numpy as np
 import pytest
+from helpers import growth
 
 import drjit as dr
 import drjit.nn as nn
@@ -155,14 +155,12 @@ def test_long_programs_and_gradients():
 
 def test_nothing_is_kept():
     x, y = Float(1, 2, 3), dr.opaque(Float, 0.5, 3)
-    for _ in range(400):  # which load native code for programs that trace much
-        dr.eval(chain(x, y), special(Float(range(6)), y[0]))
-    gc.collect()
-    before = len(gc.get_objects())
-    for _ in range(100):
-        dr.eval(chain(x, y), special(Float(range(6)), y[0]))
-    gc.collect()
-    assert len(gc.get_objects()) - before < 50
+
+    def run():
+        for _ in range(100):
+            dr.eval(chain(x, y), special(Float(range(6)), y[0]))
+
+    assert growth(run) < 20
 
 
 def test_threads():
@@ -192,14 +190,8 @@ def test_nodes_of_templates(monkeypatch):
         rng = dr.rng(seed=7)
         return [rng.normal(Float, 5), rng.random(Array3f, (3, 4)), rng.random(Float64, 1)]
 
-    found, objects = numbers(), 0
-    for k in range(30):
-        numbers()
-        if k == 9:
-            gc.collect()
-            objects = len(gc.get_objects())
-    gc.collect()
-    assert len(gc.get_objects()) - objects < 50
+    found = numbers()
+    assert growth(lambda: [numbers() for _ in range(20)] and None) < 10
     monkeypatch.setattr(template, "remake", None)
     for a, b in zip(found, numbers(), strict=True):
         assert a.numpy().tolist() == b.numpy().tolist()
