@@ -25,7 +25,7 @@ def test_jobs_run_in_order_and_each_block_once():
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     finish = FINISH(lambda params, blocks, threads: seen.append((params, "finish", blocks)))
     addresses = [ctypes.cast(f, ctypes.c_void_p).value for f in (kernel, finish)]
-    workers = [threading.Thread(target=launcher.work, args=(c, k), daemon=True) for k in (0, 1)]
+    workers = [threading.Thread(target=launcher.work, args=(c,), daemon=True) for _ in range(3)]
     for worker in workers:
         worker.start()
     for number in range(3):
@@ -36,6 +36,7 @@ def test_jobs_run_in_order_and_each_block_once():
     for worker in workers:
         worker.join(10)
         assert not worker.is_alive()
+    assert (control.entered, control.left) == (3, 3)  # the third left at once
     blocks = [(begin, min(begin + 10, 95)) for begin in range(0, 95, 10)]
     for number in range(3):
         assert [s[0] for s in seen].index(number) == 11 * number

@@ -252,6 +252,29 @@ def test_idle_workers_sleep():
     assert (control.parked, control.spinning) == (3, 0)
 
 
+def test_threads_that_the_system_refuses(monkeypatch):
+    begin, left = native.start_thread, 0
+
+    def limited(*arguments):
+        nonlocal left
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left -= 1
+        begin(*arguments)
+
+    runtime.set_thread_count(1)
+    runtime.set_thread_count(3)
+    monkeypatch.setattr(native, "start_thread", limited)
+    a = np.zeros(100, "q")
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        runtime.launch(address("add"), 0, words(a, a, 1), 100, 10)
+    left = 1
+    for _ in range(3):
+        runtime.wait(runtime.launch(address("add"), 0, words(a, a, 1), 100, 10))
+    np.testing.assert_array_equal(a, 3)
+    assert runtime._control.entered == 1 and not left
+
+
 def failing(record, error):
     """Launches a kernel that sets the flag of its error record."""
 

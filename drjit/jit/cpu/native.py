@@ -89,7 +89,9 @@ class Control(ctypes.Structure):
         ("stop", _word),
         ("integer", _word),
         ("truth", _word),
-        ("_pad1", _word * 4),
+        ("entered", _word),
+        ("left", _word),
+        ("_pad1", _word * 2),
         ("completed", _word),
         ("_pad2", _word * 7),
         ("spinning", _word),
@@ -121,8 +123,8 @@ _functions = None
 
 
 def functions() -> SimpleNamespace:
-    """Returns the compiled functions for ctypes; `work` and `await_` release the GIL, others keep
-    it."""
+    """Returns the compiled functions for ctypes, of which `await_` releases the GIL; the bare
+    addresses of those that ctypes does not call."""
     global _functions
     if _functions is None:
         _functions = _load()
@@ -201,10 +203,10 @@ def _load() -> SimpleNamespace:
         run=function("run", ctypes.PYFUNCTYPE, None, *job),
         now=function("now", ctypes.PYFUNCTYPE, _word, pointer),
         halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),
-        work=function("work", ctypes.CFUNCTYPE, None, pointer, _word),
         await_=function("wait_for", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),
         start=places["start"],
         repeat=places["repeat"],
+        work=places["work"],
     )
 
 
@@ -232,6 +234,19 @@ def _method(name: str, function: int, flags: int, text: bytes | None) -> _Method
     made = _Method(name.encode(), function, flags, text)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # functions refer to it
     return made
+
+
+def start_thread(function: int, argument: int) -> None:
+    """Starts a thread that runs native code and is unknown to Python: it is there at once, without
+    a turn of its own in the interpreter.
+
+    Raises:
+        RuntimeError: the system refuses.
+    """
+    begin = ctypes.pythonapi.PyThread_start_new_thread
+    begin.restype, begin.argtypes = ctypes.c_ulong, (ctypes.c_void_p, ctypes.c_void_p)
+    if begin(function, argument) == ctypes.c_ulong(-1).value:
+        raise RuntimeError("can't start new thread")
 
 
 def address_of(function: Any) -> int:

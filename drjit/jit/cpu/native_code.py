@@ -149,8 +149,15 @@ def rest(c, seat):
         park(c, seat, -1)
     add(c.parked, -1, seq_cst)
 
+# What a worker's thread runs: it takes the next seat, if one is left.
+def work(c):
+    thread = add(c.entered, 1, seq_cst)
+    if thread < c.workers:
+        attend(c, thread)
+    add(c.left, 1, seq_cst)
+
 # The life of a worker: run blocks, spin a little, park.
-def work(c, thread):
+def attend(c, thread):
     seat = c.seats[thread]
     spin = c.spin
     if thread < KEEN:

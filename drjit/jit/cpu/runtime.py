@@ -1,9 +1,9 @@
 """Launching: jobs run strictly in order on worker threads, which share the blocks of each job.
 
-Workers are Python threads that live inside native code (`native.py`) and never need the GIL to
-start a job. An error inside a kernel, found by the `check` of a launch, is raised by the next
-`wait` or `sync`, unless it was raised where the result was read. Forking first waits for the queue;
-the child starts workers of its own when it needs them. At exit, workers stop between two blocks.
+Workers are threads of native code (`native.py`), which never need the GIL. An error inside a
+kernel, found by the `check` of a launch, is raised by the next `wait` or `sync`, unless it was
+raised where the result was read. Forking first waits for the queue; the child starts workers of its
+own when it needs them. At exit, workers stop between two blocks.
 
 A kernel that is still being compiled can be launched: its job is *closed*, which holds up those
 behind it, until whoever compiles opens it (`open_jobs`).
@@ -11,6 +11,7 @@ behind it, until whoever compiles opens it (`open_jobs`).
 
 import atexit
 import ctypes
+import math
 import operator
 import os
 import threading
@@ -46,7 +47,7 @@ lock = threading.RLock()  # reentrant, because the garbage collector may run any
 _control: native.Control | None = None
 _address = 0
 _thread_count = 0  # 0: not yet determined
-_workers: list[threading.Thread] = []
+_started = False  # whether the workers have been
 unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
 _ahead = 0  # their expected time in nanoseconds
 _errors: deque[BaseException] = deque()
@@ -165,7 +166,7 @@ def launch(
                     return ticket
                 unfinished.append((ticket, params, keep, check, 0))
                 break
-            if not _workers:
+            if not _started:
                 _start()
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             ticket = control.submitted + 1
@@ -291,40 +292,33 @@ def _prepare() -> native.Control:
 
 
 def _start() -> None:
-    """Starts the worker threads."""
-    work = native.functions().work
+    """Starts the workers. Those that are too many, after an interrupt in here, leave at once."""
+    global _started
     for index in range(thread_count()):
-        thread = threading.Thread(
-            target=work, args=(_address, index), name=f"drjit-{index}", daemon=True
-        )
-        _workers.append(thread)
         try:
-            thread.start()
+            native.start_thread(native.functions().work, _address)
         except RuntimeError as error:
-            _workers.pop()
-            if not _workers:
+            if not index:
                 raise
             log.log(log.LogLevel.Warn, "only %d worker threads could be started (%s)", index, error)
             break
+    _started = True
 
 
 def _stop(seconds: float | None) -> bool:
     """Tells the workers to stop; returns whether all have done so within that time."""
-    global _control, start, repeat
+    global _control, _started, start, repeat
     start = repeat = _not_yet
     if _control is None:
         return True
     native.functions().halt(_address)
-    deadline = None if seconds is None else time.monotonic() + seconds
-    for thread in _workers:
-        if thread.ident is None:
-            continue  # its start was interrupted
-        thread.join(None if deadline is None else max(0, deadline - time.monotonic()))
-    left = not any(thread.is_alive() for thread in _workers)
-    _workers.clear()
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    control, _started = _control, False
+    while control.left < control.entered and time.monotonic() < deadline:
+        time.sleep(2e-5)
     _closed.clear()
     _control = None
-    return left
+    return control.left == control.entered
 
 
 def _await(ticket: int) -> None:
@@ -462,14 +456,13 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     """Resets the state in a child, which has no workers; jobs whose wait was interrupted are lost
     to it."""
-    global lock, _control, _seats, start, repeat
+    global lock, _control, _started, _seats, start, repeat
     start = repeat = _not_yet
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
     lock = threading.RLock()
-    _control = None
+    _control, _started = None, False
     _closed.clear()
-    _workers.clear()
     _seats = list(range(native.WAITERS))
 
 
