@@ -141,7 +141,7 @@ def test_a_damaged_entry_is_a_miss_and_is_removed(where, damage):
     elif damage == "longer":
         path.write_bytes(data + b"x")
     else:
-        data[{"text": -8, "code": -1, "flag": 40}[damage]] ^= 1
+        data[{"text": -8, "code": -1, "flag": 16}[damage]] ^= 1
         path.write_bytes(data)
     assert cache.get(path.stem) is None
     assert not path.exists()

@@ -8,6 +8,7 @@ runs where whoever evaluates it wants it, by default on the `current` device of 
 
 import ctypes
 import threading
+from _imp import source_hash  # type: ignore[attr-defined]
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn
@@ -74,10 +75,9 @@ class Kernel(ABC):
         "operations", "program", "rendering", "seconds", "state", "statements", "text", "work",
     )  # fmt: skip
 
-    def __init__(
-        self, device: "Device", text: str, name: str, program: Any = None, work: Any = None
-    ) -> None:
-        self.device, self.text, self.name = device, text, name
+    def __init__(self, device: "Device", text: str, program: Any = None, work: Any = None) -> None:
+        self.device, self.text = device, text
+        self.name = "k" + source_hash(0, text.encode()).hex()
         self.statements = text.count("\n") - 1
         self.program: Any = program and program._replace(instrs=(), body=())
         if work is None and program is not None:

@@ -94,9 +94,8 @@ class CpuKernel(CompiledKernel):
         program: Program | None = None,
         work: Work | None = None,
     ) -> None:
-        name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
         self.records: list[Any] = []  # where native code counts launches, see `programs`
-        super().__init__(cost, memory.Buffer.device, text, name, program, work)
+        super().__init__(cost, memory.Buffer.device, text, program, work)
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
         # The buffers of a launch in one block, where reductions pass a value on, and which of them

@@ -103,8 +103,7 @@ class CudaKernel(Kernel):
     __slots__ = ("codes", "depends", "extent", "measured", "outputs", "pack", "words")
 
     def __init__(self, device: Any, text: str, layout: str, program: Program | None) -> None:
-        name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
-        super().__init__(device, text, name, program)
+        super().__init__(device, text, program)
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(o.kind, o.dtype) for o in outputs])
         self.pack = struct.Struct(f"<{layout}qQ").pack

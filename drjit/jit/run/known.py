@@ -6,6 +6,7 @@ rendered again, which takes longer than to load the compiled form.
 import functools
 import marshal
 import sys
+from itertools import chain
 from typing import Any
 
 from .. import log
@@ -76,13 +77,15 @@ def _program(
 ) -> Program:
     """Returns a program without its instructions."""
     words, streams = more
+    rows = [name for _, name, *_ in outputs], inputs, literals, [name for name, _ in effects]
+    types = {name: dt.by_name(name) for name in {*chain(*rows)}}
     return Program(
         (),
-        tuple([Output(kind, dt.by_name(name), *rest) for kind, name, *rest in outputs]),
-        tuple([dt.by_name(name) for name in inputs]),
-        tuple([dt.by_name(name) for name in literals]),
+        tuple([Output(kind, types[name], *rest) for kind, name, *rest in outputs]),
+        tuple([types[name] for name in inputs]),
+        tuple([types[name] for name in literals]),
         checks,
-        tuple([(dt.by_name(name), mode) for name, mode in effects]),
+        tuple([(types[name], mode) for name, mode in effects]),
         words,
         streams=streams,
     )

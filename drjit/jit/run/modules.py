@@ -19,7 +19,7 @@ from . import cache
 
 # File format: the magic word, the file's size and where the table begins as 8-byte numbers, the
 # checksum of the table, the copies, the table.
-_MAGIC, _CHECKSUM = b"DRJITM02", 16
+_MAGIC, _CHECKSUM = b"DRJITM03", 8
 _HEAD = len(_MAGIC) + 16 + _CHECKSUM
 # A compiled file of Python's starts with a magic word, flags, the time and the size of the source.
 _CHECKED_BY_TIME, _SKIPPED = bytes(4), 16
@@ -107,13 +107,9 @@ def _table(data: Any) -> dict[str, _Row]:
         ValueError: it is no such file, or not a whole one.
     """
     magic, size, start = data[:8], _number(data[8:16]), _number(data[16:24])
-    if magic != _MAGIC or size != len(data) or data[24:_HEAD] != _checksum(data[start:]):
+    if magic != _MAGIC or size != len(data) or data[24:_HEAD] != cache.source_hash(0, data[start:]):
         raise ValueError
     return marshal.loads(data[start:])
-
-
-def _checksum(table: bytes) -> bytes:
-    return cache.blake2b(table, digest_size=_CHECKSUM).digest()
 
 
 def _number(data: bytes) -> int:
@@ -151,7 +147,7 @@ def _keep() -> None:
     table = marshal.dumps(rows)
     size = end + len(table)
     numbers = [n.to_bytes(8, "little") for n in (size, end)]
-    parts[0] = b"".join([_MAGIC, *numbers, _checksum(table)])
+    parts[0] = b"".join([_MAGIC, *numbers, cache.source_hash(0, table)])
     cache.write(path, b"".join([*parts, table]))
 
 
