@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from directional import check
+from helpers import launched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -439,6 +440,42 @@ def test_failed_derivatives_leave_the_loop_usable():
     z = loop("symbolic", lambda i, y: i < 3, lambda i, y: (i + 1, y * x), UInt(0), F(1))[1]
     dr.backward(z)
     np.testing.assert_allclose(x.grad.numpy(), 3 * np.array([0.5, 0.7]) ** 2)
+
+
+def test_bodies_add_to_the_gradients_so_far():
+    """A gradient in memory is continued there, unless somebody else holds it; if a derivative
+    fails, it is as it was."""
+    table, x = F(1, 2, 3), F(0.5, -0.7, 1.5)
+    dr.enable_grad(table, x)
+    place = UInt(2, 0, 2)
+
+    def lookup(x, op, start=lambda x: x):
+        then = lambda x: op(start(x) * dr.gather(F, table, place))  # noqa: E731
+        return dr.if_stmt((x,), x > 0, then, lambda x: x)
+
+    dr.backward(lookup(x, lambda y: y))
+    dr.eval(table.grad)
+    np.testing.assert_allclose(table.grad.numpy(), [0, 0, 2])
+    held = table.grad
+    dr.backward(lookup(x, lambda y: y * 2))
+    np.testing.assert_allclose(table.grad.numpy(), [0, 0, 6])
+    np.testing.assert_allclose(held.numpy(), [0, 0, 2])
+    del held
+    fails = lambda y: dr.custom(Fails, y)  # noqa: E731
+    for y in (lookup(x, fails), lookup(x, lambda y: y, fails)):  # before and after the gather
+        with pytest.raises(ValueError, match="later"):
+            dr.backward(y)
+        np.testing.assert_allclose(table.grad.numpy(), [0, 0, 6])
+    y = lookup(x, lambda y: y)
+    dr.eval(y, table.grad)
+    assert len(launched(lambda: (dr.backward(y), table.grad), dr.KernelType.JIT)) == 1
+    np.testing.assert_allclose(table.grad.numpy(), [0, 0, 8])
+    with dr.suspend_grad(table):
+        dr.backward(lookup(x, lambda y: y))
+    np.testing.assert_allclose(table.grad.numpy(), [0, 0, 8])
+    dr.backward(lookup(x, lambda y: y * dr.gather(F, table, place)))  # several times
+    np.testing.assert_allclose(table.grad.numpy(), [0, 0, 8 + 2 * 3 * 2])
+    np.testing.assert_allclose(x.grad.numpy(), [3 + 6 + 3 + 3 + 9, 5, 24])
 
 
 EXPRESSIONS = st.sampled_from(

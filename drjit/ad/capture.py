@@ -5,11 +5,13 @@ variables, or itself propagates gradients to them, their gradients are accumulat
 additions.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
-from ..jit.ir.node import Node, next_serial
+from ..jit.ir.node import BUFFER, Node, next_serial
+from ..jit.ir.scope import recording
 from ..jit.run import schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
@@ -39,6 +41,7 @@ class OuterGradients:
         self.aliases: dict[Var, Var] = {}
         self.reached: set[Var] = set()  # inputs reached by traversals
         self._found: dict[Var, Var] = {}
+        self._so_far: dict[Var, Node | None] = {}  # None once bodies add to it
 
     def alias(self, own: Var, around: Var) -> None:
         """Makes an input of the body stand for an outer variable, whose gradient it shares;
@@ -65,10 +68,28 @@ class OuterGradients:
             )
         slot = self._found.get(v)
         if slot is None:
-            zeros = node.literal(v.dtype, 0, v.size)
-            slot = self._found[v] = graph.new_slot(zeros)
-            slot.grad = schedule.materialize(zeros)
+            slot = self._found[v] = graph.new_slot(v)
+            slot.grad = self._so_far.get(v)
+            if slot.grad is None:
+                slot.grad = schedule.materialize(node.literal(v.dtype, 0, v.size))
+            else:
+                self._so_far[v] = None  # nothing else may hold what is written to
         return slot
+
+    def resume(self, variables: Iterable[Var]) -> None:
+        """Takes the gradients of some variables that are in memory out of them, for the bodies to
+        add to these; `pop` returns them."""
+        if self.outer is not None or recording():
+            return
+        for v in variables:
+            in_memory = v.grad is not None and v.grad.op is BUFFER and v.grad.size == v.size > 1
+            if in_memory and v.grad_var is None and graph.visible(v):
+                self._so_far[v], v.grad = v.grad, None
+
+    def abandon(self) -> None:
+        """Puts back what `resume` has taken, once side effects have been undone."""
+        for v in list(self._so_far):
+            v.grad = self.pop(v)
 
     def takes(self, v: Var) -> bool:
         """Returns whether contributions to the gradient of a variable are collected here."""
@@ -87,8 +108,8 @@ class OuterGradients:
 
     def pop(self, v: Var) -> Node | None:
         """Returns the accumulated gradient of a variable, once the bodies have been recorded."""
-        slot = self._found.pop(v, None)
-        return None if slot is None else slot.grad
+        slot, before = self._found.pop(v, None), self._so_far.pop(v, None)
+        return before if slot is None else slot.grad
 
     def finish(self) -> None:
         """Continues the traversals of recorded bodies outside them."""

@@ -187,11 +187,17 @@ class RecordedCall(RecordedOp):
         wanted = self._wanted()
         held = self.targets.gradients(written)
         touched: set[int] = set()  # those whose gradient is not 0 everywhere
-        found = self._derived(given, outer_gradients, partial(self._pulled, wanted, held, touched))
+        outer_gradients.resume(self.around)
+        try:
+            pulled = partial(self._pulled, wanted, held, touched)
+            found = self._derived(given, outer_gradients, pulled)
+        except BaseException:
+            outer_gradients.abandon()
+            raise
         for k, v in enumerate(wanted):
             n, added = found[k], outer_gradients.pop(v)
             if k not in touched:
-                n = node.literal(v.dtype, 0)
+                n, added = added or node.literal(v.dtype, 0), None
             elif v.size == 1 and not record.recording():
                 is_vector = n.dtype.is_vector
                 n = vector.sum_lanes(Value(n)).node if is_vector else access.reduce_all("add", n)
