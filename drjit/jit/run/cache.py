@@ -41,6 +41,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _folder: str | None = None
 _folder_of: str | None = ""  # the value of DRJIT_CACHE_DIR that _folder belongs to
 _puts = 0
+states: dict[str, os.stat_result] = {}
+"""What the files of modules were when these were imported, as far as `modules` has looked."""
 _complained = False
 COMPILER, _GPU = os.path.dirname(os.path.dirname(__file__)), "cuda"  # folders
 
@@ -82,7 +84,7 @@ def files_in(here: str) -> str:
             for file in files:
                 name = file.name
                 if name.endswith(".py"):
-                    status = file.stat()
+                    status = states.get(file.path) or file.stat()
                     found.append(f"{file.path[start:]} {status.st_size} {status.st_mtime_ns}")
                 elif "." not in name and name[:2] != "__" and name != _GPU and file.is_dir():
                     folders.append(file.path)

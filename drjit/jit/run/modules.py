@@ -12,6 +12,7 @@ import os
 import struct
 import sys
 from _imp import _fix_co_filename  # type: ignore[attr-defined]
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
@@ -32,6 +33,7 @@ _rows: dict[str, _Row] = {}
 size of the source, and where the copy begins and ends."""
 _data: Any = b""
 _before: frozenset[str] = frozenset()  # modules that are imported before `install`
+_others: dict[str, Any] = {}  # how Python found modules that are not in `sys.modules`
 
 
 class _Loader(SourceFileLoader):
@@ -54,7 +56,7 @@ class _Finder:
             return None
         source, compiled, is_package, version, *_ = row
         try:
-            status = os.stat(source)
+            status = cache.states[source] = os.stat(source)
         except OSError:
             return None
         if (int(status.st_mtime), status.st_size) != version:
@@ -82,6 +84,14 @@ def install() -> None:
     except (OSError, ValueError, EOFError, TypeError):
         return  # there is none yet, or it is damaged
     sys.meta_path.insert(sys.meta_path.index(PathFinder), _Finder)  # type: ignore[arg-type]
+
+
+def spec_of(name: str, path: Sequence[str]) -> Any:
+    """Returns how to load a module that is not going to be in `sys.modules`."""
+    spec = _Finder.find_spec(name)
+    if spec is None:
+        spec = _others[name] = PathFinder.find_spec(name, path)
+    return spec
 
 
 def _path() -> str | None:
@@ -119,7 +129,7 @@ def _number(data: bytes) -> int:
 @atexit.register
 def _keep() -> None:
     """Writes the file anew if this process has imported modules that it lacks."""
-    missing = [spec for spec in map(_spec, list(sys.modules)) if spec]
+    missing = [spec for spec in map(_spec, [*sys.modules, *_others]) if spec]
     if len(missing) < _FEW or sys.dont_write_bytecode:
         return
     path = _path()
@@ -156,6 +166,6 @@ def _spec(name: str) -> Any:
     cache, and for those that come before it."""
     if name.partition(".")[0] != _PACKAGE or name in _before:
         return None
-    spec = getattr(sys.modules.get(name), "__spec__", None)
+    spec = _others.get(name) or getattr(sys.modules.get(name), "__spec__", None)
     usual = spec is not None and type(spec.loader) is SourceFileLoader and spec.cached
     return spec if usual else None

@@ -11,7 +11,6 @@ import struct
 import sys
 from collections.abc import Callable
 from functools import cache, partial
-from importlib.machinery import PathFinder  # `importlib.util` takes longer to import
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +19,7 @@ from ..ir import op
 from ..ir.dtype import DType
 from ..ir.folding import folder, normalize
 from ..ir.op import Op
+from ..run import modules
 
 _INF, _NAN = math.inf, math.nan
 
@@ -215,7 +215,7 @@ def _library(module: str) -> dict[str, Any]:
 
     from . import mathlib
 
-    spec: Any = PathFinder.find_spec(f"{mathlib.__name__}.{module}", mathlib.__path__)
+    spec = modules.spec_of(f"{mathlib.__name__}.{module}", mathlib.__path__)
     scope = {"__name__": spec.name, "__builtins__": vars(builtins) | {"__import__": imported}}
     exec(spec.loader.get_code(spec.name), scope)
     return scope
