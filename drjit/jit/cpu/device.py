@@ -12,6 +12,8 @@ from ..backend import JitBackend
 from ..device import Buffer, Device, elements
 from ..ir.dtype import DType
 from ..lazy import np
+from ..run import schedule
+from ..run.plan import EvaluationPlan
 from ..text import structure
 from . import collective, kernel, matmul, memory, runtime, sequence, sorting
 from .event import Event
@@ -86,18 +88,27 @@ class Cpu(Device):
         return buffer.view(dtype.numpy, size)
 
 
-_REPEATED = 1024  # launches of small kernels that take as long as importing `programs` does
+_REPEATED = 512  # launches of small kernels that take as long as importing `programs` does
 _seen = 0
 
 
-def _learn(*program: Any) -> None:
-    """Counts the programs that `kernel.learn` is told of; `programs` takes over after many."""
+def _count(launches: int) -> None:
+    """Counts launches of small kernels; `programs` and `plans` take over after many."""
     global _seen
-    _seen += 1
-    if _seen == _REPEATED:
-        from . import programs
+    _seen += launches
+    if _seen >= _REPEATED:
+        from . import plans, programs
 
-        kernel.learn = programs.learn
+        kernel.learn, schedule.perform = programs.learn, plans.perform
+
+
+def _learn(*program: Any) -> None:
+    _count(1)
+
+
+def _perform(plan: EvaluationPlan, order: list[Any]) -> int:
+    _count(len(plan.launches))
+    return 0
 
 
 def _load_collect(operands: int) -> int:
@@ -106,6 +117,6 @@ def _load_collect(operands: int) -> int:
     return graphs.load(operands)
 
 
-kernel.learn = _learn
+kernel.learn, schedule.perform = _learn, _perform
 structure.load_collect = _load_collect
 CPU = memory.Buffer.device = Cpu()

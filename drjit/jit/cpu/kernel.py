@@ -242,12 +242,23 @@ class CpuKernel(CompiledKernel):
             outputs = [None if k is None else outputs[k] for k in self.passed]
         if checks:
             if report.words[0]:
-                failed = ErrorRecord(self.device, checked(checks), report)
-                runtime.report(failed.check)
-                link([n.data for n in inputs], outputs, [e.buffer for e in targets], failed)
+                self.fail(report, inputs, outputs, checks, targets)
             else:
                 _reports.append(report)
         return outputs
+
+    def fail(
+        self,
+        report: ErrorWords,
+        inputs: Sequence,
+        outputs: list,
+        checks: Sequence,
+        targets: Sequence,
+    ) -> None:
+        """Takes note that an index was out of bounds in a launch that is over."""
+        failed = ErrorRecord(self.device, checked(checks), report)
+        runtime.report(failed.check)
+        link([n.data for n in inputs], outputs, [e.buffer for e in targets], failed)
 
     def learn(self, size: int, roots: list, graph: Any, passed: Any) -> None:
         if size <= self.few and self.passed is None and not self.provisional:

@@ -310,18 +310,13 @@ def finish_nodes(s, made):
         call("void(ptr)", s.decref, o)
         k = k + 1
 
-# Drops the operands of nodes that have become buffers. Destructors may run.
-def drop_operands(s, roots):
-    count = word(roots + SIZE)
-    k = 0
-    while k < count:
-        node = word(word(roots + LIST) + 8 * k)
-        deps = node.deps
-        if node.op == s.buffer and deps != s.empty:
-            node.deps = s.empty
-            call("void(ptr)", s.incref, s.empty)
-            call("void(ptr)", s.decref, deps)
-        k = k + 1
+# Drops the operands of a node that has become a buffer. Destructors may run.
+def drop_operands(s, node):
+    deps = node.deps
+    if node.op == s.buffer and deps != s.empty:
+        node.deps = s.empty
+        call("void(ptr)", s.incref, s.empty)
+        call("void(ptr)", s.decref, deps)
 
 def fire(c, s, record, roots):
     at = fill(s, record)
@@ -340,7 +335,11 @@ def fire(c, s, record, roots):
     block = s.block[0]
     run_entries(c, record.entry, block, s.size)
     finish_nodes(s, made)
-    drop_operands(s, roots)
+    count = word(roots + SIZE)
+    k = 0
+    while k < count:
+        drop_operands(s, word(word(roots + LIST) + 8 * k))
+        k = k + 1
 
 # Makes new buffers without memory, so that there are `count`. The garbage collector may run, and
 # code that evaluates in it, so that there may be one more.

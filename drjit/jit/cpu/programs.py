@@ -22,7 +22,7 @@ from ..ir import op
 from ..ir.node import BUFFER, LITERAL, Node, serials
 from ..run import schedule
 from ..target import foreign
-from . import background, kernel, memory, native, program_code, runtime
+from . import background, kernel, memory, native, plan_code, program_code, runtime
 
 VISITS, WORDS, INPUTS, LITERALS, OUTPUTS = 512, 1024, 128, 128, 64
 # Further launches of small kernels after which the native code is loaded, if the disk cache has it,
@@ -169,6 +169,8 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
         **{"q": LaunchRecord, "result": Result},
         "block": layout(blank, "address", "capacity", "free", "ticket"),
         "f": Finalizer,
+        **plan_code.STRUCTURES,
+        "effect": layout(object.__new__(schedule.Effect), "buffer", "size"),
         "buffer": layout(made, "address", "source", "_block"),
     }
     made._block = nothing
@@ -178,7 +180,7 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
         "NUMBER": float.__basicsize__ - 8, "VISITS": VISITS, "WORDS": WORDS, "INPUTS": INPUTS,
         "LITERALS": LITERALS, "OUTPUTS": OUTPUTS, "FACTOR": 0x1E3779B97F4A7C15,
         "ROOM": ctypes.sizeof(Room), "PICK": ctypes.sizeof(Pick),
-        "RESULT": ctypes.sizeof(Result), "OWNER": head + 8,
+        "RESULT": ctypes.sizeof(Result), "OWNER": head + 8, **plan_code.CONSTANTS,
     }  # fmt: skip
     pair, pairs, number = (made, blank), [made, blank], 1.25
     append = pairs.append
@@ -207,7 +209,7 @@ def layouts() -> tuple[dict[str, Any], dict[str, int]] | None:
         return None
 
 
-_EXPORTED = "again", "examine", "replay", *["finalize"] * _FINALIZES
+_EXPORTED = "again", "examine", "replay", "perform_plan", *["finalize"] * _FINALIZES
 
 
 def loaded(compiles: bool = True) -> dict[str, int]:
@@ -217,7 +219,7 @@ def loaded(compiles: bool = True) -> dict[str, int]:
     if found is None:
         return {}
     structures, constants = found
-    source = native.source() + program_code.IS_PLAIN + program_code.CODE
+    source = native.source() + program_code.IS_PLAIN + program_code.CODE + plan_code.CODE
     if _FINALIZES:
         source += program_code.FINALIZE
     return native.addresses(source, structures, constants, _EXPORTED, compiles)
@@ -263,20 +265,20 @@ class KnownPrograms:
         """Returns the record of a sequence with a table and numbers of operands and results, which
         have a type, a number of lanes and a size in bytes; and everything that it refers to."""
         lanes = [n for _, n, _ in results]
-        rooms = _rooms([nbytes for *_, nbytes in results])
+        rooms = rooms_for([nbytes for *_, nbytes in results])
         made = array(
             "q", [id(x) for (t, *_), n in zip(results, lanes, strict=True) for x in (t, n)]
         )
         places = [a.buffer_info()[0] for a in (rooms, made)]
         return LaunchRecord(table, reads, len(results), *places, 0), (lanes, rooms, made)
 
-    def replay(self, record: Any) -> Callable[..., Any]:
-        """Returns the function that performs a sequence; see `program_code`."""
+    def bound(self, name: str, record: Any) -> Callable[..., Any]:
+        """Returns the function with a name, in `program_code` or `plan_code`, for a record."""
         control = runtime.control()
         if control is None:
             return _nothing
         owner = [ctypes.addressof(x) for x in (control, self.scan, record)]
-        return native.bound("replay", self._places["replay"], *owner)
+        return native.bound(name, self._places[name], *owner)
 
     def again(self, roots: list[Node]) -> bool:
         """Evaluates nodes if their program is known and nothing is queued; returns whether it has
@@ -331,7 +333,7 @@ class KnownPrograms:
         """Adds a record. The words of the key name objects, which are also in `named`."""
         s = self.scan
         tables = [array("q", [*v, 0]) for v in (taken, picks)]
-        tables.append(_rooms(made.room_for(s.size)))
+        tables.append(rooms_for(made.room_for(s.size)))
         words = array("q", key)
         order, choice, places = [t.buffer_info()[0] for t in tables]
         head = s.heads[(s.hash & (1 << 64) - 1) >> 40 & len(s.heads) - 1]
@@ -344,7 +346,7 @@ class KnownPrograms:
         head.value = ctypes.addressof(record)
 
 
-def _rooms(sizes: Sequence[int]) -> array:
+def rooms_for(sizes: Sequence[int]) -> array:
     """Returns `Room` records for numbers of bytes."""
     rooms: list[int] = []
     capacities = [size_class(nbytes) for nbytes in sizes]
@@ -369,17 +371,18 @@ def learn(made: kernel.CpuKernel, roots: list[Node], graph: Any, passed: Any) ->
         found.learn(made, roots, graph, passed)
 
 
-def known() -> KnownPrograms | None:
-    """Returns what knows the programs, if the native code is there; counts calls until then. Where
-    it has to be compiled, this happens in the background."""
+def known(launches: int = 1) -> KnownPrograms | None:
+    """Returns what knows the programs, if the native code is there; counts launches until then.
+    Where it has to be compiled, this happens in the background."""
     global _known, _coming, _seen
     if _known is not None:
         return _known
-    _seen += 1
-    if _seen % OFTEN:
+    before = _seen
+    _seen += launches
+    if before // OFTEN == _seen // OFTEN:
         return None
     places: dict[str, int] = {}
-    if _seen == OFTEN:
+    if before < OFTEN:
         places = loaded(compiles=False)
     elif _coming is None:
         _coming = background.submit(loaded) if _seen >= MANY else None

@@ -163,7 +163,7 @@ class LaunchSequence:
         self.seen = runtime.repeat
         if self._record is not None:
             record, _, known = self._record
-            self.__dict__["replay"] = known.replay(record)
+            self.__dict__["replay"] = known.bound("replay", record)
 
     def __del__(self) -> None:
         if self._record is not None:

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 from .. import collector, flags
@@ -23,9 +23,9 @@ from ..ir.effects import afters, inside, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, OpenRegion, innermost, stack
 from ..text import program, source, structure
-from ..tuples import NamedTuple
 from . import interrupt, launch, stages
 from . import known as known_programs
+from .plan import EvaluationPlan, Launch
 
 lock = threading.RLock()
 pending: list[Node] = []
@@ -37,6 +37,10 @@ again: Callable[[list[Node]], bool] | None = None
 Without pending effects it may be called first."""
 forget_again: Callable[[], None] | None = None
 """Makes it forget what it knows."""
+
+perform: Callable[[EvaluationPlan, list[Node]], int] | None = None
+"""Performs the first launches of a plan, given the nodes in traversal order, in a shorter way than
+this module, and returns how many it has; set by a device."""
 
 _serial, _id = attrgetter("serial"), attrgetter("id")
 # Kernels by the structure of programs, with what they take of these, and by that of programs in
@@ -323,19 +327,6 @@ def _old_values(roots: list[Node]) -> list[Node]:
     return [v for value in values if (v := value()) is not None and v.op is not BUFFER]
 
 
-# A kernel to launch for a number of lanes: the nodes that it computes, and those that it takes
-# (inputs, literals, checks), and effects, one for each buffer that it writes to.
-Launch = tuple[Kernel, int, list[Node], list[Node], list[Node], Sequence[Node], list[Node]]
-
-
-class EvaluationPlan(NamedTuple):
-    """The launches of an evaluation, with functions that take nodes from those in traversal order;
-    and the sizes of nodes on which the launches depend, by position."""
-
-    launches: list[tuple]
-    sizes: list[tuple[int, int]]
-
-
 def _evaluate(roots: list[Node], device: Device | None) -> None:
     roots, graph = _collect(roots)
     noted = graph.noted
@@ -364,7 +355,10 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
             if plan is not plans[0]:
                 plans.remove(plan)
                 plans.insert(0, plan)
-            for made, size, a, b, c, d, e in plan.launches:
+            first = 0
+            if perform is not None and not flags.current & _APART and _preview is None:
+                first = perform(plan, order)
+            for made, size, a, b, c, d, e in plan.launches[first:]:
                 _launch(made, size, a(order), b(order), c(order), d(order), e(order))
             return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
@@ -380,7 +374,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
     if key is not None and None not in done:
         _make_room(0 if key in _plans else len(order))
         plans = _plans.setdefault(key, [])
-        plans.insert(0, _plan([v for v in done if v], watched, order))
+        plans.insert(0, EvaluationPlan([v for v in done if v], watched, order))
         del plans[MOST_PLANS:]
 
 
@@ -406,24 +400,6 @@ def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
         literals = [literals[k] for k in others]
     _finish_all(roots, launch.run(made, size, inputs, literals, checks, ()))
     return True
-
-
-def _plan(
-    launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]
-) -> EvaluationPlan:
-    """Returns the completed launches as a plan for other nodes in the same traversal order."""
-    place = dict(zip(order, range(len(order)), strict=True))
-    sizes = watched + [(n, n.size) for _, _, roots, *_ in launches for n in roots]
-    rows = [(*v[:2], *[_taken([place[n] for n in part]) for part in v[2:]]) for v in launches]
-    return EvaluationPlan(rows, [(place[n], size) for n, size in sizes])
-
-
-def _taken(places: list[int]) -> itemgetter:
-    """Returns a function that takes the entries of a list at some places."""
-    if len(places) > 1:
-        return itemgetter(*places)
-    start = places[0] if places else 0
-    return itemgetter(slice(start, start + len(places)))
 
 
 def _plan_key(graph: structure.ProgramGraph, device: Device | None) -> tuple | None:
@@ -547,7 +523,7 @@ def _run(
         empty = next(iter(graph.devices()), device or current()).allocate(0)
         for n in roots:
             if n.op.effect or n.op.block:
-                _finish_effect(n)
+                finish_effect(n)
             else:
                 _finish(n, empty)
         return None
@@ -672,7 +648,7 @@ def _finish_all(roots: Sequence[Node], outputs: Sequence[Buffer | None]) -> None
     """Turns the nodes that a launch has computed into buffers."""
     for n, memory in zip(roots, outputs):  # noqa: B905
         if memory is None:
-            _finish_effect(n)
+            finish_effect(n)
         else:
             n.data = memory  # as in _finish
             n.op = BUFFER
@@ -719,7 +695,7 @@ def _finish(n: Node, memory: Buffer | None) -> None:
     n.deps = ()
 
 
-def _finish_effect(n: Node) -> None:
+def finish_effect(n: Node) -> None:
     """Completes an effect whose kernel has been launched, and releases the nodes that waited for
     it."""
     waiting = afters(n)

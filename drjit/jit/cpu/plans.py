@@ -1,0 +1,182 @@
+"""Plans of evaluations with small kernels: native code performs all of their launches at once, and
+turns the nodes into buffers (`plan_code.py`)."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+
+from .. import log
+from ..device import size_class
+from ..ir import dtype as dt
+from ..ir.node import BUFFER, Node
+from ..run import schedule
+from ..run.plan import EvaluationPlan, taken
+from . import kernel, memory, programs, runtime
+from .plan_code import (
+    IS_BUFFER,
+    IS_CHECK,
+    IS_DOUBLE,
+    IS_INTEGER,
+    IS_SINGLE,
+    IS_SIZE,
+    IS_TARGET,
+    PlanRecord,
+)
+
+_KINDS = {dt.f32: IS_SINGLE, dt.f64: IS_DOUBLE}
+_LATER = 64  # calls after which kernels are asked whether a better form would pay
+_PASSED_ON = size_class(8) + memory.PADDING
+
+
+def perform(plan: EvaluationPlan, order: list[Node]) -> int:
+    """Performs the launches of a plan, if native code can; see `schedule.perform`."""
+    made: LaunchPlan | None = plan.native
+    if made is None:
+        known = programs.known(len(plan.launches))
+        if known is not None:
+            plan.calls += 1
+            # If some kernels are not compiled yet, they may be later.
+            if plan.calls & (plan.calls - 1) == 0 and _is_small(plan.launches):
+                plan.native = LaunchPlan(known, plan.launches, len(order))
+        return 0
+    if runtime.unfinished or log.level >= 3 or kernel.tier in kernel.INTERPRETED:
+        return 0
+    if runtime.repeat is not made.seen:
+        made.bind()
+    made.calls += 1
+    if made.calls % _LATER == 0:
+        made.improve()
+    done = made.replay(order)
+    if done:
+        for n in made.effects(order):
+            schedule.finish_effect(n)
+        return len(plan.launches)
+    return made.fail(order) if done is None else 0
+
+
+def _is_small(launches: Sequence[tuple]) -> bool:
+    """Returns whether the calling thread can run all kernels in their compiled form, and native
+    code knows what they take."""
+    results = 0
+    for made, size, *_ in launches:
+        if type(made) is not kernel.CpuKernel or size > made.few:
+            return False
+        used = made.program
+        if dt.f16 in used.literals:
+            return False
+        if any(mode == "expand" and t.accumulator is not t for t, mode in used.effects):
+            return False
+        results += len(made.own)
+    return results <= programs.OUTPUTS
+
+
+def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
+    """Returns the positions of the nodes that the words of the parameter block before those of the
+    outputs depend on, and how."""
+    made, _, _, *parts = launch
+    inputs, literals, checks, targets = [part(range(length)) for part in parts]
+    yield from [(k, IS_BUFFER) for k in inputs]
+    for k, t in zip(literals, made.program.literals, strict=True):
+        yield k, _KINDS.get(t, IS_INTEGER)
+    yield from [(k, IS_CHECK) for k in checks]
+    for k, (_, mode) in zip(targets, made.program.effects, strict=True):
+        yield k, IS_TARGET
+        if mode == "expand":  # a single thread needs no private copy
+            yield from ((k, IS_TARGET), (k, IS_SIZE))
+
+
+class LaunchPlan:
+    """The launches of a plan, for nodes in lists of `length`; `effects` takes the side effects from
+    such a list.
+
+    The parameter blocks stay where they are, and so does what kernels pass on, because no other job
+    runs meanwhile.
+    """
+
+    def __init__(self, known: programs.KnownPrograms, launches: list[tuple], length: int) -> None:
+        self._known, self._launches = known, launches
+        self._kernels: list[kernel.CpuKernel] = [made for made, *_ in launches]
+        self.calls = 0
+        inside = [kind for k in self._kernels for kind, _ in k.own].count("passed on")
+        own, address = memory.from_system(_PASSED_ON * inside + memory.ALIGNMENT)
+        address += -address % memory.ALIGNMENT
+        words = array("q", [0] * sum([k.program.words for k in self._kernels]))
+        start, at = words.buffer_info()[0], 0
+        operands: list[int] = []
+        links: list[int] = []
+        steps: list[int] = []
+        effects: list[int] = []
+        number: dict[int, int] = {}  # of a result, by the position of the node
+        nbytes: list[int] = []
+        for launch in launches:
+            made, size, roots, *_ = launch
+            block, at = at, at + 1
+            for k, kind in _operands(launch, length):
+                if k in number:
+                    links += (start + 8 * at, 8 * number[k], 0)
+                else:
+                    operands += (start + 8 * at, 8 * k, kind)
+                at += 1
+            values = []
+            for k, (kind, _) in zip(roots(range(length)), made.outputs, strict=True):
+                (effects if kind == "effect" else values).append(k)
+            for (kind, _), room in zip(made.own, made.room_for(size), strict=True):
+                if kind == "passed on":
+                    words[at] = address
+                    address += _PASSED_ON
+                else:
+                    k = values.pop(0)
+                    number[k] = len(number)
+                    nbytes.append(room)
+                    links += (start + 8 * at, 8 * number[k], 0)
+                at += 1
+            checks = made.program.checks > 0
+            steps += (made.entry_address, start + 8 * block, size, checks, len(number))
+        self.effects = taken(effects)
+        self._report = memory.Buffer.device.error_words()
+        positions = [8 * k for k in number]
+        tables = [array("q", [*rows, 0]) for rows in (operands, links, steps, positions)]
+        tables.append(programs.rooms_for(nbytes))
+        given, made, todo, places, rooms = [t.buffer_info()[0] for t in tables]
+        counts = len(launches), len(number)
+        self._record = PlanRecord(
+            given, made, todo, *counts, places, rooms, self._report.address, 0, 0
+        )
+        self._owned = own, words, tables
+        for k in self._kernels:
+            k.records.append(self._record)
+        self.bind()
+
+    def __del__(self) -> None:
+        for k in self._kernels:
+            k.records.remove(self._record)
+            k.counted += self._record.launches
+
+    def bind(self) -> None:
+        """Binds native code to the current control block of the launcher. From then on, `replay`
+        performs the launches for a list of nodes, and returns True; or False, if that is not
+        possible now; or None, if an index was out of bounds in the last kernel that it launched."""
+        self.seen = runtime.repeat
+        self.replay = self._known.bound("perform_plan", self._record)
+
+    def improve(self) -> None:
+        """Has better forms of the kernels compiled if it is time."""
+        for k in self._kernels:
+            if k.provisional:
+                k.compile(True)
+
+    def fail(self, order: list[Node]) -> int:
+        """Sees to the launches until one in which an index was out of bounds; returns their
+        number."""
+        done = self._record.done
+        report, self._report = self._report, memory.Buffer.device.error_words()
+        self._record.report = self._report.address
+        for k, (made, _, *parts) in enumerate(self._launches[:done]):
+            roots, inputs, _, checks, targets = [part(order) for part in parts]
+            made.counted += 1
+            outputs = [n.data for n in roots if n.op is BUFFER]
+            if k == done - 1:
+                made.fail(report, inputs, outputs, checks, [e.data for e in targets])
+            for n in roots:
+                if n.op is not BUFFER:
+                    schedule.finish_effect(n)
+        return done
