@@ -12,7 +12,6 @@ import os
 import struct
 import sys
 from _imp import _fix_co_filename  # type: ignore[attr-defined]
-from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
@@ -32,8 +31,7 @@ _rows: dict[str, _Row] = {}
 """The modules by name: the paths of source and compiled file, whether it is a package, time and
 size of the source, and where the copy begins and ends."""
 _data: Any = b""
-_before: frozenset[str] = frozenset()  # modules that are imported before `install`
-_others: dict[str, Any] = {}  # how Python found modules that are not in `sys.modules`
+_missing: list[Any] = []  # how Python found those that the cache does not have
 
 
 class _Loader(SourceFileLoader):
@@ -47,34 +45,46 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder:
-    """Finds the modules that the cache has."""
+    """Finds the modules of the package, in the cache if it has them."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        row = _rows.get(name)
-        if row is None or target is not None:  # which is to be loaded again
+    def find_spec(name: str, path: Any = None, target: object = None) -> ModuleSpec | None:
+        if name.partition(".")[0] != _PACKAGE or target is not None:  # which is to be loaded again
             return None
-        source, compiled, is_package, version, *_ = row
-        try:
-            status = cache.states[source] = os.stat(source)
-        except OSError:
-            return None
-        if (int(status.st_mtime), status.st_size) != version:
-            return None
-        loader = _Loader(name, source)
-        spec = ModuleSpec(name, loader, origin=source, is_package=is_package)
-        if spec.submodule_search_locations is not None:
-            spec.submodule_search_locations.append(os.path.dirname(source))
-        spec.has_location, spec.cached = True, compiled  # type: ignore[misc]
+        spec = _cached(name)
+        if spec is None:
+            spec = PathFinder.find_spec(name, path)
+            if spec is not None and type(spec.loader) is SourceFileLoader and spec.cached:
+                _missing.append(spec)
         return spec
+
+
+def _cached(name: str) -> ModuleSpec | None:
+    """Returns how to load a module from the cache, if that has it as it is."""
+    if name not in _rows:
+        return None
+    source, compiled, is_package, version, *_ = _rows[name]
+    try:
+        status = cache.states[source] = os.stat(source)
+    except OSError:
+        return None
+    if (int(status.st_mtime), status.st_size) != version:
+        return None
+    spec = ModuleSpec(name, _Loader(name, source), origin=source, is_package=is_package)
+    if spec.submodule_search_locations is not None:
+        spec.submodule_search_locations.append(os.path.dirname(source))
+    spec.has_location, spec.cached = True, compiled  # type: ignore[misc]
+    return spec
 
 
 def install() -> None:
     """Has the modules of the package that are imported from now on come from the cache."""
-    global _before, _data
-    _before = frozenset(sys.modules)
+    global _data
+    if PathFinder not in sys.meta_path:
+        return
+    sys.meta_path.insert(sys.meta_path.index(PathFinder), _Finder)  # type: ignore[arg-type]
     path = _path()
-    if path is None or PathFinder not in sys.meta_path:
+    if path is None:
         return
     try:
         with open(path, "rb", buffering=0) as file:
@@ -82,16 +92,7 @@ def install() -> None:
         _rows.update(_table(_data))
         os.utime(path)
     except (OSError, ValueError, EOFError, TypeError):
-        return  # there is none yet, or it is damaged
-    sys.meta_path.insert(sys.meta_path.index(PathFinder), _Finder)  # type: ignore[arg-type]
-
-
-def spec_of(name: str, path: Sequence[str]) -> Any:
-    """Returns how to load a module that is not going to be in `sys.modules`."""
-    spec = _Finder.find_spec(name)
-    if spec is None:
-        spec = _others[name] = PathFinder.find_spec(name, path)
-    return spec
+        pass  # there is none yet, or it is damaged
 
 
 def _path() -> str | None:
@@ -129,8 +130,7 @@ def _number(data: bytes) -> int:
 @atexit.register
 def _keep() -> None:
     """Writes the file anew if this process has imported modules that it lacks."""
-    missing = [spec for spec in map(_spec, [*sys.modules, *_others]) if spec]
-    if len(missing) < _FEW or sys.dont_write_bytecode:
+    if len(_missing) < _FEW or sys.dont_write_bytecode:
         return
     path = _path()
     if path is None or not os.access(os.path.dirname(path), os.W_OK):
@@ -145,7 +145,7 @@ def _keep() -> None:
 
     for name, (*facts, start, stop) in _rows.items():
         add(name, tuple(facts), _data[start:stop])
-    for spec in missing:
+    for spec in _missing:
         with contextlib.suppress(OSError), open(spec.cached, "rb", buffering=0) as file:
             compiled, status = file.readall(), os.stat(spec.origin)
             version = int(status.st_mtime), status.st_size
@@ -159,13 +159,3 @@ def _keep() -> None:
     numbers = [n.to_bytes(8, "little") for n in (size, end)]
     parts[0] = b"".join([_MAGIC, *numbers, cache.source_hash(0, table)])
     cache.write(path, b"".join([*parts, table]))
-
-
-def _spec(name: str) -> Any:
-    """Returns how Python found a module of the package; None for other modules, for those from the
-    cache, and for those that come before it."""
-    if name.partition(".")[0] != _PACKAGE or name in _before:
-        return None
-    spec = _others.get(name) or getattr(sys.modules.get(name), "__spec__", None)
-    usual = spec is not None and type(spec.loader) is SourceFileLoader and spec.cached
-    return spec if usual else None

@@ -19,7 +19,6 @@ from ..ir import op
 from ..ir.dtype import DType
 from ..ir.folding import folder, normalize
 from ..ir.op import Op
-from ..run import modules
 
 _INF, _NAN = math.inf, math.nan
 
@@ -215,7 +214,9 @@ def _library(module: str) -> dict[str, Any]:
 
     from . import mathlib
 
-    spec = modules.spec_of(f"{mathlib.__name__}.{module}", mathlib.__path__)
+    name = f"{mathlib.__name__}.{module}"
+    found: Any = (finder.find_spec(name, mathlib.__path__) for finder in sys.meta_path)
+    spec = next(filter(None, found))  # `importlib.util` does the same, but takes long to import
     scope = {"__name__": spec.name, "__builtins__": vars(builtins) | {"__import__": imported}}
     exec(spec.loader.get_code(spec.name), scope)
     return scope
