@@ -59,7 +59,6 @@ INSTEAD_OF_NUMPY = 3.0
 
 # Up to this many lane-operations, a launch can do with a form that is there sooner than the best.
 QUICK_WORK = 8_000_000
-ITERATIONS = 16  # of a loop, if it is to be estimated
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
 _OFTEN = 16  # launches after which a kernel is asked whether a better form would pay
@@ -380,7 +379,7 @@ def forget() -> None:
 
 def _is_little(kernel: CpuKernel, work: int) -> bool:
     """Returns whether the form of a kernel that is there first is good enough for a launch."""
-    return tier == "auto" and work * (ITERATIONS if kernel.loops else 1) <= QUICK_WORK
+    return tier == "auto" and work <= QUICK_WORK
 
 
 def _block(work: int, size: int) -> int:
