@@ -405,7 +405,7 @@ def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
 def _plan_key(graph: structure.ProgramGraph, device: Device | None) -> tuple | None:
     """Returns the key that determines the launches of an evaluation, except sizes; None if they
     must not be reused, because the kernel texts refer to these nodes."""
-    if graph.open or graph.more_than(LONGEST):
+    if graph.open or (len(graph.order) > LONGEST and graph.more_than(LONGEST)):
         return None
     if (_labels or flags.current & 1) and _is_named(graph):
         return None
@@ -493,9 +493,8 @@ def _collect(roots: list[Node]) -> tuple[list[Node], structure.ProgramGraph]:
     graph = structure.ProgramGraph(roots)
     if ACTIVE.mark is graph.mark and ACTIVE in roots:  # shared by all programs
         raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
-    loops = [n for n in graph.noted if n.op is _LOOP] if graph.noted else None
-    if loops:
-        more = _companions(loops, graph.mark)
+    if graph.blocks:
+        more = _companions([n for n in graph.blocks if n.op is _LOOP], graph.mark)
         if more:
             graph.add(more)
             roots = roots + more

@@ -36,7 +36,7 @@ _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
 """The literals of a structure that share a parameter: the parameter numbers by position."""
 _STATE, _IN_BOUNDS = op.state, op.in_bounds
-_serial = attrgetter("serial")
+_serial, _device = attrgetter("serial"), attrgetter("data.device")
 
 
 def is_full() -> bool:
@@ -82,17 +82,18 @@ for _number, _op in enumerate(op.TABLE.values()):
 class ProgramGraph:
     """The nodes below some roots. `order` lists them in traversal order, with repetitions. Nodes
     that the scheduler must treat specially are `noted`, which gathers from memory that is there
-    are not. A program takes `inputs`, a literal for each parameter (`literals`), and bounds
-    `checks`.
+    are not; its loops and branches are the `blocks`. A program takes `inputs`, a literal for each
+    parameter (`literals`), and bounds `checks`.
 
     Visited nodes carry the `mark`. Their `id` is the position in `order` of their first occurrence,
     or of that of an equal literal.
     """
 
     def __init__(self, roots: list[Node]) -> None:
-        self._roots: list[list[Node]] = []
+        self._roots = [roots]
         self._begin()
-        self.add(roots)
+        if collect is None or not self._add(roots, collect):
+            self._begin_again()
 
     def _begin(self) -> None:
         self.mark = object()
@@ -101,6 +102,7 @@ class ProgramGraph:
         self.literals: list[Node] = []
         self.noted: list[Node] = []
         self.checks: list[Node] = []
+        self.blocks: list[Node] = []
         self.open = 0  # nodes defined inside bodies only, minus those of visited bodies
         self._key: list[Any] = []
         self._values: dict[Any, int] = {}
@@ -112,9 +114,13 @@ class ProgramGraph:
         if collect is None:
             self._add(roots, self._visit)
         elif not self._add(roots, collect):
-            self._begin()
-            for given in self._roots:
-                self._add(given, self._visit)
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        """Visits all nodes in Python."""
+        self._begin()
+        for given in self._roots:
+            self._add(given, self._visit)
 
     def _add(self, roots: list[Node], visit: Callable[..., bytes | None]) -> bool:
         """Adds the nodes below more roots, unless it has to be done in another way; returns whether
@@ -129,11 +135,12 @@ class ProgramGraph:
             return False
         key.append(words)
         key += rows
-        key += [n.data.device for n in self.inputs[first:]]
+        key += map(_device, self.inputs[first:] if first else self.inputs)
         for n in regions:
             if n.op is _STATE:
                 self.open += 1
                 continue
+            self.blocks.append(n)
             key.append(n.data.static)
             body = n.data.shared
             if body is None or body not in self._bodies:
@@ -231,7 +238,8 @@ class ProgramGraph:
 
     def effects(self) -> list[Node]:
         """Returns the side effects, in order."""
-        return sorted([n for n in self.noted if n.op.effect], key=_serial)
+        found = [n for n in self.noted if n.op.effect]
+        return sorted(found, key=_serial) if len(found) > 1 else found
 
     def devices(self) -> set[Device]:
         """Where the data of the program are: its inputs, what its effects write to, and nodes
@@ -248,13 +256,18 @@ class ProgramGraph:
         order. The side effects may be given."""
         if not self.noted:
             return tuple(self._key), []
-        places: dict[Any, tuple[int, Node]] = {}
-        rows: list[Any] = []
-        for n in self.effects() if effects is None else effects:
+        if effects is None:
+            effects = self.effects()
+        targets, numbers = effects, [0]
+        if len(effects) > 1:
+            places: dict[Any, tuple[int, Node]] = {}
+            numbers = [_place(n, places) for n in effects]
+            targets = [n for _, n in places.values()]
+        rows = [*self._key]
+        for n, at in zip(effects, numbers):  # noqa: B905
             e = n.data
-            at = _place(n, places)
             rows += (n.id, e.dtype, e.reduce, e.mode, e.shape, e.buffer.device, at)
-        return (*self._key, *rows), [n for _, n in places.values()]
+        return tuple(rows), targets
 
 
 def is_open(n: Node) -> bool:
