@@ -43,12 +43,13 @@ class OuterGradients:
         self._found: dict[Var, Var] = {}
         self._so_far: dict[Var, Node | None] = {}  # None once bodies add to it
 
-    def alias(self, own: Var, around: Var) -> None:
-        """Makes an input of the body stand for an outer variable, whose gradient it shares;
-        traversals within the body add to that."""
+    def alias(self, pairs: dict[Var, Var]) -> None:
+        """Makes inputs of the body stand for outer variables, whose gradients they share;
+        traversals within the body add to these."""
         if self.atomic:
-            self.aliases[own] = around
-            own.grad = around.grad
+            self.aliases.update(pairs)
+            for own, around in pairs.items():
+                own.grad = around.grad
 
     def __getitem__(self, v: Var) -> Var:
         v = self.aliases.get(v, v)

@@ -171,11 +171,17 @@ def _blank(cls: type[Var], n: Node | Var) -> Var:
 
 def new_slot(n: Node | Var) -> Var:
     """Creates storage for a gradient that is not part of the graph."""
-    v = _blank(Inner, n)
-    inner = scope()
-    if inner is not None:
-        inner.shows(v)
-    return v
+    return new_slots((n,))[0]
+
+
+def new_slots(nodes: Iterable[Node | Var]) -> list[Var]:
+    """Creates storage for several gradients."""
+    found = [_blank(Inner, n) for n in nodes]
+    inner = scope() if scopes else None
+    if inner is not None and inner.all:
+        for v in found:
+            inner.shows(v)
+    return found
 
 
 def new_input(n: Node | Var) -> Var:
@@ -414,13 +420,17 @@ def visible(v: Var | None) -> Var | None:
     return None if stack[-1].hides(v) else v
 
 
+def hiding() -> bool:
+    """Returns whether a scope may suspend variables."""
+    inner = scope() if scopes else None
+    return inner is not None and (inner.all or len(inner.variables) > 0)
+
+
 def seen(values: list[Value]) -> list[Value]:
     """Returns the values without the variables that a scope suspends."""
-    inner = scope()
-    if inner is None or not (inner.all or inner.variables):
+    if not hiding():
         return values
-    hides = inner.hides
-    return [v if v.var is None or not hides(v.var) else as_value((v.node, None)) for v in values]
+    return [v if visible(v.var) else as_value((v.node, None)) for v in values]
 
 
 def suspended() -> bool:

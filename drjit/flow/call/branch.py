@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any
 
 from ...ad import capture
@@ -213,9 +213,16 @@ class _Branch:
     def unchanged(self, function: Unchanged, others: Sequence[BranchOutcome]) -> BranchOutcome:
         """Returns the outcome of a function that returns its arguments."""
         held, result = self._holder(None), function(*self.args.values)
-        first, tree = others[0].versions[0], Tree(result if self.labels else (result,))
-        found = as_version((first.state, tree, held(tree.leaves)))
-        outcome = BranchOutcome(found.like(first, self.strict))
+        rows, first, altered = result if self.labels else (result,), others[0].versions[0], 0
+        if others[0].altered:
+            altered = max(others[0].altered)
+        if altered < len(self.args.leaves) and all(map(is_, rows, first.state.values)):
+            # The other function has changed what the same arrays hold, as restored since.
+            outcome = BranchOutcome(first._replace(contents=held(first.arrays)))
+        else:
+            tree = Tree(rows)
+            found = as_version((first.state, tree, held(tree.leaves)))
+            outcome = BranchOutcome(found.like(first, self.strict))
         if self.parted:
             self._add_parted(outcome, others, held)
         return outcome

@@ -5,6 +5,7 @@ function, and this computation becomes a block of its own.
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import cached_property, partial
 from itertools import repeat
+from operator import attrgetter
 
 from ...ad import capture, graph, vector
 from ...ad.algebra import RECORDED
@@ -27,6 +28,8 @@ from ..region.recorded import (
     variable_of,
 )
 from ..region.targets import Targets, is_zero
+
+_rule = attrgetter("rule")
 
 
 def unrecorded(nodes: Iterable[Node]) -> list[Value]:
@@ -93,10 +96,10 @@ class RecordedCall(RecordedOp):
                 found[k] = v
         if self.tracked:
             nodes = [found[k].node for k in self.tracked]
-            inputs, alias = graph.new_inputs(nodes), inner.outer_gradients.alias
-            for k, n, own, around in zip(self.tracked, nodes, inputs, self.variables, strict=True):
-                found[k] = as_value((n, own))
-                alias(own, around)
+            inputs = graph.new_inputs(nodes)
+            for k, pair in zip(self.tracked, zip(nodes, inputs, strict=True), strict=True):
+                found[k] = as_value(pair)
+            inner.outer_gradients.alias(dict(zip(inputs, self.variables, strict=True)))
         return found
 
     def note(
@@ -194,11 +197,12 @@ class RecordedCall(RecordedOp):
         except BaseException:
             outer_gradients.abandon()
             raise
+        recording = record.recording()
         for k, v in enumerate(wanted):
             n, added = found[k], outer_gradients.pop(v)
             if k not in touched:
                 n, added = added or node.literal(v.dtype, 0), None
-            elif v.size == 1 and not record.recording():
+            elif v.size == 1 and not recording:
                 is_vector = n.dtype.is_vector
                 n = vector.sum_lanes(Value(n)).node if is_vector else access.reduce_all("add", n)
             found[k] = n if added is None else node.apply(op.add, added, n)
@@ -209,10 +213,8 @@ class RecordedCall(RecordedOp):
         seeds: list[Node], copies: Substitution | None,
     ) -> list[Node]:  # fmt: skip
         """Propagates gradients of the results through a function; see `pull`."""
-        pairs = []
-        for k, g in zip(sorted(self.outputs), seeds, strict=True):
-            if (v := body.results[k].var) is not None:
-                pairs.append((v, g))
+        pairs, results = zip(sorted(self.outputs), seeds, strict=True), body.results
+        pairs = [(v, g) for k, g in pairs if (v := results[k].var) is not None]
         inputs = self._inputs(body)
         found = body.pull(pairs, inputs, held, copies)
         if self.around:
@@ -221,9 +223,11 @@ class RecordedCall(RecordedOp):
             found[count:] = map(at.get, self.around)
         made = []
         for k, (g, v) in enumerate(zip(found, wanted, strict=True)):
-            if not is_zero(g):
+            if g is None:
+                g = node.literal(v.dtype, 0)
+            elif not is_zero(g):
                 touched.add(k)
-            made.append(node.literal(v.dtype, 0) if g is None else g)
+            made.append(g)
         return made
 
     def push(self, gradients: list[Node]) -> list[Node]:
@@ -282,7 +286,7 @@ class RecordedCall(RecordedOp):
         count = len(self.passed)
         rest = iter(names[count:])
         seeds = [n if n.op is LITERAL else next(rest) for n in given]
-        if all(v.rule is None for v in body.variables):  # it returns its arguments
+        if not any(map(_rule, body.variables)):  # it returns its arguments
             return propagate(body, seeds, None)
         if not body.follows:
             with body.derived(outer_gradients, active()) as derived:

@@ -237,9 +237,10 @@ class Symbolic:
             inputs = self._put(places, nodes, self.tracking)
             variables = [a._var for a in self.state.leaves]
             if self.tracking:
-                for v, before in zip(inputs, self.before, strict=True):
-                    if v is not None and before is not None and v.var and visible(before.var):
-                        outer_gradients.alias(v.var, before.var)  # type: ignore[arg-type]
+                pairs = zip(inputs, self.before, strict=True)
+                outer_gradients.alias(
+                    {v.var: b.var for v, b in pairs if v and b and v.var and visible(b.var)}  # type: ignore[misc]
+                )
             self.after, arrays = self.loop.run_body(self.state)
             if self.captured.arrays:
                 self.captured.check(self.loop.what)

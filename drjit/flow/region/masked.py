@@ -2,16 +2,14 @@
 memory is accessed in those lanes only; `merged` combines values of different lanes.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ...ad.algebra import RECORDED
-from ...ad.graph import Value, as_value
+from ...ad.graph import Value, as_value, visible
 from ...array import leaf
 from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import Node
+from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import Scope, active, stack
 from ...jit.run import schedule
 
@@ -34,23 +32,29 @@ class _Effects(list):
         return self
 
 
-@contextmanager
-def masked(mask: Node) -> Iterator[set[int]]:
-    """Restricts the memory accesses of this thread to the lanes of a mask. Yields the set of the
-    serial numbers of nodes that stand for targets of scatters.
-    """
-    scopes = stack()
-    mask = ir.apply(op.and_, mask, active())  # also: not beyond the end of the arrays
-    inner = scopes[-1] if scopes else None
-    scope = Scope(mask, inner.depth if inner else 0)
-    written: set[int] = set()
-    scope.effects = _Effects(inner.effects if inner else schedule.pending, written)
-    scope.afters = _Effects(inner.afters if inner else [], written)
-    scopes.append(scope)
-    try:
-        yield written
-    finally:
-        del scopes[scopes.index(scope) :]
+class masked:
+    """Restricts the memory accesses of this thread to the lanes of a mask, in the statements of a
+    `with`. These get the set of the serial numbers of nodes that stand for targets of scatters."""
+
+    __slots__ = ("scope",)
+
+    def __init__(self, mask: Node) -> None:
+        mask = ir.apply(op.and_, mask, active())  # also: not beyond the end of the arrays
+        scopes = stack()
+        self.scope = Scope(mask, scopes[-1].depth if scopes else 0)
+
+    def __enter__(self) -> set[int]:
+        scopes, scope = stack(), self.scope
+        inner = scopes[-1] if scopes else None
+        written: set[int] = set()
+        scope.effects = _Effects(inner.effects if inner else schedule.pending, written)
+        scope.afters = _Effects(inner.afters if inner else [], written)
+        scopes.append(scope)
+        return written
+
+    def __exit__(self, *_: object) -> None:
+        scopes = stack()
+        del scopes[scopes.index(self.scope) :]
 
 
 def merged(mask: Any, first: Value, second: Value) -> Value:
@@ -58,6 +62,11 @@ def merged(mask: Any, first: Value, second: Value) -> Value:
     the others."""
     if first == second:
         return first
+    if (m := mask._node).op is LITERAL and m.size == 1:
+        value, other = (first, second) if m.data else (second, first)
+        n, size = value.node, other.node.size
+        if n.op is not LITERAL and (n.size == size or size == 1):
+            return as_value((n, visible(value.var)))
     chosen = RECORDED(op.select, as_value((mask._node, None)), first, second)
     if not chosen.node.size:
         leaf.check_empty(op.select, (mask._node, first.node, second.node))

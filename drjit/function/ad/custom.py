@@ -173,21 +173,21 @@ class ValueOp(CustomOp):
         return False
 
     def gradients(self, variables: list[Var]) -> list[Node]:
-        """Returns the gradients of its arguments or results."""
-        return [_gradient(v) for v in variables]
+        """Returns the gradients of its arguments or results, with zeros where there are none."""
+        hiding = graph.hiding()
+        return [
+            ir.literal(v.dtype, 0, v.size)
+            if (g := v.grad) is None or (hiding and not visible(v))
+            else g if g.size == v.size else ir.resize(g, v.size)
+            for v in variables
+        ]  # fmt: skip
 
     def accumulate(self, variables: list[Var], gradients: list[Node]) -> None:
         """Adds to the gradients of its arguments or results."""
         self._assigned = True
         pairs, what = zip(variables, gradients, strict=True), self.name()
-        accumulate([(v, fitting(v, g, what)) for v, g in pairs if visible(v)])
-
-
-def _gradient(v: Var) -> Node:
-    """Returns the gradient of a variable, or zeros if it has none."""
-    if v.grad is None or not visible(v):
-        return ir.literal(v.dtype, 0, v.size)
-    return ir.resize(v.grad, v.size)
+        hiding = graph.hiding()
+        accumulate([(v, fitting(v, g, what)) for v, g in pairs if not hiding or visible(v)])
 
 
 def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var | None]:
@@ -197,7 +197,7 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     state = _Attachment(op)
     hub = state.hub(tuple(arguments))
     op.arguments = arguments
-    op.results = state.outer_gradients = [graph.new_slot(n) for n in results]
+    op.results = state.outer_gradients = graph.new_slots(results)
     state.keep_scope()
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
 
@@ -298,12 +298,13 @@ class _Hub(LaneRule):
             return
         state.active = False
         inputs = [d for d in v.deps if d is not None]
-        elsewhere = [(d, d.grad, d.grad_var) for d in inputs if not sink.takes(d)]
+        others = () if sink.members is None else inputs
+        elsewhere = [(d, d.grad, d.grad_var) for d in others if not sink.takes(d)]
         try:
             state.run("backward", "set_grad_in", inputs)
             for d, gradient, own in elsewhere:
                 d.grad, d.grad_var = gradient, own
-            for d in inputs:
+            for d in inputs if sink.masking else ():
                 if d.grad is not None:
                     sink.mark(d)
         finally:

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -99,26 +99,24 @@ class Effect:
         return (self.dtype, self.reduce, self.mode)
 
 
-def add_effects(
-    found: Iterable[tuple[op.Op, tuple[Node, ...], int, Effect]], order: tuple[Node, ...]
+def add_effect(
+    kind: op.Op, deps: tuple[Node, ...], lanes: int, effect: Effect, order: tuple[Node, ...]
 ) -> Node:
-    """Queues side effects on one target, in this order; returns the node that stands for the target
-    from now on. Each has its operation, its operands and the number of lanes.
+    """Queues a side effect, given its operation, its operands and the number of lanes; returns the
+    node that stands for the target from now on.
 
     `order` is the pending side effect on the target that must come first, if there is one. The
     caller holds the lock.
     """
-    scope, nodes = innermost(), []
-    for kind, deps, lanes, effect in found:
-        effect.order = order
-        order = (make(kind, effect.dtype, lanes, deps, effect),)
-        nodes += order
-    after = make(AFTER, effect.dtype, effect.size, order, effect.buffer)
+    effect.order = order
+    n = make(kind, effect.dtype, lanes, deps, effect)
+    after = make(AFTER, effect.dtype, effect.size, (n,), effect.buffer)
     effect.afters.append(weakref.ref(after))
-    queue = pending if scope is None else scope.effects
-    for node in nodes:
-        queue.append(node)
-    if scope is not None:
+    scope = innermost()
+    if scope is None:
+        pending.append(n)
+    else:
+        scope.effects.append(n)
         scope.afters += effect.afters
     return after
 

@@ -107,7 +107,7 @@ class Access:
         t, lanes, check = index.dtype, index.size, not self.inside
         scope = innermost()
         active = ACTIVE if scope is None else scope.mask
-        simple = t is _U32 and size < 1 << 31 and index.op is not LITERAL
+        simple = t is _U32 and size < 1 << 31 and (index.op is not LITERAL or not check)
         if simple and (mask is ALWAYS or mask is active):
             mask = active
         elif simple and mask.size == lanes and mask.dtype is _MASK and mask.op is not LITERAL:
@@ -351,11 +351,11 @@ class Replacement:
             order = node.deps if node.op is AFTER else ()
             witness = weakref.ref(node)
             del node
-            if witness() is not None:
-                for release in releases:
-                    release()
-            held = witness()
-            if held is None:
+            if witness() is None:
+                return buffer, order
+            for release in releases:
+                release()
+            if (held := witness()) is None:
                 return buffer, order
             node = held
         copy = make(op.copy, self.dtype, self.size, (node,))
@@ -365,8 +365,8 @@ class Replacement:
 
 def _lanes(values: list[Node], at: Access) -> int:
     """Returns the number of lanes of a scatter."""
-    lanes = at.index.size
-    if len(values) == 1 and values[0].size == lanes and at.mask.size == 1:
+    lanes, some = at.index.size, at.mask.size
+    if len(values) == 1 and values[0].size == lanes and (some == lanes or some == 1):
         return lanes
     return broadcast_size((*values, at.index, at.mask), at.what)
 
@@ -413,7 +413,7 @@ def scatter(
     with schedule.lock:  # between the two, another thread must not evaluate the target
         buffer, order = target.claim()
         effect = schedule.Effect(buffer, target.dtype, target.size, reduce, mode)
-        return schedule.add_effects([(kind, (*values, index, mask), lanes, effect)], order)
+        return schedule.add_effect(kind, (*values, index, mask), lanes, effect, order)
 
 
 def _scatter_entries(target: Replacement, values: list[Node], at: Access) -> Node | None:

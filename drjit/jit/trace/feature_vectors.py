@@ -231,11 +231,11 @@ def add_lanes(
     lanes = broadcast_size(tuple(chain.from_iterable(operands)), what)
     with schedule.lock:  # in between, another thread must not evaluate the target
         buffer, order = target.claim()
-        found = []
         for (place, factors, _), deps in zip(sums, operands, strict=True):
             is_outer = len(factors) == 2
             effect = schedule.Effect(buffer, target.dtype, target.size, "add", "expand")
             effect.shape = place[1:4] if is_outer else place[1:2]
             kind = op.outer if is_outer else op.accumulate
-            found.append((kind, (place.at, *deps), lanes, effect))
-        return schedule.add_effects(found, order)
+            after = schedule.add_effect(kind, (place.at, *deps), lanes, effect, order)
+            order = after.deps
+        return after
