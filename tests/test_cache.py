@@ -324,6 +324,33 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
 
 
 @in_the_background
+@pytest.mark.parametrize("long", [True, False])
+def test_what_processes_run_again_is_compiled_once_more(where, monkeypatch, long):
+    """A process with little work does with the form that is there first; the next one has the best
+    form compiled if launches are long, and the results are the same."""
+    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(kernel, "LONG_WORK", 0 if long else 1e12)
+
+    def run():
+        """Computes in what is a new process for the cache."""
+        dr.flush_kernel_cache()
+        step = lambda n, x: (n + 1, dr.fma(x, x, -0.5))  # noqa: E731
+        start = dr.arange(UInt32, 20_000) & 7, dr.linspace(Float, 0, 1, 20_000)
+        values = dr.while_loop(start, lambda n, x: n < 9, step)[1].numpy()
+        (found,) = (k for k in kernel.kernels() if "while" in k.text)
+        background.finish()
+        return values, (found.state, found.provisional)
+
+    want, first = run()
+    assert first == ("memory", True)
+    again, second = run()
+    assert second == (("memory", False) if long else ("disk", True))
+    last, third = run()
+    assert third == ("disk", not long)
+    assert (want == again).all() and (want == last).all()
+
+
+@in_the_background
 @pytest.mark.parametrize("lasting", [True, False])
 def test_a_kernel_is_compiled_in_the_background(where, monkeypatch, lasting):
     """While the program goes on with NumPy, of which the results are the same. One that has not

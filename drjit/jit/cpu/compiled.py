@@ -124,9 +124,10 @@ class CompiledKernel(Kernel):
             forms.append(Form(last.key + QUICK, last.lanes, 0))
         return forms
 
-    def compile(self, little: bool) -> None:
+    def compile(self, little: bool, pays: bool = False) -> None:
         """Has a form compiled for a launch, with much or `little` work, unless there is one or is
-        about to be; or loads what the disk cache has. Has a better form compiled if it is time.
+        about to be; or loads what the disk cache has. Has a better form compiled if it is time, or
+        `pays` because several processes run the kernel.
 
         Raises:
             KernelError: the text violates the rules of the language.
@@ -153,6 +154,8 @@ class CompiledKernel(Kernel):
                 return
             found = compiled()
         self._adopt(found)
+        if found.state == "disk" and found.provisional and pays:
+            self.submit_best()
 
     def deserves_better(self) -> bool:
         """Returns whether the best form is worth the time to compile it."""

@@ -57,8 +57,9 @@ FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits
 # a later process, which finds them in the cache, then needs no NumPy.
 INSTEAD_OF_NUMPY = 3.0
 
-# Up to this many lane-operations, a launch can do with a form that is there sooner than the best.
-QUICK_WORK = 8_000_000
+# Up to this many lane-operations per statement, a launch can do with a form that is there sooner
+# than the best. For longer launches, the best form is compiled once a form is on the disk.
+QUICK_WORK, LONG_WORK = 2_000_000, 8_000_000
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
 _OFTEN = 16  # launches after which a kernel is asked whether a better form would pay
@@ -153,7 +154,7 @@ class CpuKernel(CompiledKernel):
                 )
         work = size * self.cost
         if not self.address or self.provisional:
-            self.compile(_is_little(self, work))
+            self.compile(_is_little(self, work), work > LONG_WORK)
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
         copies = 0
@@ -379,7 +380,7 @@ def forget() -> None:
 
 def _is_little(kernel: CpuKernel, work: int) -> bool:
     """Returns whether the form of a kernel that is there first is good enough for a launch."""
-    return tier == "auto" and work <= QUICK_WORK
+    return tier == "auto" and work <= QUICK_WORK * max(kernel.statements, 4)
 
 
 def _block(work: int, size: int) -> int:
@@ -455,7 +456,7 @@ def run_text(
     else:
         work = size * (cost or kernel.cost)
         if not kernel.address or kernel.provisional:
-            kernel.compile(_is_little(kernel, work))
+            kernel.compile(_is_little(kernel, work), work > LONG_WORK)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)
