@@ -659,3 +659,35 @@ def test_attributes_of_other_objects_do_not_change_in_a_branch(kind: Any, mode: 
             with pytest.raises(RuntimeError, match=r"attribute 'array' of variable .* changes"):
                 dr.if_stmt((holder, x), mask, *pair, mode=mode)
             assert holder.array is array and dr.all(array == 4, axis=None)  # type: ignore[attr-defined]
+
+
+@dr.syntax
+def assigns_a_component(x: Float, on: Bool) -> Float:
+    a = Array2f(x, 5)
+    if on:
+        a.x = x * 2
+    return a.x
+
+
+@dr.syntax
+def assigns_an_entry(x: Float, on: Bool) -> Float:
+    a = [x + 0, x]
+    if on:
+        a[0] = x * 2
+    return a[0]
+
+
+@dr.syntax
+def changes_in_place(x: Float, on: Bool) -> Float:
+    a = Array2f(x, 5)
+    if on:
+        a.x += x
+        a += 0
+    return a.x
+
+
+@pytest.mark.parametrize("f", [assigns_a_component, assigns_an_entry, changes_in_place])
+def test_without_else_the_other_lanes_keep_what_they_have(f: Any, mode: str) -> None:
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, mode == "symbolic"):
+        found = f(Float(1, 2, 3), Bool(True, False, True))
+    np.testing.assert_array_equal(found.numpy(), [2, 2, 6])

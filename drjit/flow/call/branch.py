@@ -213,12 +213,12 @@ class _Branch:
     def unchanged(self, function: Unchanged, others: Sequence[BranchOutcome]) -> BranchOutcome:
         """Returns the outcome of a function that returns its arguments."""
         held, result = self._holder(None), function(*self.args.values)
-        rows, first, altered = result if self.labels else (result,), others[0].versions[0], 0
-        if others[0].altered:
-            altered = max(others[0].altered)
-        if altered < len(self.args.leaves) and all(map(is_, rows, first.state.values)):
+        rows, first = result if self.labels else (result,), others[0].versions[0]
+        last = max(others[0].altered, default=0)
+        if last < len(self.args.leaves) and all(map(is_, rows, first.state.values)):
             # The other function has changed what the same arrays hold, as restored since.
             outcome = BranchOutcome(first._replace(contents=held(first.arrays)))
+            outcome.places = others[0].places
         else:
             tree = Tree(rows)
             found = as_version((first.state, tree, held(tree.leaves)))

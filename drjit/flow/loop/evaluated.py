@@ -112,8 +112,10 @@ def _iteration(
         if serial in written:
             memory[k] = serial
         elif old is not None:
-            if values[k] != old and not _has_put(array._node, old.node):
-                values[k] = merged(active, values[k], old)
+            now = values[k]
+            is_vector = now.node.dtype.is_vector
+            if now != old and not (is_vector and _has_put(now.node, old.node)):
+                values[k] = merged(active, now, old)
         elif memory[k] != serial:
             if k in tables:
                 loop.check_sizes([state.paths[k]], [tables[k].stand_in()], [values[k]], size)
@@ -139,7 +141,7 @@ def _has_put(after: Node, before: Node) -> bool:
     """Returns whether a vector equals another one, except for features of active lanes."""
     while after.op is op.put:
         after = after.deps[0]
-    return after is before and after.dtype.is_vector
+    return after is before
 
 
 def _any(mask: Any) -> bool:

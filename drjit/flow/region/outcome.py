@@ -96,7 +96,7 @@ def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
     """Returns the numbers of the arguments that one function changes in place and returns, and that
     are at other places in the other function's result."""
     changed = {k for o in outcomes for k in o.places if k is not None}
-    if not changed:
+    if not changed or outcomes[0].places == outcomes[1].places:
         return []
     first, second = (
         o.places if changed.issubset(o.places) else o.located(args, changed) for o in outcomes

@@ -77,7 +77,7 @@ class Attributes:
         self.place, self.owner, self.found = place, owner, found
         leaves = self._leaves()
         self._serials = [*map(_serial, leaves)]
-        self._before = [(_held(a._node), a._var) for a in leaves]
+        self._before = [*zip(_held([*map(_node, leaves)]), map(_var, leaves), strict=True)]
 
     def _leaves(self) -> list[Any]:
         return [*chain.from_iterable(map(pytree.leaf_arrays, self.found.values()))]
@@ -110,12 +110,12 @@ class Attributes:
                     assign(a, Value(n, var))
 
 
-_serial = attrgetter("_node.serial")
+_serial, _node, _var = attrgetter("_node.serial"), attrgetter("_node"), attrgetter("_var")
 
 
-def _held(n: Node) -> Node | weakref.ref[Node]:
-    """Returns the node, or a reference to evaluated contents that does not hold them."""
-    return weakref.ref(n) if n.op is AFTER or n.op is BUFFER else n
+def _held(nodes: Sequence[Node]) -> list[Node | weakref.ref[Node]]:
+    """Returns the nodes, or references to evaluated contents that do not hold them."""
+    return [weakref.ref(n) if n.op is AFTER or n.op is BUFFER else n for n in nodes]
 
 
 class WeakValue:
@@ -123,7 +123,7 @@ class WeakValue:
 
     def __init__(self, value: Value) -> None:
         n, self.var, self.serial = value.node, value.var, value.node.serial
-        self._node = _held(n)
+        (self._node,) = _held((n,))
         self.dtype, self.size = n.dtype, n.size
         self.memory = n.data if n.op is BUFFER else None
 
