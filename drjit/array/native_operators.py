@@ -9,6 +9,7 @@ itself when a class gets one as an attribute, and subclasses inherit and overrid
 import ctypes
 import sys
 from collections.abc import Callable
+from functools import cache
 from math import inf
 from types import FunctionType
 from typing import Any
@@ -118,6 +119,11 @@ def _place(descriptor: Any, cls: type) -> int:
     return 8 * programs.words(made).index(id(mark))
 
 
+def _fields(cls: Any) -> tuple[int, int]:
+    """Returns where an array of the class has its node and variable."""
+    return _place(cls._node, cls), _place(cls._var, cls) if cls._diff else 0
+
+
 def _address(thing: Any) -> int:
     return 0 if thing is None else id(thing)
 
@@ -130,6 +136,7 @@ class NativeOperators:
         self._python: dict[tuple[type, str], Any] = {}  # the methods that were there before
         self._kept: list[Any] = []
         self._classes = 0
+        self._fields = cache(_fields)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._kept))
         programs.set_addresses(_operators, _FUNCTIONS, _OBJECTS)
         for k, o in enumerate(_NUMBERED):
@@ -222,9 +229,6 @@ class NativeOperators:
             return None, None
         zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
         return inline.ordinary_numbers(cls._dtype, special), zero
-
-    def _fields(self, cls: Any) -> tuple[int, int]:
-        return _place(cls._node, cls), _place(cls._var, cls) if cls._diff else 0
 
     def recorder(self, o: Op, cls: Any, function: Callable) -> Callable:
         """Returns the native form of a function that records an operation on arrays of a class."""

@@ -91,12 +91,11 @@ def words(thing: Any) -> list[int]:
     return [*array("q", ctypes.string_at(id(thing), type(thing).__basicsize__ // 8 * 8))]
 
 
-def slot_wrapper(cls: type, base: int, function: int) -> Any:
-    """Returns the attribute that puts a C function into the slot of a special method, given the
-    address of what Python knows about that."""
-    create = ctypes.pythonapi.PyDescr_NewWrapper
-    create.restype, create.argtypes = ctypes.py_object, (ctypes.py_object, *[ctypes.c_void_p] * 2)
-    return create(cls, base, function)
+slot_wrapper: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, *[ctypes.c_void_p] * 2)(
+    ("PyDescr_NewWrapper", ctypes.pythonapi)
+)
+"""Returns the attribute of a class that puts a C function into the slot of a special method, given
+the address of what Python knows about that, and of the function."""
 
 
 def install_finalizer(function: int) -> None:
