@@ -28,7 +28,7 @@ from ..region.masked import masked, merged
 from ..region.outcome import BranchOutcome, Version, as_version, parted
 from ..region.recorded import node_of
 from ..region.state import State, WeakValue, names
-from ..region.tables import known
+from ..region.tables import Known, known
 from ..region.vectors import joined, spread, spreading
 from .gradient import RecordedCall
 
@@ -77,9 +77,11 @@ def if_stmt(
     mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
+    noted = known(true_fn)
     if mode == "evaluated":
         args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
-    branch = _Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
+    state = State(args, titles, what, True, noted.taken_apart(args, "args"))
+    branch = _Branch(state, mask, (true_fn, false_fn), rv_labels, strict, noted)
     with using(mask._device):
         if mode == "evaluated":
             evaluate(mask, args)
@@ -112,9 +114,10 @@ class _Branch:
     """
 
     def __init__(
-        self, args: State, mask: Any, bodies: tuple, labels: Sequence[str], strict: bool
-    ) -> None:
-        self.args, self.mask, self.bodies = args, mask, bodies
+        self, args: State, mask: Any, bodies: tuple, labels: Sequence[str], strict: bool,
+        noted: Known,
+    ) -> None:  # fmt: skip
+        self.args, self.mask, self.bodies, self.known = args, mask, bodies, noted
         self.labels, self.strict, self.what = labels, strict, args.what
         self.before: list[Value | None] = leaf.values(args.leaves)  # type: ignore[assignment]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
@@ -220,7 +223,8 @@ class _Branch:
             outcome = BranchOutcome(first._replace(contents=held(first.arrays)))
             outcome.places = others[0].places
         else:
-            tree = Tree(rows)
+            everything = self.labels and function.places == [*range(len(self.args.values))]
+            tree = self.args.tree if everything else Tree(rows)
             found = as_version((first.state, tree, held(tree.leaves)))
             outcome = BranchOutcome(found.like(first, self.strict))
         if self.parted:
@@ -270,12 +274,13 @@ class _Branch:
 
     def _rows(self, result: Any) -> State:
         """Returns a result as a tuple with names."""
-        if not self.labels:
-            state = State((result,), ("rv",), self.what, False)
-        else:
-            if not isinstance(result, tuple) or len(result) != len(self.labels):
-                raise self._wrong(result)
-            state = State(result, self.labels, self.what, False)
+        values, labels = result, self.labels
+        if not labels:
+            values, labels = (result,), ("rv",)
+        elif not isinstance(result, tuple) or len(result) != len(labels):
+            raise self._wrong(result)
+        tree = self.known.taken_apart(values, "result")
+        state = State(values, labels, self.what, False, tree)
         if 0 in map(_array_size, state.leaves) and self.mask._node.size:
             state.check_initialized()
         return state
@@ -348,7 +353,7 @@ class _Symbolic:
         if wide == 1:
             wide = max(sizes, default=1)
         self.outside: dict[int, WeakValue] = {}
-        self.tables = known(branch.bodies[0]).tables
+        self.tables = branch.known.tables
         self.presumed: set[int] = set()
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:

@@ -12,6 +12,7 @@ from ...array.tree import Tree
 from ..region.condition import mask_of
 from ..region.failure import call
 from ..region.state import State
+from ..region.tables import known
 
 
 def returned(result: Any, count: int, what: str) -> tuple:
@@ -39,7 +40,7 @@ class ArrayLoop:
         self, start: State, cond: Callable, body: Callable, label: str, strict: bool, test: Any
     ) -> None:
         self.start, self.label, self.strict, self.test = start, label, strict, test
-        self.cond, self.body, self.what = cond, body, start.what
+        self.cond, self.body, self.what, self.known = cond, body, start.what, known(body)
         if test._node.size and 0 in map(_size, start.leaves):
             start.check_initialized()
 
@@ -52,7 +53,7 @@ class ArrayLoop:
         values = returned(call(self.what, self.body, *state.values), len(state.values), self.what)
         if state.attributes:
             state.check_attributes(written)
-        after = state.match(Tree(values), self.strict)
+        after = state.match(Tree(values, state.tree.plan), self.strict)
         arrays, leaves = after.leaves, state.leaves
         if len({*map(id, leaves)}) == len(leaves):
             return after, arrays

@@ -124,7 +124,8 @@ def _iteration(
                 "in other ways as well. Use two variables."
             )
     state.put(held)
-    return State(state.place(after, values, True), state.titles, state.what)
+    placed = state.place(after, values, True)
+    return State(placed, state.titles, state.what, True, loop.known.taken_apart(placed, "state"))
 
 
 def _end_iteration(steps: Steps, state: State) -> None:

@@ -19,7 +19,6 @@ from ..region.failure import RecordAgain
 from ..region.private_state import PrivateState
 from ..region.recorded import NOTHING, RecordedRegion, variable_of
 from ..region.state import WeakValue
-from ..region.tables import known
 from ..region.targets import Targets
 from .body import ArrayLoop
 from .gradient import Tape
@@ -53,7 +52,7 @@ class Symbolic:
         # Whether arrays of several entries are considered per-lane variables.
         self.guessed = not (self.settled or self.outside or {v.node.size for v in before} <= {1})
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
-        self.known = known(loop.body)
+        self.known = loop.known
         self.tracked = _differentiable(before)
         self.tracking = bool(self.tracked)
         self.presumed = self.known.tracks and not self.tracking

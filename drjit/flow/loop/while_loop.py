@@ -13,6 +13,7 @@ from ...jit.trace import record
 from ..region.condition import check_mode, chosen_mode, mask_of
 from ..region.failure import call
 from ..region.state import State, names
+from ..region.tables import known
 from ..region.vectors import holds_vectors, joined, reading, spread, spreading
 from . import evaluated as loop_evaluated
 from .body import ArrayLoop, returned
@@ -74,7 +75,7 @@ def while_loop(
         return joined(while_loop(spread(state), reading(cond), spreading(body), *options))
     if mode == "scalar":
         return _scalar(state, cond, body, call(what, cond, *state), what)
-    start = State(state, titles, what)
+    start = State(state, titles, what, True, known(body).taken_apart(state, "state"))
     before = start.contents()
     try:
         test = call(what, cond, *start.values)

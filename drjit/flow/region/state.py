@@ -174,10 +174,15 @@ class State:
     """Mutable containers, with their parts."""
 
     def __init__(
-        self, values: tuple, titles: Sequence[str], what: str, watched: bool = True
+        self,
+        values: tuple,
+        titles: Sequence[str],
+        what: str,
+        watched: bool = True,
+        tree: Tree | None = None,
     ) -> None:
         self.titles, self.what, self.values = titles, what, values
-        self.tree = tree = Tree(values)
+        self.tree = tree = tree or Tree(values)
         self.leaves = tree.leaves
         if watched and (tree.inside or tree.others):
             self.attributes = [
@@ -216,7 +221,7 @@ class State:
         made = object.__new__(State)
         vars(made).update(vars(self))
         made.values = values
-        made._take_apart(Tree(values))
+        made._take_apart(Tree(values, self.tree.plan))
         return made
 
     def contents(self) -> list[Value]:
@@ -228,7 +233,7 @@ class State:
         for array, value in zip(self.leaves, contents, strict=True):
             if value is not None:
                 array._node, var = value
-                if array._diff:
+                if array._var is not var:  # and so the array has one
                     array._var = var
 
     def restore(
