@@ -31,6 +31,7 @@ from ..region.condition import chosen_mode
 from ..region.failure import failed
 from ..region.result import matched
 from ..region.state import copied
+from ..region.tables import known
 from ..region.vectors import has_vectors, joined, reading, spread
 from .gradient import RecordedCall
 
@@ -239,7 +240,7 @@ def _result(
 ) -> Tree:
     """Returns the result of a function that is called for `count` lanes, or any number."""
     result = _guarded(call.what, function, args, kwargs)
-    tree = Tree((result,))
+    tree = known(function.target).taken_apart((result,), "result")
     if has_vectors(tree):
         tree = Tree((spread(result),))
     for a in tree.leaves:

@@ -4,6 +4,7 @@ place. Two outcomes are merged lane by lane.
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from ...ad.graph import Value
@@ -103,5 +104,5 @@ def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
     )
     if first == second:
         return []
-    pairs = [*zip(first, second, strict=True)]
-    return [k for k in sorted(changed) if any((k == a) != (k == b) for a, b in pairs)]
+    moved = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
+    return sorted(changed.intersection(chain.from_iterable(moved)))

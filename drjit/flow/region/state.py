@@ -113,6 +113,10 @@ class Attributes:
 _serial, _node, _var = attrgetter("_node.serial"), attrgetter("_node"), attrgetter("_var")
 
 
+def _is_tensor(container: Any) -> bool:
+    return isinstance(container, ArrayBase) and container._kind == "tensor"
+
+
 def _held(nodes: Sequence[Node]) -> list[Node | weakref.ref[Node]]:
     """Returns the nodes, or references to evaluated contents that do not hold them."""
     return [weakref.ref(n) if n.op is AFTER or n.op is BUFFER else n for n in nodes]
@@ -272,15 +276,15 @@ class State:
         """Returns the positions in `objects` of those that have changed since they had these
         contents, the last one of each."""
         found: dict[int, int] = {}
-        for k, (a, v) in enumerate(zip(self.leaves, contents, strict=True)):
-            if v is not None and (a._node is not v.node or a._var is not v.var):
-                found[id(a)] = k
+        now = self.contents()
+        for k, (v, held) in enumerate(zip(contents, now, strict=True)) if now != contents else ():
+            if v is not None and v != held:
+                found[id(self.leaves[k])] = k
             elif found:
-                found.pop(id(a), None)
-        for k, row in enumerate(self._containers, len(self.leaves)):
+                found.pop(id(self.leaves[k]), None)
+        for k, row in enumerate(self._containers, len(now)):
             c, _, inside = row
-            is_tensor = isinstance(c, ArrayBase) and c._kind == "tensor"
-            if differs(*row) or (is_tensor and id(inside[0]) in found):
+            if differs(*row) or (found and _is_tensor(c) and id(inside[0]) in found):
                 found[id(c)] = k
         return [*found.values()]
 
