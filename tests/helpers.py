@@ -35,6 +35,7 @@ def allocate_by(patch: Any, allocate: Callable) -> None:
     """Lets a function allocate the memory of kernels and arrays."""
     patch.setattr(schedule, "again", None)  # which allocates by itself
     patch.setattr(schedule, "perform", None)
+    patch.setattr(schedule, "repeat", None)
     patch.setattr(ALLOCATOR, ALLOCATE, allocate)
     if hasattr(ALLOCATOR, "allocate_all"):
         patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
@@ -210,4 +211,5 @@ def watch_launches(monkeypatch: Any, entry: Callable[[kernel.CpuKernel, int], An
     monkeypatch.setattr(launch, "run", watched)
     monkeypatch.setattr(schedule, "again", None)  # which launches by itself
     monkeypatch.setattr(schedule, "perform", None)
+    monkeypatch.setattr(schedule, "repeat", None)
     return seen

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from .. import log
-from ..device import size_class
+from ..device import Device, current, size_class
 from ..ir import dtype as dt
 from ..ir.node import BUFFER, Node
 from ..run import schedule
@@ -19,6 +19,7 @@ from .plan_code import (
     IS_SINGLE,
     IS_SIZE,
     IS_TARGET,
+    SPARES,
     PlanRecord,
 )
 
@@ -27,7 +28,7 @@ _LATER = 64  # calls after which kernels are asked whether a better form would p
 _PASSED_ON = size_class(8) + memory.PADDING
 
 
-def perform(plan: EvaluationPlan, order: list[Node]) -> int:
+def perform(plan: EvaluationPlan, roots: list[Node], order: list[Node]) -> int:
     """Performs the launches of a plan, if native code can; see `schedule.perform`."""
     made: LaunchPlan | None = plan.native
     if made is None:
@@ -42,15 +43,34 @@ def perform(plan: EvaluationPlan, order: list[Node]) -> int:
         return 0
     if runtime.repeat is not made.seen:
         made.bind()
-    made.calls += 1
-    if made.calls % _LATER == 0:
-        made.improve()
+    if made.calls & (made.calls - 1) == 0:
+        made.learn(plan, roots, order)
+    made.count()
     done = made.replay(order)
     if done:
         for n in made.effects(order):
             schedule.finish_effect(n)
         return len(plan.launches)
     return made.fail(order) if done is None else 0
+
+
+def again(roots: list[Node], device: Device | None) -> bool:
+    """Performs the plan of an evaluation that native code finds; see `schedule.repeat`."""
+    known = programs.known()
+    if known is None or (device or current()) is not memory.Buffer.device:
+        return False
+    found = known.again_plan(roots)
+    if found is None:
+        return False
+    plan, done = found
+    plan.native.count()
+    if done:
+        for n in roots:
+            if n.op.effect:
+                schedule.finish_effect(n)
+    else:
+        schedule.launch_plan(plan, roots, plan.native.fail(roots))
+    return True
 
 
 def _is_small(launches: Sequence[tuple]) -> bool:
@@ -139,7 +159,7 @@ class LaunchPlan:
         given, made, todo, places, rooms = [t.buffer_info()[0] for t in tables]
         counts = len(launches), len(number)
         self._record = PlanRecord(
-            given, made, todo, *counts, places, rooms, self._report.address, 0, 0
+            given, made, todo, *counts, places, rooms, self._report.address, 0, 0, 0
         )
         self._owned = own, words, tables
         for k in self._kernels:
@@ -158,11 +178,19 @@ class LaunchPlan:
         self.seen = runtime.repeat
         self.replay = self._known.bound("perform_plan", self._record)
 
-    def improve(self) -> None:
-        """Has better forms of the kernels compiled if it is time."""
-        for k in self._kernels:
-            if k.provisional:
-                k.compile(True)
+    def learn(self, plan: EvaluationPlan, roots: list[Node], order: list[Node]) -> None:
+        """Has native code find the plan from now on, where it can."""
+        if self._record.results <= SPARES:
+            self._known.learn_plan(plan, self._record, roots, order)
+            schedule.repeat = again
+
+    def count(self) -> None:
+        """Counts a call; has better forms of the kernels compiled if it is time."""
+        self.calls += 1
+        if self.calls % _LATER == 0:
+            for k in self._kernels:
+                if k.provisional:
+                    k.compile(True)
 
     def fail(self, order: list[Node]) -> int:
         """Sees to the launches until one in which an index was out of bounds; returns their

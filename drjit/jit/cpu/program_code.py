@@ -295,20 +295,15 @@ def taken(s, room):
     slot.value = slot.value + room.capacity
     return buffer
 
-# Turns the nodes into buffers that are there.
-def finish_nodes(s, made):
-    k = 0
-    while k < s.outputs:
-        slot = s.order[k]
-        node = slot.value
-        data = node.data
-        o = node.op
-        node.data = word(made + 8 * k)
-        node.op = s.buffer
-        call("void(ptr)", s.incref, s.buffer)
-        call("void(ptr)", s.decref, data)
-        call("void(ptr)", s.decref, o)
-        k = k + 1
+# Turns a node into a buffer that is there.
+def finish_node(s, node, buffer):
+    data = node.data
+    o = node.op
+    node.data = buffer
+    node.op = s.buffer
+    call("void(ptr)", s.incref, s.buffer)
+    call("void(ptr)", s.decref, data)
+    call("void(ptr)", s.decref, o)
 
 # Drops the operands of a node that has become a buffer. Destructors may run.
 def drop_operands(s, node):
@@ -334,7 +329,11 @@ def fire(c, s, record, roots):
     record.launches = record.launches + 1
     block = s.block[0]
     run_entries(c, record.entry, block, s.size)
-    finish_nodes(s, made)
+    k = 0
+    while k < s.outputs:
+        slot = s.order[k]
+        finish_node(s, slot.value, word(made + 8 * k))
+        k = k + 1
     count = word(roots + SIZE)
     k = 0
     while k < count:

@@ -8,6 +8,7 @@ become known.
 """
 
 import ctypes
+import itertools
 import struct
 import sys
 import types
@@ -22,6 +23,7 @@ from ..ir import op
 from ..ir.node import BUFFER, LITERAL, Node, serials
 from ..run import schedule
 from ..target import foreign
+from ..text.structure import TYPE_AND_DATA
 from . import background, kernel, memory, native, plan_code, program_code, runtime
 
 VISITS, WORDS, INPUTS, LITERALS, OUTPUTS = 512, 1024, 128, 128, 64
@@ -52,7 +54,7 @@ Record = structure(
 Result = structure("Result", "dtype", "lanes")
 LaunchRecord = structure("LaunchRecord", "table", "reads", "results", "rooms", "made", "launches")
 _FUNCTIONS = {
-    "tuple": "PyTuple_New", "next": "PyIter_Next",
+    "tuple": "PyTuple_New", "next": "PyIter_Next", "append": "PyList_Append",
     "integer": "PyLong_AsLongLong", "unsigned": "PyLong_AsUnsignedLongLongMask",
     "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef", "decref": "Py_DecRef",
 }  # fmt: skip
@@ -63,10 +65,11 @@ OBJECTS = {
 }  # fmt: skip
 Scan = structure(
     "Scan", *_FUNCTIONS, *OBJECTS, "usage", "stamp", "size", "outputs", "hash", "length",
-    "inputs_met", "literals_met", "spares_left",
+    "inputs_met", "literals_met", "effects_met", "visited", "plan", "spares_left",
     cells=(Cell, 1024), plain=(native.Slot, 256), order=(native.Slot, VISITS),
     key=(native.Slot, WORDS), inputs=(native.Slot, INPUTS), literals=(Literal, LITERALS),
     spares=(native.Slot, 2 * OUTPUTS), block=(native.Slot, 512), heads=(native.Slot, 1024),
+    plans=(native.Slot, 1024),
 )  # fmt: skip
 
 
@@ -131,6 +134,9 @@ def set_plain(s: Any) -> None:
             s.plain[k % len(s.plain)].value = id(o)
 
 
+_EFFECT = "buffer", "dtype", "mode", "order", "reduce", "shape", "size"
+
+
 class _Unknown(Exception):
     """The interpreter's objects are laid out in another way."""
 
@@ -161,15 +167,17 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
     made._block = nothing = object.__new__(memory.Block)
     nothing.free, nothing.owner = None, None
     names = "op", "dtype", "size", "deps", "data", "mark", "id", "serial"
+    node = layout(Node(), *names)
     structures = {
         **native.STRUCTURES,
         **{"s": Scan, "cell": Cell, "literal": Literal, "pick": Pick, "room": Room},
-        **{"record": Record, "usage": memory.Usage, "node": layout(Node(), *names)},
+        **{"record": Record, "usage": memory.Usage, "node": node, "before": node},
         **{"q": LaunchRecord, "result": Result},
         "block": layout(blank, "address", "capacity", "free", "ticket"),
         "f": Finalizer,
         **plan_code.STRUCTURES,
-        "effect": layout(object.__new__(schedule.Effect), "buffer", "size"),
+        "effect": layout(object.__new__(schedule.Effect), *_EFFECT),
+        "op": layout(object.__new__(op.Op), "code"),
         "buffer": layout(made, "address", "source", "_block"),
     }
     made._block = nothing
@@ -208,7 +216,8 @@ def layouts() -> tuple[dict[str, Any], dict[str, int]] | None:
         return None
 
 
-_EXPORTED = "again", "examine", "replay", "perform_plan", *["finalize"] * _FINALIZES
+_NAMES = "again", "examine", "again_plan", "examine_plan"
+_EXPORTED = *_NAMES, "replay", "perform_plan", *["finalize"] * _FINALIZES
 
 
 def loaded(compiles: bool = True) -> dict[str, int]:
@@ -237,8 +246,8 @@ class KnownPrograms:
         set_plain(s)
         s.usage = ctypes.addressof(memory.usage)
         self._control: Any = None
-        self._again: Any = _nothing
-        self._examine: Any = _nothing
+        self._functions: list[Any] = [_nothing] * len(_NAMES)
+        self._plans: dict[int, list] = {}  # by address of the record, with what finds them
         self._records: list[Any] = []  # kernels, records, and what these refer to
         self._met: set[bytes] = set()
 
@@ -249,16 +258,25 @@ class KnownPrograms:
             made.counted += record.launches
         self._records.clear()
         self._met.clear()
-        ctypes.memset(ctypes.addressof(self.scan.heads), 0, ctypes.sizeof(self.scan.heads))
+        self._plans.clear()
+        for heads in (self.scan.heads, self.scan.plans):
+            ctypes.memset(ctypes.addressof(heads), 0, ctypes.sizeof(heads))
 
     def _bind(self) -> None:
         """Binds the functions to the launcher's control block, which may be a new one."""
         self._control = control = runtime.control()
-        self._again = self._examine = _nothing
+        self._functions = [_nothing] * len(_NAMES)
         if control is not None:
             owner = ctypes.addressof(control), ctypes.addressof(self.scan)
-            self._again = native.bound("again", self._places["again"], *owner)
-            self._examine = native.bound("examine", self._places["examine"], *owner)
+            self._functions = [native.bound(name, self._places[name], *owner) for name in _NAMES]
+
+    def _is_busy(self) -> bool:
+        """Returns whether evaluations have to take the general way."""
+        if runtime.unfinished or log.level >= 3 or kernel.tier in kernel.INTERPRETED:
+            return True
+        if runtime.control() is not self._control:
+            self._bind()
+        return False
 
     def sequence(self, table: int, reads: int, results: Sequence[tuple[Any, int, int]]) -> Any:
         """Returns the record of a sequence with a table and numbers of operands and results, which
@@ -282,16 +300,43 @@ class KnownPrograms:
     def again(self, roots: list[Node]) -> bool:
         """Evaluates nodes if their program is known and nothing is queued; returns whether it has
         done so."""
-        if (
-            not self._records
-            or runtime.unfinished
-            or log.level >= 3
-            or kernel.tier in kernel.INTERPRETED
-        ):
-            return False
-        if runtime.control() is not self._control:
-            self._bind()
-        return self._again(roots)
+        return bool(self._records) and not self._is_busy() and self._functions[0](roots)
+
+    def again_plan(self, roots: list[Node]) -> Any:
+        """Evaluates nodes if their plan is known and nothing is queued. Returns None if it has not,
+        or the plan and whether it was performed to the end: if not, an index was out of bounds, and
+        the list now has all nodes in traversal order."""
+        if not self._plans or self._is_busy():
+            return None
+        done = self._functions[2](roots)
+        return None if done is False else (self._plans[self.scan.plan][0], done)
+
+    def learn_plan(self, plan: Any, record: Any, roots: list[Node], order: list[Node]) -> None:
+        """Makes a plan known that is about to be performed. The words of the key name objects,
+        which are kept."""
+        s = self.scan
+        if self._is_busy() or not self._functions[3](roots) or s.plan:
+            return
+        if [s.order[k].value for k in range(s.visited)] != [id(n) for n in order]:
+            return
+        if len(self._plans) >= MOST:
+            self.forget()
+        named: list[Any] = [(n.op, n.dtype) for n in order]
+        for n in order:
+            if n.op.effect:
+                named.append((n.data.dtype, n.data.reduce, n.data.mode))
+            elif n.op.code >> 8 & 15 == TYPE_AND_DATA:
+                named.append(n.data)
+        words = array("q", ctypes.string_at(ctypes.addressof(s.key), 8 * s.length))
+        sizes = array("q", [*itertools.chain(*plan.sizes), 0])
+        head = s.plans[(s.hash & (1 << 64) - 1) >> 40 & len(s.plans) - 1]
+        known = plan_code.KnownPlan(
+            head.value, s.hash, s.length, words.buffer_info()[0], ctypes.addressof(record),
+            sizes.buffer_info()[0], len(plan.sizes),
+        )  # fmt: skip
+        kept = self._plans.setdefault(ctypes.addressof(record), [plan])
+        kept.append((known, words, sizes, named))
+        head.value = ctypes.addressof(known)
 
     def learn(self, made: kernel.CpuKernel, roots: list[Node], graph: Any, passed: Any) -> None:
         """Notes a program that a kernel is about to evaluate; the second time, it becomes known."""
@@ -299,7 +344,7 @@ class KnownPrograms:
         if runtime.control() is not self._control:
             self._bind()
         s.length = 0
-        if self._examine(roots) or not s.length:
+        if self._functions[1](roots) or not s.length:
             return
         key = ctypes.string_at(ctypes.addressof(s.key), ctypes.sizeof(_word) * s.length)
         if key not in self._met:

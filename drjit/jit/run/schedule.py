@@ -38,9 +38,12 @@ Without pending effects it may be called first."""
 forget_again: Callable[[], None] | None = None
 """Makes it forget what it knows."""
 
-perform: Callable[[EvaluationPlan, list[Node]], int] | None = None
-"""Performs the first launches of a plan, given the nodes in traversal order, in a shorter way than
-this module, and returns how many it has; set by a device."""
+perform: Callable[[EvaluationPlan, list[Node], list[Node]], int] | None = None
+"""Performs the first launches of a plan, given the nodes to be evaluated and all nodes in traversal
+order, in a shorter way than this module, and returns how many it has; set by a device."""
+repeat: Callable[[list[Node], Device | None], bool] | None = None
+"""Finds the plan of an evaluation in a shorter way than this module, and performs it; returns
+whether it has. It is given the nodes to be evaluated, and where."""
 
 _serial, _id = attrgetter("serial"), attrgetter("id")
 # Kernels by the structure of programs, with what they take of these, and by that of programs in
@@ -251,7 +254,7 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
         _drop_unseen()
         effects = pending[:]
         values = _old_values(effects)
-        every, graph = _collect(roots + effects + values)
+        every, graph = _collect(_without_duplicates(roots + effects + values))
         for n in graph.ordered():
             copy = copies[n] = make(
                 n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
@@ -326,6 +329,11 @@ def _old_values(roots: list[Node]) -> list[Node]:
 
 
 def _evaluate(roots: list[Node], device: Device | None) -> None:
+    if len(roots) > 1:
+        roots = _without_duplicates(roots)
+    direct = not flags.current & _APART and _preview is None
+    if repeat is not None and direct and not _labels and repeat(roots, device):
+        return
     roots, graph = _collect(roots)
     noted = graph.noted
     waits = None
@@ -353,11 +361,8 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
             if plan is not plans[0]:
                 plans.remove(plan)
                 plans.insert(0, plan)
-            first = 0
-            if perform is not None and not flags.current & _APART and _preview is None:
-                first = perform(plan, order)
-            for made, size, a, b, c, d, e in plan.launches[first:]:
-                _launch(made, size, a(order), b(order), c(order), d(order), e(order))
+            first = perform(plan, roots, order) if perform is not None and direct else 0
+            launch_plan(plan, order, first)
             return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
@@ -374,6 +379,12 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         plans = _plans.setdefault(key, [])
         plans.insert(0, EvaluationPlan([v for v in done if v], watched, order))
         del plans[MOST_PLANS:]
+
+
+def launch_plan(plan: EvaluationPlan, order: list[Node], first: int) -> None:
+    """Performs the launches of a plan from one on."""
+    for made, size, a, b, c, d, e in plan.launches[first:]:
+        _launch(made, size, a(order), b(order), c(order), d(order), e(order))
 
 
 def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
@@ -481,13 +492,14 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     return [n for k, n in enumerate(nodes[:cut]) if n in roots or (last[k] >= cut and n.deps)]
 
 
+def _without_duplicates(roots: list[Node]) -> list[Node]:
+    given = dict.fromkeys(roots)
+    # The node of an effect's target becomes a buffer along with the effect.
+    return [n for n in given if n.op is not AFTER or n.deps[0] not in given]
+
+
 def _collect(roots: list[Node]) -> tuple[list[Node], structure.ProgramGraph]:
-    """Returns the roots without duplicates, with other needed results of the loops below them; and
-    everything below."""
-    if len(roots) > 1:
-        given = dict.fromkeys(roots)
-        # The node of an effect's target becomes a buffer along with the effect.
-        roots = [n for n in given if n.op is not AFTER or n.deps[0] not in given]
+    """Returns the roots with other needed results of the loops below them, and everything below."""
     graph = structure.ProgramGraph(roots)
     if ACTIVE.mark is graph.mark and ACTIVE in roots:  # shared by all programs
         raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
