@@ -247,6 +247,7 @@ class KnownPrograms:
         s.usage = ctypes.addressof(memory.usage)
         self._control: Any = None
         self._functions: list[Any] = [_nothing] * len(_NAMES)
+        self._again: Any = _nothing  # the first of them, which is called most
         self._plans: dict[int, list] = {}  # by address of the record, with what finds them
         self._records: list[Any] = []  # kernels, records, and what these refer to
         self._met: set[bytes] = set()
@@ -269,6 +270,7 @@ class KnownPrograms:
         if control is not None:
             owner = ctypes.addressof(control), ctypes.addressof(self.scan)
             self._functions = [native.bound(name, self._places[name], *owner) for name in _NAMES]
+        self._again = self._functions[0]
 
     def _is_busy(self) -> bool:
         """Returns whether evaluations have to take the general way."""
@@ -300,7 +302,9 @@ class KnownPrograms:
     def again(self, roots: list[Node]) -> bool:
         """Evaluates nodes if their program is known and nothing is queued; returns whether it has
         done so."""
-        return bool(self._records) and not self._is_busy() and self._functions[0](roots)
+        if not self._records or self._is_busy():
+            return False
+        return self._again(roots)
 
     def again_plan(self, roots: list[Node]) -> Any:
         """Evaluates nodes if their plan is known and nothing is queued. Returns None if it has not,
