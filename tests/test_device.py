@@ -44,7 +44,7 @@ class TextKernel(Kernel):
     mean_time = 0.0
 
     def __init__(self, at: Device, text: str, program: Any) -> None:
-        super().__init__(at, text, "k2", program)
+        super().__init__(at, text, program)
         names = dict(target.namespace)
         exec(text, names)
         self.function = names["kernel"]

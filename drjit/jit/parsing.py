@@ -7,6 +7,11 @@ garbage collector calls a destructor in between: Python code, during which anoth
 
 import ast
 import gc
+import threading
+
+_lock = threading.RLock()
+_inside = 0  # threads that make trees
+_collects = False  # whether the collector was on before the first of them
 
 
 def syntax_tree(text: str, file: str = "<unknown>") -> ast.Module:
@@ -17,10 +22,16 @@ def syntax_tree(text: str, file: str = "<unknown>") -> ast.Module:
     >>> ast.unparse(syntax_tree("x  =  1"))
     'x = 1'
     """
-    enabled = gc.isenabled()
-    gc.disable()
+    global _inside, _collects
+    with _lock:
+        if not _inside:
+            _collects = gc.isenabled()
+        gc.disable()
+        _inside += 1
     try:
         return ast.parse(text, file)
     finally:
-        if enabled:
-            gc.enable()
+        with _lock:
+            _inside -= 1
+            if _collects and not _inside:
+                gc.enable()
