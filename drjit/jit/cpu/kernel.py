@@ -58,8 +58,9 @@ FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits
 INSTEAD_OF_NUMPY = 3.0
 
 # Up to this many lane-operations per statement, a launch can do with a form that is there sooner
-# than the best. For longer launches, the best form is compiled once a form is on the disk.
-QUICK_WORK, LONG_WORK = 2_000_000, 8_000_000
+# than the best. From as many as the second figure on, the best form pays after ten or twenty
+# processes: it is compiled by one that finds another form on the disk.
+QUICK_WORK, LONG_WORK = 2_000_000, 1_000_000
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
 _OFTEN = 16  # launches after which a kernel is asked whether a better form would pay
@@ -154,7 +155,7 @@ class CpuKernel(CompiledKernel):
                 )
         work = size * self.cost
         if not self.address or self.provisional:
-            self.compile(_is_little(self, work), work > LONG_WORK)
+            self.compile(_is_little(self, work), work > LONG_WORK * self.statements)
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
         copies = 0
@@ -456,7 +457,7 @@ def run_text(
     else:
         work = size * (cost or kernel.cost)
         if not kernel.address or kernel.provisional:
-            kernel.compile(_is_little(kernel, work), work > LONG_WORK)
+            kernel.compile(_is_little(kernel, work), work > LONG_WORK * kernel.statements)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)
