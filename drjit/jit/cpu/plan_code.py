@@ -1,5 +1,5 @@
 """The code that performs the launches of an `EvaluationPlan`; `plans.py` makes the records. It is
-compiled with that in `program_code.py`, whose functions it uses."""
+compiled with that in `program_code.py`; the two use functions of each other."""
 
 import ctypes
 from typing import Any
@@ -219,37 +219,7 @@ def scan_plan(s, roots):
         slot = s.order[k]
         slot.value = word(word(roots + LIST) + 8 * k)
         k = k + 1
-    length = push(s, 0, last)
-    k = 0
-    while k < last:
-        if last > VISITS - 8 or length > WORDS - 16:
-            return 0
-        slot = s.order[k]
-        node = slot.value
-        number = met(s, node, length)
-        if number >= 0:
-            length = push(s, length, 2 * number + 1)
-            if k < word(roots + SIZE):
-                length = 0
-        else:
-            if node.op == s.literal:
-                length = push_literal(s, node, length)
-            else:
-                if node.op == s.buffer:
-                    length = push_buffer(s, node, length)
-                else:
-                    if word(node.deps + SIZE) > 8:
-                        return 0
-                    last = push_operands(s, node, last)
-                    if is_plain(s, node.op):
-                        length = push_operation(s, node, length)
-                    else:
-                        length = push_special(s, node, length)
-        if length == 0:
-            return 0
-        k = k + 1
-    s.visited = last
-    return length
+    return scan_nodes(s, last, push(s, 0, last), 1)
 
 # Whether the nodes at the positions in a table have the sizes there.
 def has_sizes(s, known):
@@ -278,6 +248,13 @@ def find_plan(s, length):
         known = known.next
     return 0
 
+# True, or None if launches are not `good`.
+def outcome(c, s, good):
+    if good:
+        return call("i64(i64)", c.truth, 1)
+    call("void(ptr)", s.incref, s.none)
+    return s.none
+
 # Functions of Python: True if all kernels of a plan were launched, False if none was, and None if
 # an index was out of bounds. The argument is the list of nodes in the order of their traversal.
 def perform_plan(self, arguments, count):
@@ -291,10 +268,7 @@ def perform_plan(self, arguments, count):
     if is_prepared(c, s, plan, items):
         good = launch_plan(c, s, plan, made)
         finish_results(s, plan, items, made)
-        if good:
-            return call("i64(i64)", c.truth, 1)
-        call("void(ptr)", s.incref, s.none)
-        return s.none
+        return outcome(c, s, good)
     return call("i64(i64)", c.truth, 0)
 
 # Finds the plan first, of which `s.plan` is the record; the argument is the list of nodes to be
@@ -323,10 +297,7 @@ def again_plan(self, arguments, count):
                     call("i32(ptr, ptr)", s.append, roots, slot.value)
                     k = k + 1
             finish_results(s, plan, s.order[0], made)
-            if good:
-                return call("i64(i64)", c.truth, 1)
-            call("void(ptr)", s.incref, s.none)
-            return s.none
+            return outcome(c, s, good)
     return call("i64(i64)", c.truth, 0)
 
 # Gives whether an evaluation can have a plan that this code finds. `s.length` is the number of

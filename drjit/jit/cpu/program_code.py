@@ -182,16 +182,22 @@ def scan(s, roots):
     last = begin_scan(s, roots)
     if last == 0:
         return 0
-    length = push(s, push(s, 0, last), s.size)
+    return scan_nodes(s, last, push(s, push(s, 0, last), s.size), 0)
+
+# Adds the nodes in `s.order`, of which there are `last` so far, and their operands to the key after
+# `length` words; gives the number of words then. `special` says whether there may be operations
+# that are not element-wise.
+def scan_nodes(s, last, length, special):
+    outputs = last
     k = 0
     while k < last:
-        if last > VISITS - 8 or length > WORDS - 8:
+        if last > VISITS - 8 or length > WORDS - 16:
             return 0
         slot = s.order[k]
         node = slot.value
         number = met(s, node, length)
         if number >= 0:
-            if k < s.outputs:
+            if k < outputs:
                 return 0
             length = push(s, length, 2 * number + 1)
         else:
@@ -201,13 +207,18 @@ def scan(s, roots):
                 if node.op == s.buffer:
                     length = push_buffer(s, node, length)
                 else:
-                    if is_plain(s, node.op) == 0 or word(node.deps + SIZE) > 8:
+                    plain = is_plain(s, node.op)
+                    if plain | special == 0 or word(node.deps + SIZE) > 8:
                         return 0
                     last = push_operands(s, node, last)
-                    length = push_operation(s, node, length)
+                    if plain:
+                        length = push_operation(s, node, length)
+                    else:
+                        length = push_special(s, node, length)
             if length == 0:
                 return 0
         k = k + 1
+    s.visited = last
     return length
 
 def hashed(s, length):
