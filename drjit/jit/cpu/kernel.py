@@ -155,7 +155,7 @@ class CpuKernel(CompiledKernel):
                 )
         work = size * self.cost
         if not self.address or self.provisional:
-            self.compile(_is_little(self, work), work > LONG_WORK * self.statements)
+            _compile(self, work)
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
         copies = 0
@@ -379,9 +379,10 @@ def forget() -> None:
     _kernels.clear()
 
 
-def _is_little(kernel: CpuKernel, work: int) -> bool:
-    """Returns whether the form of a kernel that is there first is good enough for a launch."""
-    return tier == "auto" and work <= QUICK_WORK * max(kernel.statements, 4)
+def _compile(kernel: CpuKernel, work: int) -> None:
+    """Has a kernel compiled for a launch of so many lane-operations; see `compile`."""
+    little = tier == "auto" and work <= QUICK_WORK * max(kernel.statements, 4)
+    kernel.compile(little, work > LONG_WORK * kernel.statements)
 
 
 def _block(work: int, size: int) -> int:
@@ -457,7 +458,7 @@ def run_text(
     else:
         work = size * (cost or kernel.cost)
         if not kernel.address or kernel.provisional:
-            kernel.compile(_is_little(kernel, work), work > LONG_WORK * kernel.statements)
+            _compile(kernel, work)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)
