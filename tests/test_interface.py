@@ -12,6 +12,7 @@ import pytest
 
 import drjit as dr
 from drjit import _names
+from drjit.jit.cpu import kernel
 from drjit.llvm import Array2f, Array3f, Complex2f, Float, Int, Matrix3f, TensorXf, UInt
 
 ENUMERATIONS = [
@@ -107,18 +108,20 @@ def test_the_gather_of_a_tree_broadcasts_narrow_leaves():
     assert list(dr.gather(dict, {"a": Float(1)}, UInt(1))["a"]) == [1]
 
 
-def test_history_has_the_time_of_making_the_text():
+def test_history_has_the_time_of_making_the_text(monkeypatch):
     def program():
         x = dr.arange(UInt, 77)  # in this way in no other test, so that the text is a new one
         return dr.brev(dr.popcnt(x) - dr.tzcnt(x) * dr.lzcnt(x)) ^ dr.mul_hi(x, x)
 
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
         dr.kernel_history_clear()
-        dr.eval(program())
-        dr.eval(program())
+        for tier in ("numpy", "compiled"):  # which is the first launch of compiled code
+            monkeypatch.setattr(kernel, "tier", tier)
+            dr.eval(program())
         first, second = dr.kernel_history()
     assert first["size"] == second["size"] == 77 and first["hash"] == second["hash"]
     assert first["codegen_time"] > 0 == second["codegen_time"]
+    assert first["backend_time"] == 0 < second["backend_time"]
 
 
 def test_help_is_readable():

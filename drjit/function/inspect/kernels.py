@@ -76,7 +76,7 @@ def _entry(launches: list[history.Launch]) -> dict[str, Any]:
     }
     if program is not None:
         entry["operation_count"] = kernels[0].operations
-        entry["codegen_time"] = kernels[0].rendering * 1e3 if launch.first else 0.0
+        entry["codegen_time"] = launch.rendering * 1e3
     entry["backend_time"] = sum(v.kernel.seconds for v in made) * 1e3
     entry["execution_time"] = sum(map(_seconds, launches)) * 1e3
     return entry

@@ -19,9 +19,9 @@ class WholeOperation(NamedTuple):
 class Launch(NamedTuple):
     """One launch: its kernel, size, tier, and either seconds or what will have them as `last`.
 
-    `first` says whether the kernel was encountered, compiled or loaded for this launch, `mode`
-    whether a frozen function recorded or replayed it. Launches of one operation have the same
-    `whole`.
+    `first` says whether the kernel was encountered, compiled or loaded for this launch, `rendering`
+    how many seconds making its text took for it, `mode` whether a frozen function recorded or
+    replayed it. Launches of one operation have the same `whole`.
     """
 
     kernel: Any
@@ -30,6 +30,7 @@ class Launch(NamedTuple):
     time: Any
     state: str
     first: bool
+    rendering: float
     mode: str
     whole: WholeOperation | None
 
@@ -48,10 +49,16 @@ _HISTORY = int(flags.JitFlag.KernelHistory)
 
 def add(kernel: Any, size: int, tier: str, time: Any) -> None:
     """Records a launch."""
-    first = kernel.launches == kernel.made_at
+    number = kernel.launches
+    rendering = kernel.rendering if number == 1 else 0.0
     # What an operation reads may be computed on the way, by kernels of programs.
     whole = now.whole if kernel.program is None else None
-    launches.append(Launch(kernel, size, tier, time, kernel.state, first, now.mode, whole))
+    launches.append(
+        Launch(
+            kernel, size, tier, time, kernel.state, number == kernel.made_at, rendering, now.mode,
+            whole,
+        )
+    )  # fmt: skip
 
 
 def take() -> list[list[Launch]]:
