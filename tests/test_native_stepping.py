@@ -20,7 +20,7 @@ def test_the_example():
 
 def test_jobs_run_in_order_and_each_block_once():
     launcher = native_stepping.functions()
-    control = native.new_control(2, 5, 1_000_000, 1_000_000)
+    control = native.new_control(2, 5, 1_000_000)
     c, seen, times = ctypes.addressof(control), [], native.Times()
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     finish = FINISH(lambda params, blocks, threads: seen.append((params, "finish", blocks)))
@@ -48,7 +48,7 @@ def test_jobs_run_in_order_and_each_block_once():
 
 def test_a_job_in_the_calling_thread():
     launcher = native_stepping.functions()
-    control = native.new_control(1, 0, 1000, 1000)
+    control = native.new_control(1, 0, 1000)
     seen = []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((begin, end, block)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value
@@ -58,7 +58,7 @@ def test_a_job_in_the_calling_thread():
 
 def test_a_closed_job_is_claimed_once_it_is_open():
     launcher = native_stepping.functions()
-    control = native.new_control(1, 0, 1000, 1000)
+    control = native.new_control(1, 0, 1000)
     c, seen = ctypes.addressof(control), []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value

@@ -19,7 +19,6 @@ from drjit.jit.run import cache
 JOBS = 256  # jobs that can be in flight, a power of two
 WAITERS = 32  # Python threads that can park in `wait`
 WORKERS = 512
-KEEN = 2  # workers that look for work longer than the others before they sleep
 
 _word = ctypes.c_int64
 
@@ -84,7 +83,6 @@ class Control(ctypes.Structure):
     _fields_ = [
         *[(name, _word) for name in ("acquire", "release", "relax", "clock", "tick", "spin")],
         ("workers", _word),
-        ("linger", _word),
         ("submitted", _word),
         ("stop", _word),
         ("integer", _word),
@@ -114,7 +112,7 @@ STRUCTURES: Structures = {
     "slot": Slot,
 }  # fmt: skip
 CONSTANTS = {
-    "JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN, "LOW": (1 << 32) - 1,
+    "JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "LOW": (1 << 32) - 1,
     "CLOCK": 8 if sys.platform == "darwin" else 1, "CONTENTS": _CONTENTS,
     "ENTRY": ctypes.sizeof(JobEntry), "PATCH": ctypes.sizeof(Patch),
 }  # fmt: skip
@@ -254,7 +252,7 @@ def address_of(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def new_control(workers: int, first: int, spin_ns: int, linger_ns: int) -> Control:
+def new_control(workers: int, first: int, spin_ns: int) -> Control:
     """Creates a control block for `workers` workers, with `first` jobs submitted and complete.
 
     It is never freed, because a worker stuck in an endless kernel may outlive the interpreter's own
@@ -285,7 +283,7 @@ def new_control(workers: int, first: int, spin_ns: int, linger_ns: int) -> Contr
         libc = ctypes.CDLL(None)
         control.relax = address_of(libc.sched_yield)
         control.clock = address_of(libc.clock_gettime)
-    control.spin, control.linger = spin_ns, linger_ns
+    control.spin = spin_ns
     control.workers = workers
     control.submitted = control.completed = first
     for seat in (*control.waiters, *control.seats[:workers]):

@@ -159,12 +159,9 @@ def work(c):
 # The life of a worker: run blocks, spin a little, park.
 def attend(c, thread):
     seat = c.seats[thread]
-    spin = c.spin
-    if thread < KEEN:
-        spin = c.linger
     while 1:
         add(c.spinning, 1, seq_cst)
-        deadline = now(c) + spin
+        deadline = now(c) + c.spin
         spins = 1
         while spins:
             if load(c.stop, seq_cst) != 0:

@@ -25,8 +25,6 @@ from drjit.jit.cpu import background, native
 from drjit.jit.device import raise_first
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
-# The same for two of the workers: tracing a small program takes that long, waking one up 50 us.
-LINGER_NS = 400_000
 _SLICE_US = 50_000  # how long a wait sleeps before it lets Python handle signals
 _EXIT_SECONDS = 1.0
 GRACE_SECONDS = 2.0
@@ -281,7 +279,7 @@ def _prepare() -> native.Control:
     """Creates the control block and loads the native code, at the first launch."""
     global _control, _address, _open, _post, _run, _wait, start, repeat
     functions = native.functions()
-    control = native.new_control(thread_count(), submitted, SPIN_NS, LINGER_NS)
+    control = native.new_control(thread_count(), submitted, SPIN_NS)
     _post, _run, _wait = functions.post, functions.run, functions.await_
     _open = functions.open
     _address = ctypes.addressof(control)
