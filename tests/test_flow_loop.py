@@ -196,6 +196,31 @@ def test_trees_structures_and_tensors(how, tier):
     np.testing.assert_array_equal(ray.o.numpy(), np.zeros((3, 1)))  # body made new objects
 
 
+class Copied(Ray):
+    def __copy__(self):
+        made = Copied(self.o, self.t, self.name)
+        made.weight = 3
+        return made
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("cls", [Ray, Copied])
+@pytest.mark.parametrize("more", [True, False])
+def test_bodies_see_all_attributes_of_structures(mode, cls, more):
+    ray, names = cls(Array3f(0), Float(0, 1)), []
+    if more:
+        ray.weight = 2
+
+    def body(i, ray):
+        names.append((type(ray), ray.name, getattr(ray, "weight", None)))
+        ray.t += 1
+        return i + 1, ray
+
+    _, found = dr.while_loop((UInt(0), ray), lambda i, _: i < 2, body, mode=mode)
+    assert found is ray and list(ray.t) == [2, 3] and names
+    assert {*names} == {(cls, "ray", 3 if cls is Copied else 2 if more else None)}
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_arrays_changed_in_place_are_seen_by_those_who_hold_them(mode, tier):
     x, y, inside = Float(1, 2), Float(0), [Float(5)]

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from ..jit import collector, flags
@@ -420,6 +421,9 @@ def visible(v: Var | None) -> Var | None:
     return None if stack[-1].hides(v) else v
 
 
+_variable = itemgetter(1)
+
+
 def hiding() -> bool:
     """Returns whether a scope may suspend variables."""
     inner = scope() if scopes else None
@@ -428,7 +432,7 @@ def hiding() -> bool:
 
 def seen(values: list[Value]) -> list[Value]:
     """Returns the values without the variables that a scope suspends."""
-    if not hiding():
+    if not hiding() or not any(map(_variable, values)):
         return values
     return [v if visible(v.var) else as_value((v.node, None)) for v in values]
 

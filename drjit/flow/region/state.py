@@ -8,7 +8,7 @@ so that all references to it see the result; everything else is returned as new 
 
 import weakref
 from collections.abc import Iterator, Sequence, Set
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from math import prod
 from operator import attrgetter, is_not
@@ -396,9 +396,9 @@ class State:
             leaves.append(now)
         if len(leaves) == len(after.counts):
             return tuple(leaves)
-        return tuple(after.put_together(leaves, lambda k, v: self._container(after, k, v, like)))
+        return tuple(after.put_together(leaves, partial(self._container, after, like)))
 
-    def _container(self, after: Tree, k: int, values: list[Any], like: bool) -> Any:
+    def _container(self, after: Tree, like: bool, k: int, values: list[Any]) -> Any:
         """Returns the replacement of a container of another version."""
         before = self.tree
         own, other, keys = after.objects[k], before.objects[k], before.keys.get(k)
@@ -414,7 +414,7 @@ class State:
                 made._components = values
             return made
         if isinstance(own, tuple):
-            if all(v is x for v, x in zip(values, after.inside[k], strict=True)):
+            if not any(map(is_not, values, after.inside[k])):
                 return own
         elif own is other:
             set_contents(own, keys, values)
