@@ -35,6 +35,8 @@ class Value(NamedTuple):
 
 as_value: Callable[[tuple[Node, "Var | None"]], Value] = partial(tuple.__new__, Value)
 """Creates a value faster than its class, which takes a call of a Python function."""
+node_of: Callable[[Value], Node] = itemgetter(0)
+variable_of: Callable[[Value], "Var | None"] = itemgetter(1)
 
 
 class Var:
@@ -421,9 +423,6 @@ def visible(v: Var | None) -> Var | None:
     return None if stack[-1].hides(v) else v
 
 
-_variable = itemgetter(1)
-
-
 def hiding() -> bool:
     """Returns whether a scope may suspend variables."""
     inner = scope() if scopes else None
@@ -432,7 +431,7 @@ def hiding() -> bool:
 
 def seen(values: list[Value]) -> list[Value]:
     """Returns the values without the variables that a scope suspends."""
-    if not hiding() or not any(map(_variable, values)):
+    if not hiding() or not any(map(variable_of, values)):
         return values
     return [v if visible(v.var) else as_value((v.node, None)) for v in values]
 

@@ -7,7 +7,7 @@ from operator import attrgetter, is_
 from typing import Any
 
 from ...ad import capture
-from ...ad.graph import Value
+from ...ad.graph import Value, node_of
 from ...array import leaf, signatures
 from ...array.base import type_label
 from ...array.tree import Tree
@@ -26,7 +26,6 @@ from ..region.condition import check_mode, chosen_mode, mask_of
 from ..region.failure import RecordAgain, call
 from ..region.masked import masked, merged
 from ..region.outcome import BranchOutcome, Version, as_version, parted
-from ..region.recorded import node_of
 from ..region.state import State, WeakValue, names
 from ..region.tables import Known, known
 from ..region.vectors import joined, spread, spreading

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from ...ad import capture, graph, vector
 from ...ad.algebra import RECORDED
-from ...ad.graph import GradScope, Value, Var, as_value
+from ...ad.graph import GradScope, Value, Var, as_value, node_of, variable_of
 from ...function.ad.custom import attached
 from ...jit.ir import node, op
 from ...jit.ir.dtype import DType
@@ -24,8 +24,6 @@ from ..region.recorded import (
     Recomputation,
     RecordedOp,
     RecordedRegion,
-    node_of,
-    variable_of,
 )
 from ..region.targets import Targets, is_zero
 

@@ -5,7 +5,7 @@ from functools import partial
 from operator import attrgetter
 
 from ...ad import capture, graph
-from ...ad.graph import GradScope, Value, Var, as_value, visible
+from ...ad.graph import GradScope, Value, Var, as_value, variable_of, visible
 from ...array import leaf
 from ...array.tree import Tree
 from ...jit import flags
@@ -17,7 +17,7 @@ from ..region.closure import CapturedArrays
 from ..region.dependence import Trace, adds_to
 from ..region.failure import RecordAgain
 from ..region.private_state import PrivateState
-from ..region.recorded import NOTHING, RecordedRegion, variable_of
+from ..region.recorded import NOTHING, RecordedRegion
 from ..region.state import WeakValue
 from ..region.targets import Targets
 from .body import ArrayLoop

@@ -9,7 +9,7 @@ from typing import Any
 from ...ad.graph import Value
 from ...array import leaf
 from ...array.base import ArrayBase
-from ...array.pytree import ROLES, is_data_class, leaf_arrays, make_struct, role
+from ...array.pytree import ROLES, is_data_class, leaf_arrays, role
 from ...array.tree import opened, rebuilt, set_contents
 from ...jit.tuples import NamedTuple
 from .state import State, assign, holding
@@ -137,10 +137,8 @@ def _with(container: Any, keys: Any, values: list[Any]) -> Any:
 def _like(container: Any, keys: Any, values: list[Any]) -> Any:
     """Returns a container of the same kind with the same keys or fields and other values."""
     cls = type(container)
-    if role(cls) != "struct":
+    if role(cls) != "struct" or _is_all_fields(container, keys):
         return rebuilt(cls, keys, values)
-    if is_data_class(cls) and _has_only(container, keys) and not hasattr(cls, "__copy__"):
-        return make_struct(cls, keys, values)
     from copy import copy
 
     made = copy(container)
@@ -148,9 +146,13 @@ def _like(container: Any, keys: Any, values: list[Any]) -> Any:
     return made
 
 
-def _has_only(container: Any, keys: Sequence[str]) -> bool:
-    """Returns whether an object has no attributes other than these."""
-    return len(getattr(container, "__dict__", ())) == len(keys)
+def _is_all_fields(container: Any, names: Sequence[str]) -> bool:
+    """Returns whether a structure is a data class, copied in the usual way, that has no attributes
+    other than its fields."""
+    cls = type(container)
+    if not is_data_class(cls) or hasattr(cls, "__copy__"):
+        return False
+    return getattr(container, "__dict__", {}).keys() == {*names}
 
 
 def _equal(values: Sequence[Any], others: Sequence[Any]) -> bool:

@@ -5,13 +5,13 @@ together with the values of the body that these need, to where they are used, wi
 the nodes that stood for the state or the arguments. The body itself does not run again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 from ...ad import capture, graph, lanes, traverse
-from ...ad.graph import GradScope, Value, Var
+from ...ad.graph import GradScope, Value, Var, variable_of
 from ...ad.traverse import ADMode
 from ...function.ad.custom import HUB, ValueOp
 from ...jit.ir import dtype as dt
@@ -23,9 +23,6 @@ from ...jit.trace.substitute import Span, Substitution
 from .targets import Targets
 
 _serial = attrgetter("serial")
-node_of: Callable[[Value], Node] = itemgetter(0)
-variable_of: Callable[[Value], Var | None] = itemgetter(1)
-
 EVERYWHERE = nullcontext()
 NOTHING = Value(literal(dt.mask, False), None)
 Memories = list[list[Node]]
