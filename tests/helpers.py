@@ -4,8 +4,6 @@ functions in a few forms, and what has been launched."""
 import gc
 import weakref
 from collections.abc import Callable
-from itertools import pairwise
-from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -51,16 +49,28 @@ def settle(collect: bool = True) -> None:
         gc.collect()
 
 
-def growth(run: Callable[[], Any], collect: bool = True) -> int:
-    """Returns by how many objects the process grows when `run` is called, usually: what is
-    imported or compiled for all later calls comes in one of them. Without `collect`, objects in
-    cycles count. Weak references do not, which are swept out from time to time."""
-    counts = []
+def objects() -> int:
+    """Returns how many objects the garbage collector knows, without weak references, which are
+    swept out from time to time."""
+    return sum(type(o) is not weakref.ref for o in gc.get_objects())
+
+
+def living_variables() -> int:
+    """Returns how many variables of derivatives there are."""
+    return sum(type(o) is graph.Var for o in gc.get_objects())
+
+
+def growth(run: Callable[[], Any], count: Callable[[], Any] = objects, collect: bool = True) -> Any:
+    """Returns by how much `count`, or each number that it returns, grows when `run` is called,
+    usually: what is imported or compiled for all later calls comes in one of them, and what
+    earlier tests left in the process goes in one of them. Without `collect`, objects in cycles
+    count."""
+    found = []
     for _ in range(5):
         run()
         settle(collect)
-        counts.append(sum(type(o) is not weakref.ref for o in gc.get_objects()))
-    return median_low(after - before for before, after in pairwise(counts))
+        found.append(count())
+    return np.sort(np.diff(found, axis=0), axis=0)[1]  # the lower one of the two in the middle
 
 
 def forget_forward_traversals() -> None:

@@ -1119,7 +1119,7 @@ def test_training_does_not_grow():
                 x = step(x, data)
             blocks.append(sys.getallocatedblocks())
         assert device.memory_statistics()["in_use"] == in_use
-        gc.collect()  # what the compiler left behind
+        settle()  # what the compiler left behind
         for _ in range(100):
             x = step(x, data)
         assert gc.collect() == 0

@@ -187,11 +187,14 @@ def test_ctrl_c_lets_short_work_end(monkeypatch):
     gpu = device(delayed=True)
     record = Record(gpu)
     launch(gpu, gpu.fail, record.words.ctypes.data, record=record)
-    start, reached = time.monotonic(), gpu.driver.reached
-    monkeypatch.setattr(
-        gpu.driver, "reached", lambda e: time.monotonic() > start + 0.4 and reached(e)
-    )
-    threading.Timer(0.2, _thread.interrupt_main).start()
+    sent, reached = threading.Event(), gpu.driver.reached
+    monkeypatch.setattr(gpu.driver, "reached", lambda e: sent.is_set() and reached(e))
+
+    def interrupt():
+        _thread.interrupt_main()
+        sent.set()
+
+    threading.Timer(0.2, interrupt).start()
     with pytest.raises(KeyboardInterrupt) as found:
         gpu.sync()
     assert not hasattr(found.value, "__notes__")
