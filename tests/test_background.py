@@ -26,6 +26,12 @@ from drjit.llvm.ad import Float as AdFloat
 LIMIT = 30
 
 
+def until_no_thread_is_left():
+    end = time.monotonic() + LIMIT
+    while background._threads and time.monotonic() < end:
+        time.sleep(0.001)
+
+
 @pytest.fixture(autouse=True)
 def clean(tmp_path, monkeypatch):
     count = runtime.thread_count()
@@ -33,6 +39,7 @@ def clean(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel, "tier", "compiled")
     runtime.set_thread_count(2)
     background.finish()
+    until_no_thread_is_left()
     dr.flush_kernel_cache()
     yield
     background.finish()
@@ -93,8 +100,7 @@ def test_at_most_so_many_threads_which_end_when_nothing_is_left():
     assert len(at_work) == 3 and sys.getswitchinterval() == background.SWITCH
     opened.set()
     background.finish()
-    while background._threads and time.monotonic() < end:
-        time.sleep(0.001)
+    until_no_thread_is_left()
     assert len(at_work) == 7 and not background._threads
     assert sys.getswitchinterval() == usual and not background.is_own_thread()
 
@@ -105,9 +111,7 @@ def test_the_switch_interval_of_the_program_stays(monkeypatch):
     sys.setswitchinterval(0.25)
     opened.set()
     background.finish()
-    for thread in threading.enumerate():
-        if thread.name == "drjit-compiler":
-            thread.join(LIMIT)
+    until_no_thread_is_left()
     assert sys.getswitchinterval() == 0.25
     sys.setswitchinterval(0.005)
 

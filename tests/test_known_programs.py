@@ -334,6 +334,8 @@ def test_programs_are_counted_before_anything_is_loaded(monkeypatch):
     monkeypatch.setattr(programs, "learn", lambda *program: counted.append(program))
     monkeypatch.setattr(kernel, "learn", device._learn)
     monkeypatch.setattr(device, "_seen", device._REPEATED - 3)
+    schedule.forget_kernels()
+    kernel.forget()
     x = data(Float, 7)
     for _ in range(10):
         dr.eval(x - 9.5)

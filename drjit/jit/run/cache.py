@@ -406,6 +406,8 @@ def _entries(where: str) -> list[tuple[float, int, str]]:
                         os.unlink(file.path)
                 except OSError:
                     continue  # another process removed it
+    except FileNotFoundError:
+        pass  # it was a temporary folder
     except OSError as error:
         _complain("cannot be listed", error)
     return found
