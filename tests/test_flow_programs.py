@@ -2,6 +2,7 @@
 over the lanes has found."""
 
 import gc
+import random
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import drjit as dr
 from drjit.jit.ir import scope
 from drjit.jit.run import schedule
+from drjit.jit.text import structure
 from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt
 
@@ -232,3 +234,60 @@ def test_what_cycles_keep_alive_takes_no_part_in_forward_mode():
     finally:
         if collects:
             gc.enable()
+
+
+def _of_four(rng, mode):
+    """A branch, call or loop on up to four variables, of which some results are evaluated; returns
+    them, and what they should be."""
+    n, kind = rng.randint(1, 4), rng.choice(("if", "switch", "loop"))
+    numbers = [rng.randint(1, 3) for _ in range(n)]
+    values = [F(a) for a in numbers]
+    if rng.random() < 0.5:  # two that are the same array
+        numbers[-1], values[-1] = numbers[0], values[0]
+    constants = [rng.choice((None, 1.5, 2.5)) for _ in range(n)]
+    others = [rng.choice((None, 0, 1)) for _ in range(n)]
+
+    def body(of, x):
+        found = [x[k] if c is None else of(c) for k, c in enumerate(constants)]
+        return [a if j is None else a + x[j % n] for a, j in zip(found, others, strict=True)]
+
+    traced = lambda *x: tuple(body(F, x))  # noqa: E731
+    if kind == "if":
+        found = dr.if_stmt(tuple(values), LANE < 1, traced, lambda *x: x, mode=mode)
+    elif kind == "switch":
+        found = dr.switch(dr.minimum(LANE, 1), [traced, lambda *x: x], *values, mode=mode)
+    else:
+        found = dr.while_loop(
+            (UInt(0), *values),
+            lambda i, *_: i < dr.select(LANE < 1, UInt(1), 0),
+            lambda i, *x: (i + 1, *traced(*x)),
+            mode=mode,
+        )[1:]
+    first = body(float, numbers)
+    which = rng.sample(range(n), rng.randint(1, n))
+    return [found[k] for k in which], [[first[k], numbers[k], numbers[k]] for k in which]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("new", [1000, 3])
+def test_results_that_are_not_needed_identify_nothing(new, mode, monkeypatch):
+    """The structures of small programs: those that follow the start of a process, or others."""
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    for k in range(400):
+        if k % new == 0:
+            schedule.forget_kernels()
+            structure.forget()
+        found, expected = _of_four(random.Random(k), mode)
+        dr.eval(found)
+        for a, values in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.broadcast_to(a.numpy(), 3), values, err_msg=str(k))
+
+
+def test_kernels_do_not_read_what_they_do_not_need():
+    x, y = F(1, 2, 3), F(4, 5, 6)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        a, _ = dr.if_stmt((x, y), LANE < 1, lambda x, y: (x + 1, y * 2), lambda x, y: (x, y))
+        assert a.numpy().tolist() == [2, 2, 3]
+        (entry,) = dr.kernel_history()
+    assert entry["input_count"] == 1

@@ -335,12 +335,15 @@ def settle(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelAr
     with its structure, and inputs and literals are ordered by first use, because their order of
     creation often changes from one step of a program to the next. Returns the nodes of its kernel
     in order, and the kernel's arguments."""
+    place = {n.id: k for k, n in enumerate(graph.literals)}
     nodes = graph.ordered()
     if any(n.op.block for n in nodes):
         needed = _needed(roots)
+        for n in nodes:
+            if n not in needed:  # an operand of a block that makes no difference
+                n.id = -1
         nodes = [n for n in nodes if n in needed]
     nodes = _by_first_use(_in_order(nodes))
-    place = {n.id: k for k, n in enumerate(graph.literals)}
     now = [place[n.id] for n in nodes if n.op is LITERAL]
     number(nodes, range(len(now)))
     structure = tuple([n.id for n in roots])
@@ -440,7 +443,7 @@ def _in_order(nodes: list[Node]) -> list[Node]:
 
 def _by_first_use(nodes: list[Node]) -> list[Node]:
     """Returns the nodes in order, with inputs and literals placed before their first use."""
-    placed: set[Node] = set()
+    leaves = {n for n in nodes if n.op is LITERAL or n.op is BUFFER}  # those not placed yet
     ordered: list[Node] = []
     # The node of a loop or branch variable may equal its initial value.
     behind: dict[Node, Node] = {}
@@ -454,8 +457,8 @@ def _by_first_use(nodes: list[Node]) -> list[Node]:
         if n.op is LITERAL or n.op is BUFFER:
             continue
         for d in (behind[n],) if n in behind else n.deps:
-            if (d.op is LITERAL or d.op is BUFFER) and d not in placed:
-                placed.add(d)
+            if d in leaves:
+                leaves.remove(d)
                 ordered.append(d)
         ordered.append(n)
     return ordered
