@@ -12,12 +12,18 @@ from drjit.jit.run import schedule
 from drjit.random import words
 
 
+def others(classes: dict[tuple[str, str], type]) -> dict[tuple[str, str], type]:
+    """Returns the classes of other namespaces."""
+    return {k: v for k, v in classes.items() if not k[0].startswith("cuda")}
+
+
 @contextmanager
 def registered(own: device.Device) -> Iterator[Any]:
     """Makes a device that of `drjit.cuda`, for which all types are built again."""
-    devices, classes, chosen = device._devices, table._classes, namespace._chosen
+    devices, chosen = device._devices, namespace._chosen
+    classes, derived = table._classes, table._derived
     device._devices = {k: v for k, v in devices.items() if k is not own.backend}
-    table._classes = {k: v for k, v in classes.items() if not k[0].startswith("cuda")}
+    table._classes, table._derived = others(classes), others(derived)
     modules = [
         vars(ModuleType)["__dict__"].__get__(m) for m in (dr.cuda, dr.cuda.ad, dr.auto, dr.auto.ad)
     ]
@@ -33,7 +39,8 @@ def registered(own: device.Device) -> Iterator[Any]:
     try:
         yield own
     finally:
-        classes |= {k: v for k, v in table._classes.items() if not k[0].startswith("cuda")}
-        device._devices, table._classes, namespace._chosen = devices, classes, chosen
+        table._classes = classes | others(table._classes)
+        table._derived = derived | others(table._derived)
+        device._devices, namespace._chosen = devices, chosen
         forget()
         schedule.forget_kernels()

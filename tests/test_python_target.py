@@ -11,7 +11,7 @@ from helpers import differing
 
 import drjit as dr
 from drjit.jit.cpu import kernel
-from drjit.jit.run import launch
+from drjit.jit.run import launch, schedule
 from drjit.jit.target import python
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt
 
@@ -70,6 +70,8 @@ def test_an_index_out_of_bounds(monkeypatch, tier):
 def test_other_texts_run_on_numpy(monkeypatch):
     """Those that write to given memory, or whose bits Python's numbers would not keep."""
     monkeypatch.setattr(kernel, "tier", "python")
+    schedule.forget_kernels()
+    kernel.forget()
     total = dr.zeros(UInt, 3)
     dr.scatter_add(total, UInt(1, 2), UInt([0, 2]))
     assert total.numpy().tolist() == [1, 0, 2]

@@ -7,7 +7,6 @@ namespace modules.
 
 import threading
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from ..jit import device
@@ -56,10 +55,12 @@ def derive(name: str, base: type, members: Callable[[str], dict[str, Any]]) -> N
     """Creates a class for every namespace, derived from a base; `members(namespace)` returns its
     own class attributes."""
 
-    @cache
     def derived(namespace: str) -> type:
-        common = {"__module__": f"drjit.{namespace}", "__doc__": base.__doc__, "__slots__": ()}
-        return type(name, (base,), common | members(namespace))
+        cls = _derived.get((namespace, name))
+        if cls is None:
+            common = {"__module__": f"drjit.{namespace}", "__doc__": base.__doc__, "__slots__": ()}
+            cls = type(name, (base,), common | members(namespace))
+        return _derived.setdefault((namespace, name), cls)
 
     extras[name] = derived
 
@@ -68,6 +69,7 @@ finishers: list[Callable[[type], None]] = []
 """Hooks called for each class when it is built. For modules above this one."""
 
 _classes: dict[tuple[str, str], type] = {}
+_derived: dict[tuple[str, str], type] = {}
 # Classes being built refer to one another; other threads see them when all are complete.
 _unfinished: dict[tuple[str, str], type] = {}
 _lock = threading.RLock()
