@@ -224,6 +224,7 @@ def test_most_operations_of_a_program_are_native():
 
 
 def counts(*things):
+    gc.collect()
     return [sys.getrefcount(t) for t in things]
 
 
