@@ -57,8 +57,8 @@ def loaded(compiles: bool = True) -> dict[str, int]:
         "CHECK": structure.CHECK, "BODIES": structure.BODIES,
     }  # fmt: skip
     names = ("collect", "remake")
-    # Programs of a second compile this while they wait for kernels. Level 0 takes 40% of the time of
-    # level 2, and its code 28 rather than 23 ns for an operand.
+    # Programs of a second compile this while they wait for kernels. Level 0 takes 40% of the time
+    # of level 2, and its code 28 rather than 23 ns for an operand.
     return native.addresses(graph_code.CODE, structures, constants, names, compiles, level=0)
 
 
