@@ -148,7 +148,7 @@ def test_references_are_counted():
     steps(600)
     before = counts()
     for count in (sys.getallocatedblocks, lambda: [sys.getrefcount(w) for w in ((), None)]):
-        assert np.all(abs(growth(steps, count)) < 50)
+        assert np.all(abs(growth(steps, count)) < 30)
     assert counts() == before
 
 
