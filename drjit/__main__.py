@@ -112,7 +112,7 @@ def cache_folder() -> str:
 
     folder = cache.info()["folder"]
     if folder is None:
-        return "none: no folder could be made, so every process compiles (set DRJIT_CACHE_DIR)"
+        return f"none, so every process compiles: it {cache.problem} (set DRJIT_CACHE_DIR)"
     return f"{folder} ({'writable' if os.access(str(folder), os.W_OK) else 'NOT writable'})"
 
 

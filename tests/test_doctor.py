@@ -12,6 +12,7 @@ import pytest
 
 from drjit import __main__ as doctor
 from drjit.jit import processor
+from drjit.jit.run import cache
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,7 +43,7 @@ def test_the_report_can_be_pasted_into_a_bug_report(tmp_path):
         assert lines[name] and "unknown" not in lines[name], (name, lines[name])
     assert lines["threads"].startswith("1 of ")
     assert re.fullmatch(r"(8|16) per packet", lines["lanes"])
-    assert lines["cache"] == f"{tmp_path} (writable)"
+    assert lines["cache"] == f"{tmp_path / cache._FOLDER} (writable)"
     assert re.match(r"\d+ entries, [\d.]+ MiB of at most \d+ MiB", lines["cached"])
     assert f"DRJIT_CACHE_DIR={tmp_path}" in lines["tier"]
     assert re.match(r"made by LLVM; machine code by (ptxas|nvJitLink|the driver)", lines["PTX"])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from drjit.jit.run import cache
+
 PACKAGE = Path(__file__).parents[1] / "drjit"
 
 
@@ -15,8 +17,9 @@ PACKAGE = Path(__file__).parents[1] / "drjit"
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    (tmp_path / "cache").mkdir()
-    return tmp_path / "cache"
+    folder = tmp_path / "cache" / cache._FOLDER
+    folder.mkdir(parents=True)
+    return folder
 
 
 def run(code: str, *options: str) -> str:

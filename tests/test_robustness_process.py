@@ -299,6 +299,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     """Kernels are compiled and run, and no half-written entry stays behind."""
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache, "_complained", False)
+    monkeypatch.setattr(cache, "_is_lost", False)
     monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
 
     class Full:
@@ -320,7 +321,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     x = dr.arange(Float, 100)
     for _ in range(3):
         x = x * 3 - 2  # a kernel that no other test has
-    assert x.numpy()[1] == 1 and list(tmp_path.iterdir()) == []
+    assert x.numpy()[1] == 1 and list((tmp_path / cache._FOLDER).iterdir()) == []
 
 
 CACHED = "kernel.tier = 'compiled'; print(right())"
@@ -338,18 +339,20 @@ def entries(tmp_path_factory):
     """A cache with the kernels of a program that computes what it should."""
     folder = tmp_path_factory.mktemp("cache")
     assert run(CACHED, DRJIT_CACHE_DIR=str(folder)).stdout == "True\n"
-    return folder
+    return folder / cache._FOLDER
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_cache_entries(tmp_path, entries, damage):
     found = [p for p in entries.iterdir() if p.suffix == ".kernel"]
     assert len(found) >= 2
+    own = tmp_path / cache._FOLDER
+    own.mkdir()
     for path in found:
-        (tmp_path / path.name).write_bytes(DAMAGES[damage](path.read_bytes()))
+        (own / path.name).write_bytes(DAMAGES[damage](path.read_bytes()))
     assert run(CACHED, DRJIT_CACHE_DIR=str(tmp_path)).stdout == "True\n"
     for path in found:  # compiled anew
-        assert content(tmp_path / path.name) == content(path)
+        assert content(own / path.name) == content(path)
 
 
 def content(path):
@@ -368,8 +371,8 @@ def content(path):
 @posix
 def test_a_cache_folder_that_cannot_be_used(tmp_path, monkeypatch):
     """Read-only, or not even a folder. (Root may write anywhere: so opening is made to fail.)"""
-    folder = tmp_path / "readonly"
-    folder.mkdir(mode=0o500)
+    folder = tmp_path / "readonly" / cache._FOLDER
+    folder.mkdir(mode=0o500, parents=True)
     text = """
     from drjit.jit.run import cache
     def refuse(*_, **__):
@@ -378,7 +381,7 @@ def test_a_cache_folder_that_cannot_be_used(tmp_path, monkeypatch):
     kernel.tier = 'compiled'
     print(right())
     """
-    done = run(text, DRJIT_CACHE_DIR=str(folder))
+    done = run(text, DRJIT_CACHE_DIR=str(folder.parent))
     assert done.stdout == "True\n" and list(folder.iterdir()) == []
     assert done.stderr.count("kernel cache") == 1 and "Permission denied" in done.stderr
     file = tmp_path / "file"

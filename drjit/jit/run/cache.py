@@ -7,10 +7,16 @@ An entry is a file with a checksum, written under a temporary name and renamed. 
 together by a thread, as a file on a network takes longer than many kernels do to compile; until
 then, this process has them in memory. If the cache exceeds `DRJIT_CACHE_MAXSIZE`, the least
 recently used entries are removed.
+
+What is loaded is run, so only this user (or root, who may do anything) can have written it: that is
+checked for the folder and all above it (`_prepared`) and for each file once it is open (`opened`).
+The folder is a subfolder of the one that a user names, and in it, files with names of other forms
+are left alone.
 """
 
 import atexit
 import contextlib
+import errno
 import functools
 import os
 import stat
@@ -30,7 +36,13 @@ except ImportError:  # another interpreter; hashlib has the same function, but l
 # File format: the magic word, a checksum, whether there is a finish function, the size of the text
 # as an 8-byte number, the text, the code.
 _MAGIC, _CHECKSUM, _LENGTH = b"DRJITK03", 8, 8
-_SUFFIX = ".kernel"
+_SUFFIX, _TEMPORARY = ".kernel", ".tmp"
+_FOLDER = "drjit-3"  # with the version of the format
+_LARGEST = 1 << 28  # bytes of an entry
+_DIGEST, _HEX = 20, frozenset("0123456789abcdef")
+_READ = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+)
 _DEFAULT_MAXSIZE = 1 << 30
 _PUTS_PER_CHECK = 64
 DELAY = 0.25
@@ -38,12 +50,15 @@ DELAY = 0.25
 _STALE_SECONDS = 3600
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-_folder: str | None = None
-_folder_of: str | None = ""  # the value of DRJIT_CACHE_DIR that _folder belongs to
+_folder: tuple[tuple, str | None] = (), None
+"""The folder, after what it depends on."""
+problem = ""
+"""Why there is no folder, or why it is not the usual one."""
 _puts = 0
 states: dict[str, os.stat_result] = {}
 """What the files of modules were when these were imported, as far as `modules` has looked."""
 _complained = False
+_is_lost = False  # whether an entry could not be written
 COMPILER, _GPU = os.path.dirname(os.path.dirname(__file__)), "cuda"  # folders
 
 
@@ -94,7 +109,7 @@ def files_in(here: str) -> str:
 def digest(text: str, *facts: object, machine: bool = True) -> str:
     """Returns the key of an entry: a hash of its text, the facts, and, if code depends on the
     `machine`, the compiler, LLVM and the CPU."""
-    state = blake2b(text.encode(), digest_size=20)
+    state = blake2b(text.encode(), digest_size=_DIGEST)
     for fact in facts:
         state.update(b"\0" + (fact if type(fact) is bytes else str(fact).encode()))
     if machine:
@@ -114,7 +129,7 @@ def has(key: str) -> bool:
 def is_writable() -> bool:
     """Returns whether entries of this process will be there for later ones."""
     where = folder()
-    return where is not None and not _complained and os.access(where, os.W_OK)
+    return where is not None and not _is_lost and os.access(where, os.W_OK)
 
 
 def get(key: str) -> CachedKernel | None:
@@ -125,23 +140,62 @@ def get(key: str) -> CachedKernel | None:
     name = path(where, key)
     if (pending := _pending.get(name)) is not None:
         return pending[1]
+    if (found := opened(name)) is None:
+        return None
+    file, size = found
     try:
-        with open(name, "rb", buffering=0) as file:
-            data = file.readall()
+        entry = _decode(key, _read(file, size))
+        if entry is not None:
+            note_use(file, name)
+    except OSError as error:
+        _complain(f"the kernel cache cannot be read ({error}); kernels are compiled anew")
+        return None
+    finally:
+        os.close(file)
+    if entry is None:
+        with contextlib.suppress(OSError):  # another process was faster, or the folder is read-only
+            os.unlink(name)
+    return entry
+
+
+def opened(path: str) -> tuple[int, int] | None:
+    """Opens a file of the cache for reading, and returns its descriptor and size; None if there is
+    none, or if it is not what a process of this user has written. This never waits, whatever is
+    there."""
+    try:
+        file = os.open(path, _READ)
     except FileNotFoundError:
         return None
     except OSError as error:
-        _complain("cannot be read", error)
-        return None
-    entry = _decode(key, data)
-    try:
-        if entry is None:
-            os.unlink(name)
+        why = f"{path} is a symbolic link" if os.path.islink(path) else str(error)
+    else:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            why = f"{path} is no regular file"
+        elif status.st_size > _LARGEST:
+            why = f"{path} has {status.st_size} bytes, of at most {_LARGEST}"
         else:
-            os.utime(name)
-    except OSError:
-        pass  # another process was faster, or the folder is read-only
-    return entry
+            why = _distrust(path, status)
+        if not why:
+            return file, status.st_size
+        os.close(file)
+    _complain(f"an entry of the kernel cache is not used: {why}. If it is not replaced, remove it")
+    return None
+
+
+def note_use(file: int, path: str) -> None:
+    """Has an open file be among the last that are removed."""
+    with contextlib.suppress(OSError):  # the folder is read-only
+        os.utime(file if os.utime in os.supports_fd else path)
+
+
+def _read(file: int, size: int) -> bytes:
+    """Returns the contents of an open file."""
+    parts = []
+    while size and (part := os.read(file, size)):
+        parts.append(part)
+        size -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
@@ -229,8 +283,11 @@ if hasattr(os, "register_at_fork"):
 def write(path: str, data: bytes) -> bool:
     """Writes a file of the cache, which other processes see once it is whole; returns whether that
     is possible."""
+    global _is_lost
+    if len(data) > _LARGEST:
+        return False
     # The module `tempfile` takes as long to import as a small program takes to run.
-    name = f"{os.getpid():x}-{threading.get_native_id():x}-{time.time_ns():x}.tmp"
+    name = f"{os.getpid():x}-{threading.get_native_id():x}-{time.time_ns():x}{_TEMPORARY}"
     temporary = os.path.join(os.path.dirname(path), name)
     try:
         with os.fdopen(_create(temporary), "wb") as file:
@@ -238,7 +295,8 @@ def write(path: str, data: bytes) -> bool:
         os.replace(temporary, path)
     except OSError as error:
         if os.path.isdir(os.path.dirname(path)):  # otherwise, it was a temporary folder
-            _complain("cannot be written", error)
+            _is_lost = True
+            _complain(f"the kernel cache cannot be written ({error}); kernels are compiled anew")
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         return False
@@ -246,9 +304,13 @@ def write(path: str, data: bytes) -> bool:
 
 
 def _create(path: str) -> int:
-    """Opens a new file that only the user may read."""
+    """Opens a new file that only the user may read, whatever the umask is."""
     how = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
-    return os.open(path, how, 0o600)
+    file = os.open(path, how, 0o600)
+    if hasattr(os, "fchmod"):
+        with contextlib.suppress(OSError):  # the file system has no modes
+            os.fchmod(file, 0o600)
+    return file
 
 
 def evict() -> None:
@@ -326,34 +388,45 @@ def bytes_of(variable: str, default: int) -> int:
 def folder() -> str | None:
     """Returns the folder of the cache, created on demand, or None if there is no usable one.
 
-    It is `DRJIT_CACHE_DIR`, or else in the user's cache folder, or else in the folder for temporary
-    files.
+    It is a subfolder of `DRJIT_CACHE_DIR`, or else of the user's cache folder, or else of one in
+    the folder for temporary files.
     """
-    global _folder, _folder_of
-    wish = os.environ.get("DRJIT_CACHE_DIR")
-    if wish == _folder_of:
-        return _folder
-    _folder_of, _folder = wish, None
-    for candidate in (_user_folder, _temporary_folder) if not wish else (lambda: wish,):
+    global _folder, problem
+    now = _wish()
+    if now == _folder[0]:
+        return _folder[1]
+    found, problem = None, ""
+    for candidate in (_user_folder, _temporary_folder) if not now[0] else (lambda: now[0],):
         try:
-            path = candidate()
-            os.makedirs(path, mode=0o700, exist_ok=True)
-            if _is_private(path):
-                _folder = path
-                break
-            _complain("is not used, as other users can write there", path)
+            found = _prepared(os.path.join(candidate(), _FOLDER))
+            break
         except (ImportError, OSError, RuntimeError) as error:
-            _complain("cannot be made", error)
-    return _folder
+            what = "is not used" if isinstance(error, _UnsafeError) else "cannot be made"
+            problem = problem or f"{what} ({error})"
+    _folder = now, found
+    if problem:
+        instead = f"{found} is used instead" if found else "kernels are compiled anew"
+        _complain(f"the kernel cache {problem}; {instead}. DRJIT_CACHE_DIR names another folder")
+    return found
 
 
 def present() -> str | None:
     """Returns the folder of the cache if it is there already. Makes none, and never complains."""
+    global _folder
+    now = _wish()
+    if now == _folder[0]:
+        return _folder[1]
     try:
-        path = os.environ.get("DRJIT_CACHE_DIR") or _user_folder()
-        return path if os.path.isdir(path) and _is_private(path) else None
+        found = _prepared(os.path.join(now[0] or _user_folder(), _FOLDER), make=False)
     except (OSError, RuntimeError):
         return None
+    _folder = now, found
+    return found
+
+
+def _wish() -> tuple[str | None, int]:
+    """Returns what the folder depends on: a process may become one of another user's."""
+    return os.environ.get("DRJIT_CACHE_DIR"), os.geteuid() if _HAS_USERS else 0
 
 
 def _user_folder() -> str:
@@ -382,12 +455,77 @@ def path(where: str, key: str) -> str:
     return os.path.join(where, key + _SUFFIX)
 
 
-def _is_private(path: str) -> bool:
-    """Returns whether nobody else can put code there that this process would run."""
-    if not hasattr(os, "getuid"):
-        return True
-    status = os.stat(path)
-    return status.st_uid in (os.getuid(), 0) and not status.st_mode & stat.S_IWOTH
+_HAS_USERS = hasattr(os, "geteuid")
+
+
+class _UnsafeError(OSError):
+    """Other users can change what is in a folder."""
+
+
+def _distrust(path: str, status: os.stat_result, shared: bool = False) -> str:
+    """Returns why other users can change what has a status, and what to do about it; nothing if
+    they cannot. In a `shared` folder, it is enough if they cannot rename what is there."""
+    if not _HAS_USERS:
+        return ""
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"{path} belongs to another user (uid {status.st_uid})"
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not writable or (shared and status.st_mode & stat.S_ISVTX):
+        return ""
+    from shlex import quote
+
+    mode = f"{stat.S_IMODE(status.st_mode):04o}"
+    return f"other users can write to {path}, with mode {mode}: run `chmod go-w {quote(path)}`"
+
+
+def _prepared(path: str, make: bool = True) -> str:
+    """Returns the path of a folder without symbolic links, after having made it if need be.
+
+    As with `ssh`, neither the folder nor one above it may be of another user, or be writable by
+    others, who could put another one in its place.
+
+    Raises:
+        OSError: there is none, or it cannot be made.
+        _UnsafeError: other users can change what is in it.
+    """
+    if not _HAS_USERS:
+        path = os.path.abspath(path)
+        if make:
+            os.makedirs(path, exist_ok=True)
+        elif not os.path.isdir(path):
+            raise FileNotFoundError(path)
+        return path
+    path = os.path.realpath(path)
+    start = len(path) - len(path.lstrip(os.sep))
+    ends = [k for k in range(start, len(path)) if path[k] == os.sep]
+    # From above to below: what a folder contains stays there once that is known of the folder.
+    for folder in [path[:start], *[path[:k] for k in ends], path]:
+        try:
+            status = os.lstat(folder)
+        except FileNotFoundError:
+            if not make:
+                raise
+            status = _made(folder)
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+        if why := _distrust(folder, status, shared=folder is not path):
+            raise _UnsafeError(why)
+    return path
+
+
+def _made(folder: str) -> os.stat_result:
+    """Makes a folder that only the user may access, whatever the umask is; returns its status."""
+    with contextlib.suppress(FileExistsError):  # another process was faster
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(folder, stat.S_IRWXU)
+        status = os.lstat(folder)
+    return status
+
+
+def _is_key(word: str) -> bool:
+    return len(word) == 2 * _DIGEST and _HEX.issuperset(word)
 
 
 def _entries(where: str) -> list[tuple[float, int, str]]:
@@ -399,18 +537,29 @@ def _entries(where: str) -> list[tuple[float, int, str]]:
         with os.scandir(where) as files:
             for file in files:
                 try:
-                    status = file.stat()
-                    if file.name.endswith(_SUFFIX):
+                    is_entry = file.name.endswith(_SUFFIX) and _is_key(file.name[: -len(_SUFFIX)])
+                    if not (is_entry or _is_scratch(file.name)):
+                        continue
+                    status = file.stat(follow_symlinks=False)
+                    if not stat.S_ISREG(status.st_mode):
+                        continue
+                    if is_entry:
                         found.append((status.st_mtime, status.st_size, file.path))
-                    elif file.name.endswith(".tmp") and status.st_mtime < stale:
+                    elif status.st_mtime < stale:
                         os.unlink(file.path)
                 except OSError:
                     continue  # another process removed it
     except FileNotFoundError:
         pass  # it was a temporary folder
     except OSError as error:
-        _complain("cannot be listed", error)
+        _complain(f"the kernel cache cannot be listed ({error})")
     return found
+
+
+def _is_scratch(name: str) -> bool:
+    """Returns whether a name is one that `write` gives to files that are not whole yet."""
+    words = name.removesuffix(_TEMPORARY).split("-")
+    return name.endswith(_TEMPORARY) and len(words) == 3 and all(map(_HEX.issuperset, words))
 
 
 def _checksum(key: str, body: bytes) -> bytes:
@@ -435,10 +584,8 @@ def _decode(key: str, data: bytes) -> CachedKernel | None:
     return CachedKernel(body[1 + _LENGTH : code].decode(), body[code:], bool(body[0]))
 
 
-def _complain(what: str, error: object) -> None:
+def _complain(text: str) -> None:
     global _complained
     if not _complained:
         _complained = True
-        log.log(
-            log.LogLevel.Warn, "the kernel cache %s (%s); kernels are compiled anew", what, error
-        )
+        log.log(log.LogLevel.Warn, text)

@@ -84,15 +84,17 @@ def install() -> None:
         return
     sys.meta_path.insert(sys.meta_path.index(PathFinder), _Finder)  # type: ignore[arg-type]
     path = _path()
-    if path is None:
+    if path is None or (found := cache.opened(path)) is None:
         return
+    file, _ = found
     try:
-        with open(path, "rb", buffering=0) as file:
-            _data = _mapped(file)
+        _data = _mapped(file)
         _rows.update(_table(_data))
-        os.utime(path)
+        cache.note_use(file, path)
     except (OSError, ValueError, EOFError, TypeError):
-        pass  # there is none yet, or it is damaged
+        pass  # it is damaged
+    finally:
+        os.close(file)
 
 
 def _path() -> str | None:
@@ -105,10 +107,10 @@ def _path() -> str | None:
     return cache.path(where, cache.digest("", "modules", *facts, machine=False))
 
 
-def _mapped(file: Any) -> Any:
+def _mapped(file: int) -> Any:
     import mmap
 
-    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
 
 def _table(data: Any) -> dict[str, _Row]:
