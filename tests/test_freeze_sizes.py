@@ -1,5 +1,6 @@
 """Recordings that serve for many sizes, literals that become data, and arguments of `freeze`."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -57,6 +58,15 @@ def test_a_size_that_stays_the_same_ties_no_recording_to_the_others(name: str):
     frozen = dr.freeze(f)
     for n in (5, 6, 7, 9, 200):
         assert values(frozen(*inputs(n))) == values(f(*inputs(n)))
+    assert (frozen.n_recordings, frozen.n_cached_recordings) == (1, 1)
+
+
+def test_the_place_within_a_line_does_not_tie_recordings():
+    again = itertools.cycle((True, False))
+    f = lambda t: (t[:, 1:] if next(again) else t[:, 1:]).array  # noqa: E731, RUF034
+    frozen = dr.freeze(f)
+    for n in (5, 6, 7, 9):
+        assert values(frozen(rows(n))) == values(rows(n)[:, 1:].array)
     assert (frozen.n_recordings, frozen.n_cached_recordings) == (1, 1)
 
 
