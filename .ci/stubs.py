@@ -4,7 +4,9 @@ types. `drjit/array/kinds.pyi`, from which their classes derive, is written by h
 """
 
 import ast
+import inspect
 import re
+import textwrap
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -213,7 +215,10 @@ def types(namespace: str) -> str:
 def method(name: str, function: Any, result: str, before: str = "") -> str:
     """A method that a class gets when its module is imported."""
     head = f"def {name}(self, {before}mask: Any = True) -> {result}:"
-    return f'{head}\n        """{function.__doc__}"""'
+    text = inspect.cleandoc(function.__doc__)  # Python 3.13 and later have removed the indentation
+    if "\n" in text:
+        text = textwrap.indent(f"{text}\n", "        ").lstrip() + "        "
+    return f'{head}\n        """{text}"""'
 
 
 def variates() -> list[str]:

@@ -449,6 +449,8 @@ def test_forks_wait_for_what_is_being_compiled():
     done = run(
         SLOWLY
         + """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of the threads
 child = os.fork()
 z = dr.cos(y) + 1
 dr.eval(z)

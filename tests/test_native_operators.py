@@ -361,7 +361,8 @@ def test_what_runs_while_memory_is_allocated():
     finally:
         gc.set_threshold(*threshold)
         gc.callbacks.remove(change)
-    assert changes > 1000
+    # From Python 3.12 on, the collector runs between instructions, not in allocations.
+    assert changes > (1000 if sys.version_info < (3, 12) else 200)
     for square, other, *_ in found:
         first, second = square._node.deps
         assert first is second and other._var.deps[0] is other._var.deps[1]

@@ -42,6 +42,7 @@ CASES = {
     "equal": lambda row: (row(1, "a") == (1, "a", 0.5), hash(row(1, "a"))),
     "shown": lambda row: (repr(row(1, "a")), str(row(1, "a"))),
     "replaced": lambda row: row(1, "a")._replace(weight=3, key=4),
+    "replaced by copy": lambda row: copy.replace(row(1, "a"), weight=3),  # from Python 3.13 on
     "dictionary": lambda row: row(1, "a")._asdict(),
     "sequence": lambda row: row._make([1, "a", 2]),
     "copied": lambda row: copy.deepcopy(row(1, ["a"])),

@@ -11,6 +11,9 @@ import gc
 import sys
 
 FEW = 20_000  # objects of a process that has imported NumPy, but has computed nothing
+# Objects that a collection of Python 3.12 hides, since they are immortal. A program that hides some
+# itself hides at least what any process has, five thousand.
+_IMMORTAL = 2_000
 MOST = 10_000  # number of young objects that triggers a collection while deferred
 # Modules whose objects have their finalizers in Python, where these can be seen.
 _KNOWN = sys.stdlib_module_names - {"_dbm", "_gdbm", "_sqlite3"} | {"drjit", "llvmlite", "numpy"}
@@ -26,7 +29,7 @@ def settle(before: list) -> None:
     Where there were more than a few, some may become garbage that only the collector finds; there,
     all go to the oldest generation, which is looked at last."""
     global _hides_finalizers, _later
-    if gc.get_freeze_count():  # by the program
+    if gc.get_freeze_count() > _IMMORTAL:  # by the program
         return
     gc.freeze()
     if len(before) <= FEW:

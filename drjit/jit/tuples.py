@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = ["NamedTuple"]
 
+_UNEXPECTED = TypeError if sys.version_info >= (3, 13) else ValueError
+
 
 class _Row(tuple):
     """What all named tuples have in common."""
@@ -34,8 +36,10 @@ class _Row(tuple):
         """Returns a copy with other values of some fields."""
         found = self._make(map(values.pop, self._fields, self))
         if values:
-            raise ValueError(f"Got unexpected field names: {list(values)!r}")
+            raise _UNEXPECTED(f"Got unexpected field names: {list(values)!r}")
         return found
+
+    __replace__ = _replace  # what `copy.replace` calls, from Python 3.13 on
 
     def _asdict(self) -> dict[str, Any]:
         """Returns the values by name."""
