@@ -3,6 +3,7 @@ costs."""
 
 import copy
 import gc
+import re
 import sys
 import threading
 from itertools import pairwise
@@ -1141,6 +1142,8 @@ def test_labels_and_lists():
     z = dr.sin(x) * y
     text = dr.whos_ad(as_string=True)
     assert "x" in text and "mul" in text and "sin" in text
+    for n, v in (2, x), (2, y), (1, z):  # the array, and an operation
+        assert re.search(rf"\b{v.index_ad} +f32 +1 +{n} ", text)
     dot = dr.graphviz_ad(as_string=True)
     assert dot.count("->") >= 3 and 'Label: \\"y\\"' in dot and f"a{z.index_ad}" in dot
     z.grad = 1

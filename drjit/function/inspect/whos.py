@@ -109,12 +109,12 @@ def whos(as_string: bool = False) -> str | None:
     stored = waiting = 0
     nodes = live_nodes()
     backends = _backends(nodes)
-    for n in nodes:
+    counts = [*map(sys.getrefcount, nodes)]
+    for n, count in zip(nodes, counts, strict=True):
         nbytes = n.size * n.dtype.itemsize
         stored += nbytes if n.is_evaluated else 0
         waiting += 0 if n.is_evaluated or n.is_literal else nbytes
-        # Not counted: the list, the table, the loop variable and the argument of the call.
-        refs = sys.getrefcount(n) - 4
+        refs = count - 3  # the list, the table, and the argument of the call
         storage = _size_text(nbytes) if n.is_evaluated else ""
         lines.append(
             f"  {n.serial:<8} {backends[n]} {n.dtype.code:<4} {_status(n):<12}{refs:8}{n.size:12}"

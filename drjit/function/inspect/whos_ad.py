@@ -26,9 +26,10 @@ def whos_ad(as_string: bool = False) -> str | None:
     rule = "  " + "=" * 57
     lines = ["", "  ID        Type        Size     Refs    Label", rule]
     taped = {id(v) for tape in tapes() for v in tape}
-    for v in living():
-        # Not counted: the lists, the loop variable and the argument of the call.
-        refs = sys.getrefcount(v) - 3 - (id(v) in taped)
+    variables = living()
+    counts = [*map(sys.getrefcount, variables)]
+    for v, count in zip(variables, counts, strict=True):
+        refs = count - 2 - (id(v) in taped)  # the lists, and the argument of the call
         label = labels.get(v) or _title(v)
         lines.append(
             f"  {v.serial:<9} {v.dtype.code:<8}{v.size:8}{refs:9}    {label}{where(v)}".rstrip()
