@@ -60,6 +60,28 @@ def own_version() -> str:
     return f"{drjit.__version__} in {Path(__file__).parent}"
 
 
+def python() -> str:
+    """Returns Python's version and location, and whether it may run threads without the GIL."""
+    from drjit.jit.cpu import programs
+
+    found = f"{platform.python_version()} ({sys.executable})"
+    if programs.is_free_threaded():
+        found += (
+            ", a free-threaded build: NOT supported, since threads that trace at the same time may "
+            "lose operations; use a standard build of Python"
+        )
+    return found
+
+
+def native() -> str:
+    """Returns whether the native code that takes over from Python in long programs can be used."""
+    from drjit.jit.cpu import programs
+
+    if programs.layouts() is not None:
+        return "knows the objects of this Python"
+    return "off: it does not know the objects of this Python, so tracing takes longer"
+
+
 def llvm() -> str:
     """Returns the version of LLVM in llvmlite."""
     from drjit.jit.target import simd
@@ -229,11 +251,12 @@ def imports() -> str:
 SECTIONS: dict[str, dict[str, Callable[[], object]]] = {
     "versions": {
         "drjit": own_version,
-        "Python": lambda: f"{platform.python_version()} ({sys.executable})",
+        "Python": python,
         "NumPy": lambda: installed("numpy"),
         "Numba": lambda: installed("numba"),
         "llvmlite": lambda: installed("llvmlite"),
         "LLVM": llvm,
+        "native": native,
         "system": platform.platform,
     },
     "machine": {

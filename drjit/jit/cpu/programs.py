@@ -205,10 +205,15 @@ def _structures() -> tuple[dict[str, Any], dict[str, int]]:
     return structures, native.CONSTANTS | constants
 
 
+def is_free_threaded() -> bool:
+    """Returns whether this Python is built to run without the GIL, also if it has one now."""
+    return "free-threading" in sys.version
+
+
 def layouts() -> tuple[dict[str, Any], dict[str, int]] | None:
     """Returns the structures and numbers that native code refers to; None if the interpreter's
     objects are laid out in another way."""
-    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+    if sys.implementation.name != "cpython" or is_free_threaded():
         return None
     try:
         return _structures()

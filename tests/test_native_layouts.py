@@ -1,0 +1,79 @@
+"""Native code reads objects of Python where each version has their fields: programs come to use it
+on every version, and do without it where the fields are elsewhere."""
+
+import sys
+from types import SimpleNamespace
+
+import nursery
+import pytest
+
+from drjit.array import native_operators
+from drjit.jit.cpu import graphs, programs
+
+PROGRAM = """
+import drjit as dr
+from drjit.array import native_operators
+from drjit.jit.cpu import background, kernel, memory, programs
+from drjit.jit.text import structure
+from drjit.llvm.ad import Float
+
+kernel.tier = "compiled"
+x, y = Float(1, 2, 3), Float(0)
+for _ in range(4):
+    for _ in range(programs.MANY):  # small programs, which are evaluated by one call in the end
+        y = y * 0.5 + x
+        dr.eval(y)
+    for _ in range(20):  # long ones, which are not
+        for _ in range(1000):
+            y = y * 0.5 + x
+        dr.eval(y)
+    background.finish()
+print(y)
+print(any(r.launches for k in kernel.kernels() for r in k.records))
+print(native_operators._installed is not None, structure.collect is not None)
+print(type(Float.__mul__).__name__, type(memory.Buffer.__del__).__name__)
+"""
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="about objects of CPython")
+@pytest.mark.skipif(programs.is_free_threaded(), reason="not supported")
+def test_long_programs_come_to_use_native_code():
+    done = nursery.run(PROGRAM)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "[2, 4, 6]", "True", "True True", "wrapper_descriptor wrapper_descriptor",
+    ]  # fmt: skip
+
+
+def shifted(address):
+    """Reads the word behind another."""
+    return programs._word.from_address(address + 8).value
+
+
+OTHERS = {
+    "no CPython": lambda patch: patch.setattr(sys, "implementation", SimpleNamespace(name="pypy")),
+    "no GIL": lambda patch: patch.setattr(sys, "version", "3.14.0 free-threading build"),
+    "fields elsewhere": lambda patch: patch.setattr(programs, "word_at", shifted),
+    "slots elsewhere": lambda patch: patch.setattr(programs, "words", lambda made: [0] * 8),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_there_is_no_native_code_for_other_layouts(other, monkeypatch):
+    with monkeypatch.context() as patch:
+        OTHERS[other](patch)
+        assert programs.layouts() is None
+        assert programs.loaded() == graphs.loaded() == native_operators.loaded() == {}
+
+
+@pytest.mark.parametrize("change", [
+    "programs.layouts = lambda: None",
+    "programs.words = lambda made: [0] * 8",
+])  # fmt: skip
+def test_programs_do_without(change):
+    text = PROGRAM.replace("kernel.tier =", f"{change}\nkernel.tier =")
+    done = nursery.run(text)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "[2, 4, 6]", "False", "False False", "function function",
+    ]  # fmt: skip
