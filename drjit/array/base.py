@@ -12,6 +12,7 @@ from ..jit.device import Device
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
 from ..jit.ir.op import Op
+from ..jit.run import launch
 from .meta import ArrayMeta
 
 
@@ -99,6 +100,8 @@ class ArrayBase:
         """
         kind = self._kind
         if kind == "leaf":
+            if launch.on_change is not None:
+                launch.on_change(self, self._node)
             self._node = other._node
             if self._diff:
                 self._var = other._var
@@ -109,7 +112,9 @@ class ArrayBase:
             mine, theirs = self._components, other._components
             if len(mine) != len(theirs):
                 self._components = list(theirs)
-            elif self.Value is self._leaf:  # without a call for each, as this is the common case
+            elif (
+                self.Value is self._leaf and launch.on_change is None
+            ):  # without a call for each, as this is the common case
                 for a, b in zip(mine, theirs, strict=True):
                     a._node = b._node
                     if self._diff:

@@ -20,7 +20,7 @@ from ..jit.ir import op as ops
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node, serials
 from ..jit.ir.op import Op
-from ..jit.run import bytecode
+from ..jit.run import bytecode, launch
 from .leaf import combined, constants, new
 
 
@@ -308,6 +308,8 @@ def _in_place(cls: type, operator: Callable) -> Callable:
         r = operator(self, other)
         if type(r) is not cls:
             return r
+        if launch.on_change is not None:
+            launch.on_change(self, self._node)
         self._node = r._node
         if diff:
             self._var = r._var

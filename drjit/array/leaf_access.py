@@ -81,6 +81,8 @@ def replace(array: Any, change: Callable[..., Node | None], *args: Any) -> bool:
     """Replaces the node of an array by the result of `change(replacement, *args)`, which takes over
     the only reference to it, so that the next scatter can write in place. If the result is None, or
     `change` fails, the array is unchanged. Returns whether the node was replaced."""
+    if launch.on_change is not None:
+        launch.on_change(array, array._node)
     node = array._node
     witness = weakref.ref(node)
     array._node = None

@@ -23,6 +23,7 @@ from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.node import LITERAL, Node, serials
 from ..jit.ir.op import Op
+from ..jit.run import launch
 from ..jit.target import foreign
 from . import inline, table
 
@@ -274,8 +275,10 @@ def install(places: dict[str, int]) -> None:
     table.for_each(made.add)
     inline.use_native(made.recorder)
     traverse.collect, traverse.cut = [native.bound(name, places[name]) for name in _LOOPS]
-    flags.when_debugging(_set_debugging)
+    flags.when_debugging(_switch)
+    launch.when_watched(_switch)
 
 
-def _set_debugging(on: bool) -> None:
-    _operators.off = on
+def _switch(_: bool = False) -> None:
+    """Switches native operators off where others have to see what happens."""
+    _operators.off = bool(flags.current & flags.JitFlag.Debug) or launch.on_change is not None

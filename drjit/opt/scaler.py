@@ -13,6 +13,7 @@ from ..function.data.reduce import all as all_of
 from ..function.math.arithmetic import isfinite, select
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
+from ..jit.run import launch
 from .optimizer import Optimizer
 
 T = TypeVar("T", bound=Any)
@@ -118,6 +119,7 @@ class GradScaler:
         grown = select(it >= self.growth_interval, scale * self.growth_factor, scale)
         new_scale = select(finite, grown, scale * self.backoff_factor)
         new_it = select(finite, it + 1, 0)
+        launch.changing(self)
         evaluation.schedule(new_scale, new_it)
         opt.step(grad_scale=1 / scale, active=finite, **kwargs)
         self.scale_factor, self.it = new_scale, new_it

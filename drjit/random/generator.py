@@ -35,6 +35,7 @@ from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
 from ..jit.ir.scope import innermost, stack
+from ..jit.run import launch
 from ..jit.run.freeze import active as active_recorder
 from ..jit.trace.template import Template, repeatable
 from .integers import bounded, check_interval
@@ -313,6 +314,7 @@ class Philox4x32Generator(Generator):
 
     def _end(self, w: Words, counter: Any, calls: int) -> None:
         """Advances the counter."""
+        launch.changing(self)
         if not w.traced or self._keeps():
             self._counter = w.wrapped32(counter + calls)
             return

@@ -13,6 +13,7 @@ from ..function.conversion import is_array_class
 from ..function.kernel_loop import kernel_loop
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
+from ..jit.run import launch
 from .words import Words, words
 
 MULTIPLIER = 0x5851F42D4C957F2D
@@ -91,6 +92,7 @@ class Generator:
 
     @state.setter
     def state(self, value: Any) -> None:
+        launch.changing(self)
         self._state = self._words.word(dt.u64, value, "PCG32.state")
 
     @property
@@ -100,6 +102,7 @@ class Generator:
 
     @inc.setter
     def inc(self, value: Any) -> None:
+        launch.changing(self)
         self._inc = self._words.word(dt.u64, value, "PCG32.inc")
 
     def _following(self, state: Any) -> Any:
@@ -107,6 +110,7 @@ class Generator:
 
     def _draw(self, mask: Any, back: bool) -> Any:
         """Returns a 32-bit word and steps in either direction."""
+        launch.changing(self)
         w, state = self._words, self._state
         if back:
             moved = state = w.low64((state - self._inc) * INVERSE)
@@ -269,6 +273,7 @@ class Generator:
         """Returns this generator in the state of another one, if `moved` is one."""
         if moved is NotImplemented:
             return moved
+        launch.changing(self)
         self._state = moved._state
         return self
 

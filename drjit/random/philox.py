@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ..array import table
 from ..function.conversion import nested
 from ..jit.ir import dtype as dt
+from ..jit.run import launch
 from .words import Words, words
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -62,6 +63,7 @@ def _vector(name: str, doc: str) -> property:
     """Returns a property for part of the state that converts assigned values."""
 
     def assign(self: Any, value: Any) -> None:
+        launch.changing(self)
         setattr(self, f"_{name}", self._types[name](value))
 
     return property(attrgetter(f"_{name}"), assign, doc=doc)
@@ -125,6 +127,7 @@ class Generator:
 
     def _block(self, mask: Any, what: str) -> list[Any]:
         w = self._words
+        launch.changing(self)
         mask = w.mask(mask, f"Philox4x32.{what}()")
         counter = self._counter._components
         found = block(w, counter, self._seed._components, self._iterations)

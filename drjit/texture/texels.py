@@ -14,6 +14,7 @@ from ..function.math.color import linear_to_srgb, srgb_to_linear
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.lazy import np
+from ..jit.run import launch
 from .modes import FilterMode, MipBasis, MipFilter, WrapMode, mode_of
 from .pyramid import averaged, decomposed, shapes, summed
 
@@ -129,6 +130,7 @@ class Texels:
             raise RuntimeError(f"{what}: a texture must have at least 1 channel")
 
     def _set(self, tensor: Any) -> None:
+        launch.changing(self)
         self._tensor = tensor
         if self._basis is MipBasis.Laplacian:
             self._decompose()
@@ -138,6 +140,7 @@ class Texels:
         """Prepares the contents of the tensor for look-ups, which see changes that a user makes to
         the tensor only after `update_inplace`.
         """
+        launch.changing(self)
         array = self._tensor._array
         pyramid = self._mip is not MipFilter.Disabled and prod(self.shape) > 0
         self._texels = self._pyramid() if pyramid else type(array)(array)

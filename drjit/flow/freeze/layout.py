@@ -122,7 +122,7 @@ class InputLayout:
                 "kernel only; pass the arrays that it is made of, and make it in the function"
             )
         if kind == "object" and (
-            self._depth == DEEPEST or type(getattr(value, "__dict__", None)) is not dict
+            self._depth >= DEEPEST or type(getattr(value, "__dict__", None)) is not dict
         ):
             kind = "other"
         if kind == "other" or kind == "vector":
@@ -130,25 +130,27 @@ class InputLayout:
             self.closed.add(len(self.objects) - 1)
             return
         keys, parts = opened(value, kind)
-        if kind == "struct":  # its class determines the fields
-            attributes = getattr(value, "__dict__", None)
-            if attributes is not None and len(attributes) > len(keys):
-                # Code may depend on numbers and the like that are not fields.
-                for name, v in attributes.items():
-                    if type(v) in _SIMPLE and name not in keys:
-                        key += (name, type(v), v)
+        if kind == "struct":
+            fields = len(_names[type(value)])  # which its class determines
+            key.append(keys[fields:])
+            self._add(parts[:fields])
+            parts = parts[fields:]
             if isinstance(value, InstanceArray):  # calls may read all attributes of the objects
                 instances = dict(sorted(value.instances().items()))
                 key += instances
                 parts += instances.values()
+            if not parts:
+                return
         elif kind == "tensor":
             key.append((len(keys), *[min(n, 2) for n in keys[:1]], *keys[1:]))
         else:
             key.append(keys or len(parts))
-        if kind != "object":
+        if kind == "object":
+            key.append(None if type(value).__hash__ is None else reference_to(value))
+        elif kind != "struct":
             self._add(parts)
             return
-        key.append(None if type(value).__hash__ is None else reference_to(value))
+        # Any kind of object may be an attribute.
         lenient, self._lenient = self._lenient, True
         self._depth += 1
         self._add(parts)
@@ -179,9 +181,13 @@ def reference_to(value: Any) -> Any:
 
 
 def opened(value: Any, kind: str) -> tuple[Any, Any]:
-    """Returns the keys, attribute names or shape of a container, and its parts."""
+    """Returns the keys, attribute names or shape of a container, and its parts. Of a structure,
+    fields come before other attributes."""
     if kind == "struct":
         names = _names[type(value)]
+        attributes = getattr(value, "__dict__", ())
+        # Code may depend on attributes that are not fields.
+        names = (*names, *[name for name in attributes if name not in names])
         return names, [getattr(value, name, None) for name in names]
     if kind in CONTAINERS:
         return pytree.opened(value, kind)
@@ -217,12 +223,11 @@ def _foreign_array(value: Any) -> tuple:
 DEEPEST = 3  # maximum nesting of objects whose attributes are examined
 _FIXED = (ModuleType, type, BuiltinFunctionType)
 _module = sys.modules[__name__]
-_SIMPLE = frozenset((bool, int, float, str, type(None)))
 
 
-def is_simple(value: Any) -> bool:
-    """Returns whether a value is compared where it is an attribute that is no field."""
-    return type(value) in _SIMPLE
+def fields_of(cls: type) -> tuple[str, ...]:
+    """Returns the names of the fields of a structure."""
+    return _names[cls]
 
 
 _BY_VALUE: dict[str, Callable[[Any], Any]] = {

@@ -20,7 +20,7 @@ from ...jit.lazy import np
 from ...jit.run.freeze import Literal, Recorder, ValueNumber
 from ...jit.run.freeze_size import Ratio, RecordedShape, Size, plain
 from ...jit.tuples import NamedTuple
-from .layout import InputLayout, kind_of, opened
+from .layout import InputLayout, fields_of, kind_of, opened
 from .shortcut import Match
 
 _CONSTANTS = (
@@ -141,8 +141,11 @@ class Snapshot:
             if not self._is_same(v, "grad"):
                 v.grad_var = None  # which would lead into the function
                 gradients.append((ValueNumber(k), None if v.grad is None else self._value(v.grad)))
-        known = [self._numbers.get(id(v)) for v in waiting]
-        late = tuple([k for k in known if k is not None])
+        recorder.refuse_changes(self._numbers)
+        for v in waiting:
+            if id(v) not in self._numbers:
+                raise recorder.not_an_input("adds to the gradient of", v)
+        late = tuple([self._numbers[id(v)] for v in waiting])
         return CallOutcome(
             described, tuple(self._made), tuple(arrays), tuple(gradients), tuple(contents), late
         )
@@ -182,6 +185,9 @@ class Snapshot:
             if kind == "struct":
                 self._check_constructible(cls)
             keys, parts = opened(value, kind)
+            if kind == "struct":
+                keys = fields_of(cls)
+                parts = parts[: len(keys)]
             found = Container(cls, keys, tuple(map(self._part, parts)))
         elif isinstance(value, _CONSTANTS):
             return value

@@ -10,7 +10,7 @@ from typing import Any
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.run import schedule
 from ..call.instance import InstanceArray
-from .layout import DEEPEST, InputLayout, is_simple, kind_of, opened, reference_to
+from .layout import DEEPEST, InputLayout, fields_of, kind_of, opened, reference_to
 
 _FEW = 6  # objects that are compared with each other one by one
 
@@ -107,7 +107,7 @@ class _Writer:
         self.changing = changing
         self.lines: list[str] = []
         self.names: dict[str, Any] = {"BUFFER": BUFFER, "LITERAL": LITERAL, "Match": Match}
-        self.names |= {"is_simple": is_simple, "evaluated": _evaluated}
+        self.names["evaluated"] = _evaluated
         self.objects: dict[int, int] = {}
         self.nodes: dict[int, int] = {}
         self.held: list[list[tuple[int, str]]] = []
@@ -177,7 +177,7 @@ class _Writer:
             self.leaf(number, value)
             return
         if kind == "object" and (
-            self.depth == DEEPEST or type(getattr(value, "__dict__", None)) is not dict
+            self.depth >= DEEPEST or type(getattr(value, "__dict__", None)) is not dict
         ):
             kind = "other"
         if kind == "other":
@@ -187,7 +187,14 @@ class _Writer:
             raise _UnknownKind
         keys, parts = opened(value, kind)
         if kind == "struct":
-            self.attributes(name, value, keys)
+            fields = len(fields_of(type(value)))
+            attributes = getattr(value, "__dict__", None)
+            if attributes is not None:
+                self.unless(f"tuple(vars({name})) == {self.known(tuple(attributes))}")
+            self.parts_of(name, kind, keys[:fields], parts[:fields])
+            keys, parts = keys[fields:], parts[fields:]
+            if not parts:
+                return
         elif kind == "dict":
             self.unless(f"tuple({name}) == {self.known(keys)}")
         elif kind == "tensor":
@@ -196,36 +203,17 @@ class _Writer:
             if type(value).__hash__ is not None:
                 self.identity(name, value)
             self.unless(f"tuple(vars({name})) == {self.known(keys)}")
-        deeper = kind == "object"
+        deeper = kind == "object" or kind == "struct"
         self.depth += deeper
+        self.parts_of(name, kind, keys, parts)
+        self.depth -= deeper
+
+    def parts_of(self, name: str, kind: str, keys: Any, parts: Sequence[Any]) -> None:
+        """Goes through the parts of an object."""
         if parts:
             self.values(_PARTS[kind](name, keys), parts, kind != "sequence" and kind != "nested")
         else:
             self.unless(f"not {_PARTS[kind](name, keys)}")
-        self.depth -= deeper
-
-    def attributes(self, name: str, value: Any, fields: Sequence[str]) -> None:
-        """Checks the attributes of a structure that are not its fields."""
-        attributes = getattr(value, "__dict__", None)
-        if attributes is None or len(attributes) <= len(fields):
-            if attributes is not None:
-                self.unless(f"len(vars({name})) <= {len(fields)}")
-            return
-        self.lines.append(f"own = vars({name})")
-        self.unless(f"tuple(own) == {self.known(tuple(attributes))}")
-        for key, v in attributes.items():
-            if key in fields:
-                continue
-            place = f"own[{key!r}]"
-            if not is_simple(v):
-                self.unless(f"not is_simple({place})")
-            elif v is None or type(v) is bool:
-                self.unless(f"{place} is {v}")
-            elif v != v:
-                raise _UnknownKind
-            else:
-                self.lines.append(f"attribute = {place}")
-                self.unless(self.equals("attribute", v))
 
     def leaf(self, number: int, a: Any) -> None:
         self.node(f"o{number}._node", a._node, number, "_node")

@@ -16,6 +16,7 @@ from ...array.promote import promote
 from ...jit.ir import node as ir
 from ...jit.ir.node import Node
 from ...jit.ir.scope import recording
+from ...jit.run import launch
 from ..conversion import converted
 from ..data import create
 from ..inspect.traits import detached_t
@@ -76,6 +77,8 @@ def set_grad_enabled(arg: object, value: bool, /) -> None:
 
 def _track(args: tuple, value: bool) -> None:
     for a in leaves(args):
+        if launch.on_change is not None and (a._var is None) is value:
+            launch.on_change(a, a._node)
         if not value:
             a._var = None
         elif a._var is None and not (graph.scopes and graph.suspended()):
@@ -269,6 +272,8 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
         for a, b in zip(mine, theirs, strict=True):
             v = visible(a._var)
             if v is not None:
+                if launch.on_change is not None:
+                    launch.on_change(a, a._node)
                 found.append((v, fitting(v, b._node, what)))
     return found
 
@@ -360,6 +365,8 @@ def clear_grad(arg: object, /) -> None:
 def _clear_grad(arg: object) -> None:
     for a in leaves((arg,)):  # even if suspended
         if a._var is not None:
+            if launch.on_change is not None:
+                launch.on_change(a, a._node)
             a._var.grad = a._var.grad_var = None
 
 

@@ -6,9 +6,11 @@ recorder takes the place of `launch.run`; operations that launch kernel texts of
 through `operation`.
 """
 
+import gc
+import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import wraps
 from typing import Any
 
@@ -19,7 +21,7 @@ from ..ir import dtype as dt
 from ..ir import op
 from ..ir.dtype import DType
 from ..ir.location import Location
-from ..ir.node import BUFFER, LITERAL, Node, buffer, make
+from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..tuples import NamedTuple
 from . import freeze_size, history, launch, schedule
 
@@ -231,6 +233,30 @@ class Replay:
         return values
 
 
+class _Changed:
+    """Objects that have been changed, and may have been there before the call: constant arrays, and
+    what has arrays for its state."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[int, Any] = {}  # have no weak references
+        self._others: dict[int, weakref.ref] = {}
+
+    def add(self, owner: Any) -> None:
+        """Adds an object."""
+        if hasattr(owner, "__weakref__"):
+            self._others[id(owner)] = weakref.ref(owner)
+        else:
+            self._arrays[id(owner)] = owner
+
+    def left(self, inputs: Container[int]) -> list[Any]:
+        """Returns those that somebody still refers to, except for those with the given ids."""
+        arrays = [*self._arrays.values(), object()]
+        *counts, alone = map(sys.getrefcount, arrays)
+        found = [a for a, n in zip(arrays, counts, strict=False) if n > alone + 1]
+        found += [o for refer in self._others.values() if (o := refer()) is not None]
+        return [o for o in found if id(o) not in inputs]
+
+
 class Recorder:
     """Records this thread's launches between `start` and `stop`, beginning with values `inputs`,
     some of which may be None."""
@@ -243,6 +269,7 @@ class Recorder:
         self.written: set[int] = set()
         self.discarded: str | None = None
         """Why the recording cannot be replayed, if so."""
+        self._changed = _Changed()
         self._uses = freeze_size.Uses()
         self._inputs = self.count
         self._run: Callable = launch.run
@@ -262,6 +289,7 @@ class Recorder:
         _lock.acquire()
         _active, self._run = self, launch.run
         self._resume()
+        launch.watch(self._note_change)
         flags.current |= JitFlag.FreezingScope
         history.now.mode = "Recorded"
 
@@ -270,16 +298,19 @@ class Recorder:
         global _active
         history.now.mode = "Inactive"
         flags.current &= ~JitFlag.FreezingScope
+        launch.watch(None)
         self._pause()
         _active = None
         _lock.release()
 
     def _resume(self) -> None:
         launch.run, launch.on_read = self._record, self._refuse_read
+        schedule.on_collect = self._refuse_old_values
         freeze_size.uses = self._uses
 
     def _pause(self) -> None:
         launch.run, launch.on_read = self._run, None
+        schedule.on_collect = None
         freeze_size.uses = None
 
     @property
@@ -314,14 +345,47 @@ class Recorder:
         if known is not None:
             return known
         if n.serial < self._first and n.size and n not in permanent:
-            raise RuntimeError(
-                f"{self.what}: the function uses an array ({n.dtype.name}, {n.size} entries) that "
-                "was there before it was called but is not among its inputs, so that a later call "
-                "could not tell whether it has changed. Pass it as an argument, make the object "
-                "that holds it a PyTree (a data class, or a class with DRJIT_STRUCT), or return it "
-                "from 'state_fn'."
-            )
+            raise self.not_an_input("uses", n)
         return self._constant(n)
+
+    def not_an_input(self, verb: str, v: Any) -> RuntimeError:
+        """Returns the error for something that was there before the call: a node, a variable, or an
+        object with arrays."""
+        is_array = hasattr(v, "dtype")
+        what = f"array ({v.dtype.name}, {v.size} entries)" if is_array else type(v).__qualname__
+        lost = "tell whether it has changed" if verb == "uses" else "do the same"
+        return RuntimeError(
+            f"{self.what}: the function {verb} an {what} that was there before it was called but "
+            f"is not among its inputs, so that a later call could not {lost}. Pass it as an "
+            "argument, make the object that holds it a PyTree (a data class, or a class with "
+            "DRJIT_STRUCT), or return it from 'state_fn'."
+        )
+
+    def _refuse_old_values(self, nodes: list[Node]) -> None:
+        """Raises if values are computed from data by operations from before the call."""
+        if self.mine:
+            for n in nodes:
+                old = n.serial < self._first and n.op is not AFTER
+                if old and any(d.op is BUFFER or d.op is AFTER for d in n.deps):
+                    raise self.not_an_input("uses", n)
+
+    def _note_change(self, owner: Any, n: Node | None) -> None:
+        """Takes the place of `launch.on_change`."""
+        if not self.mine or (n is not None and n.serial >= self._first):
+            return
+        if n is not None and (n.op is BUFFER or n.op is AFTER):
+            if n.size and self._find(n.data) is None:
+                raise self.not_an_input("changes", n)
+        elif owner is not None:
+            self._changed.add(owner)
+
+    def refuse_changes(self, inputs: Container[int]) -> None:
+        """Raises if something has changed that is still in use, but is not among the inputs, which
+        have these ids."""
+        if self._changed.left(inputs):
+            gc.collect()  # what only refers to itself
+            for o in self._changed.left(inputs):
+                raise self.not_an_input("changes", getattr(o, "_node", o))
 
     def _constant(self, n: Node) -> ValueNumber:
         number = self._result(n.data)

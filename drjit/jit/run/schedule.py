@@ -35,6 +35,8 @@ observers: list[tuple[Any, Callable[[], None]]] = []
 again: Callable[[list[Node]], bool] | None = None
 """Evaluates nodes in a shorter way than this module, and returns whether it has; set by a device.
 Without pending effects it may be called first."""
+on_collect: Callable[[list[Node]], None] | None = None
+"""Called with the nodes of an evaluation before it is carried out; set by `freeze`."""
 forget_again: Callable[[], None] | None = None
 """Makes it forget what it knows."""
 
@@ -335,6 +337,8 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
     if repeat is not None and direct and not _labels and repeat(roots, device):
         return
     roots, graph = _collect(roots)
+    if on_collect is not None:
+        on_collect(graph.order)
     noted = graph.noted
     waits = None
     for n in noted:

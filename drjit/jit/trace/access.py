@@ -34,7 +34,7 @@ from ..ir.node import (
 from ..ir.op import ReduceMode
 from ..ir.scope import ACTIVE, WRITTEN, StateTarget, innermost, stack
 from ..ir.scope import lanes as group_lanes
-from ..run import schedule
+from ..run import launch, schedule
 from ..run.launch import OutOfBoundsError, out_of_bounds
 
 # Above this number of entries, a scatter-reduction with `ReduceMode.Auto` uses atomics rather than
@@ -345,6 +345,8 @@ class Replacement:
             if node.op is op.state:
                 raise StateTarget(node, True)
             node = schedule.materialize(node, self._device)
+        if launch.on_change is not None:
+            launch.on_change(None, node)
         self.node = None
         buffer = node.data
         if not buffer.shared:
