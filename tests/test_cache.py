@@ -395,10 +395,31 @@ def test_a_kernel_is_compiled_in_the_background(where, monkeypatch, lasting):
     background.finish()
     assert (f() == want).all()
     assert own.state == "memory" and own.address and own.measured == 4
-    assert own.made_at == (1 if lasting else 2)
+    assert own.made_at == 0  # no launch has waited
     assert len(threads) == 1 and threads[0] is not threading.current_thread()
     assert own.seconds > 0
     assert cache.has(compiled.key_of(own.text, compiled.options_now(), simd.packet_lanes(own.text)))
+
+
+@in_the_background
+def test_a_launch_is_a_miss_only_if_it_compiles_or_waits(where, monkeypatch):
+    for name in ("LOAD", "BACKGROUND"):  # NumPy runs it, and it is compiled meanwhile
+        monkeypatch.setattr(kernel, name, 0.0)
+    monkeypatch.setattr(kernel, "COMPILE_BASE", 1.0)
+    monkeypatch.setattr(kernel, "tier", "auto")
+    x = dr.linspace(Float, 0, 1, 100)
+    dr.eval(x)
+    dr.flush_kernel_cache()
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        for k in range(4):
+            dr.eval((x + 3.5) * x)
+            if k == 2:
+                background.finish()
+        entries = dr.kernel_history()
+    assert len(entries) == 4 and len({e["hash"] for e in entries}) == 1
+    assert [e["tier"] for e in entries] == ["numpy"] * 3 + ["compiled"]
+    assert [(e["cache_hit"], e["backend_time"]) for e in entries] == [(1, 0)] * 4
 
 
 @in_the_background

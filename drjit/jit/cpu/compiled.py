@@ -141,11 +141,11 @@ class CompiledKernel(Kernel):
         by_caller = options & NUMBA or runtime.thread_count() == 1
         waits = watched or by_caller or self.failed
         coming = self.coming
+        self.made_at = self.launches
         if coming is not None:
             coming.wait() if waits else coming.hurry()
             if not waits or self.address:
                 return
-        self.made_at = self.launches
         forms = self._forms(options, little and not watched)
         found = self._from_disk(forms)
         if found is None:
@@ -165,8 +165,6 @@ class CompiledKernel(Kernel):
         """Has the best form compiled when threads have nothing else to do."""
         options = options_now()
         if not self.failed and not options & NUMBA:
-            if not self.address:
-                self.made_at = self.launches
             best = self._forms(options, False)[:1]
             self._submit(lambda: self._from_disk(best) or self._compiled(best, options))
 

@@ -19,9 +19,9 @@ class WholeOperation(NamedTuple):
 class Launch(NamedTuple):
     """One launch: its kernel, size, tier, and either seconds or what will have them as `last`.
 
-    `first` says whether the kernel was encountered, compiled or loaded for this launch, `rendering`
-    how many seconds making its text took for it, `mode` whether a frozen function recorded or
-    replayed it. Launches of one operation have the same `whole`.
+    `first` says whether the kernel was compiled or loaded for this launch, or the launch waited for
+    that, `rendering` how many seconds making its text took for it, `mode` whether a frozen function
+    recorded or replayed it. Launches of one operation have the same `whole`.
     """
 
     kernel: Any
