@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from helpers import DEVICE
+from helpers import DEVICE, launched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
+from drjit.jit.run import schedule
 from drjit.llvm import (
     Array2f,
     Array3f,
@@ -879,3 +880,65 @@ def test_errors_name_the_line_of_a_long_function():
     y = names["f"](Float(1, 2, 3), UInt(0, 7))
     with pytest.raises(IndexError, match=r"at long\.py:403 in f\)"):
         y.numpy()
+
+
+# Many accesses: a kernel has so many only, as compiling takes longer and longer.
+
+
+def written_parts(count: int) -> Float:
+    return dr.concat([Float(k) + dr.arange(Float, 3) for k in range(count)])
+
+
+def test_many_scatters_are_several_kernels():
+    got = {}
+    entries = launched(lambda: got.setdefault("y", written_parts(300)), dr.KernelType.JIT)
+    scatters = [e["source"].count("scatter(") for e in entries]
+    assert sum(scatters) == 300 and max(scatters) <= 256
+    assert len(entries) <= 4
+    # No part writes values for later ones: each computes what it needs.
+    assert all("store(" not in e["source"] for e in entries)
+    want = np.arange(300)[:, None] + np.arange(3)
+    np.testing.assert_array_equal(got["y"].numpy().reshape(300, 3), want)
+
+
+def test_many_gathers_are_several_kernels(monkeypatch):
+    monkeypatch.setattr(schedule, "MOST_CHECKS", 50)
+    index = dr.opaque(UInt, 1, 4) + dr.arange(UInt, 4)
+    tables = [Float(np.arange(8) * k) for k in range(200)]
+    got = {}
+
+    def run() -> Float:
+        return got.setdefault("y", sum([dr.gather(Float, t, index) for t in tables], Float(0)))
+
+    entries = launched(run, dr.KernelType.JIT)
+    gathers = [e["source"].count(" gather(") for e in entries]
+    assert sum(gathers) == 200 and max(gathers) <= 50
+    np.testing.assert_array_equal(got["y"].numpy(), np.arange(1, 5) * sum(range(200)))
+
+
+def counted(steps: int) -> tuple:
+    """Old values of atomic updates, which later updates of other arrays take."""
+    counter, last, total = dr.zeros(UInt, 2), dr.zeros(UInt, 4), dr.zeros(UInt, 4)
+    lane = dr.arange(UInt, 4)
+    found = []
+    for k in range(steps):
+        place = dr.scatter_inc(counter, lane & 1)
+        dr.scatter_add(total, place * (k + 1), lane)
+        before = dr.scatter_exch(last, lane + k, lane)
+        found.append(before + 1)
+    return dr.sum(total), counter, last, found
+
+
+def test_old_values_stay_with_their_updates_in_many_kernels(monkeypatch):
+    want = counted(40)
+    dr.eval(want)
+    monkeypatch.setattr(schedule, "MOST_CHECKS", 24)
+    got = {}
+    assert len(launched(lambda: got.setdefault("all", counted(40)))) >= 12
+    got = got["all"]
+    for a, b in zip((*want[1:3], *want[3]), (*got[1:3], *got[3]), strict=True):
+        np.testing.assert_array_equal(b.numpy(), a.numpy())
+    # Whichever lane counts first: both lanes of an entry have been given 2 * k and 2 * k + 1.
+    assert got[0][0] == want[0][0] == sum(2 * (4 * k + 1) * (k + 1) for k in range(40))
+    np.testing.assert_array_equal(got[2].numpy(), np.arange(4) + 39)
+    assert [f.numpy().tolist() for f in got[3][1:]] == [[*range(k, k + 4)] for k in range(1, 40)]

@@ -11,6 +11,7 @@ import math
 import threading
 import time
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -63,6 +64,11 @@ LARGE = 512  # programs with this many operands defer the garbage collector
 FEW = 1 << 14  # the host writes fewer entries faster than a kernel
 MOST_KEYS = 1 << 22  # size of the keys of known programs at which these are forgotten
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
+# Accesses with a check of bounds in a kernel. Each has branches of its own, among which LLVM
+# allocates registers in a time that is linear up to about a thousand reads, or 256 writes, each
+# with its check: 1.3 and 2.7 ms for each of them, but three times that for four times as many.
+MOST_CHECKS = 1 << 10
+_EFFECT = 3  # what a side effect is worth in checks
 _preview: list[Kernel] | None = None  # where `preview` collects kernels
 
 _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
@@ -352,7 +358,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
                 break
         else:
             if noted or not _again(size, roots, graph):
-                (_run if len(graph.order) <= LONGEST else _work)(size, roots, graph, device)
+                (_work if _is_long(graph) else _run)(size, roots, graph, device)
             return
     key = _plan_key(graph, device)
     order = graph.order
@@ -418,7 +424,7 @@ def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
 def _plan_key(graph: structure.ProgramGraph, device: Device | None) -> tuple | None:
     """Returns the key that determines the launches of an evaluation, except sizes; None if they
     must not be reused, because the kernel texts refer to these nodes."""
-    if graph.open or (len(graph.order) > LONGEST and graph.more_than(LONGEST)):
+    if graph.open or _is_long(graph):
         return None
     if (_labels or flags.current & 1) and _is_named(graph):
         return None
@@ -452,10 +458,10 @@ def _work(
 ) -> list[Launch | None]:
     """Launches a kernel, or several if it would be very long, for roots of `size` lanes, where
     `graph` is everything below them. Returns the launches."""
-    if not graph.more_than(LONGEST):
+    if not _is_long(graph):
         return [_run(size, roots, graph, device)] if roots else []
     done: list[Launch | None] = []
-    first = _first_part(size, sorted(graph.ordered(), key=_serial), set(roots))
+    first = _first_part(_by_roots(graph, roots), set(roots))
     if not first:
         return [_run(size, roots, graph, device)]
     for lanes, group in _by_lanes(first):
@@ -464,36 +470,67 @@ def _work(
     return done + _work(size, left, structure.ProgramGraph(left), device)
 
 
-def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
-    """Returns values to finish in a separate kernel, which splits a very long program at the cut
-    that the fewest values cross.
+def _length(n: Node) -> int:
+    """Returns how much of the length of a kernel a node is."""
+    checks = _EFFECT if n.op.effect else n.op is op.in_bounds
+    return 1 + checks * LONGEST // MOST_CHECKS
 
-    Returns nothing if the program cannot be cut: an atomic's old value must come from the kernel
-    that performs the update.
-    """
+
+def _is_long(graph: structure.ProgramGraph) -> bool:
+    """Returns whether a program is too long for one kernel."""
+    checks = len(graph.checks) + _EFFECT * len(graph.noted)
+    most = len(graph.order) + checks * LONGEST // MOST_CHECKS
+    return most > LONGEST and sum(map(_length, dict.fromkeys(graph.order))) > LONGEST
+
+
+def _by_roots(graph: structure.ProgramGraph, roots: list[Node]) -> list[Node]:
+    """Returns all nodes, operands first, those of one root after the other, so that parts of the
+    list have few values in common."""
+    nodes = sorted(graph.ordered(), key=_serial)
+    owner = {n: k for k, n in enumerate(sorted(roots, key=_serial))}
+    for n in reversed(nodes):
+        k = owner.setdefault(n, len(roots))
+        for d in n.deps:
+            if owner.get(d, k) >= k:
+                owner[d] = k
+    return sorted(nodes, key=owner.__getitem__)
+
+
+def _first_part(nodes: list[Node], roots: set[Node]) -> list[Node]:
+    """Returns values to finish in a separate kernel, which splits a very long program at the cut
+    that the fewest values cross; nothing if it cannot be cut."""
     place = {n: k for k, n in enumerate(nodes)}
     last = list(range(len(nodes)))
+    whole = [_is_whole(n) for n in nodes]
     for k, n in enumerate(nodes):
-        if n.op is op.component and n.deps[0].op.effect:
-            return []
         for d in n.deps:
-            last[place[d]] = k
-    crossing = [0] * (len(nodes) + 1)
+            at = place[d]
+            last[at] = k
+            whole[at] = whole[at] or d.op.effect  # the kernel that updates has the old values
+    crossing, ends = [0] * (len(nodes) + 1), [0]
     for k, end in enumerate(last):
         n = nodes[k]
-        # Leaves exist anyway; the nodes of a loop stay together.
+        ends.append(ends[k] + _length(n))
+        # Leaves exist anyway.
         if n.deps or n.op is _STATE:
-            o = n.op
-            whole = o.several or o.block or o is _STATE or n.dtype.is_vector
-            weight = len(nodes) if whole else 1
+            weight = len(nodes) if whole[k] else 1
             crossing[k + 1] += weight
             crossing[end + 1] -= weight
     for k in range(1, len(crossing)):
         crossing[k] += crossing[k - 1]
-    cut = min(range(LONGEST // 2, LONGEST), key=crossing.__getitem__)
+    # Of a program that is many times too long one half, as both are collected again.
+    middle = max(LONGEST * 3 // 4, ends[-1] // 2)
+    first, after = [bisect_left(ends, middle + d) for d in (-LONGEST // 4, LONGEST // 4)]
+    cut = min(range(first, after), key=crossing.__getitem__)
     if crossing[cut] >= LONGEST // 4:
         return []
     return [n for k, n in enumerate(nodes[:cut]) if n in roots or (last[k] >= cut and n.deps)]
+
+
+def _is_whole(n: Node) -> bool:
+    """Returns whether a node stays in the kernel of those that use it: what belongs to a loop, and
+    what has no single value."""
+    return n.op.several or n.op.block or n.op is _STATE or n.dtype.is_vector
 
 
 def _without_duplicates(roots: list[Node]) -> list[Node]:

@@ -218,10 +218,6 @@ class ProgramGraph:
             _load_at = load_collect(_visited)
         return pack(f"{len(words)}Q", *words)
 
-    def more_than(self, count: int) -> bool:
-        """Returns whether there are more than `count` nodes."""
-        return len(self.order) > count and len(dict.fromkeys(self.order)) > count
-
     def apart(self) -> tuple[list[Node], list[Node]]:
         """Returns the literals and buffers, and the other nodes, without duplicates."""
         leaves: list[Node] = []
