@@ -200,7 +200,7 @@ def aligned(n: int) -> np.ndarray:
 
 
 @pytest.mark.processor
-def test_numpy_memory_is_used_but_never_written(tier: str) -> None:
+def test_numpy_memory_is_shared_unless_it_is_read_only(tier: str) -> None:
     data = aligned(3)
     a = Float(data)
     data[0] = 5
@@ -208,7 +208,7 @@ def test_numpy_memory_is_used_but_never_written(tier: str) -> None:
     a[1] = 6
     dr.scatter(a, Float(7), UInt(2))
     assert repr(a) == "[5, 6, 7]"
-    np.testing.assert_array_equal(data, [5, 0, 0])
+    np.testing.assert_array_equal(data, [5, 6, 7])
     frozen = aligned(2)
     frozen.flags.writeable = False
     b = Float(frozen)

@@ -156,27 +156,33 @@ def aligned(nbytes, end_in_page):
 
 
 @pytest.mark.parametrize(
-    "array, adopted",
+    "array, adopted, in_place",
     [
-        (aligned(4000, 1000).view(np.float32), True),
-        (aligned(4000, 4096 - 256).view(np.float64), True),
-        (aligned(4000, 4096 - 248).view(np.float64), False),
-        (aligned(4000, 4096).view(np.float32), False),
-        (aligned(4000, 1000).view(np.float32)[::2], False),
-        (aligned(4000, 1001)[:3996].view(np.float32), False),
-        (aligned(4000, 1000).view(">f4"), False),
-        (aligned(4000, 1000).view(np.float32).reshape(10, 100), True),
-        (np.empty(0, np.float32), False),
+        (aligned(4000, 1000).view(np.float32), True, True),
+        (aligned(4000, 4096 - 256).view(np.float64), True, True),
+        (aligned(4000, 4096 - 248).view(np.float64), True, False),
+        (aligned(4000, 4096).view(np.float32), True, False),
+        (aligned(4000, 1001)[:3996].view(np.float32), True, False),
+        (aligned(4000, 1000).view(np.float32).reshape(10, 100), True, True),
+        (aligned(4000, 1000).view(np.float32)[::2], False, False),
+        (aligned(4000, 1000).view(">f4"), False, False),
+        (np.empty(0, np.float32), False, False),
     ],
 )
-def test_adoption(array, adopted):
+def test_adoption(array, adopted, in_place):
+    """Kernels read memory in place unless a packet might end in the next page."""
     buffer = memory.adopt(array)
     assert (buffer is not None) == adopted
     if buffer is not None:
-        assert buffer.address == array.ctypes.data
+        assert buffer.origin == array.ctypes.data
+        assert (buffer.address == array.ctypes.data) == in_place
         assert buffer.nbytes == array.nbytes
         assert buffer.owner is array
-        np.testing.assert_array_equal(buffer.array(array.dtype, array.size), array.ravel())
+        for value in (1, 2):
+            array[...] = value
+            read = ctypes.string_at(buffer.address, buffer.nbytes)
+            np.testing.assert_array_equal(np.frombuffer(read, array.dtype), value)
+            np.testing.assert_array_equal(buffer.array(array.dtype, array.size), value)
 
 
 def test_foreign_memory_is_kept_while_needed_and_never_pooled():

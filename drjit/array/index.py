@@ -250,7 +250,7 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
     if self._var is not None or launch.on_read is not None:
         _scatter(self, leaf.literal(_index_type(self, False, i >= 1 << 32), i), number)
         return
-    leaf_access.replace(self, access.Replacement.own)
+    leaf_access.replace(self, access.Replacement.own, True)
     owned = self._node
     schedule.evaluate([owned], self._device)
     launch.put(owned.dtype, owned.data, i, number)

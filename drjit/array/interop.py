@@ -2,7 +2,8 @@
 with pickle.
 
 Axes are those of the class, with lanes last: N 3D vectors are an array of shape (3, N). If element
-types agree, a leaf array and the NumPy array made from it (or vice versa) share memory.
+types agree, a leaf array and the NumPy array made from it (or vice versa) share memory, wherever
+that is; `drjit.jit.cpu.memory` says how kernels read it.
 """
 
 from collections.abc import Iterator
@@ -139,7 +140,7 @@ def build(cls: Any, data: np.ndarray, obj: Any = None) -> Any:
     if cls._kind == "leaf":
         if data.ndim > 1:
             raise _mismatch(cls, obj, data)
-        return leaf.from_numpy(cls, data.reshape(-1))
+        return leaf.from_numpy(cls, data.reshape(-1), copy=data.ndim == 0)
     if data.ndim == 0 and cls.__meta__.kind != "complex":
         return cls(data.item())
     shape = _expected(cls)
@@ -289,8 +290,8 @@ def to_numpy(value: Any) -> np.ndarray:
 
     A leaf array, a tensor or an array of `drjit.scalar` shares its memory with the result: writes
     to one are visible in the other, until a traced array is written to by a scatter or an
-    assignment, which leaves the NumPy array unchanged. Nested traced arrays are copied. Evaluates
-    the array.
+    assignment, which leaves the NumPy array unchanged unless the traced array was made from NumPy's
+    memory. Nested traced arrays are copied. Evaluates the array.
 
     Raises:
         RuntimeError: components differ in size.

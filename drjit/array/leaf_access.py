@@ -86,7 +86,8 @@ def replace(array: Any, change: Callable[..., Node | None], *args: Any) -> bool:
     node = array._node
     witness = weakref.ref(node)
     array._node = None
-    taken = access.Replacement(node, array._device)
+    # A frozen function repeats what it has recorded for memory of its own.
+    taken = access.Replacement(node, array._device, launch.on_read is None)
     del node
     after = None
     try:
@@ -110,7 +111,9 @@ def put(array: Any, i: int, value: Any) -> bool:
     if not fits or node.op is not ir.BUFFER or array._var is not None or not 0 <= i < node.size:
         return False
     buffer, size = node.data, node.size
-    if buffer.shared or schedule.pending or schedule.observers or launch.on_read is not None:
+    if schedule.pending or schedule.observers or launch.on_read is not None:
+        return False
+    if buffer.shared and not buffer.writes_through:
         return False
     witness = weakref.ref(node)
     array._node = None

@@ -42,6 +42,12 @@ class Buffer:
         """Whether anything but nodes refers to the memory: foreign objects or the host's arrays."""
         return self.views != 0 or self.owner is not None
 
+    @property
+    def writes_through(self) -> bool:
+        """Whether an array of the user's owns the memory that is to have what the program writes to
+        single entries."""
+        return False
+
 
 class ErrorWords(NamedTuple):
     """The six words of an error record, of type `int64`, their address, and what keeps them."""

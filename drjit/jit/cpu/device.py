@@ -72,7 +72,7 @@ class Cpu(Device):
 
     def copy(self, buffer: memory.Buffer, nbytes: int) -> Buffer:
         made = memory.allocate(nbytes, host=True)
-        ctypes.memmove(made.address, buffer.address, nbytes)
+        ctypes.memmove(made.address, buffer.origin, nbytes)
         return made
 
     def download(self, buffer: memory.Buffer, dtype: DType, size: int) -> np.ndarray:

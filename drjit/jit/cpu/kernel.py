@@ -172,7 +172,7 @@ class CpuKernel(CompiledKernel):
         for c in checks:
             words.append(c.data[0])
         for e in targets:
-            words.append(e.buffer.address)
+            words.append(e.buffer.origin)
             if e.mode == "expand":
                 temporary.append(_accumulators(e, copies))
                 words += [temporary[-1].address, e.size]
@@ -220,7 +220,7 @@ class CpuKernel(CompiledKernel):
             b = e.buffer
             if b.source is not None and not is_settled(b):
                 return None
-            words.append(b.address)
+            words.append(b.origin)
             if e.mode == "expand":  # a single thread needs no private copy
                 if e.dtype.accumulator is not e.dtype:
                     return None

@@ -99,7 +99,8 @@ class Buffer(device.Buffer):
     """A block that goes back to the pool when the last reference is gone.
 
     `address` is a multiple of 64 unless the memory is foreign. `nbytes` may be used; a whole packet
-    at the last element may be read, and written unless the memory is foreign.
+    at the last element may be read, and written unless the memory is foreign. `origin` is the
+    address of what belongs to the buffer, where single elements are written.
     """
 
     __slots__ = ("_block",)
@@ -107,6 +108,10 @@ class Buffer(device.Buffer):
     @property
     def nbytes(self) -> int:
         return self._block.capacity
+
+    @property
+    def origin(self) -> int:
+        return self._block.address
 
     @property
     def owner(self) -> object:
@@ -125,10 +130,15 @@ class Buffer(device.Buffer):
         block = self._block
         return block.views != 0 or block.owner is not None
 
+    @property
+    def writes_through(self) -> bool:
+        block = self._block
+        return block.owner is not None and block.base.flags.writeable and block.base.flags.aligned
+
     def entries(self, dtype: DType, size: int) -> memoryview | tuple:
         """Returns the first `size` elements as a sequence of Python numbers, for reading while this
         buffer is alive; does not wait for jobs."""
-        data = _bytes_at(self.address, dtype.itemsize * size, _READ)
+        data = _bytes_at(self._block.address, dtype.itemsize * size, _READ)
         if dtype.element is f16:
             return struct.unpack(f"{size}e", data)
         return data.cast(FORMATS[dtype.element])  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -141,7 +151,7 @@ class Buffer(device.Buffer):
     def put(self, dtype: DType, i: int, value: float) -> None:
         """Sets an element; does not wait for jobs."""
         entry = struct.pack(FORMATS[dtype], value)
-        ctypes.memmove(self.address + dtype.itemsize * i, entry, len(entry))
+        ctypes.memmove(self._block.address + dtype.itemsize * i, entry, len(entry))
 
     def fill(self, dtype: DType, size: int, value: Any) -> None:
         """Sets the first `size` elements; does not wait for jobs."""
@@ -190,6 +200,27 @@ class Buffer(device.Buffer):
         return f"Buffer({self.nbytes} bytes{', foreign' if self.owner is not None else ''})"
 
 
+class Unpadded(Buffer):
+    """Foreign memory that is not aligned, or behind which no packet may be read, as the next page
+    need not exist. Kernels read its contents at the time of their launch in memory of the pool,
+    where `address` puts them. It is a class of its own so that native code leaves it alone.
+    """
+
+    __slots__ = ("_padded",)
+
+    def __init__(self) -> None:
+        self._padded: Buffer | None = None
+
+    @property
+    def address(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        runtime.drain()  # jobs may be writing to the memory, or reading the padded one
+        block, padded = self._block, self._padded
+        if padded is None:
+            padded = self._padded = allocate(block.capacity, host=True)
+        ctypes.memmove(padded.address, block.address, block.capacity)
+        return padded.address
+
+
 class _Export:
     """The base of NumPy arrays returned by a buffer."""
 
@@ -201,7 +232,7 @@ class _Export:
             "version": 3,
             "typestr": dtype.str,
             "shape": shape,
-            "data": (buffer.address, not (writable and _is_writable(buffer._block))),
+            "data": (buffer._block.address, not (writable and _is_writable(buffer._block))),
         }
         buffer.views += 1
 
@@ -286,18 +317,32 @@ def adopt(array: np.ndarray) -> Buffer | None:
     """Returns a buffer that uses the memory of an array and keeps it alive, or None if it must be
     copied.
 
-    The memory must be contiguous, aligned, and in native byte order, and reading a packet beyond
-    its end must stay within its last page. It is never written to.
+    The memory must be contiguous and in native byte order.
     """
     nbytes = array.nbytes
-    flags = array.flags
-    if not (nbytes and flags.c_contiguous and flags.aligned and array.dtype.isnative):
+    if not (nbytes and array.flags.c_contiguous and array.dtype.isnative):
         return None
     address = array.ctypes.data
-    last = address + nbytes - 1
-    if address % array.itemsize or last // _PAGE != (last + PADDING) // _PAGE:
-        return None
-    return _buffer(Block(address, nbytes, array, 0, None, array))
+    block = Block(address, nbytes, array, 0, None, array)
+    if not address % array.itemsize and _is_padded(array, address + nbytes):
+        return _buffer(block)
+    b = Unpadded()
+    b._block, b.source = block, None
+    return b
+
+
+def _is_padded(array: np.ndarray, end: int) -> bool:
+    """Returns whether a packet at the last element stays within the pages of an array that ends
+    there, or of what it is a view of."""
+    last = (end + PADDING - 1) // _PAGE
+    if (end - 1) // _PAGE == last:
+        return True
+    whole = array.base
+    while isinstance(whole, np.ndarray):
+        if whole.flags.forc and (whole.ctypes.data + whole.nbytes - 1) // _PAGE >= last:
+            return True
+        whole = whole.base
+    return False
 
 
 def flush_malloc_cache() -> None:

@@ -308,14 +308,15 @@ class Replacement:
 
     Between `take` and `put` the array holds nothing, so that whether somebody else holds the node
     can be seen from a weak reference. A constant becomes data on a device, by default the current
-    one. `node` is what was taken, until it is claimed.
+    one. `node` is what was taken, until it is claimed. `explicit` says that the program itself
+    asked for the write, which an array of the host's that shares the memory is to see.
     """
 
-    __slots__ = ("_device", "dtype", "node", "size")
+    __slots__ = ("_device", "dtype", "explicit", "node", "size")
 
-    def __init__(self, node: Node, device: Device | None = None) -> None:
+    def __init__(self, node: Node, device: Device | None = None, explicit: bool = False) -> None:
         self.node: Node | None = node
-        self._device = device
+        self._device, self.explicit = device, explicit
         self.dtype, self.size = node.dtype, node.size
 
     def device(self) -> Device:
@@ -325,19 +326,20 @@ class Replacement:
             return node.data.device
         return self._device or current()
 
-    def own(self) -> Node:
-        """Returns a node with a buffer that nothing else holds: that of the given node or a
-        copy."""
-        buffer, order = self.claim()
+    def own(self, by_entry: bool = False) -> Node:
+        """Returns a node with a buffer that nothing else holds: that of the given node or a copy;
+        see `claim`."""
+        buffer, order = self.claim(by_entry)
         if not order:
             return make(BUFFER, self.dtype, self.size, (), buffer)
         own = make(AFTER, self.dtype, self.size, order, buffer)
         effects.wait(own, order[0])
         return own
 
-    def claim(self) -> tuple[Any, tuple[Node, ...]]:
+    def claim(self, by_entry: bool = False) -> tuple[Any, tuple[Node, ...]]:
         """Returns a buffer that nothing else holds, that of the given node or a copy, and the
-        pending side effect that writes it, if there is one."""
+        pending side effect that writes it, if there is one. What is written `by_entry`, not in
+        packets that reach beyond the end, may go to memory of the host's arrays."""
         node = self.node
         if node is None:
             raise RuntimeError("a scatter target was taken twice")
@@ -349,7 +351,7 @@ class Replacement:
             launch.on_change(None, node)
         self.node = None
         buffer = node.data
-        if not buffer.shared:
+        if not buffer.shared or (by_entry and self.explicit and buffer.writes_through):
             order = node.deps if node.op is AFTER else ()
             witness = weakref.ref(node)
             del node
@@ -413,7 +415,7 @@ def scatter(
     elif kind is None:
         kind = op.scatter_reduce if reduce else op.scatter
     with schedule.lock:  # between the two, another thread must not evaluate the target
-        buffer, order = target.claim()
+        buffer, order = target.claim(not reduce or (at.mode is not _AUTO and mode != "expand"))
         effect = schedule.Effect(buffer, target.dtype, target.size, reduce, mode)
         return schedule.add_effect(kind, (*values, index, mask), lanes, effect, order)
 
@@ -421,7 +423,8 @@ def scatter(
 def _scatter_entries(target: Replacement, values: list[Node], at: Access) -> Node | None:
     """Scatters records entry by entry."""
     for value, one in zip(values, at.entries(target.size), strict=True):
-        target = Replacement(scatter(target, [value], one))  # type: ignore[arg-type]
+        after: Any = scatter(target, [value], one)
+        target = Replacement(after, explicit=target.explicit)
     return target.node
 
 
