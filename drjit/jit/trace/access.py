@@ -423,8 +423,9 @@ def scatter(
 def _scatter_entries(target: Replacement, values: list[Node], at: Access) -> Node | None:
     """Scatters records entry by entry."""
     for value, one in zip(values, at.entries(target.size), strict=True):
-        after: Any = scatter(target, [value], one)
-        target = Replacement(after, explicit=target.explicit)
+        explicit = target.explicit
+        # The node is held by nothing else.
+        target = Replacement(scatter(target, [value], one), explicit=explicit)  # type: ignore[arg-type]
     return target.node
 
 
