@@ -3,12 +3,15 @@ the cases that run."""
 
 import gc
 import os
+import random
 import shutil
 import signal
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,12 @@ settings.load_profile("drjit")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample", type=int, default=1, metavar="N", help="run every Nth of the selected tests"
+    )
+    parser.addoption(
+        "--shuffle",
+        type=int,
+        metavar="SEED",
+        help="run the files, and the tests of each file, in an order that this number determines",
     )
     parser.addoption(
         "--device",
@@ -80,6 +89,11 @@ def pytest_configure(config: pytest.Config) -> None:
         register(config)
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("--shuffle")
+    return None if seed is None else f"order: --shuffle {seed}"
+
+
 def _refuse(*_: Any) -> None:
     """Replaces methods of the processor's device: a computation on constants alone may end there by
     mistake."""
@@ -121,7 +135,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     step = config.getoption("--sample")
     config.hook.pytest_deselected(items=[item for k, item in enumerate(items) if k % step])
     items[:] = items[::step]
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        items[:] = _shuffled(items, random.Random(seed))
     return result
+
+
+def _shuffled(items: list[pytest.Item], order: random.Random) -> list[pytest.Item]:
+    """The tests in another order; those of a file stay together, as they share fixtures."""
+    files = [list(tests) for _, tests in groupby(items, attrgetter("path"))]
+    order.shuffle(files)
+    for tests in files:
+        order.shuffle(tests)
+    return [item for tests in files for item in tests]
 
 
 # Files about the processor, its targets, or other processes; those about GPUs choose their own.
