@@ -811,6 +811,35 @@ def test_one_lane_scatters_once_however_many_use_what_it_computes(kind):
     assert target == (4 if kind == "loop" else 1)
 
 
+READS = {
+    "NumPy": lambda t: t.numpy(),
+    "text": str,
+    "entry": lambda t: t[1],
+    "entries": list,
+    "nested": lambda t: Array2f64(t, t).numpy(),
+    "tensor": lambda t: str(TensorXf64(t, (7, 1))),
+    "running sum": dr.cumsum,
+    "sorted": dr.sort,
+    "assigned": lambda t: t.__setitem__(2, 5.0),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("flow", ["loop", "branch", "call"])
+def test_what_a_body_writes_to_cannot_be_read_there(flow, read):
+    """Not even what it held before: the program would not see what it has just written."""
+    t = dr.opaque(F, 1, 7)
+
+    def body(k, x, _):
+        dr.scatter_add(t, 1, UInt(2))
+        dr.eval(t)  # has nothing to do
+        with pytest.raises(RuntimeError, match="symbolic loop, branch or call"):
+            READS[read](t)
+
+    FLOWS[flow]("symbolic", body, F(X), F(T))
+    assert t[0] == 1 and t[2] > 1
+
+
 @pytest.mark.parametrize("flow", ["loop", "branch", "call"])
 def test_what_a_body_computes_for_nothing_holds_no_target(flow):
     """It would have to be copied."""

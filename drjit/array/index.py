@@ -44,7 +44,7 @@ def getitem(self: Any, key: Any) -> Any:
             n = self._node
             i = key if 0 <= key < n.size else _position(self, key, n.size, "__getitem__")
             if n.op is not BUFFER or schedule.pending or schedule.observers:
-                schedule.evaluate([n], self._device)
+                schedule.complete([n], self._device)
                 if n.op is LITERAL:
                     return n.data
             return launch.entry(n.dtype, i, n.data)
@@ -252,7 +252,7 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
         return
     leaf_access.replace(self, access.Replacement.own, True)
     owned = self._node
-    schedule.evaluate([owned], self._device)
+    schedule.complete([owned], self._device)
     launch.put(owned.dtype, owned.data, i, number)
 
 

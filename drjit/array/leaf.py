@@ -184,7 +184,7 @@ def host_node(n: Node, device: Device | None = None) -> np.ndarray:
     if n.op is LITERAL:
         return np.full(n.size, n.data, n.dtype.numpy)
     if n.op is not BUFFER:
-        schedule.evaluate([n], device)
+        schedule.complete([n], device)
     return launch.to_numpy(n.dtype, n.size, n.data)
 
 
@@ -195,14 +195,14 @@ def entries(a: Any) -> Any:
     if n.op is LITERAL:
         return [n.data] * n.size
     if n.op is not BUFFER:
-        schedule.evaluate([n], a._device)
+        schedule.complete([n], a._device)
     return launch.entries(n.dtype, n.size, n.data)
 
 
 def any_set(n: Node, device: Device | None = None) -> bool:
     """Returns whether any entry of a mask is set; evaluates and waits."""
     if n.op is not LITERAL and n.op is not BUFFER:
-        schedule.evaluate([n], device)
+        schedule.complete([n], device)
     if n.op is LITERAL:
         return bool(n.data) and n.size > 0
     return True in bytes(launch.entries(n.dtype, n.size, n.data))

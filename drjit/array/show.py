@@ -124,7 +124,7 @@ def reader(n: Node) -> Callable[[int], Any]:
 def evaluated(leaves: Sequence[Any]) -> list[Node]:
     """Returns the nodes of leaf arrays after evaluating them."""
     nodes = [leaf._node for leaf in leaves]
-    schedule.evaluate(nodes, leaves[0]._device if leaves else None)
+    schedule.complete(nodes, leaves[0]._device if leaves else None)
     return nodes
 
 

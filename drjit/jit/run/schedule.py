@@ -22,7 +22,7 @@ from ..ir import dtype as dt
 from ..ir import label, op
 from ..ir.effects import afters, inside, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
-from ..ir.scope import ACTIVE, OpenRegion, innermost, stack
+from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, innermost, stack
 from ..text import program, source, structure
 from . import interrupt, launch, stages
 from . import known as known_programs
@@ -72,6 +72,9 @@ _EFFECT = 3  # what a side effect is worth in checks
 _preview: list[Kernel] | None = None  # where `preview` collects kernels
 
 _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
+# The node of an effect's target becomes a buffer along with the effect, which is pending or belongs
+# to an open recording.
+_NOT_COMPUTED = frozenset((BUFFER, LITERAL, AFTER))
 # A call would execute its length in Python.
 _labels: dict = label.labels.data  # type: ignore[attr-defined]
 # These have no single value to keep. An observer needs to know of every launch.
@@ -198,7 +201,7 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
         apart = pending or observers or _labels or flags.current & _APART
         if again is not None and not apart and again(roots):
             return True
-        todo = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
+        todo = [n for n in roots if n.op not in _NOT_COMPUTED]
         if pending:
             _drop_unseen()
         if pending:
@@ -262,7 +265,7 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
         _drop_unseen()
         effects = pending[:]
         values = _old_values(effects)
-        every, graph = _collect(_without_duplicates(roots + effects + values))
+        every, graph = _collect(list(dict.fromkeys(roots + effects + values)))
         for n in graph.ordered():
             copy = copies[n] = make(
                 n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
@@ -283,7 +286,7 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
             if n.op.effect:
                 targets = [copies[a] for a in afters(n) if a in copies]
                 copy.data.afters = [weakref.ref(a) for a in targets]
-        wanted = [n for n in every if n.op is not BUFFER and n.op is not LITERAL]
+        wanted = [n for n in every if n.op not in _NOT_COMPUTED]
         _preview = []
         try:
             _evaluate([copies[n] for n in wanted], device)
@@ -292,12 +295,24 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
             _preview = None
 
 
+def complete(nodes: list[Node], device: Device | None = None) -> None:
+    """Evaluates nodes whose data the host is about to read.
+
+    Raises:
+        RuntimeError: an open recording writes to one of them.
+    """
+    evaluate(nodes, device)
+    for n in nodes:
+        if n.op is AFTER:
+            raise RuntimeError(WRITTEN)
+
+
 def materialize(node: Node, device: Device | None = None) -> Node:
     """The node as a buffer; a literal becomes a new node with memory of its own on a device (see
     `evaluate`), while pending side effects, which it has nothing to do with, remain pending."""
     if node.op is not LITERAL:
         if node.op is not BUFFER or pending or observers:
-            evaluate([node], device)
+            complete([node], device)
         return node
     found = as_data(node, device)
     if found.op is not BUFFER:
@@ -338,7 +353,7 @@ def _old_values(roots: list[Node]) -> list[Node]:
 
 def _evaluate(roots: list[Node], device: Device | None) -> None:
     if len(roots) > 1:
-        roots = _without_duplicates(roots)
+        roots = list(dict.fromkeys(roots))
     direct = not flags.current & _APART and _preview is None
     if repeat is not None and direct and not _labels and repeat(roots, device):
         return
@@ -531,12 +546,6 @@ def _is_whole(n: Node) -> bool:
     """Returns whether a node stays in the kernel of those that use it: what belongs to a loop, and
     what has no single value."""
     return n.op.several or n.op.block or n.op is _STATE or n.dtype.is_vector
-
-
-def _without_duplicates(roots: list[Node]) -> list[Node]:
-    given = dict.fromkeys(roots)
-    # The node of an effect's target becomes a buffer along with the effect.
-    return [n for n in given if n.op is not AFTER or n.deps[0] not in given]
 
 
 def _collect(roots: list[Node]) -> tuple[list[Node], structure.ProgramGraph]:

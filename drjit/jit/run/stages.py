@@ -10,7 +10,7 @@ from operator import attrgetter
 from ..ir import op
 from ..ir.effects import effects_inside
 from ..ir.node import AFTER, BUFFER, Node
-from ..ir.scope import innermost
+from ..ir.scope import WRITTEN, innermost
 
 _serial = attrgetter("serial")
 _REDUCE, _RESULT = op.reduce, op.result
@@ -20,7 +20,15 @@ def find(
     roots: list[Node], leaves: list[Node], nodes: list[Node], waits: list[Node]
 ) -> list[list[Node]]:
     """Returns roots, and the values for which later ones wait, by stage, given nodes that may wait
-    for each other."""
+    for each other.
+
+    Raises:
+        RuntimeError: a value depends on a side effect of an open recording.
+    """
+    given = set(roots)
+    for n in nodes:
+        if n.op is AFTER and n.deps[0] not in given:
+            raise RuntimeError(WRITTEN)
     start = min(map(_serial, waits))
     later = sorted([n for n in nodes if n.serial >= start], key=_serial)
     if len(later) == 1 and waits[0].op is _REDUCE:  # nothing waits for it
@@ -34,8 +42,7 @@ def find(
     stages: dict[int, list[Node]] = {}
     _follow(later, stages, late, single, _once(single, later))
     for n in roots:
-        if n.op is not AFTER:
-            stages.setdefault(n.id - (n in late), []).append(n)
+        stages.setdefault(n.id - (n in late), []).append(n)
     return [list(dict.fromkeys(stages[k])) for k in sorted(stages)]
 
 
