@@ -4,6 +4,7 @@ functions in a few forms, and what has been launched."""
 import gc
 import weakref
 from collections.abc import Callable
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 import drjit as dr
 from drjit.ad import graph
 from drjit.array.leaf import host_node
-from drjit.jit.cpu import background, kernel, memory
+from drjit.jit.cpu import background, interpreted, kernel, memory
 from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
@@ -58,6 +59,31 @@ def objects() -> int:
 def living_variables() -> int:
     """Returns how many variables of derivatives there are."""
     return sum(type(o) is graph.Var for o in gc.get_objects())
+
+
+def in_cycles() -> list[str]:
+    """Returns the classes of the package's objects, and its functions, that were not freed by
+    reference counting but by the collector of cycles: not of all garbage, since other libraries and
+    threads that compile make some at any time."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+    finally:
+        gc.set_debug(0)
+    found = [o if isinstance(o, FunctionType) else type(o) for o in gc.garbage]
+    gc.garbage.clear()
+    gc.collect()
+    names = [f"{o.__module__}.{o.__qualname__}" for o in found]
+    own = [s for s in names if s.startswith("drjit.")]
+    return [s for s in own if not s.startswith(("drjit.jit.target.", "drjit.jit.cpu.compiled."))]
+
+
+def standing_still(patch: Any) -> SimpleNamespace:
+    """Has launches on NumPy take no time, so that the estimates alone decide where kernels run.
+    Returns the clock that they look at, whose time is `now`."""
+    clock = SimpleNamespace(now=0.0)
+    patch.setattr(interpreted, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    return clock
 
 
 def growth(run: Callable[[], Any], count: Callable[[], Any] = objects, collect: bool = True) -> Any:

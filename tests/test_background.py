@@ -473,7 +473,7 @@ def test_an_interrupt_ends_the_wait():
 import numpy, signal  # an interrupt in the middle of this import would break it
 ended = threading.Event()
 def until_the_wait_has_ended(*arguments, **options):
-    print(ended.wait(1))
+    print(ended.wait(30))
     return compile_(*arguments, **options)
 dr.sync_thread()
 simd.compile = until_the_wait_has_ended

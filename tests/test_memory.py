@@ -115,10 +115,19 @@ def test_the_host_gets_the_completed_one_of_several_blocks():
 
 
 def test_a_pool_hit_causes_no_page_faults():
+    if not hasattr(resource, "RUSAGE_THREAD"):
+        pytest.skip("this system counts those of all threads together")
+
+    def faults() -> int:
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
     memory.allocate(8 << 20).array(np.uint8, 8 << 20)[:] = 1
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    memory.allocate(8 << 20).array(np.uint8, 8 << 20)[:] = 2
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 20
+    found = []
+    for _ in range(5):
+        before = faults()
+        memory.allocate(8 << 20).array(np.uint8, 8 << 20)[:] = 2
+        found.append(faults() - before)
+    assert min(found) < 20  # others may come at any time, such as when pages are joined
 
 
 def test_arrays_share_the_memory():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,13 +41,28 @@ def soon(monkeypatch):
     return wait
 
 
+def threads():
+    """Returns the threads, except for those in which kernels of other tests are compiled and
+    written to the cache."""
+    return {t for t in threading.enumerate() if not t.name.startswith("drjit-c")}
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """What the time of tasks is measured with."""
+    clock = SimpleNamespace(now=100.0)
+    clock.perf_counter = lambda: clock.now
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
 def test_short_work_shows_nothing_and_leaves_no_thread(capsys, monkeypatch):
     monkeypatch.setattr(flags, "progress", "1")
     monkeypatch.setattr(flags, "current", flags.current | dr.JitFlag.Progress)
-    before = threading.enumerate()
+    before = threads()
     with progress.Task("work", 3, "steps") as task:
         task.done += 1
-    assert set(threading.enumerate()) <= set(before) and not progress._running
+    assert threads() <= before and not progress._running
     assert capsys.readouterr() == ("", "")
 
 
@@ -127,10 +143,10 @@ def test_recordings_and_compilations_say_what_they_do(soon, monkeypatch):
     assert soon.shown[-1] == "closed"
 
 
-def test_lines_come_at_growing_intervals(capsys):
+def test_lines_come_at_growing_intervals(capsys, clock):
     lines = progress._Lines()
     task = progress.Task("work", 10, "steps")
-    task.start = time.perf_counter() - 3
+    task.start = clock.now - 3
     for _ in range(5):
         lines.show([task])
     task.start -= 65
@@ -143,20 +159,20 @@ def test_lines_come_at_growing_intervals(capsys):
 
 @pytest.mark.parametrize("total", [None, 10])
 @pytest.mark.parametrize("installed", [True, False])
-def test_terminals(capsys, monkeypatch, installed, total):
+def test_terminals(capsys, monkeypatch, clock, installed, total):
     if installed:
         pytest.importorskip("tqdm")
     else:
         monkeypatch.setitem(sys.modules, "tqdm", None)
     bar = progress._Bar()
     task = progress.Task("work", total, "steps")
-    task.start = time.perf_counter() - 3
-    before = threading.enumerate()
+    task.start = clock.now - 3
+    before = threads()
     bar.show([task])
     task.done = 4
     bar.show([task])
     bar.close()
-    assert set(threading.enumerate()) <= set(before)
+    assert threads() <= before
     written = capsys.readouterr().err
     assert "work" in written and ("10" in written) == (total is not None)
     assert "0:03" in written

@@ -557,6 +557,7 @@ def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch: pytest.MonkeyPatch
             store(f32, p[2], i, x)
     """)
     assert "going(p[0], " in halve.source
+    assert halve(Float(-1, -2)).numpy().tolist() == [-1, -2]  # it is there, and ends
     timer = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         timer.start()

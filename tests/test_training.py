@@ -6,14 +6,13 @@ mix up networks, packed networks and optimizers.
 import ctypes
 import gc
 import importlib.util
-import time
 from collections import Counter
 from pathlib import Path
 
 import native_kernels
 import numpy as np
 import pytest
-from helpers import DEVICE, growth
+from helpers import DEVICE, growth, standing_still
 
 import drjit as dr
 from drjit import nn
@@ -233,6 +232,7 @@ def test_a_step_does_not_wait_for_the_one_before(half, gate, monkeypatch):
 def test_a_small_kernel_that_waits_for_the_queue_is_compiled(monkeypatch):
     monkeypatch.setattr(kernel, "tier", "auto")
     monkeypatch.setattr(kernel.CpuKernel, "is_stored", lambda self: False)
+    clock = standing_still(monkeypatch)
     DEVICE.forget_kernels()  # others may have run this one
 
     def tiers():
@@ -241,11 +241,14 @@ def test_a_small_kernel_that_waits_for_the_queue_is_compiled(monkeypatch):
             dr.eval(dr.arange(Float, 17) * 3 - 0.125)
             return [entry["tier"] for entry in dr.kernel_history()]
 
+    def wait(ticket=None):
+        clock.now += 0.2
+
     dr.eval(dr.sqrt(dr.arange(Float, 1000)))
     assert tiers() == tiers() == ["numpy"]
     with monkeypatch.context() as patched:
         patched.setattr(runtime, "completed", lambda: -1)
-        patched.setattr(runtime, "drain", lambda ticket=None: time.sleep(0.2))
+        patched.setattr(runtime, "drain", wait)
         assert tiers() == ["numpy"]
     assert tiers() == ["compiled"]
 
