@@ -2,7 +2,6 @@
 none of them.
 """
 
-import itertools
 import threading
 from collections.abc import Callable
 from types import GeneratorType
@@ -38,7 +37,8 @@ from .jit.lazy import np
 T = TypeVar("T", bound=Any)
 _HOST = 1  # according to DLPack
 _leak_warnings = False
-_numbers = itertools.count(1)
+_last_number = 0  # of a scope
+_numbering = threading.Lock()
 _scope = threading.local()
 
 dr_iterator = GeneratorType
@@ -155,11 +155,16 @@ def advance_scope(backend: JitBackend, n: int) -> int:
 
     Raises:
         RuntimeError: the backend is not available.
+        TypeError: `n` is not an integer of 32 bits.
     """
+    global _last_number
     number = scope(backend)
-    for _ in range(n):
-        number = next(_numbers)
-    set_scope(backend, number)
+    if type(n) is not int or not 0 <= n < 1 << 32:
+        raise TypeError(f"advance_scope(): 'n' must be an integer from 0 to {2**32 - 1}, not {n!r}")
+    if n:
+        with _numbering:
+            number = _last_number = _last_number + n
+        set_scope(backend, number)
     return number
 
 

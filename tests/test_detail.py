@@ -256,6 +256,12 @@ def test_numbers_of_scopes():
     assert detail.advance_scope(LLVM, 10) == first + 10 == detail.scope(LLVM)
     detail.set_scope(LLVM, first)
     assert detail.scope(LLVM) == first and detail.new_scope(LLVM) == first + 11
+    assert detail.advance_scope(LLVM, 0) == first + 11  # takes no longer for more
+    assert detail.advance_scope(LLVM, 2**32 - 1) == first + 10 + 2**32 == detail.scope(LLVM)
+    assert detail.new_scope(LLVM) == first + 11 + 2**32
+    for n in (-1, 2**32, 1.0):
+        with pytest.raises(TypeError, match=r"'n' must be an integer from 0 to 4294967295, not"):
+            detail.advance_scope(LLVM, n)
     for f in (detail.scope, detail.new_scope):
         with pytest.raises(RuntimeError, match=r"JitBackend\.CUDA is not available"):
             f(dr.JitBackend.CUDA)
