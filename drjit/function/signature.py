@@ -1,5 +1,5 @@
 """What functions are called: error messages for calls that do not match a function's parameters, in
-words that users search for, and the names by which pickle finds functions."""
+words that users search for; their parameters; and the names by which pickle finds functions."""
 
 import sys
 from collections.abc import Callable
@@ -35,6 +35,23 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
         raise TypeError(f"dr.{name}(): incompatible function arguments ({text})")
 
     return cast("Callable[P, R]", call)
+
+
+def signature(function: Any) -> Any:
+    """Returns the `inspect.Signature` of a function. From Python 3.14 on, annotations may refer to
+    what is imported for type checkers alone, and are evaluated only here; those stay references.
+
+    Raises:
+        TypeError: this is not callable.
+        ValueError: it is written in C, and does not tell.
+    """
+    import inspect
+
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
 
 
 def importable_name(function: Any) -> str | None:

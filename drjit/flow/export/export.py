@@ -11,6 +11,7 @@ from ...array.pytree import leaf_arrays, map_tree
 from ...function.ad.grad import detach, enable_grad, grad
 from ...function.ad.propagate import backward
 from ...function.data.reduce import sum as total
+from ...function.signature import signature
 from ...jit.ir.scope import innermost
 from ...jit.run.freeze import active
 
@@ -114,7 +115,7 @@ def _parameters(function: Callable, count: int, what: str) -> tuple[str, ...]:
     """Returns names for the arguments of a function."""
     names: list[str] = []
     try:
-        found = inspect.signature(function).parameters.values()
+        found = signature(function).parameters.values()
     except (TypeError, ValueError):
         found = ()
     for p in found:

@@ -1,6 +1,5 @@
 """`wrap` with the source Numba: compiled code calls Dr.Jit functions of numbers."""
 
-import inspect
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from threading import Lock
@@ -10,6 +9,7 @@ from ...array.show import is_array
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
 from ...jit.lazy import np
+from ..signature import signature
 from .bridge import label
 from .numba_function import module
 from .numba_native import Native
@@ -27,7 +27,7 @@ class NumbaCallable:
     def __init__(self, function: Callable, gradient: bool = False) -> None:
         self.function, self.gradient = function, gradient
         update_wrapper(self, function)
-        self.count = len(inspect.signature(function).parameters)
+        self.count = len(signature(function).parameters)
         self._natives: dict[DType, Native] = {}
         self._lock = Lock()
 
