@@ -104,6 +104,21 @@ def only_in_branches(n):
     return y, z
 
 
+def test_the_compiler_warns_once(tmp_path):
+    text = """
+        @dr.syntax
+        def f(x, n):
+            known = n is 3
+            while x < n:
+                x += 1
+            return x
+    """
+    with pytest.warns(SyntaxWarning) as found:
+        made = module(text, tmp_path)
+    assert len(found) == 1
+    assert list(made.f(Int(0, 5), 3)) == [3, 5]
+
+
 @pytest.mark.parametrize("f", [collatz, nested, python_loops, only_in_branches])
 def test_programs(f, mode, tier):
     n = np.array([1, 2, 3, 6, 7, 11], np.int32)

@@ -9,6 +9,7 @@ import marshal
 import os
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from functools import WRAPPER_ASSIGNMENTS, update_wrapper
 from types import SimpleNamespace
@@ -142,7 +143,9 @@ def syntax(
 def _transformed(f: types.FunctionType, recursive: bool, *show: bool) -> types.CodeType:
     from .source import transformed
 
-    return transformed(f, recursive, *show)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the compiler warns of, it has when it met the text
+        return transformed(f, recursive, *show)
 
 
 def _key(f: types.FunctionType, recursive: bool) -> str:
