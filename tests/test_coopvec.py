@@ -149,7 +149,7 @@ def test_conversion_to_arrays(tier):
     x, *rest = v
     assert len(rest) == 2
     assert repr(x) == "[1, 2, 3]"
-    with pytest.raises(TypeError, match="expected 2 components, got 3"):
+    with pytest.raises(TypeError, match="expected 2 elements, got 3"):
         Array2f(v)
 
 

@@ -120,8 +120,8 @@ def test_new_grad_is_independent_of_the_past():
         ([Float(1)], [Float(1), Float(1)], "size of state variable 'name'"),
         (Float(1, 2), UInt(1, 2), "type of state variable 'name' changed"),
         ({"a": 1}, {"b": 1}, "keys of state variable 'name'"),
-        (1, 2, "changed from 1 to 2"),
-        ([Float(1, 2)], [Float(1, 2, 3)], r"size of variable 'name\[0\]' .* from 2 to 3"),
+        (1, 2, "changed from '1' to '2'"),
+        ([Float(1, 2)], [Float(1, 2, 3)], r"size of state variable 'name\[0\]' .* from 2 to 3"),
     ],
 )
 def test_incompatible_trees(a, b, text):
@@ -163,9 +163,9 @@ class TestTracker:
     @pytest.mark.parametrize(
         ("changed", "text"),
         [
-            ((Float(1, 2, 3), 3), "size of variable 'p' .* from 2 to 3"),
+            ((Float(1, 2, 3), 3), "size of state variable 'p' .* from 2 to 3"),
             ((UInt(1), 3), "type of state variable 'p'"),
-            ((Float(1, 2), 4), "variable 'q' .* changed from 3 to 4"),
+            ((Float(1, 2), 4), "variable 'q' .* changed from '3' to '4'"),
         ],
     )
     def test_changes_are_errors(self, changed, text):

@@ -678,7 +678,7 @@ def test_jumps_out_of_transformed_statements(tmp_path):
             while n < 3:
                 n += 1
                 break
-        """, "use of 'break' inside a transformed while loop.*mode='scalar'", tmp_path, 6,
+        """, "use of 'break' inside a transformed 'while' loop.*mode='scalar'", tmp_path, 6,
     )  # fmt: skip
     refused(
         """
@@ -687,7 +687,7 @@ def test_jumps_out_of_transformed_statements(tmp_path):
             for i in range(3):
                 if n < i:
                     continue
-        """, "use of 'continue' inside a transformed if statement", tmp_path, 6,
+        """, "use of 'continue' inside a transformed 'while' loop or 'if' statement", tmp_path, 6,
     )  # fmt: skip
     refused(
         """
@@ -696,7 +696,7 @@ def test_jumps_out_of_transformed_statements(tmp_path):
             if n < 3:
                 return 5
             return 6
-        """, "use of 'return' inside a transformed if statement", tmp_path, 5,
+        """, "use of 'return' inside a transformed 'while' loop or 'if' statement", tmp_path, 5,
     )  # fmt: skip
     refused(
         """
@@ -706,7 +706,7 @@ def test_jumps_out_of_transformed_statements(tmp_path):
                 for i in range(3):
                     break
                     return i
-        """, "use of 'return' inside a transformed while loop", tmp_path, 7,
+        """, "use of 'return' inside a transformed 'while' loop or 'if' statement", tmp_path, 7,
     )  # fmt: skip
     refused(
         """
@@ -832,7 +832,7 @@ def test_types_that_change(mode):
             n += 1
         return x
 
-    with pytest.raises(RuntimeError, match=r"'x' changed from float to .*Float64\(0.0\)"):
+    with pytest.raises(RuntimeError, match=r"'x' changed from 'float' to .*Float64\(0.0\)"):
         f(UInt(0, 1))
 
     @dr.syntax
@@ -843,7 +843,9 @@ def test_types_that_change(mode):
             x = Bool(True)
         return x
 
-    with pytest.raises(RuntimeError, match=r"'x' changed from drjit.llvm.Float to drjit.llvm.Bool"):
+    with pytest.raises(
+        RuntimeError, match=r"'x' changed from 'drjit.llvm.Float' to 'drjit.llvm.Bool'"
+    ):
         g(UInt(0, 5))
 
 

@@ -430,8 +430,8 @@ def test_tensor_assignment_broadcasts() -> None:
     ("key", "error", "text"),
     [
         (2, IndexError, "index 2 is out of bounds for axis 0 with size 2"),
-        ((0, 0, 0, 0), IndexError, "4 indices for a tensor of 3 dimensions"),
-        ((..., ...), IndexError, "ellipsis"),
+        ((0, 0, 0, 0), IndexError, "too many indices, 4 for a tensor of 3 dimensions"),
+        ((..., ...), IndexError, "multiple ellipses"),
         ([0.5, 1], TypeError, "list"),
         ([[0], [0, 1]], TypeError, "list"),
         (

@@ -44,14 +44,14 @@ def test_the_base_class_belongs_to_the_package():
 @pytest.mark.parametrize("array", [Float(1), Matrix3f(1), Complex2f(1), TensorXf([1])])
 def test_a_missing_component_is_either_error(array):
     for kind in (AttributeError, RuntimeError):
-        with pytest.raises(kind, match="does not have a component 'x'"):
+        with pytest.raises(kind, match="does not have a 'x' component"):
             _ = array.x
     assert not hasattr(array, "x")
 
 
 def test_a_component_beyond_the_size_cannot_be_assigned():
     a = Array3f(1, 2, 3)
-    with pytest.raises(RuntimeError, match="does not have a component 'w'"):
+    with pytest.raises(RuntimeError, match="does not have a 'w' component"):
         a.w = 1
     assert repr(a) == "[[1, 2, 3]]"
 

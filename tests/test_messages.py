@@ -129,12 +129,12 @@ FLOW: list[Row] = [
     (
         "branch: uninitialized argument",
         lambda: dr.if_stmt((ad.Float(),), HALF, lambda x: x, lambda x: x + 1),
-        "state variable 'args[0]' of type drjit.llvm.ad.Float is uninitialized",
+        "state variable 'args[0]' of type 'drjit.llvm.ad.Float' is uninitialized",
     ),
     (
         "branch: uninitialized result",
         lambda: dr.if_stmt((), HALF, lambda: ad.Float(), lambda: ad.Float(1)),
-        "state variable 'rv' of type drjit.llvm.ad.Float is uninitialized",
+        "state variable 'rv' of type 'drjit.llvm.ad.Float' is uninitialized",
     ),
     (
         "branch: no array",
@@ -153,7 +153,7 @@ FLOW: list[Row] = [
     (
         "call: evaluated within a loop",
         lambda: loop([ad.Float(1)], lambda x: [dr.switch(ad.UInt(x), [abs], x, mode="evaluated")]),
-        "in evaluated mode",
+        "in *evaluated mode*",
     ),
     ("loop: exception", lambda: loop([ad.Float(1)], lambda x: [1 / 0]),
      "encountered an exception (see above)"),
@@ -166,9 +166,9 @@ FLOW: list[Row] = [
     ("loop: type of a number", lambda: loop([1], lambda x: [ad.Float(1)]),
      "the type of state variable"),
     ("loop: uninitialized before", lambda: loop([ad.Float()], lambda x: [x]),
-     "state variable 'state[1]' of type drjit.llvm.ad.Float is uninitialized"),
+     "state variable 'state[1]' of type 'drjit.llvm.ad.Float' is uninitialized"),
     ("loop: uninitialized after", lambda: loop([ad.Float(1)], lambda x: [ad.Float()]),
-     "state variable 'state[1]' is uninitialized"),
+     "state variable 'state[1]' of type 'drjit.llvm.ad.Float' is uninitialized"),
     (
         "loop: random numbers",
         lambda: loop([ad.Float(0)], lambda x: [x + dr.rng(0).random(ad.Float, 1)]),
@@ -354,7 +354,7 @@ FUNCTIONS: list[Row] = [
      "Float16, Float32, and Float64"),
     ("opaque_shape", lambda: dr.opaque(Array3f, 1, (2, 5)), "parameters are incompatible."),
     ("opaque_type", lambda: dr.opaque(Float), "received a type object"),
-    ("print_brace", lambda: dr.print("}"), "unmatched brace"),
+    ("print_brace", lambda: dr.print("{"), "unmatched brace"),
     ("ravel_order", lambda: dr.ravel(Array3f(1), "X"), "order parameter must equal"),
     ("reduction_axis", lambda: dr.sum(Float(1, 2), axis=1), "out-of-bounds axis"),
     ("reinterpret_array", lambda: dr.reinterpret_array(Float64, Float(1)),

@@ -97,7 +97,7 @@ def test_what_is_shown_of_other_values(tier) -> None:
 def test_beyond_the_limit_a_sample_is_shown_with_a_warning(tier) -> None:
     x = dr.arange(Float, 1000)
     few, all_ = printed("{thread_id} {}", x, limit=3), printed(x, limit=-1)
-    with pytest.warns(RuntimeWarning, match=r"only captured 3 of 1000 executions") as caught:
+    with pytest.warns(RuntimeWarning, match=r"only captured 3 of 1000 available outputs") as caught:
         dr.eval()
     assert caught[0].filename == __file__
     lanes, values = few.getvalue().rstrip("]\n").split("] ")
@@ -129,7 +129,7 @@ def test_a_recording_that_fails_prints_nothing() -> None:
 
 
 def test_mistakes_show_at_once() -> None:
-    with pytest.raises(RuntimeError, match=r"dr\.print\(\): missing positional argument 1"):
+    with pytest.raises(RuntimeError, match=r"drjit\.print\(\): missing positional argument 1"):
         printed("{} {}", Float(1))
     with pytest.raises(RuntimeError, match="'active' must be a 1-D mask"):
         printed(Float(1), active=Float(1))

@@ -115,7 +115,10 @@ INCOMPATIBLE = [
 
 @pytest.mark.parametrize(("a", "b"), INCOMPATIBLE)
 def test_types_that_do_not_go_together(a, b) -> None:
-    with pytest.raises(RuntimeError, match=rf"drjit.llvm.{a.__name__} \+ drjit.llvm.{b.__name__}"):
+    with pytest.raises(
+        RuntimeError,
+        match=rf"{a.__name__}.__add__\(\): .* drjit.llvm.{a.__name__}, drjit.llvm.{b.__name__}",
+    ):
         a(1) + b(1)
     with pytest.raises(TypeError, match="incompatible types"):
         dr.expr_t(a, b)
@@ -124,7 +127,7 @@ def test_types_that_do_not_go_together(a, b) -> None:
 @pytest.mark.parametrize("other", [None, "x", 1j, object(), {}])
 def test_other_values_are_refused_also_by_equality(other) -> None:
     for f in (operator.add, operator.eq, operator.ne, operator.lt):
-        with pytest.raises(RuntimeError, match="needed"):
+        with pytest.raises(RuntimeError, match=r"an unsupported argument of type .* \(must be"):
             f(L.Float(1), other)
 
 
@@ -250,12 +253,12 @@ def test_expressions_of_sequences_and_none() -> None:
     assert dr.expr_t(L.Array3f, [1, 2, 3]) is L.Array3f
     assert dr.expr_t(L.Int, (1.5, 2)) is L.Float
     assert dr.expr_t(L.Float, None) is L.Float
-    assert dr.expr_t(L.Int, [None, 1.5]) is L.Float and dr.expr_t(L.Int, [None]) is L.Int
+    assert dr.expr_t(L.Int, [None, 1.5]) is L.Float and dr.expr_t(L.Int, [None]) is L.UInt
     assert dr.expr_t(L.Int(1), [2.5]) is L.Float
     assert dr.expr_t([1], [2.5]) is list and dr.expr_t(np.zeros(1), np.ones(2)) is np.ndarray
     assert dr.expr_t(None) is None and dr.expr_t(None, None) is type(None)
     for wrong in ("a", ["a"], {}, 1j):
-        with pytest.raises(TypeError, match=r"incompatible types drjit\.llvm\.Float, "):
+        with pytest.raises(TypeError, match=r'incompatible types "drjit\.llvm\.Float" and "'):
             dr.expr_t(L.Float, wrong)
 
 

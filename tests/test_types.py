@@ -274,7 +274,7 @@ def test_shape_and_width() -> None:
     assert dr.width({"a": L.Array2f(1), "b": [L.Float(1, 2, 3), 4.0]}) == 3
     assert dr.width(S.Array3f(1)) == 3
     assert dr.width() == 0
-    with pytest.raises(RuntimeError, match=r"\[2, 3\]"):
+    with pytest.raises(RuntimeError, match="sizes 2 and 3"):
         dr.width(L.Float(1, 2), L.Float(1, 2, 3))
     with pytest.raises(RuntimeError, match="ragged"):
         dr.shape(L.Array2f(L.Float(1, 2), L.Float(1, 2, 3)))

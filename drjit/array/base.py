@@ -2,7 +2,7 @@
 arrays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -203,6 +203,12 @@ class KernelValue:
             f"{self!r}: Cooperative vectors cannot be evaluated, as they exist within kernels "
             "only. Unpack it into arrays first, as in 'x, y = v' or 'Array2f(v)'."
         )
+
+
+def listed(values: Iterable[object]) -> str:
+    """Returns values as a list for messages: `2`, `2 and 3`, `2, 3, and 4`."""
+    *others, last = map(str, values)
+    return f"{', '.join(others)}{',' * (len(others) > 1)} and {last}" if others else last
 
 
 def type_label(arg: object) -> str:

@@ -291,14 +291,18 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
     return kind(value)
 
 
-def _wrong_size(cls: Any, expected: Any, got: int) -> TypeError:
-    return _invalid(cls, f"Input has the wrong size (expected {expected} components, got {got})")
+def _wrong_size(cls: Any, got: int) -> TypeError:
+    n = cls._size
+    hint = ""
+    if cls.__meta__.kind == "matrix":
+        hint = f" A matrix is made from a number, {n} rows, or {n * n} entries."
+    return _invalid(cls, f"Input has the wrong size (expected {n} elements, got {got}).{hint}")
 
 
 def _components(cls: Any, values: Sequence[Any]) -> list:
     size = cls._size
     if size is not None and len(values) != size:
-        raise _wrong_size(cls, size, len(values))
+        raise _wrong_size(cls, len(values))
     return [component(cls, v) for v in values]
 
 
@@ -321,7 +325,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
         return _components(cls, _sequence(cls, arg))
     elif _is_number(arg):
         if size == 0:
-            raise _wrong_size(cls, 0, 1)
+            raise _wrong_size(cls, 1)
     elif isinstance(arg, complex) and kind == "complex":
         return [component(cls, arg.real), component(cls, arg.imag)]
     elif interop.is_foreign_array(arg):
@@ -343,7 +347,7 @@ def _from_nested(cls: Any, arg: Any) -> list:
     if arg.__meta__.kind == "matrix" and cls.__meta__.kind not in ("vector", "matrix"):
         raise _invalid(cls, f"cannot convert {type_label(arg)}")
     if cls._size is not None and len(arg._components) != cls._size:
-        raise _wrong_size(cls, cls._size, len(arg._components))
+        raise _wrong_size(cls, len(arg._components))
     if issubclass(cls.Value, ArrayBase) or arg._dtype is cls._dtype:
         return [component(cls, c, strict=False) for c in arg._components]
     return [node.normalize(cls._dtype, c) for c in arg._components]
@@ -357,9 +361,17 @@ def _from_tensor(cls: Any, arg: Any) -> list:
     depth = len(cls.__meta__.dims) + cls.__meta__.is_jit
     shape = arg._shape
     if len(shape) != depth:
-        raise _invalid(cls, f"the tensor has {len(shape)} dimensions, {depth} are needed")
+        raise _invalid(
+            cls,
+            f"dimensionality mismatch (target has {depth}, source has {len(shape)} dimensions); "
+            f"the shape of the tensor is {shape}",
+        )
     if cls._size is not None and shape[0] != cls._size:
-        raise _wrong_size(cls, cls._size, shape[0])
+        raise _invalid(
+            cls,
+            f"mismatched shape (axis 0 has size {cls._size} in target type, {shape[0]} in source "
+            f"tensor); the shape of the tensor is {shape}",
+        )
     if cls._namespace == "scalar":
         values = np.array(list(arg._array), arg._dtype.numpy).reshape(shape)
         if cls.__meta__.kind == "complex":
@@ -400,22 +412,26 @@ def _matrix(cls: Any, args: tuple) -> list:
                 dims = arg.__meta__.dims
                 if dims == cls.__meta__.dims[2:]:
                     return _diagonal(cls, arg)
-                if len(dims) < 2 and dims != (n,) * (len(cls.__meta__.dims) - 2):
+                args = tuple(arg._components)
+                if len(dims) > 1 or dims == (n,) * (len(cls.__meta__.dims) - 2):
+                    return _components(cls, args)
+                if len(args) == n or arg.__meta__.kind != "vector":
                     raise TypeError(
                         f"{type_label(cls)}(): cannot convert {type_label(arg)}; a matrix is "
                         f"made from a number, {n} rows, or {n * n} entries"
                     )
-                return _components(cls, list(arg._components))
+            else:
+                return _diagonal(cls, arg)
+        elif _is_number(arg):
             return _diagonal(cls, arg)
-        if _is_number(arg):
-            return _diagonal(cls, arg)
-        if interop.is_foreign_array(arg):
+        elif interop.is_foreign_array(arg):
             return interop.from_object(cls, arg)._components
-        args = tuple(_sequence(cls, arg))
+        else:
+            args = tuple(_sequence(cls, arg))
     if len(args) == n * n and n != 1:
         return [row([component(row, e) for e in args[i * n : i * n + n]]) for i in range(n)]
     if len(args) != n:
-        raise _wrong_size(cls, f"{n} rows or {n * n}", len(args))
+        raise _wrong_size(cls, len(args))
     return [component(cls, a) for a in args]
 
 
@@ -469,8 +485,8 @@ def _init_tensor(
     flat, natural = _flat(cls, array)
     if shape is not None and len(flat) != math.prod(shape):
         raise TypeError(
-            f"{type_label(cls)}(): Input array has the wrong number of entries: {len(flat)} "
-            f"entries do not fill the shape {shape}, which has {math.prod(shape)}"
+            f"{type_label(cls)}(): Input array has the wrong number of entries (got {len(flat)}, "
+            f"expected {math.prod(shape)}), they do not fill the shape {shape}"
         )
     self._array = flat
     self._shape = natural if shape is None else tuple(map(int, shape))

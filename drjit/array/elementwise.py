@@ -64,14 +64,18 @@ def promoted(op_: Op, args: tuple, name: str) -> Any:
     except Incompatible as problem:
         raise IncompatibleError(f"{name}(): {problem}") from None
     except RuntimeError as problem:
-        raise _renamed(problem, op_, name) from None
+        raise _renamed(problem, op_, name, operands) from None
 
 
-def _renamed(problem: RuntimeError, op_: Op, name: str) -> RuntimeError:
+def _renamed(problem: RuntimeError, op_: Op, name: str, operands: list) -> RuntimeError:
     """Converts an error of the operation to one of the function that the user called."""
     text = str(problem)
     if not text.startswith(f"{op_.name}:"):
         return problem
+    if any(getattr(v, "_var", None) is not None for v in operands):
+        text = text.replace(
+            f"This is an {node.MIXTURE}", f"You performed a differentiable {node.MIXTURE}"
+        )
     return type(problem)(f"{name}():{text[len(op_.name) + 1 :]}")
 
 

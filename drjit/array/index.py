@@ -444,7 +444,7 @@ def _letters(self: Any, name: str) -> list[int]:
     if len(name) > 1 and set(name) <= set(letters):
         return positions(name)
     if len(name) == 1 and name in LETTERS:
-        raise ComponentError(f"{type_label(self)} does not have a component {name!r}")
+        raise no_component(self, name)
     raise no_attribute(self, name)
 
 
@@ -465,6 +465,11 @@ class Sized(dict[type, Any]):
         if "__meta__" in vars(cls):  # others may be gone some day
             self[cls] = found
         return found
+
+
+def no_component(self: Any, name: str) -> ComponentError:
+    """Returns the error to raise for a missing component."""
+    return ComponentError(f"{type_label(self)} does not have a '{name}' component.")
 
 
 def no_attribute(self: Any, name: str) -> AttributeError:

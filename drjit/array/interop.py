@@ -6,7 +6,8 @@ types agree, a leaf array and the NumPy array made from it (or vice versa) share
 that is; `drjit.jit.cpu.memory` says how kernels read it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -18,7 +19,7 @@ from . import foreign, leaf
 from .base import ArrayBase
 from .base import type_label as _name
 from .meta import DYNAMIC
-from .show import component_shape, evaluated, inner, is_array, shape_of
+from .show import component_shape, evaluated, inner, is_array, ragged, shape_of
 
 _PROTOCOLS = (
     "__array_interface__", "__array__", "__dlpack__", "__cuda_array_interface__", "__buffer__",
@@ -93,19 +94,17 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
         found = there.foreign(obj, f"{_name(cls)}()")
         if found is not None:
             return _from_foreign(cls, obj, found, flip_axes)
-    data = host_array(obj)
-    data = data.T if flip_axes else data
-    if cls.__meta__.kind == "complex":
-        if data.dtype.kind not in "biufc":
-            raise _mismatch(cls, obj, data)
+    given = host_array(obj)
+    data = given.T if flip_axes else given
+    mismatch = partial(_mismatch, cls, obj, given.shape, given.dtype, flip_axes)
+    is_complex = cls.__meta__.kind == "complex"
+    if data.dtype.kind not in ("biufc" if is_complex else "biuf") or (is_complex and data.ndim > 1):
+        raise mismatch()
+    if is_complex:
         wide: Any = data.astype(_COMPLEX[cls._dtype], copy=False)
-        if wide.ndim > 1:
-            raise _mismatch(cls, obj, data)
         parts = np.stack([wide.real, wide.imag]) if wide.ndim else np.array([wide.real, wide.imag])
-        return build(cls, parts.astype(cls._dtype.numpy, copy=False))
-    if data.dtype.kind not in "biuf":
-        raise _mismatch(cls, obj, data)
-    return build(cls, _converted(cls._dtype, data), obj)
+        return build(cls, parts.astype(cls._dtype.numpy, copy=False), mismatch)
+    return build(cls, _converted(cls._dtype, data), mismatch)
 
 
 def _from_foreign(cls: Any, obj: Any, found: Any, flip_axes: bool) -> Any:
@@ -125,13 +124,13 @@ def _from_foreign(cls: Any, obj: Any, found: Any, flip_axes: bool) -> Any:
             made._shape = (*made._shape, 1)
         return cls(made)
     except TypeError:
-        shown = np.broadcast_to(np.zeros((), found.dtype.numpy), found.shape)
-        raise _mismatch(cls, obj, shown) from None
+        raise _mismatch(cls, obj, found.shape, found.dtype.numpy, flip_axes) from None
 
 
-def build(cls: Any, data: np.ndarray, obj: Any = None) -> Any:
+def build(cls: Any, data: np.ndarray, mismatch: Callable[[], TypeError] | None = None) -> Any:
     """Returns an array of the class from a NumPy array of exactly its element type; see
-    `from_object` for shapes."""
+    `from_object` for shapes. `mismatch` makes the error to raise for one of another shape."""
+    mismatch = mismatch or partial(_mismatch, cls, data, data.shape, data.dtype)
     if cls._kind == "tensor":
         result = cls.__new__(cls)
         result._array = build(cls.Array, np.ascontiguousarray(data).reshape(-1))
@@ -139,18 +138,15 @@ def build(cls: Any, data: np.ndarray, obj: Any = None) -> Any:
         return result
     if cls._kind == "leaf":
         if data.ndim > 1:
-            raise _mismatch(cls, obj, data)
+            raise mismatch()
         return leaf.from_numpy(cls, data.reshape(-1), copy=data.ndim == 0)
     if data.ndim == 0 and cls.__meta__.kind != "complex":
         return cls(data.item())
     shape = _expected(cls)
-    given = data.shape
     if cls.__meta__.is_jit and data.ndim == len(shape) - 1:
         data = data[..., np.newaxis]
-    if data.ndim != len(shape) or any(
-        s not in (DYNAMIC, n) for s, n in zip(shape, data.shape, strict=True)
-    ):
-        raise _mismatch(cls, obj, data.reshape(given))
+    if not _is_like(data.shape, shape):
+        raise mismatch()
     return _nested(cls, data)
 
 
@@ -183,22 +179,28 @@ def _converted(dtype: DType, data: np.ndarray) -> np.ndarray:
         return data.astype(dtype.numpy)
 
 
-def _mismatch(cls: type, obj: Any, data: np.ndarray) -> TypeError:
-    if cls._kind == "tensor":
-        shape = "any shape"
-    elif cls.__meta__.kind == "complex":
-        shape = "shape (N,)" if cls.__meta__.is_jit else "shape ()"
-    else:
-        axes = ["N" if n == DYNAMIC else str(n) for n in _expected(cls)]
-        shape = f"shape ({', '.join(axes)}{',' if len(axes) == 1 else ''})"
-    kind = "complex or real" if cls.__meta__.kind == "complex" else "real"
+def _is_like(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    return len(shape) == len(expected) and all(
+        n in (DYNAMIC, size) for n, size in zip(expected, shape, strict=True)
+    )
+
+
+def _mismatch(
+    cls: Any, obj: Any, shape: tuple[int, ...], dtype: Any, flip_axes: bool = False
+) -> TypeError:
+    """Returns the error to raise for an array whose shape or element type does not fit."""
+    is_complex = cls.__meta__.kind == "complex"
+    expected = _expected(cls)[is_complex:][:: -1 if flip_axes else 1]
+    axes = ", ".join(["*" if n == DYNAMIC else str(n) for n in expected])
+    wanted = "" if cls._kind == "tensor" else f"ndim={len(expected)}, shape=({axes}), "
+    element = _COMPLEX[cls._dtype] if is_complex else cls._dtype.numpy.name
     hint = ""
-    expected = _expected(cls)
-    if data.ndim == len(expected) == 2 and data.shape[1] == expected[0]:
-        hint = " Components come first: pass the transpose."
+    if wanted and not _is_like(shape, expected) and _is_like(shape[::-1], expected):
+        hint = f" Pass the transpose, or flip_axes={not flip_axes}."
     return TypeError(
-        f"{_name(cls)}(): Unable to initialize from an array of type {_name(type(obj))} of shape "
-        f"{data.shape} and element type {data.dtype}; expected {kind} numbers of {shape}.{hint}"
+        f"{_name(cls)}(): Unable to initialize from an array of type '{type(obj).__name__}'. The "
+        f"input should have the following configuration for this to succeed: {wanted}"
+        f"dtype={element}, order='C'. It has the shape {shape} and the element type {dtype}.{hint}"
     )
 
 
@@ -216,7 +218,7 @@ def components(value: Any) -> np.ndarray:
         return _leaf_view(value)
     shape = shape_of(value)
     if shape is None:
-        raise _ragged(value)
+        raise ragged(value, f"{_name(value)}.numpy()")
     leaves = list(inner(value))
     if not value.__meta__.is_jit:
         return np.array(leaves, dtype).reshape(shape)
@@ -224,18 +226,6 @@ def components(value: Any) -> np.ndarray:
     for row, n in zip(result, evaluated(leaves), strict=True):
         row[:] = n.data if n.is_literal else launch.to_numpy(n.dtype, n.size, n.data)
     return result.reshape(shape)
-
-
-def _ragged(value: Any) -> RuntimeError:
-    sizes = (
-        [leaf._node.size for leaf in inner(value)]
-        if value.__meta__.is_jit
-        else [len(c._components) for c in value._components]
-    )
-    return RuntimeError(
-        f"{_name(type(value))}: the components have different sizes {tuple(sizes)}, "
-        "which no single array can hold"
-    )
 
 
 def _leaf_view(value: Any) -> np.ndarray:
@@ -254,7 +244,7 @@ def _shared(value: Any) -> np.ndarray:
         return _shared(value._array).reshape(value._shape)
     shape = component_shape(value)
     if shape is None:
-        raise _ragged(value)
+        raise ragged(value, f"{_name(value)}.numpy()")
     if not issubclass(value.Value, ArrayBase):
         if type(value._held) is list:
             value._held = np.array(value._held, value._dtype.numpy)
@@ -409,7 +399,7 @@ def set_state(value: Any, state: tuple[tuple[int, ...], bytes]) -> None:
         entries = np.frombuffer(bytearray(data), cls._dtype.numpy.newbyteorder("<")).reshape(shape)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{_name(cls)}.__setstate__(): not a pickled state: {error}") from None
-    made = build(cls, entries.astype(cls._dtype.numpy, copy=False), state)
+    made = build(cls, entries.astype(cls._dtype.numpy, copy=False))
     for name in ("_node", "_components", "_array", "_shape"):
         if hasattr(cls, name):
             object.__setattr__(value, name, getattr(made, name))

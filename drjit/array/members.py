@@ -66,9 +66,7 @@ def shape(self: Any) -> tuple[int, ...]:
     """
     found = show.shape_of(self)
     if found is None:
-        raise RuntimeError(
-            f"{type_label(self)}: the array is ragged, its components differ in size"
-        )
+        raise show.ragged(self, f"{type_label(self)}.shape")
     return freeze_size.shape(found)
 
 
@@ -157,18 +155,24 @@ def truth(self: Any) -> bool:
         TypeError: the array is not a mask.
         RuntimeError: the array does not have exactly one entry.
     """
+    what = f"{type_label(self)}.__bool__(): implicit conversion to 'bool'"
     if not self._dtype.is_mask:
         raise TypeError(
-            f"{type_label(self)}: an implicit conversion to 'bool' needs a mask with one entry. "
-            "Compare first, such as in `if (x > 0):`, or use dr.any() and dr.all()"
+            f"{what} is only supported for scalar mask arrays. Compare first, such as in "
+            "`if (x > 0):`, or use dr.any() and dr.all()."
         )
     flat = self._array if self._kind == "tensor" else self
     if _is_single(flat):
         return bool(item(flat))
+    dimensions, entries = ndim(flat), len(flat)
+    found = (
+        f"at most 1 dimension (this one has {dimensions} dimensions)"
+        if dimensions > 1
+        else f"at most 1 element (this one has {entries} elements)"
+    )
     raise RuntimeError(
-        f"{type_label(self)}: an implicit conversion to 'bool' needs an array with one entry, not "
-        f"one of shape {self.shape}. Use dr.any() or dr.all(), or @dr.syntax for a condition on "
-        "every entry"
+        f"{what} requires an array with {found}. Use dr.any() or dr.all(), or @dr.syntax for a "
+        "condition on every entry."
     )
 
 
@@ -186,7 +190,7 @@ def _position(self: Any, name: str) -> int:
             return i
     elif (meta.kind, name) in _PARTS:
         return _PARTS[meta.kind, name]
-    raise ComponentError(f"{type_label(self)} does not have a component {name!r}")
+    raise index.no_component(self, name)
 
 
 def _named(name: str) -> property:
@@ -200,6 +204,10 @@ def _named(name: str) -> property:
         return self._components[position]
 
     def put(self: Any, value: Any) -> None:
+        if name in ("real", "imag") and (self.__meta__.kind, name) not in _PARTS:
+            raise ComponentError(
+                f"type '{type_label(self)}' is not complex-valued, cannot assign to '{name}'."
+            )
         self[_position(self, name)] = value
 
     return property(get, put, doc=f"The component {name}.")

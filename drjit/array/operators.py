@@ -36,6 +36,12 @@ def _expression(a: Any, symbol: str, b: Any) -> str:
     return f"{type_label(a)} {symbol} {type_label(b)}"
 
 
+def _method(a: Any, op_: Op) -> str:
+    """Returns an operator of a class for messages; comparisons are one method."""
+    name = "richcmp" if op_ in ops.COMPARISONS else op_.method
+    return f"{type_label(a)}.__{name}__()"
+
+
 def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
     try:
         return promoted(op_, (a, b), f"operator {symbol}")
@@ -47,7 +53,7 @@ def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
         _, found, text = str(problem).partition(f"operator {symbol}(): ")
         if not found:
             raise
-        raise type(problem)(f"{_expression(a, symbol, b)}: {text}") from None
+        raise type(problem)(f"{_method(a, op_)}: {text}") from None
 
 
 def _arithmetic(op_: Op, reflected: bool) -> Callable:
@@ -60,10 +66,10 @@ def _arithmetic(op_: Op, reflected: bool) -> Callable:
             try:
                 return products(a, b)
             except Incompatible as problem:
-                raise IncompatibleError(f"{_expression(a, symbol, b)}: {problem}") from None
+                raise IncompatibleError(f"{_method(a, op_)}: {problem}") from None
         if op_ is ops.and_ and reflected and _is_mask_of_numbers(a, b):
             raise IncompatibleError(
-                f"{_expression(a, symbol, b)}: Could not promote type '{type_label(a)}' to "
+                f"{_method(a, op_)}: Could not promote type '{type_label(a)}' to "
                 f"'{type_label(b)}', as masks stand on the right: b & a"
             )
         if op_ is ops.and_ and _is_number_array(a):
@@ -114,8 +120,7 @@ def _comparison(op_: Op) -> Callable:
     def method(self: Any, other: Any) -> Any:
         if ordered and (special.is_special(self) or special.is_special(other)):
             raise RuntimeError(
-                f"{_expression(self, symbol, other)}: complex numbers, quaternions and matrices "
-                "have no order"
+                f"{_method(self, op_)}: complex numbers, quaternions and matrices have no order"
             )
         if ordered and self._dtype.is_mask and _is_mask(other):
             return _order_of_masks(op_, self, other)
@@ -168,23 +173,23 @@ def power(a: Any, b: Any) -> Any:
     if exponent is not None and isinstance(a, ArrayBase):
         if exponent < 0 and not a._dtype.is_float:
             raise RuntimeError(
-                f"{_expression(a, '**', b)}: an integer array has no negative powers; convert it "
+                f"{_method(a, ops.pow)}: an integer array has no negative powers; convert it "
                 "to float first"
             )
         if a._dtype.is_mask:
-            raise RuntimeError(f"{_expression(a, '**', b)}: masks have no powers")
+            raise RuntimeError(f"{_method(a, ops.pow)}: masks have no powers")
         if abs(exponent) < 1 << _MAX_SQUARINGS or not a._dtype.is_float or special.is_special(a):
             return _integer_power(a, exponent)
     if special.is_special(a) or special.is_special(b):
         try:
             return special.power(a, b)
         except Incompatible as problem:
-            raise IncompatibleError(f"{_expression(a, '**', b)}: {problem}") from None
+            raise IncompatibleError(f"{_method(a, ops.pow)}: {problem}") from None
     if not isinstance(a, ArrayBase) and isinstance(b, ArrayBase) and not b._dtype.is_float:
         a = float(a) if number_type(type(a)) is not None else a
     elif isinstance(a, ArrayBase) and not a._dtype.is_float:
         raise RuntimeError(
-            f"{_expression(a, '**', b)}: an integer base needs a Python integer as exponent; "
+            f"{_method(a, ops.pow)}: an integer base needs a Python integer as exponent; "
             "convert the base to float first"
         )
     return _apply(ops.pow, a, "**", b)
@@ -267,7 +272,7 @@ def _matmul(a: Any, b: Any) -> Any:
         try:
             return special.matrix_product(a, b) if nested else special.product(a, b)
         except Incompatible as problem:
-            raise OperandError(f"{_expression(a, '@', b)}: {problem}") from None
+            raise OperandError(f"{type_label(a)}.__matmul__(): {problem}") from None
     if function is not None:
         return function(a, b)
     if _is_factor(a, b) or _is_factor(b, a):

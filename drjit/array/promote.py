@@ -12,7 +12,7 @@ from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.lazy import np
 from . import leaf, signatures, table
-from .base import ArrayBase, IncompatibleError, OperandError, type_label
+from .base import ArrayBase, IncompatibleError, OperandError, listed, type_label
 from .meta import BACKENDS, DYNAMIC, SPECIAL
 
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
@@ -136,6 +136,10 @@ def _labels(types: tuple) -> str:
     return ", ".join(type_label(t) for t in types)
 
 
+def _quoted(types: tuple) -> str:
+    return listed([f'"{type_label(t)}"' for t in types])
+
+
 def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     """Returns a value as an operand, and the types it contributes: sequences and NumPy arrays
     contribute the types of their entries and are converted later."""
@@ -158,8 +162,8 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     if number_type(cls) is not None:
         return number_type(cls)(arg), (number_type(cls),)
     raise Incompatible(
-        f"Encountered an unsupported argument of type {type_label(cls)}: an array, a Python "
-        "number, or something that converts to an array is needed"
+        f"Encountered an unsupported argument of type '{type_label(cls)}' (must be a Dr.Jit array "
+        "or a type that can be converted into one)"
     )
 
 
@@ -269,8 +273,8 @@ def check_range(cls: Any, value: Any) -> None:
 @signatures.joint_type
 def expr_t(*args: Any) -> Any:
     """Returns the type that values of the given types (or types of the given values) have in an
-    expression. Sequences and NumPy arrays contribute the types of their entries; None contributes
-    none.
+    expression. Sequences and NumPy arrays contribute the types of their entries. None counts as an
+    unsigned integer, and only goes together with one-dimensional arrays and numbers.
 
     >>> import drjit as dr
     >>> dr.expr_t(dr.llvm.Int, dr.llvm.Array3f, float)
@@ -296,11 +300,25 @@ def expr_t(*args: Any) -> Any:
                 types += operand(_present(a), arrays)[1]
             elif a is not None:
                 types += (cls,)
-        return join(types)
+        joined = join(types)
+        return joined if not _has_none(args) else join((joined, _none_type(joined)))
     except RuntimeError as error:
         raise OperandError(
-            f"drjit.expr_t(): incompatible types {_labels(given)}: {error}"
+            f"drjit.expr_t(): incompatible types {_quoted(given)}: {error}"
         ) from None
+
+
+def _has_none(entries: Any) -> bool:
+    return any(v is None or (isinstance(v, (list, tuple)) and _has_none(v)) for v in entries)
+
+
+def _none_type(cls: Any) -> Any:
+    """Returns the type that None counts as together with values of a class."""
+    if not issubclass(cls, ArrayBase):
+        return int
+    if cls._kind != "leaf":
+        raise Incompatible(f"None does not go together with {type_label(cls)}")
+    return table.find(cls._namespace, "leaf", dt.u32)
 
 
 def _present(entries: Any) -> Any:

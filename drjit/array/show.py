@@ -12,7 +12,7 @@ from typing import Any
 from ..jit.ir import dtype as dt
 from ..jit.ir.node import Node
 from ..jit.run import launch, schedule
-from .base import ArrayBase
+from .base import ArrayBase, listed, type_label
 
 LIMIT = 20
 _EDGE = 3  # entries shown at either end of a truncated axis
@@ -57,6 +57,16 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
         return _sum_text([parts((*index, k)) for k in range(len(units))], units)
 
     return _text(width + shape[:-1], number, 0, limit, ",\n ")
+
+
+def ragged(value: Any, what: str) -> RuntimeError:
+    """Returns the error to raise for an array whose components differ in size."""
+    parts = inner(value) if value.__meta__.is_jit else value._components
+    sizes = [p._node.size if p._kind == "leaf" else len(p._components) for p in parts]
+    return RuntimeError(
+        f"{what}: the input is ragged (it does not have a consistent size): the components of a "
+        f"{type_label(value)} have the sizes {listed(sizes)}"
+    )
 
 
 def component_shape(value: Any) -> tuple[int, ...] | None:

@@ -11,7 +11,7 @@ from ..jit.ir.op import ReduceMode
 from ..jit.lazy import np
 from ..jit.trace.access import Access
 from . import leaf, leaf_access, table
-from .base import ArrayBase
+from .base import ArrayBase, listed
 from .leaf import new
 from .promote import Incompatible, check_range, convert
 
@@ -55,8 +55,7 @@ def broadcast_shape(shapes: list[Shape]) -> Shape:
     for axis in range(-depth, 0):
         sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
         if len(sizes) > 1:
-            shown = " and ".join(str(s) for s in dict.fromkeys(shapes))
-            raise Incompatible(f"tensor operands have incompatible shapes: {shown}")
+            raise Incompatible(f"operands have incompatible shapes: {listed(shapes)}.")
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 

@@ -176,8 +176,8 @@ def _used(keys: Sequence[Any], what: str) -> tuple[int, bool]:
         simple = k is None or k is ... or isinstance(k, slice) or is_integer(k)
         if not (simple or _is_index(k)):
             raise OperandError(
-                f"{what}: invalid key of type '{type_label(k)}'; expected integers, slices, None, "
-                "..., integer arrays, or masks"
+                f'{what}: unsupported type "{type_label(k)}" in slice expression; expected '
+                "integers, slices, None, ..., integer arrays, or masks"
             )
     return sum(map(_axes, keys)), any(map(is_mask, keys))
 
@@ -193,10 +193,12 @@ def _expanded(
     for i, k in enumerate(keys):
         if k is ...:
             if at < len(keys):
-                raise BoundsError(f"{what}: only one ellipsis (...) can be used")
+                raise BoundsError(f"{what}: multiple ellipses (...) are not allowed")
             at = i + 1
     if used > len(shape):
-        raise BoundsError(f"{what}: {used} indices for a tensor of {len(shape)} dimensions")
+        raise BoundsError(
+            f"{what}: too many indices, {used} for a tensor of {len(shape)} dimensions"
+        )
     if used < len(shape):
         keys = [*keys[:at], *[_ALL] * (len(shape) - used), *keys[at:]]
     if not masks:

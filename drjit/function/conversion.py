@@ -296,7 +296,7 @@ def shape_of(value: Any, what: str) -> tuple[int, ...]:
     """
     found = show.shape_of(value)
     if found is None:
-        raise RuntimeError(f"{what}(<{label(value)}>): the array is ragged")
+        raise show.ragged(value, f"{what}(<{label(value)}>)")
     return found
 
 

@@ -110,8 +110,8 @@ class HashEncoding:
         self._n_features_per_level = self._count("n_features_per_level", n_features_per_level)
         if self._n_features_per_level % 2:
             log.warn(
-                f"{self._what()}: the number of features per level should be a multiple "
-                f"of 2, as two of them are read together, but it was {n_features_per_level}"
+                f"{self._what()}: The number of features per level should be a multiple of 2, but "
+                f"it was {n_features_per_level}. Two of them are read together."
             )
         self._hashmap_size = self._count("hashmap_size", hashmap_size)
         self._base_resolution = self._count("base_resolution", base_resolution)

@@ -144,15 +144,15 @@ class Linear(Module):
         weights, bias = self.weights, self.bias
         if weights is None:
             raise RuntimeError(
-                f"drjit.nn.{self!r}: uninitialized network, there are no weights yet. Make them "
-                "with 'net = net.alloc(<tensor type>, <number of input features>)'."
+                f"drjit.nn.{type(self).__name__}: uninitialized network. Call 'net = net.alloc("
+                "<Tensor type>)' to initialize the weight storage first."
             )
         if not isinstance(arg, CoopVec):
             return self._with_tensor(arg, weights, bias)
         if not isinstance(weights, MatrixView):
             raise RuntimeError(
-                f"drjit.nn.{self!r}: a cooperative vector requires packed weights. Pack them with "
-                " 'net = drjit.nn.pack(net, layout=...)'."
+                f"drjit.nn.{self!r}: cooperative-vector evaluation requires packed weights. Pack "
+                "them with 'net = drjit.nn.pack(net, layout=...)'."
             )
         if type(weights.buffer)._dtype is not arg._type._dtype:
             self._check_type(type(weights.buffer), arg._type, "cooperative vector")

@@ -167,14 +167,14 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         cls = type(value)
         if not isinstance(value, ArrayBase) or not value._diff or not cls._dtype.is_float:
             raise TypeError(
-                f'{what}: cannot register parameter "{key}" of type {type_label(cls)}. It must be '
-                "an array or tensor of a differentiable floating point type, such as "
-                "drjit.auto.ad.Float. Of a list, a tuple or another structure, assign every array "
-                "under a name of its own."
+                f'{what}: cannot register parameter "{key}" of type "{cls.__name__}" (a '
+                f"{type_label(cls)}). It must be an array or tensor of a differentiable floating "
+                "point type, such as drjit.auto.ad.Float. Of a list, a tuple or another structure, "
+                "assign every array under a name of its own."
             )
         shape = traits.shape(value)
         if prod(shape) == 0:
-            raise RuntimeError(f'{what}: parameter "{key}" is empty (its shape is {shape})')
+            raise RuntimeError(f'{what}: parameter "{key}" is empty! Its shape is {shape}.')
 
         promoted = self.promote_fp16 and cls._dtype is dt.f16
         if promoted:

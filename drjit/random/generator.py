@@ -24,7 +24,7 @@ from ..function.conversion import (
     size_tuple,
     tensor,
 )
-from ..function.data.create import arange
+from ..function.data.create import arange, shape_mismatch
 from ..function.data.memory import gather
 from ..function.data.sorting import argsort
 from ..function.evaluation import copy
@@ -302,8 +302,8 @@ class Philox4x32Generator(Generator):
                 f"{type(self).__name__}: a generator whose seed is a Python number gives the same "
                 "numbers in every iteration of a symbolic loop. To generate random numbers within "
                 "a symbolic loop, you must initialize the Generator with a seed of the underlying "
-                "JIT backend, such as rng = dr.rng(seed=UInt64(0)), and make it a variable of the "
-                "loop."
+                "JIT backend, e.g.: rng = dr.rng(seed=dr.cuda.UInt32(0)), and make it a variable "
+                "of the loop."
             )
         self._seed = into(w, dt.u64, self._seed, not self._stays_literal())
         return self._seed
@@ -397,10 +397,7 @@ class _Target:
             *dims, self.size = self.shape if traced and self.shape else (*self.shape, 1)
             self.dims = tuple(dims)
             if (traced and not self.shape) or not fits(cls.__meta__.dims, self.dims):
-                raise RuntimeError(
-                    f'{what}: the provided "shape" {self.shape} and "dtype" {type_label(cls)} '
-                    "parameters are incompatible."
-                )
+                raise shape_mismatch(cls, self.shape, what)
         self.count = self.size if self.by_entry else prod(self.dims)
 
     def _check_dtype(self, cls: Any, what: str, integer: bool) -> None:

@@ -280,6 +280,7 @@ class _Branch:
             raise self._wrong(result)
         tree = self.known.taken_apart(values, "result")
         state = State(values, labels, self.what, False, tree)
+        state.origin = self.args
         if 0 in map(_array_size, state.leaves) and self.mask._node.size:
             state.check_initialized()
         return state
@@ -313,15 +314,18 @@ class _Branch:
                         "such an array holds is known only afterwards; choose between them then."
                     )
                 continue
-            one, other = a.node, b.node
-            if one is other or size == 1:
+            if a.node is b.node or size == 1:
                 continue
-            if one.size not in (1, size) or other.size not in (1, size):
-                path = first.paths[k]
+            n, m, path = a.node.size, b.node.size, first.paths[k]
+            if n != m and 1 not in (n, m):
                 raise RuntimeError(
-                    f"{self.what}: the results '{path}' have {one.size} and {other.size} "
-                    f"entries, which does not fit 'cond' with {size}: incompatible sizes; "
-                    f"the size of state variable '{path}' must be 1 or {size}"
+                    f"{self.what}: the size of state variable '{path}' of type "
+                    f"'{type_label(one)}' changed from {n} to {m}. 'cond' has {size} entries."
+                )
+            if n not in (1, size) or m not in (1, size):
+                raise RuntimeError(
+                    f"{self.what}: operands have incompatible sizes: the results '{path}' have {n} "
+                    f"and {m} entries, and 'cond' has {size}"
                 )
 
     def place(self, outcomes: Sequence[BranchOutcome], contents: Sequence[Value | None]) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...ad import capture
 from ...array import leaf, leaf_access
-from ...array.base import ArrayBase, type_label
+from ...array.base import ArrayBase, listed, type_label
 from ...array.leaf import wrap
 from ...array.tree import Tree
 from ...function.ad.scopes import isolate_grad
@@ -141,8 +141,8 @@ def check_mode(what: str, mode: Any, label: Any) -> bool:
         return chosen_mode(None, JitFlag.SymbolicCalls, what) == "symbolic"
     if mode == "evaluated" and record.recording():
         raise RuntimeError(
-            f"{what}: cannot perform a call in evaluated mode while a loop, branch or another call "
-            "is recorded, as values are known only when its kernel runs. Leave mode='evaluated' "
+            f"{what}: cannot perform a call in *evaluated mode* while a loop, branch or another "
+            "call is recorded, as values are known only when its kernel runs. Leave mode='evaluated' "
             "out, or use it for what is around as well."
         )
     return mode == "symbolic"
@@ -165,7 +165,8 @@ def _plain(
     except IndexError as error:
         raise OutOfBoundsError(
             f"{what}: the index {index} is out of bounds: it must be strictly smaller than the "
-            f"number of functions, {len(targets)} (out-of-bounds callable ID)"
+            f"number of functions, {len(targets)} (where functions are counted from 1: "
+            f"out-of-bounds callable ID {index + 1} (must be < {len(targets) + 1}).)"
         ) from error
     return _guarded(what, Callee(index, target, target), args, kwargs)
 
@@ -223,8 +224,8 @@ def run(
     sizes = dict.fromkeys([n.size for n in nodes])
     if len(sizes.keys() - {1}) > 1:
         raise RuntimeError(
-            f"{what}: some of the call arguments have incompatible sizes: there are arrays of the "
-            f"sizes {' and '.join(map(str, sizes))}"
+            f"{what}: some of the call arguments have incompatible sizes (encountered arrays of "
+            f"length {listed(sizes)})"
         )
     size = node.broadcast_size(tuple(nodes), what)
     call = FunctionCall(what, functions, chosen._node, active._node, arguments, size)
@@ -245,7 +246,7 @@ def _result(
         tree = Tree((spread(result),))
     for a in tree.leaves:
         if a._node.size != 1 and a._node.size != count and count is not None:
-            raise _misfit(call, function, a._node.size, count)
+            raise _misfit(call, function, a._node.size, count) from _mixture(a, count)
     return tree
 
 
@@ -332,6 +333,17 @@ def _misfit(call: FunctionCall, function: Callee, size: int, count: int) -> Runt
         f"{call.what}: {function.name} gave an array of size {size}; it was called for {count} "
         "lanes and must give one entry for each, or one for all. It may come from an operation "
         "that mixes symbolic values with arrays of another size."
+    )
+
+
+def _mixture(a: Any, count: int) -> RuntimeError | None:
+    """Returns the reason why a differentiable result has another size than there are lanes."""
+    if a._var is None:
+        return None
+    return RuntimeError(
+        "You performed a differentiable operation that mixes symbolic and non-symbolic variables: "
+        f"an array of size {a._node.size}, which a function uses but does not get as an argument, "
+        f"within a call for {count} lanes. Such an array can be accessed by dr.gather() there."
     )
 
 

@@ -70,7 +70,7 @@ class ArrayLoop:
 
     def check_sizes(
         self,
-        paths: Sequence[str],
+        state: State,
         before: Sequence[Value | None],
         after: Sequence[Value],
         size: int,
@@ -89,15 +89,30 @@ class ArrayLoop:
             for n in (a.node, b.node):
                 if n.size != 1 and n.size != size:
                     if size != 1 or not broadcast:
-                        wrong = "it has an incompatible size"
-                        if b.node.size == 0:
-                            wrong = f"state variable '{paths[k]}' is uninitialized"
-                        elif 1 not in (a.node.size, b.node.size) and a.node.size != b.node.size:
-                            wrong = f"the size of state variable '{paths[k]}' changed"
-                        name = "the condition" if fits is None else f"'{paths[fits]}'"
-                        raise RuntimeError(
-                            f"{self.what}: variable '{paths[k]}' has {a.node.size} entries before "
-                            f"and {b.node.size} after an iteration, which does not fit {name} "
-                            f"with {size}: {wrong}"
-                        )
+                        origin = "the condition" if fits is None else f"'{state.paths[fits]}'"
+                        raise self._misfit(state, k, (a.node.size, b.node.size), size, origin)
                     size, fits = n.size, k
+
+    def _misfit(
+        self, state: State, k: int, sizes: tuple[int, int], size: int, origin: str
+    ) -> RuntimeError:
+        """Returns the error for a variable whose `sizes`, before and after an iteration, do not fit
+        the size of the loop, which has been determined by `origin`."""
+        before, after = sizes
+        typed = f"state variable '{state.paths[k]}' of type '{type_label(state.leaves[k])}'"
+        if after == 0:
+            return RuntimeError(
+                f"{self.what}: {typed} is uninitialized: it has 0 entries after an iteration, and "
+                f"{origin} has {size}."
+            )
+        if before != after and 1 not in sizes:
+            return RuntimeError(
+                f"{self.what}: the size of {typed} changed from {before} to {after}. In {origin} "
+                f"it is {size}."
+            )
+        wrong = before if before not in (1, size) else after
+        return RuntimeError(
+            f"{self.what}: this operation processes arrays of size {size}, while state variable "
+            f"'{state.paths[k]}' has an incompatible size {wrong}. The size {size} is that of "
+            f"{origin}."
+        )

@@ -106,7 +106,7 @@ def _iteration(
     after, arrays = loop.run_body(state, written)
     values = leaf.values(arrays)
     size = active._node.size
-    loop.check_sizes(state.paths, held, values, size, written, not dropped)
+    loop.check_sizes(state, held, values, size, written, not dropped)
     for k, (array, old) in enumerate(zip(arrays, held, strict=True)):
         serial = array._node.serial
         if serial in written:
@@ -118,7 +118,8 @@ def _iteration(
                 values[k] = merged(active, now, old)
         elif memory[k] != serial:
             if k in tables:
-                loop.check_sizes([state.paths[k]], [tables[k].stand_in()], [values[k]], size)
+                only = [None] * k + [tables[k].stand_in()]
+                loop.check_sizes(state, only, values[: k + 1], size)
             raise RuntimeError(
                 f"{loop.what}: variable '{state.paths[k]}' is the target of a scatter, and changes "
                 "in other ways as well. Use two variables."

@@ -262,7 +262,7 @@ class Symbolic:
         size = self.loop.test._node.size
         lanes = nodes[0].size if nodes else 1
         if len({1, size, lanes, *map(_size, results)}) > 2:
-            self.loop.check_sizes(self.state.paths, inputs, results, size)
+            self.loop.check_sizes(self.state, inputs, results, size)
         found = [results[k].node for k in places]
         if flags.current & JitFlag.OptimizeLoops:
             for i, k in enumerate(places):
@@ -334,8 +334,15 @@ class Symbolic:
             self.settled = True
             self.outside = self._misfits(now.size)
             raise RecordAgain
+        sizes = [self.loop.test._node.size, *map(_size, self.results)]
+        size, path = next((n for n in sizes if n not in (1, now.size)), None), self.state.paths[k]
+        if size is None:
+            raise RuntimeError(
+                f"{self.loop.what}: variable '{path}' with {now.size} entries is read or written "
+                "to as a whole, by dr.gather() or by scatters, and changes in other ways as well. "
+                "Use two variables."
+            )
         raise RuntimeError(
-            f"{self.loop.what}: variable '{self.state.paths[k]}' has {now.size} entries, which "
-            "does not fit the other variables and the condition, and so has an incompatible size; "
-            "or it is the target of a scatter, and changes in other ways as well"
+            f"{self.loop.what}: this operation processes arrays of size {size}, while state "
+            f"variable '{path}' has an incompatible size {now.size}."
         )

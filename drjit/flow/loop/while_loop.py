@@ -90,7 +90,7 @@ def while_loop(
     mode = chosen_mode(mode, JitFlag.SymbolicLoops, what)
     if mode == "evaluated" and record.recording():
         raise RuntimeError(
-            f"{what}: cannot execute a loop in evaluated mode while another loop, branch or call "
+            f"{what}: cannot execute a loop in *evaluated mode* while another loop, branch or call "
             "is recorded, as values are known only when its kernel runs. Leave mode='evaluated' "
             "out, or use it for what is around as well."
         )

@@ -174,6 +174,8 @@ class State:
 
     _undone = False  # whether containers that have since been restored had changed
     attributes: Sequence[Attributes] = ()
+    origin: "State | None" = None
+    """What the values are the results of, for messages."""
     _containers: Sequence[tuple[Any, Any, Sequence[Any]]] = ()
     """Mutable containers, with their parts."""
 
@@ -300,8 +302,8 @@ class State:
         for k, array in enumerate(self.leaves):
             if array._node.size == 0:
                 raise RuntimeError(
-                    f"{self.what}: state variable '{self.paths[k]}' of type {type_label(array)} is "
-                    "uninitialized (it has 0 entries). Give it a value first, for example with "
+                    f"{self.what}: state variable '{self.paths[k]}' of type '{type_label(array)}' "
+                    "is uninitialized (it has 0 entries). Give it a value first, for example with "
                     "dr.zeros()."
                 )
 
@@ -343,7 +345,11 @@ class State:
         before, what = self.tree, self.what
         old, now = before.objects[i], after.objects[j]
         if type(old) is not type(now):
-            raise _changed_type(old, now, self._path(i), what)
+            path = self._path(i)
+            initial = self.origin._find(path, old) if self.origin else old
+            if type(initial) is not type(old):
+                old, now = initial, old
+            raise _changed_type(old, now, path, what)
         mine, theirs = before.keys.get(i), after.keys.get(j)
         if isinstance(old, dict) and {*mine} != {*theirs}:  # type: ignore[misc]
             raise RuntimeError(
@@ -352,7 +358,7 @@ class State:
             )
         if before.counts[i] != after.counts[j]:
             raise RuntimeError(
-                f"{what}: the size of state variable '{self._path(i)}' of type {type_label(now)} "
+                f"{what}: the size of state variable '{self._path(i)}' of type '{type_label(now)}' "
                 f"changed from {before.counts[i]} to {after.counts[j]}"
             )
         if isinstance(old, ArrayBase) and mine != theirs:
@@ -360,7 +366,7 @@ class State:
             if len(sizes - {1}) > 1:
                 raise RuntimeError(
                     f"{what}: the size of state variable '{self._path(i)}' of type "
-                    f"{type_label(now)} changed: it has the shape {mine} before and {theirs} "
+                    f"'{type_label(now)}' changed: it has the shape {mine} before and {theirs} "
                     "afterwards"
                 )
 
@@ -368,12 +374,21 @@ class State:
         """Raises a RuntimeError if a value other than an array has changed."""
         before = self.tree.objects[k]
         if not _same(before, after):
+            path = self._path(k)
+            initial = self.origin._find(path, before) if self.origin else before
+            if not _same(initial, before):
+                before, after = initial, before
             raise RuntimeError(
-                f"{self.what}: the non-array state variable '{self._path(k)}' of type "
-                f"{type_label(after)} changed from {before!r} to {after!r}. Its value would have "
+                f"{self.what}: the non-array state variable '{path}' of type "
+                f"'{type_label(after)}' changed from '{before}' to '{after}'. Its value would have "
                 "to be the same for all entries of the condition: make it an array, such as "
                 f"{_array_hint(after)}, or pass strict=False to ignore this."
             )
+
+    def _find(self, path: str, other: Any) -> Any:
+        """Returns the value with a path; another one if there is none."""
+        paths = self.tree.labels(self.titles)
+        return self.tree.objects[paths.index(path)] if path in paths else other
 
     def place(self, after: Tree, contents: Sequence[Value], like: bool = False) -> tuple:
         """Returns the values of `after`, a version returned by `match`, with the given contents:
@@ -495,6 +510,6 @@ def _changed_type(before: Any, after: Any, path: str, what: str) -> RuntimeError
     if type(before) in _NUMBERS and isinstance(after, ArrayBase):
         hint = f" Start with an array: {type(after).__name__}({before!r})."
     return RuntimeError(
-        f"{what}: the type of state variable '{path}' changed from {type_label(before)} to "
-        f"{type_label(after)}.{hint}"
+        f"{what}: the type of state variable '{path}' changed from '{type_label(before)}' to "
+        f"'{type_label(after)}', which is not permitted.{hint}"
     )

@@ -148,8 +148,8 @@ def _check_sizes(state: State, after: list[Any], what: str) -> None:
         before, now = a._node.size, b._node.size
         if before != now and 1 not in (before, now):
             raise RuntimeError(
-                f"{what}: the size of variable '{path}' of type {type_label(a)} changed from "
-                f"{before} to {now}, which do not go together"
+                f"{what}: the size of state variable '{path}' of type '{type_label(a)}' changed "
+                f"from {before} to {now}. These sizes are not compatible."
             )
 
 

@@ -241,10 +241,10 @@ class Transformer:
             word = _JUMPS.get(type(n)) or _YIELDS[type(n)]
             if own or not isinstance(n, (ast.Break, ast.Continue)):
                 self.error(
-                    n, f"use of '{word}' inside a transformed "
-                    f"{'while loop' if kind == 'while' else 'if statement'}, which is not "
-                    "possible, as lanes may go different ways. If the condition is a Python "
-                    "bool, write dr.hint(condition, mode='scalar')."
+                    n, f"use of '{word}' inside a transformed 'while' loop or 'if' statement is "
+                    f"currently not supported. It is inside '{kind}', where lanes may go different "
+                    "ways. If the condition is a Python bool, write dr.hint(condition, "
+                    "mode='scalar')."
                 )  # fmt: skip
 
     def _check_captured(self, s: ast.stmt, changed: Names, kind: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...ad import graph, lanes
 from ...ad.graph import Value, Var, as_value, visible
 from ...array import leaf, pytree, signatures
-from ...array.base import ArrayBase, KernelValue, type_label
+from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.promote import promote
 from ...jit.ir import node as ir
 from ...jit.ir.node import Node
@@ -84,9 +84,9 @@ def _track(args: tuple, value: bool) -> None:
         elif a._var is None and not (graph.scopes and graph.suspended()):
             if isinstance(a, KernelValue) and not a._tracks:
                 raise RuntimeError(
-                    f"drjit.enable_grad(): cannot track derivatives with respect to {a!r}. To "
+                    f"drjit.enable_grad(): cannot track derivatives with respect to {a!r}: to "
                     "create a differentiable cooperative vector, construct it from grad-enabled "
-                    "components: dr.enable_grad(x, y); v = nn.CoopVec(x, y)"
+                    "components. That is dr.enable_grad(x, y); v = nn.CoopVec(x, y)"
                 )
             a._var = graph.new_input(a._node)
 
@@ -289,8 +289,8 @@ def fitting(v: Var, gradient: Node, what: str) -> Value:
 
         return lane_sum(Value(gradient))
     raise RuntimeError(
-        f"{what}(): attempted to store a gradient of size {size} in a variable of size {v.size}"
-        f"{graph.where(v)}"
+        f"{what}(): attempted to store a gradient of size {size} into AD variable a{v.serial}, "
+        f"which has size {v.size}{graph.where(v)}"
     )
 
 
@@ -387,7 +387,12 @@ def replace_grad(arg0: T, arg1: object, /) -> T:
     for array, other in ((arg0, arg1), (arg1, arg0)):
         if isinstance(array, ArrayBase) and isinstance(other, (list, tuple)):
             return _replaced(arg0, arg1)  # not a PyTree, but convertible to an array
-    return pytree.map_tree(_replaced, arg0, arg1, what="dr.replace_grad")
+    if not pytree.is_container(arg0):
+        return pytree.map_tree(_replaced, arg0, arg1, what="dr.replace_grad")
+    try:
+        return pytree.map_tree(_replaced_entry, arg0, arg1, what="dr.replace_grad")
+    except RuntimeError as error:
+        raise IncompatibleError(f"{_arguments(arg0, arg1)} (see above). {error}") from error
 
 
 def relative_grad(x: T) -> T:
@@ -405,16 +410,49 @@ def relative_grad(x: T) -> T:
     return replace_grad(create.ones_like(x), x * select(value != 0, 1 / value, 0))
 
 
+def _arguments(a: Any, b: Any) -> str:
+    return (
+        "dr.replace_grad(): error encountered while processing arguments of type "
+        f"'{type_label(a)}' and '{type_label(b)}'"
+    )
+
+
+def _replaced_entry(a: Any, b: Any) -> Any:
+    """Implements `replace_grad` for entries of PyTrees, which are not promoted."""
+    if type(a) is not type(b):
+        raise IncompatibleError(f"{_arguments(a, b)}: incompatible input types.")
+    return _replaced(a, b)
+
+
 def _replaced(a: Any, b: Any) -> Any:
     if isinstance(a, KernelValue):
         return a._with(_with_gradient(Value(a._node), a._like(b, "dr.replace_grad")))
     if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
         return a
     a, b = promote(a, b, name="dr.replace_grad")
+    _check_form(a, b)
     if not a._diff:
         return a
     gradients = iter(pytree.leaf_arrays(b))
     return converted(a, type(a), lambda x, cls: _replaced_leaf(x, next(gradients)))
+
+
+def _check_form(a: Any, b: Any) -> None:
+    """Raises a RuntimeError if arrays of the same type have different numbers of components, or
+    tensors different shapes."""
+    if a._kind == "tensor" and a._shape != b._shape:
+        raise IncompatibleError(
+            f"{_arguments(a, b)}: incompatible tensor shape ({a._shape} and {b._shape})"
+        )
+    if a._kind == "nested":
+        n, m = len(a._components), len(b._components)
+        if n != m:
+            raise IncompatibleError(
+                f"{_arguments(a, b)}: incompatible input lengths ({n} and {m})."
+            )
+        if issubclass(a.Value, ArrayBase):
+            for x, y in zip(a._components, b._components, strict=True):
+                _check_form(x, y)
 
 
 def _replaced_leaf(a: Any, b: Any) -> Any:
@@ -423,10 +461,10 @@ def _replaced_leaf(a: Any, b: Any) -> Any:
 
 def _with_gradient(a: Value, b: Value) -> Value:
     """Returns the first value with the derivatives of the second."""
-    try:
-        size = ir.broadcast_size((a.node, b.node), "dr.replace_grad")
-    except RuntimeError as error:
-        raise RuntimeError(f"dr.replace_grad(): incompatible input sizes: {error}") from None
+    n, m = a.node.size, b.node.size
+    if n != m and 1 not in (n, m):
+        raise RuntimeError(f"dr.replace_grad(): incompatible input sizes ({n} and {m}).")
+    size = m if n == 1 else n
     v = visible(b.var)
     if v is not None:
         v = lanes.full(Value(b.node, v), size).var

@@ -58,13 +58,14 @@ def _build(dtype: Any, shape: Any, fill: Fill, value: Any, what: str) -> Any:
         raise RuntimeError(f"{what}(): cannot make a {label(dtype)} of {value!r}") from None
 
 
-def _mismatch(dtype: type, sizes: Any, what: str) -> RuntimeError:
+def shape_mismatch(dtype: type, sizes: Any, what: str) -> RuntimeError:
+    """Returns the error to raise for a shape that arrays of a type do not have."""
     shape = dtype.__meta__.shape
     shown = ", ".join("n" if n == DYNAMIC else str(n) for n in shape)
     return RuntimeError(
-        f'{what}({label(dtype)}): the provided "shape" {sizes!r} and "dtype" parameters are '
-        "incompatible. Expected a number of lanes, or a shape of the form "
-        f"({shown}{',' if len(shape) == 1 else ''})"
+        f'{what}: could not construct output: the provided "shape" and "dtype" parameters are '
+        f"incompatible. The shape is {sizes!r}; a {label(dtype)} takes a number of lanes, or a "
+        f"shape of the form ({shown}{',' if len(shape) == 1 else ''})."
     )
 
 
@@ -77,18 +78,18 @@ def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
         if not isinstance(sizes, tuple):
             return fill(dtype, value, sizes, what)
         if len(sizes) != 1:
-            raise _mismatch(dtype, sizes, what)
+            raise shape_mismatch(dtype, sizes, f"{what}()")
         return fill(dtype, value, sizes[0], what)
     dims, traced = dtype.__meta__.dims, dtype.__meta__.is_jit
     if isinstance(sizes, tuple):
         if len(sizes) != len(dims) + traced:
-            raise _mismatch(dtype, sizes, what)
+            raise shape_mismatch(dtype, sizes, f"{what}()")
         shape, width = sizes[: len(dims)], sizes[-1] if traced else 1
     else:
         dynamic = 1 if traced else sizes
         shape, width = tuple(dynamic if d == DYNAMIC else d for d in dims), sizes
     if dims != shape and not conversion.fits(dims, shape):
-        raise _mismatch(dtype, sizes, what)
+        raise shape_mismatch(dtype, sizes, f"{what}()")
     return _nested(dtype, shape, width, fill, value, what)
 
 
@@ -100,7 +101,8 @@ def _nested(dtype: Any, shape: tuple, width: int, fill: Fill, value: Any, what: 
         values = list(value)
         if len(values) != count:
             raise RuntimeError(
-                f"{what}({label(dtype)}): expected {count} components, got {len(values)}"
+                f"{what}({label(dtype)}): Input has the wrong size (expected {count} elements, got "
+                f"{len(values)})."
             )
     elif isinstance(value, complex) and kind == "complex":
         values = [value.real, value.imag]
@@ -473,11 +475,11 @@ def opaque(
     if dtype is _MISSING:
         raise TypeError("dr.opaque(): expected an array or PyTree, or dr.opaque(dtype, value)")
     if value is not _MISSING:
-        made = full(dtype, value, shape)
+        made = _filled(dtype, value, shape, "dr.opaque")
     elif isinstance(dtype, type):
         raise RuntimeError(
-            f"dr.opaque(): received a type object, {label(dtype)}, without a value; expected an "
-            "array or PyTree, or dr.opaque(dtype, value, shape)"
+            "dr.opaque(): expected an array, tensor, or PyTree, but received a type object, "
+            f"{label(dtype)}, without a value. Did you mean dr.opaque(dtype, value, shape)?"
         )
     else:
         made = copy(dtype)

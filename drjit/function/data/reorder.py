@@ -14,7 +14,7 @@ from ...jit.ir import op
 from ...jit.lazy import np
 from .. import conversion
 from ..arguments import integers, unexpected
-from ..conversion import is_array, is_array_class, is_flat, normalized_axis, tensor
+from ..conversion import is_array, is_array_class, is_flat, label, normalized_axis, tensor
 
 if TYPE_CHECKING:
     from ...array.kinds import Convertible, Index
@@ -259,7 +259,12 @@ def slice_index(
     what = "dr.slice_index"
     if not is_array_class(dtype) or not is_flat(dtype) or dtype._dtype is not dt.u32:
         raise OperandError(
-            f"{what}(): 'dtype' must be a one-dimensional array type of 32-bit unsigned integers"
+            f"{what}(): incompatible function arguments: 'dtype' must be a one-dimensional array "
+            f"type of 32-bit unsigned integers, not {label(dtype)}"
+        )
+    if not isinstance(indices, (tuple, list)):
+        raise OperandError(
+            f"{what}(): incompatible function arguments: 'indices' must be a tuple, not {indices!r}"
         )
     conversion.size_tuple(tuple(shape), what)
     found = tensor_index.select(dtype._namespace, tuple(shape), tuple(indices), f"{what}()", True)

@@ -92,10 +92,10 @@ def reshape(  # pyright: ignore[reportInconsistentOverload]
 
 def _wanted(shape: Any, what: str) -> tuple[int, ...]:
     sizes = integers(shape, f"{what}: 'shape' must be an int or a tuple of ints, not")
-    if any(s < -1 for s in sizes) or sizes.count(-1) > 1:
-        raise RuntimeError(
-            f"{what}: only a single 'shape' entry may be -1, and none less than that, got {shape!r}"
-        )
+    if any(s < -1 for s in sizes):
+        raise RuntimeError(f"{what}: invalid 'shape' entry (must be nonzero or -1), got {shape!r}")
+    if sizes.count(-1) > 1:
+        raise RuntimeError(f"{what}: only a single 'shape' entry may be equal to -1, got {shape!r}")
     return sizes
 
 
@@ -122,7 +122,9 @@ def _reshape(
     if shrink:
         freeze_size.decided(size, *shape)
     if count > size or (count < size and not shrink):
-        raise RuntimeError(f"{what}: mismatched array sizes, {size} entries for a shape {shape}")
+        raise RuntimeError(
+            f"{what}: mismatched array sizes (input: {size}, target: {count}); the shape is {shape}"
+        )
     if count < size:
         flat = take_entries(flat, count, lambda i: i, what)
     if dtype._kind == "tensor":

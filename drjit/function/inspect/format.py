@@ -44,7 +44,7 @@ def format(*args: Any, limit: int = 20, **kwargs: Any) -> str:
     >>> dr.format("{} and {x=}", dr.llvm.Float(1, 2), x=3)
     '[1, 2] and x=3'
     """
-    return formatted("dr.format", args, kwargs, limit)
+    return formatted("drjit.format", args, kwargs, limit)
 
 
 def print(
@@ -78,18 +78,18 @@ def print(
     """
     if mode not in ("auto", "evaluate", "symbolic"):
         raise RuntimeError(
-            f"dr.print(): mode={mode!r} must be one of 'auto', 'evaluate', or 'symbolic'"
+            f"drjit.print(): mode={mode!r} must be one of 'auto', 'evaluate', or 'symbolic'"
         )
     if mode == "symbolic" or (mode == "auto" and record.recording()):
         stream = sys.stdout if file is None else file
-        print_later("dr.print", args, kwargs, active, end, stream, limit)
+        print_later("drjit.print", args, kwargs, active, end, stream, limit)
         return
-    mask = host_mask(active_lanes(active, "dr.print"), "dr.print")
+    mask = host_mask(active_lanes(active, "drjit.print"), "drjit.print")
     if not mask.any():
         return
     if mask.size > 1:
         args, kwargs = select_lanes((args, kwargs), mask)
-    text = formatted("dr.print", args, kwargs, limit)
+    text = formatted("drjit.print", args, kwargs, limit)
     (sys.stdout if file is None else file).write(text + end)
 
 
@@ -139,9 +139,9 @@ def print_later(
             return
         if count > sample.capacity and warns:
             log.warn(
-                f"dr.print(): only captured {sample.capacity} of {count} executions, chosen by "
-                "chance; those of a lane are in order, with gaps. A larger limit=.. shows more, "
-                "and the field {thread_id} tells the lane of each.",
+                f"dr.print(): symbolic print statement only captured {sample.capacity} of {count} "
+                "available outputs, chosen by chance; those of a lane are in order, with gaps. A "
+                "larger limit=.. shows more, and the field {thread_id} tells the lane of each.",
                 location,
             )
         found = {id(v): column for v, column in zip(values, columns, strict=True)}
@@ -260,9 +260,12 @@ def _filled(what: str, text: str, values: list[Any], kwargs: Mapping[str, Any], 
             return token[0]
         name = found[1]
         if name is None:
-            raise RuntimeError(
-                f"{what}(): unmatched brace '{token}' in the text, at position {found.start()}"
-            )
+            at = f"at position {found.start()}"
+            if token == "}":
+                raise RuntimeError(
+                    f'{what}(): single "}}" encountered in format string. It is {at}.'
+                )
+            raise RuntimeError(f"{what}(): unmatched brace in format string ({at}).")
         prefix = name if name.endswith("=") else ""
         name = name.removesuffix("=")
         if name and not name.isdecimal():
@@ -272,16 +275,16 @@ def _filled(what: str, text: str, values: list[Any], kwargs: Mapping[str, Any], 
         kind = "explicit" if name else "implicit"
         if numbering not in ("", kind):
             raise RuntimeError(
-                f"{what}(): cannot switch from {numbering} to {kind} field numbering: the text "
-                "mixes numbered fields {0} with plain ones {}"
+                f"{what}(): cannot switch from {numbering} to {kind} field numbering. The text "
+                "mixes numbered fields {0} with plain ones {}."
             )
         numbering = kind
         position = int(name) if name else count
         count += 1
         if position >= len(values):
             raise RuntimeError(
-                f"{what}(): missing positional argument {position} of the field at position "
-                f"{found.start()}"
+                f"{what}(): missing positional argument {position} referenced by format string (at "
+                f"position {found.start()})."
             )
         return prefix + value_text(values[position], limit)
 
@@ -291,8 +294,11 @@ def _filled(what: str, text: str, values: list[Any], kwargs: Mapping[str, Any], 
 def _missing(what: str, name: str, position: int) -> str:
     hint = ""
     if re.search(r"[:!.\[]", name):
-        hint = ". Fields are plain names: there are no format specifications, attributes or indices"
-    return f"{what}(): missing keyword argument '{name}' of the field at position {position}{hint}"
+        hint = " Fields are plain names: there are no format specifications, attributes or indices."
+    return (
+        f'{what}(): missing keyword argument "{name}" referenced by format string (at position '
+        f"{position}).{hint}"
+    )
 
 
 def value_text(value: Any, limit: int = 20) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ...array import pytree, show, signatures, table
-from ...array.base import ArrayBase, KernelValue, type_label
+from ...array.base import ArrayBase, KernelValue, listed, type_label
 from ...array.meta import DYNAMIC, SPECIAL, ArrayMeta
 from ...array.namespace import choose
 from ...array.promote import expr_t as expr_t
@@ -396,11 +396,12 @@ def _shape(arg: Any) -> tuple[int, ...]:
     if hasattr(arg, "shape"):
         return tuple(arg.shape)
     inner = [_shape(v) for v in arg]
-    if len({len(s) for s in inner}) > 1:
-        raise RuntimeError(f"dr.shape(): ragged, entries have the shapes {sorted(set(inner))}")
-    sizes = [set(axis) - {1} for axis in zip(*inner, strict=True)]
-    if any(len(n) > 1 for n in sizes):
-        raise RuntimeError(f"dr.shape(): ragged, entries have the shapes {sorted(set(inner))}")
+    sizes = [set(axis) - {1} for axis in zip(*inner, strict=False)]
+    if len({len(s) for s in inner}) > 1 or any(len(n) > 1 for n in sizes):
+        raise RuntimeError(
+            "dr.shape(): the input is ragged (it does not have a consistent size): entries have "
+            f"the shapes {listed(sorted(set(inner)))}"
+        )
     return (len(arg), *(n.pop() if n else 1 for n in sizes))
 
 
@@ -423,7 +424,10 @@ def width(*args: object) -> int:
         return 0
     wide = set(sizes) - {1}
     if len(wide) > 1:
-        raise RuntimeError(f"dr.width(): arrays have different sizes {sorted(wide)}")
+        raise RuntimeError(
+            "dr.width(): the input is ragged (it does not have a consistent size): there are "
+            f"arrays of the sizes {listed(sorted(wide))}"
+        )
     return freeze_size.tracked(wide.pop() if wide else 1)
 
 
@@ -434,9 +438,7 @@ def _width(value: Any) -> int:
         return len(value._array._components if value._kind == "tensor" else value._components)
     found = show.common_width(pytree.leaf_arrays(value))
     if found is None:
-        raise RuntimeError(
-            f"dr.width(): {type_label(value)} is ragged, its components differ in size"
-        )
+        raise show.ragged(value, "dr.width()")
     return found
 
 

@@ -32,7 +32,8 @@ def set_label(*args: Any, **kwargs: Any) -> None:
         _label(args[0], args[1])
     elif args or kwargs:
         raise TypeError(
-            "dr.set_label(): expected (value, name) or only keyword arguments name=value"
+            "dr.set_label(): incompatible function arguments (expected a value and its name, or "
+            "only keyword arguments name=value)"
         )
 
 

@@ -142,8 +142,8 @@ def _select_leaf(mask: Any, a: Any, b: Any) -> Any:
         if a is b or a == b:
             return a
         raise RuntimeError(
-            "dr.select(): incompatible objects with an unknown type: "
-            f"{type_label(type(a))} and {type_label(type(b))} are no arrays and no PyTrees"
+            "dr.select(): encountered incompatible objects with an unknown type (not a Dr.Jit "
+            f"array, not a PyTree). They are of the types {type_label(type(a))} and {type_label(type(b))}."
         )
     return elementwise(op.select, mask, a, b, name="dr.select")
 

@@ -114,22 +114,33 @@ def _layout(
     """Returns the shape of a product, and the layout of the matrices in memory."""
     for shape, flag, name in ((shape_a, at, "A"), (shape_b, bt, "B")):
         if not shape:
-            raise ValueError(f"{name} is a single number, of shape (); use * instead")
+            raise ValueError(
+                f"0-D (scalar) tensor inputs are not supported. {name} has the shape (), use * "
+                "instead"
+            )
         if flag and len(shape) == 1:
-            raise ValueError(f"{name} has one dimension and cannot be transposed")
+            raise ValueError(
+                f"{name}t=True is invalid for a 1-D '{name}' operand. Its shape is {shape}"
+            )
     matrix_a, matrix_b = _as_matrices(shape_a, shape_b)
     m, k = matrix_a[:-3:-1] if at else matrix_a[-2:]
     k_of_b, n = matrix_b[:-3:-1] if bt else matrix_b[-2:]
     if k != k_of_b:
         raise ValueError(
-            f"the inner sizes differ: A of shape {shape_a}{' transposed' * at} has {k} "
-            f"columns, B of shape {shape_b}{' transposed' * bt} has {k_of_b} rows"
+            f"shape mismatch: A has K={k} (At={at}), B has K={k_of_b} (Bt={bt}). The inner sizes "
+            f"differ: A of shape {shape_a}{' transposed' * at} has {k} columns, B of shape "
+            f"{shape_b}{' transposed' * bt} has {k_of_b} rows"
         )
     lead_a, lead_b = matrix_a[:-2], matrix_b[:-2]
     try:
         lead = broadcast_shape([lead_a, lead_b]) if lead_a or lead_b else ()
     except RuntimeError:
-        raise ValueError(f"the leading axes {lead_a} and {lead_b} cannot be broadcast") from None
+        pairs = enumerate(zip(lead_a[::-1], lead_b[::-1], strict=False))
+        axis, n, m = next((i, x, y) for i, (x, y) in pairs if x != y and 1 not in (x, y))
+        raise ValueError(
+            f"cannot broadcast batch prefixes of A and B along dim {axis} (got {n} vs {m}). These "
+            f"are {lead_a} and {lead_b}, and their axes are counted from the end"
+        ) from None
     rows = () if len(shape_a) == 1 else (m,)
     columns = () if len(shape_b) == 1 else (n,)
     result = (*lead, *rows, *columns)

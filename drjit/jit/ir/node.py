@@ -162,6 +162,10 @@ class SizeError(RuntimeError):
     """Operands have different sizes, none of which can be broadcast."""
 
 
+MIXTURE = "operation that mixes symbolic"
+"""What the message of a `SizeError` says about operands with and without a size of their own."""
+
+
 def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
     """Returns the common size of operands; `what` names the operation in the error.
 
@@ -177,9 +181,9 @@ def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
                 mixed = ""
                 if _is_symbolic(nodes):
                     mixed = (
-                        " This is an operation that mixes symbolic values, of the body of a loop, "
-                        "branch or call, with an array of another size than that has lanes; such "
-                        "an array can be accessed by dr.gather() there."
+                        f" This is an {MIXTURE} values, of the body of a loop, branch or call, "
+                        "with an array of another size than that has lanes; such an array can be "
+                        "accessed by dr.gather() there."
                     )
                 raise SizeError(
                     f"{what}: operands have incompatible sizes ({sizes}). "

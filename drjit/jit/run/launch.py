@@ -167,16 +167,21 @@ class OutOfBoundsError(IndexError, RuntimeError):
 
 
 _DETAILS = {
-    "dr.switch": ": it must be strictly smaller than that (out-of-bounds callable ID)",
-    "dr.Local.read": " (out of bounds read)",
-    "dr.Local.write": " (out of bounds write)",
+    "dr.switch": (
+        ": it must be strictly smaller than that (where functions are counted from 1: "
+        "out-of-bounds callable ID {next_index} (must be < {next_size}).)"
+    ),
+    "dr.Local.read": ": out of bounds read (source size={size}, offset={index})",
+    "dr.Local.write": ": out of bounds write (target size={size}, offset={index})",
 }
 
 
 def out_of_bounds(what: str, index: int, size: int, packet: int, noun: str = "an array") -> str:
     """Returns the message for an index beyond the end of an array, or of its packets of `packet`
     entries."""
-    details = next((text for name, text in _DETAILS.items() if what.startswith(name)), "")
+    details = next((text for name, text in _DETAILS.items() if what.startswith(name)), "").format(
+        index=index, size=size, next_index=index + 1, next_size=size + 1
+    )
     holds = f"{noun} of size {size}{details}"
     if packet > 1:
         count = size // packet
