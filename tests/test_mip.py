@@ -11,6 +11,7 @@ from directional import check
 
 import drjit as dr
 from drjit import llvm, scalar
+from drjit.jit.cpu import kernel
 from drjit.llvm import (
     Array1f,
     Array2f,
@@ -269,6 +270,81 @@ def test_a_level_can_be_replaced(tier):
         made.set_tensor(1, made.tensor(0))
     with pytest.raises(IndexError, match="level 3 is out of bounds, the texture has 3"):
         made.tensor(3)
+
+
+@pytest.mark.parametrize("suffix", ["f16", "f", "f64"])
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("shape", [(1,), *SHAPES])
+@pytest.mark.every(5)
+def test_the_texels_are_what_was_set(shape, wrap, suffix):
+    """As a tensor and as an array, however the texture came by them; levels have coefficients."""
+    made, levels = texture(shape, suffix=suffix, mip_basis=dr.MipBasis.Laplacian, wrap_mode=wrap)
+    tolerance = {"f16": 4e-3, "f": 2e-6, "f64": 1e-13}[suffix]
+
+    def check(expected):
+        assert made.tensor().shape == made.shape == expected.shape
+        np.testing.assert_allclose(made.tensor().numpy(), expected, atol=tolerance)
+        np.testing.assert_allclose(made.value().numpy(), expected.ravel(), atol=tolerance)
+
+    check(levels[0])
+    other = random.uniform(-1, 1, levels[0].shape)
+    made.set_tensor(type(made.tensor())(other))
+    check(other)
+    made.set_value(type(made.value())(levels[0].ravel()))
+    check(levels[0])
+    last = made.mip_levels() - 1
+    made.set_tensor(last, made.tensor(last) + 1)
+    check(levels[0] + 1)
+    if last:
+        np.testing.assert_allclose(made.tensor(0).numpy().mean(), 0, atol=0.3)
+        assert not np.allclose(made.tensor(0).numpy(), levels[0] + 1, atol=0.1)
+
+
+def test_the_texels_are_differentiable_in_coefficients_and_image():
+    image = ad.TensorXf64(random.uniform(0, 1, (5, 4, 1)))
+    dr.enable_grad(image)
+    made = ad.Texture2f64(
+        image, mip_filter=dr.MipFilter.Linear, mip_basis=dr.MipBasis.Laplacian,
+    )  # fmt: skip
+    weights = random.uniform(0, 1, (5, 4, 1))
+    for k in (1, 2):
+        dr.backward(dr.sum(made.tensor() * ad.TensorXf64(weights), axis=None))
+        np.testing.assert_allclose(image.grad.numpy(), k * weights, atol=1e-13)
+    parts = [dr.detach(made.tensor(k)) for k in range(made.mip_levels())]
+    dr.enable_grad(parts)
+    for k, part in enumerate(parts):
+        made.set_tensor(k, part, rebuild=False)
+    made.update_inplace()
+    for k in (1, 2):
+        dr.backward(dr.sum(made.value()))
+        for part in parts:
+            np.testing.assert_allclose(dr.sum(part.grad, axis=None).array[0], 20 * k, rtol=1e-13)
+
+
+@pytest.mark.processor
+def test_gradients_of_levels_do_not_depend_on_which_kernels_run_on_numpy(monkeypatch):
+    """Which of them do is a matter of time. Indices and weights of levels of 7 and 5 texels, which
+    different kernels may compute, agree."""
+    values = random.uniform(0, 1, (7, 5, 2))
+    tiers = itertools.cycle(["numpy"])
+    launch = kernel.CpuKernel.launch
+
+    def launched(*arguments):
+        monkeypatch.setattr(kernel, "tier", next(tiers))
+        return launch(*arguments)
+
+    monkeypatch.setattr(kernel.CpuKernel, "begin", lambda *_: None)
+    monkeypatch.setattr(kernel.CpuKernel, "launch", launched)
+    for every in (2, 3, 4, 5):
+        tiers = itertools.cycle(["numpy", *["compiled"] * (every - 1)])
+        tensor = ad.TensorXf64(values)
+        dr.enable_grad(tensor)
+        made = ad.Texture2f64(
+            tensor, mip_filter=dr.MipFilter.Linear, mip_basis=dr.MipBasis.Laplacian
+        )
+        y = made.eval_lod(ad.Array2f64(0.31, 0.62), 1.3)
+        dr.backward(y[0] + 3 * y[1], dr.ADFlag.Default | dr.ADFlag.KeepGraph)
+        np.testing.assert_allclose(dr.sum(tensor.grad, axis=None).array[0], 4, rtol=1e-12)
 
 
 def test_levels_are_optimized():

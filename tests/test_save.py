@@ -84,6 +84,17 @@ def particles(k: float) -> Particles:
 
 
 # What makes a state for a number, and how to look at it.
+def levels(k: float) -> Texture2f:
+    """A texture whose stored differences are not those that its texels would give."""
+    made = Texture2f(
+        TensorXf(np.arange(16).reshape(4, 4, 1) * k),
+        mip_filter=dr.MipFilter.Linear,
+        mip_basis=dr.MipBasis.Laplacian,
+    )
+    made.set_tensor(1, made.tensor(1) + k)
+    return made
+
+
 STATES: dict[str, tuple[Callable[[float], Any], Callable[[Any], Any]]] = {
     "array": (lambda k: Float(1, k), np.array),
     "half": (lambda k: Float16(k, -0.0, dr.inf), np.array),
@@ -129,6 +140,10 @@ STATES: dict[str, tuple[Callable[[float], Any], Callable[[Any], Any]]] = {
     "texture": (
         lambda k: Texture2f(TensorXf(np.full((2, 3, 1), k))),
         lambda v: [np.array(v.tensor()), np.array(v.eval(Array2f(0.5, 0.5)))],
+    ),
+    "levels": (
+        levels,
+        lambda v: [np.array(v.tensor(k)) for k in (None, 0, 1, 2)],
     ),
     "grid": (
         lambda k: nn.HashGridEncoding(Float16, 2, n_levels=2, rng=dr.rng(seed=int(k))),

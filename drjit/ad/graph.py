@@ -343,6 +343,8 @@ class GradScope:
 
     def hides(self, v: Var) -> bool:
         """Returns whether the variable is suspended."""
+        if v.rule is not None and v.rule.lasts:
+            return all(d is None or self.hides(d) for d in v.deps)
         return (v.serial in self.variables) is not self.all
 
     def shows(self, v: Var) -> None:

@@ -26,11 +26,13 @@ class LaneRule:
     `forward(v, tangents)` returns the tangent of the result of `v`, given those of its operands
     (None: zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
     `give.scatter_add(i, values, access)`. The gradient may have one entry that stands for all.
-    An op that `masks` passes nothing on in some lanes.
+    An op that `masks` passes nothing on in some lanes. No traversal frees the edges of one that
+    `lasts`.
     """
 
     elementwise = False
     always = False  # called even without a gradient
+    lasts = False
     direct = None
     keeps_gradient = False
     keeps_inputs = True

@@ -40,6 +40,7 @@ class Rule:
 
     elementwise = True
     always = False
+    lasts = False
     keeps_gradient = False
 
     def __init__(

@@ -264,10 +264,11 @@ def frees() -> bool:
     return _thread.frees
 
 
-def visit(mode: ADMode, variables: list[Var]) -> None:
-    """Visits the variables of a recorded body, given in order, without clearing anything."""
-    sink = GradientSink(False, None)
-    before = set_keep_graph(False)
+def visit(mode: ADMode, variables: list[Var], keep: bool = False) -> None:
+    """Visits the variables of a recorded body, given in order, without clearing anything. To `keep`
+    the graph is to record what this computes."""
+    sink = GradientSink(keep, None)
+    before = set_keep_graph(keep)
     try:
         if mode is ADMode.Backward:
             _backward(variables, 0, _NONE, sink)
@@ -384,14 +385,18 @@ def _cut(variables: list[Var], members: set[Var] | None) -> None:
 def _forward(variables: list[Var], flags: int, sink: "GradientSink") -> None:
     """Visits variables, first one first. This loop runs for every edge."""
     members, first, keep = set(variables), sink.first, sink.keep
-    plain, recording = sink.plain, sink.recording
+    plain, recording, lasting = sink.plain, sink.recording, []
     for v in chain.from_iterable(steps.parts(variables, False, keep)):
         rule = v.rule
         if rule is None or v.serial < first:
             continue
         if not rule.elementwise:
+            if rule.lasts:
+                lasting.append(v)
             if members.isdisjoint(v.deps):
                 continue
+            if rule.lasts:  # the tangent of an earlier traversal
+                v.grad = v.grad_var = None
             sink.var = v
             tangents = [
                 None if d is None or d.grad is None or d not in members
@@ -427,7 +432,8 @@ def _forward(variables: list[Var], flags: int, sink: "GradientSink") -> None:
         if cleared and v in sources and v.serial >= sink.first:
             v.grad = v.grad_var = None
     if flags & _CLEAR_EDGES:
-        _cut([v for v in variables if v.serial >= sink.first], members)
+        kept = {*lasting}
+        _cut([v for v in variables if v.serial >= sink.first and v not in kept], members)
 
 
 class GradientSink:

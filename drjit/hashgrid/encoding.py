@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..ad import records
 from ..array import leaf, leaf_access, signatures, table
 from ..array.base import ArrayBase, type_label
+from ..array.derived import converted
 from ..array.meta import DYNAMIC
 from ..function.ad.grad import detach, grad_enabled, replace_grad
 from ..function.arguments import integer, is_real
@@ -237,7 +238,7 @@ class HashEncoding:
             raise RuntimeError(
                 f"{what}: the encoding has {self.n_params} parameters, got {len(flat)}"
             )
-        self.data = flat if type(flat) is self._dtype else self._dtype(flat)
+        self.data = converted(self._dtype, flat)
 
     # Settings
 

@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
 from ..array import pytree
 from ..array.base import ArrayBase, type_label
+from ..array.derived import derived
 from ..function.data.shape import concat
 from .matrix import LayoutName, MatrixView, check, entries, viewed
 from .module import Module
@@ -40,8 +41,8 @@ def pack(*args: Any, layout: Layout = "inference") -> Any:
 
     Each module among the arguments gets its own buffer, which becomes the only entry, `weights`, of
     the packed module's mapping. Reverse-mode derivatives with respect to matrices need the layout
-    `training`. Packing is differentiable: gradients of the buffer propagate to what was packed.
-    After a single PyTree, the layout may also be the second positional argument.
+    `training`. Packing is differentiable: gradients of the buffer propagate to what was packed, any
+    number of times. After a single PyTree, the layout may also be the second positional argument.
 
     Raises:
         TypeError: arrays have different element types, or are neither tensors nor one-dimensional
@@ -87,8 +88,12 @@ def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
     if len(types) > 1:
         names = " and ".join(sorted(type_label(t) for t in types))
         raise TypeError(f"{_WHAT}: all arrays must be of the same element type, got {names}")
-    parts = [entries(v) for v in views]
-    buffer = type(parts[0])(parts[0]) if len(parts) == 1 else concat(parts)
+
+    def joined(*buffers: Any) -> list[Any]:
+        parts = [entries(v.changed(buffer=b)) for v, b in zip(views, buffers, strict=True)]
+        return [type(parts[0])(parts[0]) if len(parts) == 1 else concat(parts)]
+
+    (buffer,) = derived(joined, *[v.buffer for v in views])
     placed = iter(_placed(views, buffer, layout))
 
     def packed(leaf: Any) -> Any:

@@ -14,7 +14,6 @@ from typing import Any
 from ..array import leaf
 from ..array.base import ArrayBase
 from ..function.conversion import flat_class, lanes, pick
-from ..function.math.arithmetic import floor
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
 from .modes import WrapMode
@@ -85,24 +84,23 @@ def doubled(values: Any, coarse: Shape, fine: Shape, mode: WrapMode) -> Any:
         shape = (*shape[:axis], n, *shape[axis + 1 :])
         number = _numbers(values, prod(shape))
         row = number // inner
-        at = (_floats(values, row % n) + 0.5) * (m / n) - 0.5
-        whole = floor(at) if isinstance(at, ArrayBase) else np.floor(at)
-        weight = at - whole
+        # The place (i + 0.5) m/n - 0.5, in integers: derivatives need weights in other kernels than
+        # indices, where a floating point number might be rounded to the other side of a texel.
+        place = (row % n * 2 + 1) * m + n
+        after = place // (2 * n)  # one more than the texel before the place
+        weight = _floats(values, place - after * (2 * n)) * (1 / (2 * n))
         before, rest = row // n * m, number % inner
-        ends = [
-            _taken(values, (before + p) * inner + rest)
-            for p in _wrapped(mode, whole, m, type(number))
-        ]
+        ends = [_taken(values, (before + p) * inner + rest) for p in _wrapped(mode, after, m)]
         values = ends[0] + (ends[1] - ends[0]) * weight
     return values
 
 
-def _wrapped(mode: WrapMode, whole: Any, n: int, index: Any) -> list[Any]:
-    """The texel at a position and the one behind it, as indices."""
-    if isinstance(whole, ArrayBase):
-        signed = leaf.cast(flat_class(type(whole), dt.i32), whole)
-        return [leaf.cast(index, p) for p in wrapped(mode, signed, n, 2)]
-    found = np.stack([whole, whole + 1]).astype(np.int64)
+def _wrapped(mode: WrapMode, after: Any, n: int) -> list[Any]:
+    """Two texels as indices within a level, given the second one."""
+    if isinstance(after, ArrayBase):
+        signed = leaf.cast(flat_class(type(after), dt.i32), after) - 1
+        return [leaf.cast(type(after), p) for p in wrapped(mode, signed, n, 2)]
+    found = np.stack([after - 1, after])
     if mode is WrapMode.Repeat:
         found %= n
     return list(np.clip(found, 0, n - 1))

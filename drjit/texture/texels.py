@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from ..array import leaf, table
 from ..array.base import ArrayBase
+from ..array.derived import converted, derived
 from ..function.conversion import flat_class
 from ..function.data.create import zeros
 from ..function.data.shape import concat
@@ -158,18 +159,21 @@ class Texels:
 
     def value(self) -> Any:
         """The texels as a one-dimensional array."""
-        return self._tensor._array
+        return self.tensor()._array
 
-    def tensor(self, level: int = 0) -> Any:
+    def tensor(self, level: int | None = None) -> Any:
         """Returns the texels as a tensor; call `update_inplace` after changing it.
 
-        For a MIP-mapped texture, `level` selects a level; with `MipBasis.Laplacian`, the tensor
-        holds the level's difference to the next coarser one.
+        For a MIP-mapped texture, `level` selects a level. With `MipBasis.Laplacian`, that tensor
+        holds the level's difference to the next coarser one, while the texels are what look-ups
+        read: a copy, which `set_tensor` can replace.
 
         Raises:
             IndexError: there is no such level.
         """
-        return self._level(level, self._name("tensor"))
+        if level is None and self._basis is MipBasis.Laplacian and self._coarser:
+            return self._tensor_class(self._texels[: prod(self.shape)], self.shape)
+        return self._level(level or 0, self._name("tensor"))
 
     def _level(self, level: int, what: str) -> Any:
         """Returns the tensor of a level."""
@@ -186,8 +190,7 @@ class Texels:
             RuntimeError: the number of entries differs.
         """
         del migrate
-        cls = self._tensor_class.Array
-        array = value if type(value) is cls else cls(value)
+        array = converted(self._tensor_class.Array, value)
         if len(array) != prod(self.shape):
             raise RuntimeError(
                 f"{self._name('set_value')}: the array has {len(array)} entries, the texture of "
@@ -225,7 +228,7 @@ class Texels:
                 f"{what}: levels after the first follow from it, unless the texture has "
                 "MipBasis.Laplacian"
             )
-        made = self._tensor_class(value)
+        made = self._tensor_class(converted(self._tensor_class, value))
         if made._shape != before._shape:
             raise RuntimeError(
                 f"{what}: level {level} has shape {before._shape}, not {made._shape}"
@@ -239,7 +242,7 @@ class Texels:
 
     def _take(self, tensor: Any, what: str) -> None:
         cls = self._tensor_class
-        made = tensor if type(tensor) is cls else cls(tensor)
+        made = converted(cls, tensor)
         if len(made._shape) != self._dims + 1:
             raise RuntimeError(
                 f"{what}: the tensor must have {self._dims + 1} dimensions (sizes and "
@@ -335,11 +338,15 @@ class Texels:
 
     def _decompose(self) -> None:
         """Takes the tensor as the image and stores the differences between its levels."""
-        all_shapes = shapes(self._tensor._shape)
-        levels = averaged(self._computed(self._tensor._array), all_shapes)
-        parts = decomposed(levels, all_shapes, self._wrap)
-        cls = self._tensor_class
-        tensors = [cls(leaf.cast(cls.Array, p), s) for p, s in zip(parts, all_shapes, strict=True)]
+        all_shapes, cls = shapes(self._tensor._shape), self._tensor_class
+
+        def parts(image: Any) -> list[Any]:
+            levels = averaged(self._computed(image), all_shapes)
+            found = decomposed(levels, all_shapes, self._wrap)
+            return [leaf.cast(cls.Array, part) for part in found]
+
+        arrays = derived(parts, self._tensor._array)
+        tensors = [cls(a, s) for a, s in zip(arrays, all_shapes, strict=True)]
         self._tensor, self._coarser = tensors[0], tensors[1:]
 
     def _pyramid(self) -> Any:
@@ -354,14 +361,23 @@ class Texels:
             integers = table.find(self._namespace, "leaf", dt.i32)
             self._starts = leaf.from_numpy(integers, starts.astype(np.int32), True)
         if self._basis is MipBasis.Laplacian:
-            parts = [self._computed(t._array) for t in (self._tensor, *self._coarser)]
-            levels = [leaf.cast(type(array), v) for v in summed(parts, all_shapes, self._wrap)]
-        else:
-            coarser = averaged(self._linear_light(array), all_shapes)[1:]
-            levels = [array, *[self._stored(v, array) for v in coarser]]
-            cls = self._tensor_class
-            self._coarser = [cls(v, s) for v, s in zip(levels[1:], all_shapes[1:], strict=True)]
-        return concat(levels) if len(levels) > 1 else type(array)(array)
+
+            def summed_up(*parts: Any) -> list[Any]:
+                given = [self._computed(part) for part in parts]
+                found = summed(given, all_shapes, self._wrap)
+                return [_joined([leaf.cast(type(array), level) for level in found])]
+
+            return derived(summed_up, *[t._array for t in (self._tensor, *self._coarser)])[0]
+
+        def levels(finest: Any) -> list[Any]:
+            coarser = averaged(self._linear_light(finest), all_shapes)[1:]
+            found = [self._stored(level, finest) for level in coarser]
+            return [_joined([finest, *found]), *found]
+
+        made = levels(array) if self._namespace == "scalar" else derived(levels, array)
+        cls = self._tensor_class
+        self._coarser = [cls(v, s) for v, s in zip(made[1:], all_shapes[1:], strict=True)]
+        return made[0]
 
     def _length(self) -> int:
         """Returns the number of entries of all levels."""
@@ -428,6 +444,11 @@ class Texels:
         if isinstance(values, np.ndarray):
             return np.arange(values.size) % count % 4 == 3
         return leaf.lane(flat_class(type(values), dt.u32), len(values)) % count % 4 == 3
+
+
+def _joined(levels: list[Any]) -> Any:
+    """Returns the array of the texels of all levels."""
+    return concat(levels) if len(levels) > 1 else type(levels[0])(levels[0])
 
 
 def _where(condition: Any, yes: Any, no: Any) -> Any:

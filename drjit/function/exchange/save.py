@@ -229,7 +229,7 @@ def _parts(value: Any, name: str, what: str) -> Sequence[tuple[Any, Any]]:
     if _knows_state(value):
         return [*value.state_dict().items()]
     if hasattr(value, "set_tensor"):
-        return [("texels", value.tensor())]
+        return [(key, value.tensor(level)) for key, level in _levels(value).items()]
     if isinstance(value, Mapping):
         keys = [key for key in value if not isinstance(key, str)]
         if keys:
@@ -247,6 +247,13 @@ def _parts(value: Any, name: str, what: str) -> Sequence[tuple[Any, Any]]:
         )
     fields = [(key, getattr(value, key, None)) for key in names]
     return [(key.lstrip("_"), part) for key, part in fields if _is_state(part)]
+
+
+def _levels(texture: Any) -> dict[str, int | None]:
+    """Returns the names of the tensors that a texture stores, and of what level they are."""
+    if texture.mip_basis().name != "Laplacian":
+        return {"texels": None}
+    return {f"texels{k}": k for k in range(texture.mip_levels())}
 
 
 def _is_state(part: Any) -> bool:
@@ -270,8 +277,13 @@ def _restored(value: Any, name: str, entries: dict[str, Any]) -> Any:
         own.update({key: entries[prefix + key] for key in own if prefix + key in entries})
         value.load_state_dict(own)
     elif hasattr(value, "set_tensor"):
-        if prefix + "texels" in entries:
-            value.set_tensor(entries[prefix + "texels"])
+        for key, level in _levels(value).items():
+            tensor = entries.get(prefix + key)
+            if level is None and tensor is not None:
+                value.set_tensor(tensor)
+            elif tensor is not None:
+                value.set_tensor(level, tensor, rebuild=False)
+        value.update_inplace()
     elif isinstance(value, MutableMapping):
         value.update({k: _restored(v, f"{prefix}{k}", entries) for k, v in value.items()})
     elif isinstance(value, Mapping):

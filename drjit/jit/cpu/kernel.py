@@ -220,7 +220,7 @@ class CpuKernel(CompiledKernel):
             b = e.buffer
             if b.source is not None and not is_settled(b):
                 return None
-            words.append(b.origin)
+            words.append(b._block.address)  # `origin`, in half the time
             if e.mode == "expand":  # a single thread needs no private copy
                 if e.dtype.accumulator is not e.dtype:
                     return None
