@@ -23,6 +23,18 @@ def exceeding(op_: Op) -> tuple[Op, Op]:
     return (ops.gt, ops.ge) if op_ is ops.minimum else (ops.le, ops.lt)
 
 
+NEAR_ZERO = 1e-7
+"""Some types round smaller numbers to 0."""
+
+
+def at_zero(op_: Op, keeps_nan: bool) -> Op:
+    """Returns the comparison of an array with a zero that tells where the extremum of the two is
+    the zero, if that is the second operand (`keeps_nan`), or otherwise where it is the array, if
+    that is the second one. Of two zeros the extremum is the second operand, whatever their
+    signs."""
+    return ops.ge if (op_ is ops.minimum) is keeps_nan else ops.le
+
+
 def is_tracked(a: Any) -> bool:
     """Returns whether the derivative of an array is tracked."""
     return a._diff and any(v._var is not None for v in leaf_arrays(a))
@@ -48,6 +60,7 @@ class Extrema(dict[type, Callable]):
 def _for_class(op_: Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:
     of_both, select, differ = [RECORDERS[o][cls] for o in (op_, ops.select, ops.ne)]
     after, before = [RECORDERS[o][cls] for o in exceeding(op_)]
+    decides = RECORDERS[at_zero(op_, keeps_nan)][cls]
     is_float, is_leaf = cls._dtype.is_float, cls._kind == "leaf"
     if of_both is nothing:
         return nothing
@@ -66,10 +79,11 @@ def _for_class(op_: Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:
             number, array, exceeds = a, b, before
         else:
             return None
-        if not keeps_nan:
-            return of_both(array, number)
-        if array._var is not None if is_leaf else is_tracked(array):
+        if keeps_nan and (array._var is not None if is_leaf else is_tracked(array)):
             return select(exceeds(array, number), number, array)
-        return of_both(number, array)
+        if -NEAR_ZERO < number < NEAR_ZERO and is_float and (number is b) is keeps_nan:
+            first, second = (number, array) if keeps_nan else (array, number)
+            return select(decides(array, number), first, second)
+        return of_both(number, array) if keeps_nan else of_both(array, number)
 
     return extremum

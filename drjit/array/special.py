@@ -266,7 +266,7 @@ def _minors(x: list, y: list) -> Minors:
     (i, j)."""
     found = {}
     for i, j in _PAIRS:
-        found[i, j] = value = x[i] * y[j] - x[j] * y[i]
+        found[i, j] = value = dot((x[i], -x[j]), (y[j], y[i]))
         found[j, i] = -value
     return found
 
@@ -291,7 +291,8 @@ def determinant(m: list[list]) -> Any:
     if len(m) == 1:
         return m[0][0]
     if len(m) == 2:
-        return m[0][0] * m[1][1] - m[0][1] * m[1][0]
+        (a, b), (c, d) = m
+        return dot((a, -b), (d, c))
     if len(m) == 4:
         return _determinant4(_minors(m[0], m[1]), _minors(m[2], m[3]))
     return dot(m[0], [_cofactor(m, 0, j) for j in range(len(m))])

@@ -187,7 +187,12 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
         if keeps_nan and isinstance(array, ArrayBase) and extrema.is_tracked(array):
             taken = elementwise(exceeds, array, number, name=title)
             return elementwise(op.select, taken, number, array, name=title)
-        return elementwise(o, *((number, array) if keeps_nan else (array, number)), name=title)
+        operands = (number, array) if keeps_nan else (array, number)
+        zero = -extrema.NEAR_ZERO < number < extrema.NEAR_ZERO
+        if zero and (number is b) is keeps_nan and _is_floating(array):
+            decided = elementwise(extrema.at_zero(o, keeps_nan), array, number, name=title)
+            return elementwise(op.select, decided, *operands, name=title)
+        return elementwise(o, *operands, name=title)
     result = elementwise(o, a, b, name=title)
     # Cooperative vectors are built for speed: their extrema are those of kernels.
     if not result._dtype.is_float or isinstance(result, KernelValue):
@@ -198,6 +203,10 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
         decisive = type(result)(decisive)
     undefined = elementwise(op.ne, decisive, decisive)
     return elementwise(op.select, undefined, a, result, name=title)
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value._dtype.is_float
 
 
 _MINIMUM, _MAXIMUM = [extrema.Extrema(o, True) for o in (op.minimum, op.maximum)]

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from ...array import signatures, special
 from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
+from ...array.inline import RECORDERS
 from ...jit.ir import op
 from .constants import smallest
 
@@ -34,7 +35,15 @@ _abs, _select, _minimum, _maximum = (
     partial(elementwise, o) for o in (op.abs, op.select, op.minimum, op.maximum)
 )
 _neg, _expm1, _log1p = (partial(elementwise, o) for o in (op.neg, op.expm1, op.log1p))
+_FMA = RECORDERS[op.fma]
 _lt, _le, _gt, _eq = (partial(elementwise, o) for o in (op.lt, op.le, op.gt, op.eq))
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """Returns `a b + c`, rounded once. Kernels may fuse a product and a sum if they are compiled;
+    formulas that say it have the same results where Python runs them."""
+    result = _FMA[type(c)](a, b, c)
+    return elementwise(op.fma, a, b, c) if result is None else result
 
 
 def negative(x: Any) -> Any:
@@ -71,22 +80,22 @@ def modulus(x: Any, y: Any) -> Any:
     inside = _select(_gt(a, 0.0), _lt(a, math.inf), False)
     # An infinite part takes precedence over NaN, as in C99 (Annex F.10.4.3).
     infinite = _select(_eq(x, math.inf), True, _eq(y, math.inf))
-    return _select(inside, d * _sqrt(r * r + c * c), _select(infinite, math.inf, x + y))
+    return _select(inside, d * _sqrt(fma(r, r, c * c)), _select(infinite, math.inf, x + y))
 
 
 def multiply(a: Any, b: Any, c: Any, d: Any) -> Pair:
     """(a + bi)(c + di)."""
-    return a * c - b * d, a * d + b * c
+    return fma(a, c, -(b * d)), fma(a, d, b * c)
 
 
 def divide(a: Any, b: Any, c: Any, d: Any) -> Pair:
     """(a + bi) / (c + di): the product with the divisor's conjugate over its squared modulus."""
-    n = c * c + d * d
-    return _div(a * c + b * d, n), _div(b * c - a * d, n)
+    n = fma(c, c, d * d)
+    return _div(fma(a, c, b * d), n), _div(fma(b, c, -(a * d)), n)
 
 
 def rcp(x: Any, y: Any) -> Pair:
-    n = x * x + y * y
+    n = fma(x, x, y * y)
     return _div(x, n), _div(_neg(y), n)
 
 
@@ -99,7 +108,7 @@ def sqrt(x: Any, y: Any) -> Pair:
     is differentiable on the axes, where absolute values are not.
     """
     right = _le(0.0, x)
-    t = _sqrt(modulus(x, y) * 0.5 + _select(right, x, _neg(x)) * 0.5)
+    t = _sqrt(fma(modulus(x, y), 0.5, _select(right, x, _neg(x)) * 0.5))
     u = _select(_eq(t, 0.0), y, _div(y, t * 2.0))
     return _select(right, t, _abs(u)), _select(right, u, _with_sign(t, y))
 
@@ -123,7 +132,7 @@ def _log_modulus(x: Any, y: Any, logarithm: Callable, unit: float) -> Any:
     = x² - 1 + y²`.
     """
     a, b = _ordered(_abs(x), _abs(y))
-    u = (a - 1.0) * (a + 1.0) + b * b
+    u = fma(a - 1.0, a + 1.0, b * b)
     near = _lt(_abs(u), 0.5)
     return _select(near, _atanh(_div(u, u + 2.0)) * (1 / unit), logarithm(modulus(x, y)))
 
@@ -134,11 +143,11 @@ def log(x: Any, y: Any) -> Pair:
 
 def expm1(x: Any, y: Any) -> Pair:
     half = _sin(y * 0.5)
-    return _expm1(x) * _cos(y) - half * half * 2.0, _exp(x) * _sin(y)
+    return fma(_expm1(x), _cos(y), half * half * -2.0), _exp(x) * _sin(y)
 
 
 def log1p(x: Any, y: Any) -> Pair:
-    u = x * (x + 2.0) + y * y
+    u = fma(x, x + 2.0, y * y)
     real, imaginary = log(x + 1.0, y)
     return _select(_lt(_abs(u), 0.5), _log1p(u) * 0.5, real), imaginary
 
@@ -186,7 +195,7 @@ def tanh(x: Any, y: Any) -> Pair:
     limit = _FLAT["float64" if dtype is None else dtype.name]
     x = _maximum(-limit, _minimum(limit, x))
     s, c = _sinh(x), _cos(y)
-    n = s * s + c * c
+    n = fma(s, s, c * c)
     return _div(s * _cosh(x), n), _div(_sin(y) * c, n)
 
 
@@ -210,10 +219,11 @@ def acosh(x: Any, y: Any) -> Pair:
 
 def atanh(x: Any, y: Any) -> Pair:
     """DLMF 4.37.24, with the logarithm as a real atanh where that is more accurate."""
-    far, near = (1.0 + x) * (1.0 + x) + y * y, (1.0 - x) * (1.0 - x) + y * y
-    w = _div(2.0 * x, x * x + y * y + 1.0)
+    squared = y * y
+    far, near = fma(1.0 + x, 1.0 + x, squared), fma(1.0 - x, 1.0 - x, squared)
+    w = _div(2.0 * x, fma(x, x, squared) + 1.0)
     half = _select(_le(_abs(w), 0.5), 0.5 * _atanh(w), 0.25 * _log(_div(far, near)))
-    return half, 0.5 * _atan2(2.0 * y, (1.0 - x) * (1.0 + x) - y * y)
+    return half, 0.5 * _atan2(2.0 * y, fma(1.0 - x, 1.0 + x, -squared))
 
 
 def _rotated(f: Callable[[Any, Any], Pair]) -> Callable[[Any, Any], Pair]:

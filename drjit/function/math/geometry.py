@@ -10,7 +10,7 @@ from ...array.promote import promote
 from ...array.special import of_components
 from ...array.table import find
 from ..arguments import unexpected
-from .arithmetic import mulsign, rsqrt, safe_asin, select
+from .arithmetic import fma, mulsign, rsqrt, safe_asin, select
 from .dot import dot, norm, squared_norm
 from .transcendental import sincos
 
@@ -50,7 +50,7 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
 def cross_product(u: Sequence[Any], v: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Returns the components of the cross product of two vectors with three components."""
     (a, b, c), (d, e, f) = u, v
-    return b * f - c * e, c * d - a * f, a * e - b * d
+    return fma(b, f, -(c * e)), fma(c, d, -(a * f)), fma(a, e, -(b * d))
 
 
 @signatures.direction

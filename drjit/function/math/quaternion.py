@@ -15,6 +15,7 @@ from ...array.elementwise import elementwise
 from ...jit.ir import op
 from ..evaluation import separate
 from . import complex
+from .complex import fma
 
 Quad = tuple[Any, Any, Any, Any]
 
@@ -28,17 +29,29 @@ def multiply(p: Quad, q: Quad) -> Quad:
     a, b, c, d = p
     e, f, g, h = q
     return (
-        d * e + a * h + b * g - c * f,
-        d * f + b * h + c * e - a * g,
-        d * g + c * h + a * f - b * e,
-        d * h - a * e - b * f - c * g,
+        _sum_of_products((d, e), (a, h), (b, g), (-c, f)),
+        _sum_of_products((d, f), (b, h), (c, e), (-a, g)),
+        _sum_of_products((d, g), (c, h), (a, f), (-b, e)),
+        _sum_of_products((d, h), (-a, e), (-b, f), (-c, g)),
     )
+
+
+def _sum_of_products(first: tuple, second: tuple, *others: tuple) -> Any:
+    found = fma(*first, second[0] * second[1])
+    for a, b in others:
+        found = fma(a, b, found)
+    return found
+
+
+def _squared(*parts: Any) -> Any:
+    """Returns the sum of the squares."""
+    return _sum_of_products(*[(x, x) for x in parts])
 
 
 def rcp(q: Quad) -> Quad:
     """The conjugate over the squared norm."""
     x, y, z, w = q
-    n = x * x + y * y + z * z + w * w
+    n = _squared(x, y, z, w)
     return _div(_neg(x), n), _div(_neg(y), n), _div(_neg(z), n), _div(w, n)
 
 
@@ -49,8 +62,7 @@ def divide(p: Quad, q: Quad) -> Quad:
 
 def modulus(q: Quad) -> Any:
     """The length of the four parts."""
-    x, y, z, w = q
-    return _sqrt(x * x + y * y + z * z + w * w)
+    return _sqrt(_squared(*q))
 
 
 def square(q: Quad) -> Quad:
@@ -69,7 +81,7 @@ def _extend(
 
     def extended(q: Quad) -> Quad:
         x, y, z, w = q
-        squared = x * x + y * y + z * z
+        squared = _squared(x, y, z)
         flat = _eq(squared, 0.0)
         # The root of zero has no derivative, but the results do: it must not be involved.
         n = _select(flat, 0.0, _sqrt(_select(flat, 1.0, squared)))

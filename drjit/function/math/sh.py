@@ -8,6 +8,7 @@ from ...array.base import ArrayBase
 from ...array.promote import number_type
 from ..arguments import integer, unexpected
 from ..evaluation import separate
+from .arithmetic import fma
 
 
 @signatures.harmonics
@@ -38,7 +39,7 @@ def sh_eval(d: Any, order: int) -> list[Any]:
         if m == 1:
             cosine, sine = x, y
         elif m > 1:
-            cosine, sine = cosine * x - sine * y, cosine * y + sine * x
+            cosine, sine = fma(cosine, x, -(sine * y)), fma(cosine, y, sine * x)
         if m:
             diagonal *= -math.sqrt((2 * m + 1) / (2 * m))
         factor = math.sqrt(2) * diagonal if m else diagonal
@@ -50,7 +51,7 @@ def sh_eval(d: Any, order: int) -> list[Any]:
             elif l > m + 1:
                 up = math.sqrt((4 * l * l - 1) / (l * l - m * m))
                 back = up * math.sqrt(((l - 1) ** 2 - m * m) / (4 * (l - 1) ** 2 - 1))
-                before, here = here, z * (here * up) - before * back
+                before, here = here, fma(z, here * up, -(before * back))
             if m:
                 result[l * l + l + m] = cosine * here
                 result[l * l + l - m] = sine * here

@@ -6,14 +6,14 @@ signs follow the right-hand rule.
 """
 
 import math
-import operator
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...array import signatures
 from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
 from ...array.promote import promote
+from ...array.special import dot as _dot
 from ...array.special import from_rows, is_scalar, kind_of, of_components, rows_of
 from ...jit.ir import op
 from ..arguments import unexpected
@@ -63,10 +63,6 @@ def _check_scalar(value: Any, name: str, what: str) -> None:
             f"{what}(): '{name}' must be a number or a one-dimensional array, "
             f"got {type_label(value)}"
         )
-
-
-def _dot(a: Any, b: Any) -> Any:
-    return reduce(operator.add, map(operator.mul, a, b))
 
 
 def quat_to_matrix(dtype: type[T], q: "Quaternion[Any, Any, Any, Any, Any] | Untyped") -> T:
@@ -163,7 +159,7 @@ def quat_to_euler(arg: Any, /) -> Any:
     _check_quaternion(arg, "dr.quat_to_euler")
     x, y, z, w = arg._components
     a, b, c, d = w - y, x + z, w + y, z - x
-    low, high = sqrt(a * a + b * b), sqrt(c * c + d * d)
+    low, high = sqrt(fma(a, a, b * b)), sqrt(fma(c, c, d * d))
     pitch = 2 * atan2(high, low) - math.pi / 2
     half_sum, half_difference = atan2(b, a), atan2(d, c)
     near = _NEAR[arg._dtype.name]
@@ -201,10 +197,10 @@ def euler_to_quat(arg: Any, /) -> Any:
     arg = _as_vector(arg, _related(arg, "vector", 3), what)
     (sx, cx), (sy, cy), (sz, cz) = (sincos(c * 0.5) for c in arg._components)
     parts = [
-        sx * cy * cz - cx * sy * sz,
-        cx * sy * cz + sx * cy * sz,
-        cx * cy * sz - sx * sy * cz,
-        cx * cy * cz + sx * sy * sz,
+        fma(sx * cy, cz, -(cx * sy * sz)),
+        fma(cx * sy, cz, sx * cy * sz),
+        fma(cx * cy, sz, -(sx * sy * cz)),
+        fma(cx * cy, cz, sx * sy * sz),
     ]
     return of_components(_related(arg, "quaternion", 4), parts)
 
@@ -244,14 +240,14 @@ def slerp(a: Any, b: Any, t: Any) -> Any:
     cosine = _dot(p, q)
     q = [mulsign(v, cosine) for v in q]
     cosine = mulsign(cosine, cosine)
-    normal = [v - u * cosine for u, v in zip(p, q, strict=True)]
+    normal = [fma(-u, cosine, v) for u, v in zip(p, q, strict=True)]
     square = _dot(normal, normal)
     there = _gt(square, 0.0)
     sine = sqrt(select(there, square, 1.0))
     angle = select(there, atan2(sine, cosine), 0.0)
     s, c = sincos(angle * t)
     s = _div(s, sine)
-    parts = [u * c + v * s for u, v in zip(p, normal, strict=True)]
+    parts = [fma(u, c, v * s) for u, v in zip(p, normal, strict=True)]
     return _like_parts(type(a), parts)
 
 
@@ -310,7 +306,7 @@ def quat_apply(arg0: Any, arg1: Any, /) -> Any:
     v = arg1._components
     across = cross_product(u, v)
     along = 2 * _dot(u, v)
-    keep = w * w - _dot(u, u)
+    keep = fma(w, w, -_dot(u, u))
     turn = 2 * w
     parts = [fma(across[k], turn, fma(u[k], along, v[k] * keep)) for k in range(3)]
     return of_components(type(arg1), parts)
