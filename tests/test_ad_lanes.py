@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import tracked
 
 import drjit as dr
 from drjit import ReduceOp
@@ -418,3 +419,22 @@ def test_gradient_of_a_failed_traversal_can_be_repeated(used, monkeypatch):
     assert list(dr.zeros(Float64, 6) + x.grad) == [float(used)] * 6
     dr.backward(y)
     assert list(x.grad) == [used + n for n in (2, 0, 1, 1, 0, 1)]
+
+
+@pytest.mark.parametrize("index", [UInt(2, 0, 1), dr.arange(UInt, 3)], ids=["data", "lanes"])
+def test_the_gradient_of_a_scatter_from_a_constant_is_one(index):
+    x, target = tracked(1, 2, 3), dr.zeros(Float, 3)
+    dr.scatter(target, x, index)
+    dr.eval(target)
+    dr.backward(target)
+    assert x.grad.state is dr.VarState.Literal
+    assert list(x.grad) == [1, 1, 1]
+    x, target = tracked(1, 2, 3), dr.zeros(Float, 3)
+    dr.scatter(target, x, index, x != 2)
+    dr.backward(target)
+    assert list(x.grad) == [1, 0, 1]
+    x, target = tracked(1, 2, 3), dr.zeros(Float, 3)
+    dr.scatter(target, x, index + 1)
+    dr.backward(target)
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        target.numpy()

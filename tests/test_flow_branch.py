@@ -691,3 +691,17 @@ def test_without_else_the_other_lanes_keep_what_they_have(f: Any, mode: str) -> 
     with dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, mode == "symbolic"):
         found = f(Float(1, 2, 3), Bool(True, False, True))
     np.testing.assert_array_equal(found.numpy(), [2, 2, 6])
+
+
+def test_equal_constants_of_both_functions_stay_one_in_both_modes():
+    for mode in ("symbolic", "evaluated"):
+        for size in (1, 3):
+            found, other = dr.if_stmt(
+                (UInt(1, 2, 3),),
+                UInt(1, 2, 3) > 1,
+                lambda x, n=size: (dr.full(UInt, 7, n), x + 1),
+                lambda x, n=size: (dr.full(UInt, 7, n), x),
+                mode=mode,
+            )
+            assert found.state is dr.VarState.Literal
+            assert list(found) == [7] * size and list(other) == [1, 3, 4]

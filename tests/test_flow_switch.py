@@ -887,3 +887,25 @@ def test_cooperative_vectors_within():
     for symbolic, evaluated in zip(*found, strict=True):
         np.testing.assert_allclose(symbolic, evaluated, rtol=2e-3)
     assert np.all(found[0][2] != 0)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_a_result_that_is_zero_everywhere_stays_a_constant(mode):
+    index, mask = UInt(0, 1, 0), Bool(True, True, False)
+
+    def first(x, active):
+        return Float(0), UInt(0), Float(0), Float(-0.0), x
+
+    def second(x, active):
+        return Float(0), UInt(0), Float(1), Float(-0.0), x + 1
+
+    def call():
+        return dr.switch(index, [first, second], dr.opaque(Float, 1, 3), active=mask, mode=mode)
+
+    found = call()
+    states = [v.state is dr.VarState.Literal for v in found]
+    assert states == [True, True, False, False, False]
+    assert [list(v) for v in found[:2]] == [[0, 0, 0]] * 2
+    assert list(found[4]) == [1, 2, 0]
+    with dr.scoped_set_flag(dr.JitFlag.OptimizeCalls, False):
+        assert (call()[0].state is dr.VarState.Literal) == (mode == "evaluated")

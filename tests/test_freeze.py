@@ -243,6 +243,17 @@ def test_the_first_dimension_of_a_tensor_may_change():
     assert frozen.n_recordings == 2
 
 
+def test_two_sizes_are_enough_however_often_the_function_has_run():
+    """Python replaces instructions that run often by special ones, at other places in the code."""
+    for f in (lambda z: z[:, 2], lambda z: z[..., 0], lambda z: z[:, UInt(0, 1)]):
+        frozen = dr.freeze(f)
+        for n in (3, 4, 5):
+            assert same(frozen(tensor(n, 4)), f(tensor(n, 4)))
+            for _ in range(20):
+                f(tensor(n, 4))
+        assert frozen.n_recordings == 1
+
+
 def test_decisions_by_size_are_taken_anew():
     for decide in (lambda x: dr.width(x) > 5, lambda x: len(x) > 5, lambda x: x.shape[0] > 5,
                    lambda x: dr.shape(x)[0] > 5, lambda x: dr.width(x) / 2 > 2.5,

@@ -58,7 +58,9 @@ UNARY = [
     "trunc",
 ]
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    **{n: getattr(dr, n) for n in (["minimum", "maximum", "fmin", "fmax", "hypot", "atan2", "power", "copysign", "mulsign"])},
+    "minimum": dr.minimum, "maximum": dr.maximum, "fmin": dr.fmin, "fmax": dr.fmax,
+    "hypot": dr.hypot, "atan2": dr.atan2, "power": dr.power, "copysign": dr.copysign,
+    "mulsign": dr.mulsign,
     "lerp": lambda a, b: dr.lerp(a, b, 0.3), "fma": lambda a, b: dr.fma(a, b, 0.7),
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b, "clip": lambda a, b: dr.clip(a, b, 1.5),

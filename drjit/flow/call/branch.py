@@ -24,7 +24,7 @@ from ...jit.trace import record
 from ..region.closure import CapturedArrays
 from ..region.condition import check_mode, chosen_mode, mask_of
 from ..region.failure import RecordAgain, call
-from ..region.masked import masked, merged
+from ..region.masked import masked, merged, same_constant
 from ..region.outcome import BranchOutcome, Version, as_version, parted
 from ..region.state import State, WeakValue, names
 from ..region.tables import Known, known
@@ -532,7 +532,8 @@ class _Symbolic:
             elif a == b:
                 known[j] = a
             elif a.node.op is LITERAL:
-                if flags.current & JitFlag.OptimizeCalls and _same_constant(a, b):
+                same = a.node.size == b.node.size and same_constant(a, b)
+                if same and flags.current & JitFlag.OptimizeCalls:
                     known[j] = a
             elif a.node.op is op.state:
                 if not left:  # arguments by their counterparts in the functions
@@ -540,8 +541,3 @@ class _Symbolic:
                 if (k := left.get((a, b))) is not None and self.branch.before[k] is not None:
                     known[j] = self.branch.before[k]
         return known
-
-
-def _same_constant(a: Value, b: Value) -> bool:
-    literals = a.node.op is LITERAL and b.node.op is LITERAL and a.node.size == b.node.size
-    return literals and a.var is b.var is None and repr(a.node.data) == repr(b.node.data)

@@ -7,9 +7,12 @@ for its group. Derivatives of symbolic calls are in `gradient`.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import repeat
+from operator import and_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...ad import capture
+from ...ad.graph import Value
 from ...array import leaf, leaf_access
 from ...array.base import ArrayBase, listed, type_label
 from ...array.leaf import wrap
@@ -17,6 +20,7 @@ from ...array.tree import Tree
 from ...function.ad.scopes import isolate_grad
 from ...function.conversion import mask_leaf
 from ...function.protocols import CallablePT
+from ...jit import flags
 from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
@@ -29,6 +33,7 @@ from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
 from ..region.condition import chosen_mode
 from ..region.failure import failed
+from ..region.masked import same_constant
 from ..region.result import matched
 from ..region.state import copied
 from ..region.tables import known
@@ -258,6 +263,7 @@ def _symbolic(call: FunctionCall) -> Any:
     recorded = RecordedCall(call.what, leaf.values(call.arguments.leaves), passed, masks)
     given = call.arguments.emptied().filled  # positional and named arguments of functions
     results: list[Tree] = []
+    zeros: list[bool] = []  # the results that are a constant 0 for every function, as for no one
     outer_gradients = capture.OuterGradients(atomic=True)
     size = None if call.size == 1 else call.size
 
@@ -271,13 +277,21 @@ def _symbolic(call: FunctionCall) -> Any:
             else:
                 results.append(result.emptied())
             found = leaf.values(result.leaves)
+            zeros[:] = map(and_, zeros or repeat(True), map(_is_zero, found))
             recorded.note(names, arguments, found, inner)  # type: ignore[arg-type]
             return [v.node for v in found]
 
     bodies = [partial(trace, f) for f in call.functions]
     nodes = record.branches(masks, bodies, recorded.nodes, call.what)
     outer_gradients.finish()
+    if flags.current & JitFlag.OptimizeCalls and any(zeros):
+        pairs = zip(nodes, zeros, strict=True)
+        nodes = [node.literal(n.dtype, 0, n.size) if zero else n for n, zero in pairs]
     return joined(results[0].filled(recorded.attached(nodes))[0], results[0])
+
+
+def _is_zero(v: Value) -> bool:
+    return v.var is None and v.node.op is LITERAL and repr(v.node.data) in ("0", "0.0", "False")
 
 
 def _evaluated(call: FunctionCall, index_class: Any) -> Any:
@@ -354,5 +368,5 @@ def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
     for target, value in zip(merged, result, strict=True):
         if count == size:
             target._assign(leaf.resize(value, size))
-        elif count:
+        elif count and not same_constant(leaf.value(target), leaf.value(value)):
             leaf_access.scatter(target, [leaf.resize(value, count)], at)

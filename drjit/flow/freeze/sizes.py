@@ -146,6 +146,10 @@ class _Merger:
         if cls is not type(b):
             raise Different
         if isinstance(a, tuple):
+            if a and b and type(a[0]) is type(b[0]) is CodeType:
+                # Where something was, for messages: not always the same instruction of a line, as
+                # Python replaces instructions by special ones.
+                return a
             if len(a) != len(b):
                 raise Different
             if a and type(a[0]) is CodeType:

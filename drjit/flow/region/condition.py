@@ -25,7 +25,8 @@ def chosen_mode(mode: str | None, flag: JitFlag, what: str) -> str:
     if mode is None and flags.current & flag:
         return "symbolic"
     if mode is None and record.recording():
-        log.once(
+        log.log(
+            log.LogLevel.Warn,
             f"{what}: forcing conditional statement to symbolic mode, although {flag} is off, "
             "since it is part of another symbolic operation",
         )

@@ -57,10 +57,16 @@ class masked:
         del scopes[scopes.index(self.scope) :]
 
 
+def same_constant(a: Value, b: Value) -> bool:
+    """Returns whether two values are the same constant, if perhaps of different sizes."""
+    literals = a.node.op is LITERAL and b.node.op is LITERAL and a.var is b.var is None
+    return literals and repr(a.node.data) == repr(b.node.data)
+
+
 def merged(mask: Any, first: Value, second: Value) -> Value:
     """Returns the contents of an array: the first value in the lanes of the mask, and the second in
     the others."""
-    if first == second:
+    if first == second or (first.node.size == second.node.size and same_constant(first, second)):
         return first
     if (m := mask._node).op is LITERAL and m.size == 1:
         value, other = (first, second) if m.data else (second, first)
