@@ -10,8 +10,8 @@ from typing import Any
 
 from ..array.base import type_label
 from ..function.exchange import array_file
-from ..function.exchange.array_file import Arrays
-from ..function.exchange.save import fitting, stored
+from ..function.exchange.array_format import Arrays
+from ..function.exchange.save import fitting, stored, values
 
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any], /) -> None:
@@ -56,17 +56,16 @@ def load(
     strict: bool = True,
 ) -> Arrays:
     """Reads a file written by `save`, assigns its values to a mapping, and returns them as NumPy
-    arrays.
+    arrays: without a mapping, all that are in the file.
 
     The mapping and the file must have the same names; without `strict`, only names present in both
-    are assigned. Values are converted to the type of those they replace. All values are checked
-    before the first is assigned.
+    are read and assigned. Values are converted to the type of those they replace. All values are
+    checked before the first is assigned.
 
     Raises:
         ValueError: the suffix is not a known format, the file is damaged, or a shape differs.
         KeyError: a name is missing in the file or in the mapping.
         TypeError: an array would replace one with another kind of number.
-        ImportError: the format needs a package that is not installed.
         OSError: the file cannot be read.
 
     >>> import tempfile
@@ -83,7 +82,9 @@ def load(
     array_file.check(path, what)
     if state is not None and not isinstance(state, MutableMapping):
         raise TypeError(f"{what}: expected a mapping such as a module, got {type_label(state)}")
-    arrays, _ = array_file.read(path, what)
-    if state is not None:
-        state.update(fitting(arrays, dict(state.items()), strict, what))
-    return arrays
+    with array_file.opened(path, what) as contents:
+        if state is None:
+            return values(contents)
+        fitted = [*fitting(contents, dict(state.items()), strict, what)]
+    state.update({key: new for key, _, new in fitted})
+    return {key: array for key, array, _ in fitted}

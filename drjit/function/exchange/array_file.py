@@ -1,20 +1,17 @@
-"""Files of named arrays: NumPy's `.npz`, and `.safetensors` where the package of that name is
-installed. Beside the arrays, a file has a few facts in text form. Nothing in it is ever executed.
+"""Files of named arrays: NumPy's `.npz`, and `.safetensors`. Beside the arrays, a file has a few
+facts in text form. Nothing in it is ever executed.
 """
 
-import json
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from ...jit.lazy import np
 from ...jit.tuples import NamedTuple
-
-Arrays = dict[str, np.ndarray]
-Facts = dict[str, Any]
-
-_FACTS = "drjit.json"  # the name of the facts in an archive
+from . import array_npz, array_safetensors
+from .array_format import Arrays, Contents, Facts, damage
 
 
 def write(path: Path, arrays: Arrays, facts: Facts, what: str) -> None:
@@ -45,90 +42,37 @@ def write(path: Path, arrays: Arrays, facts: Facts, what: str) -> None:
         raise type(error)(error.errno, f"{what}: the file cannot be written: {reason}") from None
 
 
-def read(path: Path, what: str) -> tuple[Arrays, Facts]:
-    """Returns the arrays and facts of a file.
+@contextmanager
+def opened(path: Path, what: str) -> Iterator[Contents]:
+    """Opens a file for reading.
 
     Raises:
-        ValueError: the suffix is not a known format, or the file is damaged.
-        ImportError: the format needs a package that is not installed.
+        FileFormatError: the file is damaged or of another format, as far as is known by then; the
+            functions that this yields raise it as well.
+        ValueError: the suffix is not a known format.
         OSError: the file cannot be read.
     """
-    import zipfile
-
     form = _format(path, what)
-    with open(path, "rb") as file:
-        try:
-            return form.read(file, what)
-        except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
-            raise ValueError(
-                f"{what}: the file is damaged or of another format ({error})"
-            ) from None
+    with open(path, "rb", opener=_open) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise damage(what, "a file", "something else, such as a pipe")
+        yield form.read(file, status.st_size, what)
 
 
-def _write_npz(file: IO[bytes], arrays: Arrays, facts: Facts, what: str) -> None:
-    import zipfile
-
-    # Not numpy.savez: it takes names as keyword arguments, some of which it uses itself.
-    with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
-        for key, array in arrays.items():
-            with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
-        if facts:
-            archive.writestr(_FACTS, json.dumps(facts))
-
-
-def _read_npz(file: IO[bytes], what: str) -> tuple[Arrays, Facts]:
-    import zipfile
-
-    arrays, facts = {}, {}
-    with zipfile.ZipFile(file) as archive:
-        for name in archive.namelist():
-            with archive.open(name) as member:
-                if name == _FACTS:
-                    facts = json.loads(member.read())
-                else:
-                    array = np.lib.format.read_array(member, allow_pickle=False)
-                    arrays[name.removesuffix(".npy")] = array
-    return arrays, facts
-
-
-def _write_safetensors(file: IO[bytes], arrays: Arrays, facts: Facts, what: str) -> None:
-    contiguous = {key: np.ascontiguousarray(a).reshape(a.shape) for key, a in arrays.items()}
-    text = {"drjit": json.dumps(facts)} if facts else None
-    file.write(_safetensors(what).save(contiguous, text))
-
-
-def _read_safetensors(file: IO[bytes], what: str) -> tuple[Arrays, Facts]:
-    package = _safetensors(what)
-    data = file.read()
-    try:
-        arrays = package.load(data)
-    except Exception as error:  # the package's own class has no public base
-        raise ValueError(str(error)) from None
-    # The header is JSON after its length; its entry for text is not part of what `load` returns.
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return arrays, json.loads(header.get("__metadata__", {}).get("drjit", "{}"))
-
-
-def _safetensors(what: str) -> Any:
-    try:
-        import safetensors.numpy
-    except ImportError:
-        raise ImportError(
-            f"{what}: files of the format .safetensors need the package 'safetensors', which is "
-            "not installed. The format .npz needs none."
-        ) from None
-    return safetensors.numpy
+def _open(path: str, how: int) -> int:
+    """Opens a file, and a pipe without waiting for what it may have."""
+    return os.open(path, how | getattr(os, "O_NONBLOCK", 0))
 
 
 class _Format(NamedTuple):
     write: Callable[[IO[bytes], Arrays, Facts, str], None]
-    read: Callable[[IO[bytes], str], tuple[Arrays, Facts]]
+    read: Callable[[IO[bytes], int, str], Contents]
 
 
 _FORMATS = {
-    ".npz": _Format(_write_npz, _read_npz),
-    ".safetensors": _Format(_write_safetensors, _read_safetensors),
+    ".npz": _Format(array_npz.write, array_npz.read),
+    ".safetensors": _Format(array_safetensors.write, array_safetensors.read),
 }
 
 

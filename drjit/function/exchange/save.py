@@ -1,7 +1,8 @@
 """Saving and loading of the state of a program: `save` and `load`."""
 
+import math
 import os
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -11,6 +12,7 @@ from ...jit.lazy import np
 from ..ad.grad import detach, enable_grad, grad_enabled
 from ..inspect.traits import shape
 from . import array_file
+from .array_format import Contents, FileFormatError, StoredArray, damage, short
 
 T = TypeVar("T")
 
@@ -24,8 +26,9 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
     The state is a PyTree, commonly a dictionary, of arrays and tensors of any type, numbers, text,
     networks, optimizers and gradient scalers (with all that they need to go on), random number
     generators, and textures. The suffix of the path determines the format: `.npz`, or
-    `.safetensors` if that package is installed. Arrays have names such as `opt.net.weights.value`;
-    NumPy can read the file as well, and nothing in it is executed by `load`.
+    `.safetensors` if that package is installed, which `load` does not need. Arrays have names such
+    as `opt.net.weights.value`; NumPy can read the file as well, and nothing in it is executed by
+    `load`.
 
     The file appears under its name only once it is complete, so an error or an interrupted program
     never damages an existing file. Derivatives are not stored, nor is the structure itself: a
@@ -79,16 +82,18 @@ def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = T
     dictionaries, networks and optimizers, are changed and returned; arrays, numbers and tuples are
     replaced by new ones. Arrays whose derivatives are tracked get successors for which that holds
     as well. The file and the state must have the same entries; without `strict`, only those that
-    both have are restored. All entries are checked before the first is changed.
+    both have are restored. If anything does not fit, nothing is changed.
 
     Without `state`, the result is a dictionary with the NumPy arrays and texts in the file.
+
+    A file may come from anywhere. What it says of an array is compared with the state before the
+    array is unpacked, and what the state does not have stays in the file.
 
     Raises:
         ValueError: the suffix is not a known format; the file is damaged, was not written by
             `save`, or by a version that is newer than this one; or the shape of an array differs.
         KeyError: an entry is missing in the file or in the state.
         TypeError: an array would replace one with another kind of number.
-        ImportError: the format needs a package that is not installed.
         OSError: the file cannot be read.
 
     >>> import tempfile
@@ -106,30 +111,63 @@ def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = T
     """
     path = Path(path)
     what = f"dr.load({str(path)!r})"
-    arrays, facts = array_file.read(path, what)
+    with array_file.opened(path, what) as contents:
+        text = _text(contents, what)
+        if state is None:
+            return {**values(contents), **text}
+        current: dict[str, Any] = {}
+        _collect(state, "", current, what)
+        new = {key: value for key, _, value in fitting(contents, current, strict, what, text)}
+    try:
+        return _restored(state, "", new)
+    except BaseException as error:
+        _restored(state, "", current)
+        if isinstance(error, Exception):
+            raise FileFormatError(f"{what}: the state takes no such values ({error})") from error
+        raise
+
+
+def _text(contents: Contents, what: str) -> dict[str, str]:
+    """Returns the text in a file that `save` has written."""
+    facts = contents.facts()
     version = facts.get("version")
     if version is None:
-        raise ValueError(
+        raise FileFormatError(
             f"{what}: the file was not written by dr.save (drjit.nn.load reads other files)"
         )
+    where = f"{what}: its facts"
+    if type(version) is not int or version < 1:
+        raise damage(where, "a version from 1", short(version))
     if version > _VERSION:
-        raise ValueError(
-            f"{what}: the file was written by a newer version (its format is {version}, this "
-            f"version reads up to {_VERSION})"
+        raise FileFormatError(
+            f"{what}: the file was written by a newer version (its format is {short(version)}, "
+            f"this version reads up to {_VERSION})"
         )
-    entries: dict[str, Any] = {**arrays, **facts["text"]}
-    if state is None:
-        return entries
-    current: dict[str, Any] = {}
-    _collect(state, "", current, what)
-    return _restored(state, "", fitting(entries, current, strict, what))
+    text = facts.get("text")
+    if type(text) is not dict or not all(type(value) is str for value in text.values()):
+        raise damage(where, "'text': names with texts", short(text))
+    for name in text:
+        if name in contents.arrays:
+            raise damage(where, "different names", f"{name!r} for a text and an array")
+    return text
+
+
+def values(contents: Contents) -> dict[str, np.ndarray]:
+    """Returns all arrays in a file."""
+    return {name: described().read() for name, described in contents.arrays.items()}
 
 
 def fitting(
-    entries: Mapping[str, Any], current: Mapping[str, Any], strict: bool, what: str
-) -> dict[str, Any]:
-    """Returns entries of a file converted to the types of the current values of the same names; see
-    `load` for what is raised."""
+    contents: Contents,
+    current: Mapping[str, Any],
+    strict: bool,
+    what: str,
+    text: Mapping[str, str] | None = None,
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the names of arrays in a file, and of `text`, with the values as they are and
+    converted to the types of the current ones of the same names, once all have been compared with
+    these; see `load` for what is raised."""
+    entries = {**contents.arrays, **(text or {})}
     missing = [key for key in current if key not in entries]
     surplus = [key for key in entries if key not in current]
     if strict and (missing or surplus):
@@ -139,41 +177,49 @@ def fitting(
             if keys
         ]
         raise KeyError(f"{what}: the names differ ({'; '.join(lines)})")
-    values, problems = {}, []
+    arrays: dict[str, tuple[StoredArray, np.ndarray]] = {}
+    texts, problems = [], []
     for key, entry in entries.items():
         if key not in current:
             continue
         old = current[key]
         if isinstance(entry, str) or isinstance(old, str):
             if type(entry) is not type(old):
+                label = "str" if isinstance(entry, str) else type_label(np.ndarray)
                 raise TypeError(
-                    f"{what}: {key!r} of type {type_label(old)} cannot take a value of type "
-                    f"{type_label(entry)}"
+                    f"{what}: {key!r} of type {type_label(old)} cannot take a value of type {label}"
                 )
-            values[key] = entry
+            texts.append((key, entry, entry))
             continue
-        now = stored(key, old, what)
-        if now.size == entry.size == 1 and now.ndim <= 1 >= entry.ndim:
-            entry = entry.reshape(now.shape)  # a number may have become an array, or an array one
-        if now.shape != entry.shape:
-            problems.append(f"{key!r} has shape {now.shape}, in the file {entry.shape}")
-        elif not _fits(entry, now.dtype):
-            raise TypeError(
-                f"{what}: {key!r} of type {type_label(old)} cannot take values of type "
-                f"{entry.dtype}"
-            )
+        array, now = entry(), stored(key, old, what)
+        shape = array.shape
+        if now.size == math.prod(shape) == 1 and now.ndim <= 1 >= len(shape):
+            shape = now.shape  # a number may have become an array, or an array one
+        if now.shape != shape:
+            problems.append(f"{key!r} has shape {now.shape}, in the file {shape}")
+        elif not _fits(array.dtype, now.dtype):
+            raise _mismatch(what, key, old, array)
         else:
-            values[key] = _like(old, entry)
+            arrays[key] = array, now
     if problems:
         raise ValueError(f"{what}: {'; '.join(problems)}")
-    return values
+    yield from texts
+    for key, (array, now) in arrays.items():
+        values = array.read().reshape(now.shape)
+        if array.dtype.kind == "i" and now.dtype.kind == "u" and np.any(values < 0):
+            raise _mismatch(what, key, current[key], array)
+        yield key, values, _like(current[key], values)
 
 
-def _fits(entry: np.ndarray, dtype: np.dtype) -> bool:
-    """Returns whether entries can be converted to a type, which may be less precise."""
-    if entry.dtype.kind == "i" and dtype.kind == "u":
-        return bool(np.all(entry >= 0))
-    return np.can_cast(entry.dtype, dtype, "same_kind")
+def _mismatch(what: str, key: str, old: Any, array: StoredArray) -> TypeError:
+    return TypeError(
+        f"{what}: {key!r} of type {type_label(old)} cannot take values of type {array.dtype}"
+    )
+
+
+def _fits(dtype: np.dtype, other: np.dtype) -> bool:
+    """Returns whether values of a type can be converted to another, which may be less precise."""
+    return (dtype.kind == "i" and other.kind == "u") or np.can_cast(dtype, other, "same_kind")
 
 
 def stored(key: Any, value: Any, what: str) -> np.ndarray:

@@ -396,7 +396,7 @@ def folder() -> str | None:
     if now == _folder[0]:
         return _folder[1]
     found, problem = None, ""
-    for candidate in (_user_folder, _temporary_folder) if not now[0] else (lambda: now[0],):
+    for candidate in (_user_folder, _temporary_folder) if not now[0] else (lambda: now[0] or "",):
         try:
             found = _prepared(os.path.join(candidate(), _FOLDER))
             break
