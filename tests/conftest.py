@@ -127,6 +127,9 @@ def pytest_collection() -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator:
     _leave_to_sweeps(items)
+    for item in items:
+        if item.path.name.startswith(_ABOUT_PYTHON):
+            item.add_marker(pytest.mark.interpreter)
     if config.getoption("--device") == "cuda":
         about = [item for item in items if _is_about_the_processor(item)]
         config.hook.pytest_deselected(items=about)
@@ -160,6 +163,19 @@ _NOT_ABOUT_DEVICES = (
     "test_oracle", "test_package", "test_processors", "test_program_graph", "test_programs",
     "test_python_target", "test_robustness_process", "test_runtime", "test_signatures",
     "test_simd", "test_stepping", "test_tuples",
+)  # fmt: skip
+
+
+# Files about objects, syntax, code objects, the collector and processes of Python, and those that
+# show its texts: what .ci/run repeats on other versions.
+_ABOUT_PYTHON = (
+    "test_ad_graph", "test_ad_native", "test_annotations", "test_background", "test_cycles",
+    "test_docs", "test_doctor", "test_flow_alias", "test_flow_bodies", "test_flow_syntax",
+    "test_freeze", "test_interface", "test_known_", "test_many_threads", "test_messages",
+    "test_module", "test_native", "test_package", "test_pickle", "test_printing", "test_program",
+    "test_pytree", "test_python_target", "test_robustness_process", "test_runtime",
+    "test_sharing", "test_short_ways", "test_signatures", "test_simd_parse", "test_text_kernels",
+    "test_tools", "test_transform", "test_tree", "test_tuples", "test_warnings",
 )  # fmt: skip
 
 

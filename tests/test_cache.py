@@ -447,7 +447,7 @@ def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch
 
 NOT_IN_THE_WAY = """
 import numpy
-import atexit, os, threading
+import atexit, os, threading, warnings
 import drjit as dr, llvmlite
 from drjit.jit.cpu import background, kernel
 from drjit.llvm import Float
@@ -476,6 +476,7 @@ threading.Thread.start = start
 f(3)
 assert any(k.coming for k in kernel.kernels())
 if hasattr(os, "fork"):
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later: of the threads
     child = os.fork()
     if not child:
         f(3), f(4), background.finish(), f(4)

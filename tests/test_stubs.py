@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests/data"
 
 
+@pytest.mark.interpreter
 def test_the_stubs_are_current():
     spec = importlib.util.spec_from_file_location("stubs", ROOT / ".ci/stubs.py")
     assert spec is not None and spec.loader is not None

@@ -28,6 +28,9 @@ _POISON = 0xCB
 _QUARANTINE = 1 << 26
 
 _BASE = 4096
+# An address below this is that of an element of nothing, also where memory begins not far above, as
+# that of some interpreters does.
+_NULL = 1 << 16
 
 
 class _Everything:
@@ -249,7 +252,7 @@ class Memory:
         if best is None:
             return Fault(OutOfBounds, f"{text}: nothing is allocated")
         where = "beyond the end" if address >= best.start else "before the beginning"
-        if distance > 1 << 30:
+        if distance > 1 << 30 or address < _NULL:
             return Fault(OutOfBounds, f"{text}: far from any allocation")
         return Fault(OutOfBounds, f"{text}: {distance} bytes {where} of {best}")
 
