@@ -51,6 +51,10 @@ def put(array: Any, name: str, value: Any) -> None:
     setattr(array, name, value)
 
 
+def equal_shapes(cls: Any) -> Any:
+    return dr.fma(cls([1, 2]), cls([1, 2]), cls([1, 2, 3]))
+
+
 SHAPES = 'could not construct output: the provided "shape" and "dtype" parameters are incompatible.'
 NOT_CONVERTIBLE = "(must be a Dr.Jit array or a type that can be converted into one)"
 BOOL = "implicit conversion to 'bool'"
@@ -102,7 +106,7 @@ EVERYWHERE: list[Row] = [
      RuntimeError, "operands have incompatible shapes: (2,) and (3,)."),
     ("tensors, fma", lambda m: dr.fma(m.TensorXf([1, 2]), m.TensorXf([1, 2, 3]), m.TensorXf(1)),
      RuntimeError, "operands have incompatible shapes: (2,), (3,), and ()."),
-    ("tensors, fma of equal ones", lambda m: dr.fma(*[m.TensorXf([1, 2])] * 2, m.TensorXf([1] * 3)),
+    ("tensors, fma of equal ones", lambda m: equal_shapes(m.TensorXf),
      RuntimeError, "operands have incompatible shapes: (2,), (2,), and (3,)."),
     ("tensors, maximum", lambda m: dr.maximum(m.TensorXf([1, 2]), m.TensorXf([1, 2, 3])),
      RuntimeError, "operands have incompatible shapes: (2,) and (3,)."),
@@ -508,6 +512,11 @@ def test_jumps_out_of_transformed_statements(word, statement):
 
 # ---- Formatting, optimizers, networks, derivatives
 
+
+def registered(value: Any) -> None:
+    opt.SGD(0.1)["x"] = value
+
+
 OTHERS: list[Row] = [
     ("format, open", lambda: dr.format("ab{"), RuntimeError,
      "drjit.format(): unmatched brace in format string (at position 2)."),
@@ -523,13 +532,13 @@ OTHERS: list[Row] = [
      "drjit.format(): cannot switch from implicit to explicit field numbering."),
     ("print", lambda: dr.print("ab{"), RuntimeError,
      "drjit.print(): unmatched brace in format string (at position 2)."),
-    ("optimizer, number", lambda: opt.SGD(0.1).__setitem__("x", 1), TypeError,
+    ("optimizer, number", lambda: registered(1), TypeError,
      'cannot register parameter "x" of type "int"'),
-    ("optimizer, list", lambda: opt.Adam(0.1, {"x": [ad.Float(1)]}), TypeError,
+    ("optimizer, list", lambda: registered([ad.Float(1)]), TypeError,
      'cannot register parameter "x" of type "list"'),
-    ("optimizer, not differentiable", lambda: opt.SGD(0.1).__setitem__("x", UInt(1)), TypeError,
+    ("optimizer, not differentiable", lambda: registered(UInt(1)), TypeError,
      'cannot register parameter "x" of type "UInt"'),
-    ("optimizer, empty", lambda: opt.SGD(0.1).__setitem__("x", ad.Float()), RuntimeError,
+    ("optimizer, empty", lambda: registered(ad.Float()), RuntimeError,
      'parameter "x" is empty!'),
     ("gradient, accumulated", lambda: dr.accum_grad(tracked(1, 2, 3), ad.Float(1, 2)), RuntimeError,
      "attempted to store a gradient of size 2 into AD variable"),
@@ -653,3 +662,26 @@ def test_a_matrix_of_an_array_with_all_entries(name):
         m.Matrix2f(m.Array2f(1, 2))
     with pytest.raises(TypeError, match="cannot convert"):
         m.Matrix2f(m.Quaternion4f(1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_components_of_nested_arrays_by_name(name):
+    m = MODULES[name]
+    a = m.Array33f([1, 2, 3], [4, 5, 6], [7, 8, 9])
+    assert repr(a.y) == repr(m.Array3f(4, 5, 6))
+    a.x = m.Array3f(7, 8, 9)
+    a.y = 0
+    assert repr(a) == repr(m.Array33f([7, 8, 9], [0, 0, 0], [7, 8, 9]))
+    with pytest.raises(AttributeError, match="does not have a 'w' component"):
+        _ = a.w
+
+
+def test_the_truth_of_masks_of_numbers():
+    S = dr.scalar
+    assert bool(S.Array1b(True)) and not bool(S.TensorXb([[False]]))
+    several = (
+        f"Array2b.__bool__(): {BOOL} requires an array with at most 1 element (this one has 2 "
+    )
+    check(lambda: bool(S.Array2b(True, False)), RuntimeError, f"{several}elements).")
+    nested = f"{BOOL} requires an array with at most 1 dimension (this one has 2 dimensions)."
+    check(lambda: bool(S.Array33b(True)), RuntimeError, nested)

@@ -186,7 +186,7 @@ def _position(self: Any, name: str) -> int:
     meta = self.__meta__
     if name in _POSITIONS:
         i = _POSITIONS[name]
-        if meta.kind in ("vector", "quaternion") and len(meta.dims) == 1 and meta.dims[0] > i:
+        if meta.kind in ("vector", "quaternion") and meta.dims and meta.dims[0] > i:
             return i
     elif (meta.kind, name) in _PARTS:
         return _PARTS[meta.kind, name]
@@ -319,9 +319,8 @@ def add_swizzles(cls: Any) -> None:
         cls.__getattr__ = get_attribute
     meta = cls.__meta__
     if meta.kind in ("vector", "quaternion"):
-        if len(meta.dims) == 1:
-            for name in "xyzw"[: max(meta.dims[0], 0)]:
-                setattr(cls, name, _COMPONENTS[name])
+        for name in "xyzw"[: cls._size or 0]:
+            setattr(cls, name, _COMPONENTS[name])
         if cls._size in (2, 3, 4):
             for name, swizzle in _swizzles(cls._size).items():
                 setattr(cls, name, swizzle)

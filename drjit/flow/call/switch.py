@@ -147,8 +147,8 @@ def check_mode(what: str, mode: Any, label: Any) -> bool:
     if mode == "evaluated" and record.recording():
         raise RuntimeError(
             f"{what}: cannot perform a call in *evaluated mode* while a loop, branch or another "
-            "call is recorded, as values are known only when its kernel runs. Leave mode='evaluated' "
-            "out, or use it for what is around as well."
+            "call is recorded, as values are known only when its kernel runs. Leave "
+            "mode='evaluated' out, or use it for what is around as well."
         )
     return mode == "symbolic"
 

@@ -143,7 +143,8 @@ def _select_leaf(mask: Any, a: Any, b: Any) -> Any:
             return a
         raise RuntimeError(
             "dr.select(): encountered incompatible objects with an unknown type (not a Dr.Jit "
-            f"array, not a PyTree). They are of the types {type_label(type(a))} and {type_label(type(b))}."
+            f"array, not a PyTree). They are of the types {type_label(type(a))} and "
+            f"{type_label(type(b))}."
         )
     return elementwise(op.select, mask, a, b, name="dr.select")
 
