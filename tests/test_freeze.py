@@ -989,6 +989,42 @@ def test_sizes_that_depend_on_data():
 # What does not work, and being off
 
 
+def test_a_result_of_any_size_needs_one_recording():
+    f = dr.freeze(lambda x: (dr.compress(x > 3), x + 1))
+    for n, first in ((7, 0), (9, 2), (20, 0), (9, 0), (5, 0), (9, 4), (9, -9)):
+        x = dr.arange(Float, n) + dr.opaque(Float, first)
+        found, more = f(x)
+        assert list(found) == [k for k in range(n) if k + first > 3]
+        assert same(more, x + 1)
+    assert f.n_recordings == 1
+
+
+USES_OF_A_SIZE: list[Callable] = [
+    lambda x, i: dr.gather(Float, x, i),
+    lambda x, i: (i, dr.width(i)),
+    lambda x, i: (i, len(i)),
+    lambda x, i: (i, i.shape[0] * 2),
+    lambda x, i: (i, dr.arange(UInt, dr.width(i))),
+    lambda x, i: (i, 0 * i),
+    lambda x, i: (i, dr.tile(0 * i, 2)),
+    lambda x, i: (i, dr.zeros(Float, dr.width(i))),
+    lambda x, i: (i, dr.zeros(type(i), i.shape)),
+    lambda x, i: dr.sum(i),
+    lambda x, i: (i, x if dr.width(i) > 3 else x + 1),
+]
+
+
+@pytest.mark.parametrize("number", range(len(USES_OF_A_SIZE)))
+def test_what_depends_on_the_size_of_a_result_follows_it(number: int):
+    def f(x: Any) -> Any:
+        return USES_OF_A_SIZE[number](x, dr.compress(x > 3))
+
+    frozen = dr.freeze(f, warn_after=-1)
+    for n, first in ((9, 2), (9, 0), (9, -4), (10, 0), (10, 2), (9, 2), (12, -7), (9, -9)):
+        x = dr.arange(Float, n) + dr.opaque(Float, first)
+        assert same(frozen(x), f(x))
+
+
 def test_reading_is_refused():
     for read in (lambda x: x[0] > 0, lambda x: x.numpy(), lambda x: str(x), lambda x: list(x),
                  lambda x: dr.print("{}", x), lambda x: np.array(x), lambda x: float(dr.sum(x)[0]),

@@ -233,6 +233,17 @@ class Replay:
         return values
 
 
+def _collect_numbers(value: Any, found: set[int]) -> None:
+    """Adds the plain integers and the sizes of literals in nested tuples to a set."""
+    if type(value) is Literal:
+        found.add(value.size)
+    elif isinstance(value, tuple):
+        for v in value:
+            _collect_numbers(v, found)
+    elif type(value) is int:
+        found.add(value)
+
+
 class _Changed:
     """Objects that have been changed, and may have been there before the call: constant arrays, and
     what has arrays for its state."""
@@ -320,8 +331,9 @@ class Recorder:
 
     def recording(self, sizes: tuple[int, ...], outcome: Any) -> Recording:
         """Returns the recording of a call with inputs of these sizes and this outcome."""
+        known = {0, 1, *sizes}
         return Recording(
-            tuple(self.steps),
+            tuple([self._without_sizes(k, known, outcome) for k in range(len(self.steps))]),
             self.count,
             tuple(self.constants),
             tuple(sorted(self.written)),
@@ -331,6 +343,26 @@ class Recorder:
             tuple(self._uses.divisions),
             outcome,
         )
+
+    def _without_sizes(self, k: int, known: set[int], outcome: Any) -> Step:
+        """Returns a step, without the sizes of its results if nothing depends on them: no other
+        step reads these, the function has not asked for their sizes, and all that follows has
+        `known` sizes, those of the inputs. With 0 or 1 entries, code may have been different."""
+        step = self.steps[k]
+        if isinstance(step, RecordedLaunch) or step.sizes is None:
+            return step
+        later = self.steps[k + 1 :]
+        if not {*step.results}.isdisjoint(number for s in later for number in s.read):
+            return step
+        found: set[int] = set()
+        for s in later:
+            if isinstance(s, RecordedLaunch):
+                found.update([s.size, *[e[2] for e in s.effects]])
+            else:
+                _collect_numbers(s.arguments, found)
+        _collect_numbers(outcome, found)
+        depends = not (found | self._uses.seen | {0, 1}).isdisjoint(step.sizes)
+        return step if depends or not found <= known else step._replace(sizes=None)
 
     # ---- Values
 

@@ -18,12 +18,13 @@ _PACKAGE = __name__.partition(".")[0]
 class Uses:
     """How a recorded call uses sizes: the `decisions`, sizes or proportional numbers whose exact
     values matter, with the user's lines that made them as `places`, and `divisions`, sizes that it
-    divides into parts of some length."""
+    divides into parts of some length. All sizes that it has asked for are `seen`."""
 
     def __init__(self) -> None:
         self.decisions: list[float] = []
         self.places: list[Location] = []
         self.divisions: list[tuple[int, int]] = []
+        self.seen: set[int] = set()
         self.thread = threading.get_ident()
 
 
@@ -33,8 +34,10 @@ uses: Uses | None = None
 
 def length(value: int) -> int:
     """Returns the result of `len`: a plain number, because user code may do anything with it."""
-    if uses is not None and _is_outside(sys._getframe(2)):
-        decided(value)
+    if uses is not None:
+        uses.seen.add(value)
+        if _is_outside(sys._getframe(2)):
+            decided(value)
     return value
 
 
@@ -42,12 +45,16 @@ def shape(found: tuple[int, ...]) -> tuple[int, ...]:
     """Returns trackable sizes, for recorded code."""
     if uses is None:
         return found
+    uses.seen.update(found)
     return RecordedShape(map(Size, found)) if _is_outside(sys._getframe(2)) else found
 
 
 def tracked(value: int) -> int:
     """Returns a trackable size, for recorded code."""
-    return value if uses is None else _tracked(value, sys._getframe(2))
+    if uses is None:
+        return value
+    uses.seen.add(plain(value))
+    return _tracked(value, sys._getframe(2))
 
 
 def _tracked(value: int, caller: FrameType) -> int:
