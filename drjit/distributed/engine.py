@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..array import interop, leaf
+from ..jit import log
 from ..jit.ir.op import ReduceOp
 
 Wait = Callable[[], Any]
@@ -223,6 +224,7 @@ def wait_until_read(stream: Any, seconds: float = 2.0) -> None:
     """
     end = time.monotonic() + seconds
     with contextlib.suppress(AttributeError, ImportError, OSError, ValueError):  # no pipe
+        stream.flush()
         from fcntl import ioctl
         from termios import FIONREAD
 
@@ -259,8 +261,8 @@ class MpiEngine(Engine):
 
     def _abort(self, kind: Any, error: Any, trace: Any) -> None:
         """Ends all processes after an exception in one, which they would wait for otherwise."""
-        traceback.print_exception(kind, error, trace)
-        print(f"Process {self.rank} of {self.size} ends all others.", file=sys.stderr, flush=True)
+        log.write("".join(traceback.format_exception(kind, error, trace)))
+        log.write(f"Process {self.rank} of {self.size} ends all others.\n")
         wait_until_read(sys.stderr)
         self.comm.Abort(1)
 

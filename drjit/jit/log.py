@@ -58,7 +58,19 @@ def log_level() -> LogLevel:
 def log(message_level: LogLevel | int, text: str, *args: object) -> None:
     """Logs `text % args` if the level is enabled."""
     if int(message_level) <= level:
-        print(f"drjit: {text % args if args else text}", file=sys.stderr)
+        write(f"drjit: {text % args if args else text}\n")
+
+
+def write(text: str) -> None:
+    """Writes to standard error, as far as there is one: a message never ends a program.
+
+    It is None in services and programs with windows, which `print` takes for standard output.
+    """
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write(text)
+        except (OSError, ValueError):  # it is closed, or has no such characters
+            return
 
 
 _told: set[tuple] = set()

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any
 
-from . import flags
+from . import flags, log
 from .flags import JitFlag
 
 DELAY = 2.0  # seconds
@@ -112,6 +112,8 @@ def _display() -> "_Lines | None":
     """Returns where progress is shown, or None."""
     if _in_notebook():
         return _Notebook()
+    if sys.stderr is None or getattr(sys.stderr, "closed", False):
+        return None
     if getattr(sys.stderr, "isatty", bool)():
         return _Bar()
     return _Lines() if flags.progress == "1" else None
@@ -134,7 +136,7 @@ class _Lines:
     def show(self, tasks: list[Task]) -> None:
         if tasks[0].seconds >= self.next:
             self.next = 2 * tasks[0].seconds
-            print(f"drjit: {_joined(tasks)}", file=sys.stderr, flush=True)
+            log.write(f"drjit: {_joined(tasks)}\n")
 
     def close(self) -> None:
         """Removes what is shown, where that is possible."""

@@ -15,7 +15,7 @@ from ...array.base import IncompatibleError, type_label
 from ...array.elementwise import elementwise
 from ...array.interop import components, host_array, is_foreign_array
 from ...array.promote import promote
-from ...jit import flags
+from ...jit import flags, log
 from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
@@ -405,7 +405,7 @@ class Report(NamedTuple):
                     f"{self.what}(): expected a mask, not '{type_label(failing)}'"
                 )
             values = (text, *self.args)
-            print_later(self.what, values, self.kwargs, mask, "\n", sys.stderr, 20, warns=False)
+            print_later(self.what, values, self.kwargs, mask, "\n", log.write, 20, warns=False)
 
     def fail(self, held: np.ndarray, path: str, shown: Sequence[str] = ()) -> None:
         """Raises the error of a failed assertion."""

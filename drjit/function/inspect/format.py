@@ -8,12 +8,13 @@ specifications.
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ...array import leaf, pytree, show, table
 from ...array.base import type_label
 from ...jit import log
+from ...jit.device import using
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
 from ...jit.ir.location import user_location
@@ -56,7 +57,7 @@ def print(
     mode: str = "auto",
     **kwargs: Any,
 ) -> None:
-    """Writes the result of `format` to a file, by default standard output.
+    """Writes the result of `format` to a file, by default standard output (if there is one).
 
     With a mask as `active`, arrays show only the entries of active lanes, and nothing is written if
     there are none. Tensors, and arrays whose number of lanes differs from the mask's, are shown
@@ -81,8 +82,7 @@ def print(
             f"drjit.print(): mode={mode!r} must be one of 'auto', 'evaluate', or 'symbolic'"
         )
     if mode == "symbolic" or (mode == "auto" and record.recording()):
-        stream = sys.stdout if file is None else file
-        print_later("drjit.print", args, kwargs, active, end, stream, limit)
+        print_later("drjit.print", args, kwargs, active, end, _writer(file), limit)
         return
     mask = host_mask(active_lanes(active, "drjit.print"), "drjit.print")
     if not mask.any():
@@ -90,7 +90,18 @@ def print(
     if mask.size > 1:
         args, kwargs = select_lanes((args, kwargs), mask)
     text = formatted("drjit.print", args, kwargs, limit)
-    (sys.stdout if file is None else file).write(text + end)
+    _writer(file)(text + end)
+
+
+def _writer(file: TextIO | None) -> Callable[[str], object]:
+    """Returns what writes to a file, or to standard output. That is None in services and programs
+    with windows, for which, like Python's `print`, it does nothing."""
+    stream = sys.stdout if file is None else file
+    return _ignore if stream is None else stream.write
+
+
+def _ignore(text: str) -> None:
+    """Writes nothing."""
 
 
 def active_lanes(active: Any, what: str) -> Any:
@@ -118,11 +129,11 @@ def print_later(
     kwargs: Mapping[str, Any],
     active: Any,
     end: str,
-    stream: TextIO,
+    write: Callable[[str], object],
     limit: int,
     warns: bool = True,
 ) -> None:
-    """Makes printing part of the kernel being traced."""
+    """Makes printing part of the kernel being traced: `write` takes the text."""
     _check_mask(active, what)
     values = pytree.leaf_arrays((args, kwargs))
     if "thread_id" not in kwargs:
@@ -131,9 +142,11 @@ def print_later(
     mask = active._node if is_array(active) else node.literal(dt.mask, bool(active))
     capacity = limit if limit >= 0 else _UNLIMITED
     location = user_location()
-    sample = sampling.Sample([v._node for v in values], mask, max(capacity, 1), what)
+    owner = next((v._device for v in (*values, active) if is_array(v)), None)
+    with using(owner):
+        sample = sampling.Sample([v._node for v in values], mask, max(capacity, 1), what)
 
-    def write() -> None:
+    def show() -> None:
         count, lanes, columns = sample.read()
         if not count:
             return
@@ -146,9 +159,9 @@ def print_later(
             )
         found = {id(v): column for v, column in zip(values, columns, strict=True)}
         text = formatted(what, *_shown(args, kwargs, found, lanes), limit)
-        stream.write(text + end)
+        write(text + end)
 
-    sampling.when_complete(sample, write)
+    sampling.when_complete(sample, show)
 
 
 _UNLIMITED = 1 << 20  # executions kept by a statement without limit
