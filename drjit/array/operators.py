@@ -38,7 +38,7 @@ def _expression(a: Any, symbol: str, b: Any) -> str:
 
 def _method(a: Any, op_: Op) -> str:
     """Returns an operator of a class for messages; comparisons are one method."""
-    name = "richcmp" if op_ in ops.COMPARISONS else op_.method
+    name = "richcmp" if op_ in ops.COMPARISONS else op_.method or op_.name
     return f"{type_label(a)}.__{name}__()"
 
 
@@ -75,7 +75,7 @@ def _arithmetic(op_: Op, reflected: bool) -> Callable:
         if op_ is ops.and_ and _is_number_array(a):
             b = _as_mask(a, b)
             if _is_mask(b):
-                return elementwise(ops.select, b, a, type(a)(0), name="operator &")
+                return elementwise(ops.select, b, a, type(a)(0), name="drjit.ArrayBase.__and__")
         return _apply(op_, a, symbol, b)
 
     return method
@@ -131,11 +131,12 @@ def _comparison(op_: Op) -> Callable:
 
 def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
     """Compares masks; False is the smaller value."""
+    what = f"{type_label(a)}.__richcmp__"
     if op_ is ops.gt or op_ is ops.ge:
         op_, a, b = (ops.lt if op_ is ops.gt else ops.le), b, a
     first = elementwise(ops.not_, a) if isinstance(a, ArrayBase) else not a
     combined = ops.and_ if op_ is ops.lt else ops.or_
-    return elementwise(combined, first, b, name=f"operator {op_.symbol}")
+    return elementwise(combined, first, b, name=what)
 
 
 def _unary(op_: Op) -> Callable:

@@ -391,7 +391,7 @@ def replace_grad(arg0: T, arg1: object, /) -> T:
         return pytree.map_tree(_replaced, arg0, arg1, what="dr.replace_grad")
     try:
         return pytree.map_tree(_replaced_entry, arg0, arg1, what="dr.replace_grad")
-    except RuntimeError as error:
+    except (IncompatibleError, ir.SizeError) as error:
         raise IncompatibleError(f"{_arguments(arg0, arg1)} (see above). {error}") from error
 
 
@@ -463,7 +463,7 @@ def _with_gradient(a: Value, b: Value) -> Value:
     """Returns the first value with the derivatives of the second."""
     n, m = a.node.size, b.node.size
     if n != m and 1 not in (n, m):
-        raise RuntimeError(f"dr.replace_grad(): incompatible input sizes ({n} and {m}).")
+        raise ir.SizeError(f"dr.replace_grad(): incompatible input sizes ({n} and {m}).")
     size = m if n == 1 else n
     v = visible(b.var)
     if v is not None:
