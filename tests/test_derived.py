@@ -412,3 +412,15 @@ def test_two_objects_of_one_input_and_inputs_that_were_computed():
     pos = Array2f(0.3, 0.4)
     dr.backward(one.eval(pos)[0] + other.eval_lod(pos, 1)[0])
     np.testing.assert_allclose(dr.sum(x.grad, axis=None).numpy(), 6, rtol=1e-6)
+
+
+def test_a_traversal_continues_outside_of_a_scope_where_the_arrays_are():
+    """Not on the device that is the default one."""
+    x = Float(1, 2, 3)
+    dr.enable_grad(x)
+    y = dr.gather(Float, x, UInt(2, 1))
+    with dr.isolate_grad():
+        with dr.isolate_grad():
+            dr.backward(y * 2)
+        assert list(x.grad) == [0, 0, 0]
+    assert list(x.grad) == [0, 2, 2]

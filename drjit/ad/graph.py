@@ -320,12 +320,15 @@ class GradScope:
     With `all`, derivatives are disabled except for those of `variables`, to which new ones are
     added unless it is empty; otherwise they are enabled except for `variables`. Traversals stop at
     variables from before `isolate_from`; those that received gradients wait in `postponed`, with
-    the set of variables to which the traversal continues, or None for all. In the body of a loop,
-    branch or call, `outer_gradients` stores the gradients of outer arrays that the body gathers
-    from (`capture.OuterGradients`), and `tape` has the variables recorded so far.
+    the set of variables to which the traversal continues, or None for all; it continues on
+    `device`. In the body of a loop, branch or call, `outer_gradients` stores the gradients of outer
+    arrays that the body gathers from (`capture.OuterGradients`), and `tape` has the variables
+    recorded so far.
     """
 
-    __slots__ = ("all", "isolate_from", "outer_gradients", "postponed", "tape", "variables")
+    __slots__ = (
+        "all", "device", "isolate_from", "outer_gradients", "postponed", "tape", "variables",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -338,6 +341,7 @@ class GradScope:
         self.all, self.variables = all_, set(variables)
         self.isolate_from = isolate_from
         self.postponed: dict[Var, Any] = {} if postponed is None else postponed
+        self.device: Any = None
         self.outer_gradients = outer_gradients
         self.tape: list[Var] | None = None
 

@@ -305,6 +305,7 @@ def _check_outside(outside: dict[Var, None]) -> None:
 
 def _postpone(inner: GradScope, outside: dict[Var, None], members: set[Var] | None) -> None:
     """Records the variables from which a traversal must be continued outside a scope."""
+    inner.device = current()
     for v in outside:
         if v.grad is not None:
             if members is None:
@@ -629,7 +630,7 @@ def finish_isolation(inner: GradScope) -> None:
     for v, members in inner.postponed.items():
         if v.serial < first:
             if outer is not None:
-                outer.postponed[v] = members
+                outer.postponed[v], outer.device = members, inner.device
         elif members is None:
             full.append(v)
         else:
@@ -637,5 +638,5 @@ def finish_isolation(inner: GradScope) -> None:
             _thread.queue.add(before)
             _thread.queue.sorted = False
             _thread.queue.modes.add(ADMode.Forward)
-    enqueue(ADMode.Backward, full)
+    enqueue(ADMode.Backward, full, device=inner.device)
     traverse(ADMode.Backward, _CLEAR_VERTICES)

@@ -348,7 +348,10 @@ def _replayed(replay: Replay, layout: InputLayout | Match, data: list[int]) -> A
         inside = [v for v in waiting if v.rule is not None]
         if inside:
             with ADContextManager(ADScope.Isolate, ()):
-                graph.scope().postponed.update(dict.fromkeys(inside))  # type: ignore[union-attr]
+                scope: Any = graph.scope()
+                scope.postponed.update(dict.fromkeys(inside))
+                arrays = (o._device for o in layout.objects if isinstance(o, ArrayBase))
+                scope.device = next(arrays, None)
     return result
 
 
