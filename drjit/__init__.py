@@ -54,11 +54,10 @@ _LAZY = ("ast", "detail", "hashgrid", "interop", "nn", "opt", "random", "texture
 
 def __getattr__(name: str) -> _Any:
     if name in _MODULES:
-        module = _importlib.import_module(f".{_MODULES[name]}", __name__)
-        found = globals()[name] = getattr(module, name)
+        found = globals()[name] = getattr(_module(_MODULES[name]), name)
         return found
     if name in _LAZY:
-        return _importlib.import_module(f".{name}", __name__)
+        return _module(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -66,24 +65,31 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_MODULES})
 
 
+def _module(name: str) -> _Any:
+    """Imports a module of the package. No finalizer runs meanwhile, which might wait for a thread
+    that imports it as well."""
+    with _collector.paused():
+        return _importlib.import_module(f".{name}", __name__)
+
+
 def _type(name: str) -> _Any:
     """Returns the function that gives a type of a namespace, whose module replaces it."""
 
     def find(namespace: str) -> _Any:
-        _importlib.import_module(f".{_TYPES[name]}", __name__)
+        _module(_TYPES[name])
         return _table.extras[name](namespace)
 
     return find
 
 
-def _complete(cls: _Any) -> None:
-    """Imports what defines operations of a new class of arrays."""
-    for module in ("function.ad.grad", *_OPERATIONS.get(cls.__meta__.kind, ())):
-        _importlib.import_module(f".{module}", __name__)
+def _complete(kind: str) -> None:
+    """Imports what defines operations of arrays of a kind."""
+    for module in ("function.ad.grad", *_OPERATIONS.get(kind, ())):
+        _module(module)
 
 
 _table.extras.update({name: _type(name) for name in _TYPES})
-_table.finishers.append(_complete)
+_table.importers.append(_complete)
 
 _collector.settle(_objects_before)
 del _objects_before

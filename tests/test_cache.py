@@ -75,13 +75,12 @@ def test_entries_are_written_together_after_a_while(where, monkeypatch):
 
 
 def test_no_thread_is_needed(where, monkeypatch):
-    class Limited(threading.Thread):
-        def start(self):
-            raise RuntimeError("can't start new thread")
+    def refused(*_):
+        raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading, "Thread", Limited)
     cache.write_pending()
-    monkeypatch.setattr(cache, "_thread", None)
+    monkeypatch.setattr(cache._thread, "start_new_thread", refused)
+    monkeypatch.setattr(cache, "_awaited", [])
     cache.put(A, "text", b"code", False)
     assert (where / f"{A}.kernel").exists()
 

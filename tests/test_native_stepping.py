@@ -29,7 +29,9 @@ def test_jobs_run_in_order_and_each_block_once():
     for worker in workers:
         worker.start()
     for number in range(3):
-        ticket = launcher.post(c, *addresses, number, 95, 10, 2, ctypes.addressof(times), 0)
+        job = (*addresses, number, 95, 10, 2, ctypes.addressof(times), 0)
+        assert launcher.post(c, *job, 5 + number) == -1  # the ticket of another one
+        ticket = launcher.post(c, *job, 6 + number)
         assert ticket == 6 + number
     assert launcher.wait_for(c, ticket, 0, 10_000_000)
     launcher.halt(c)
@@ -62,13 +64,24 @@ def test_a_closed_job_is_claimed_once_it_is_open():
     c, seen = ctypes.addressof(control), []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value
-    assert launcher.post(c, 0, 0, 7, 25, 10, 1, 0, 1) == 1
-    assert launcher.post(c, address, 0, 8, 25, 10, 1, 0, 0) == 2
+    entry, other = native.JobEntry(), native.JobEntry()
+    e, o = ctypes.addressof(entry), ctypes.addressof(other)
+    assert launcher.first_closed(c) == 0
+    assert launcher.post(c, 0, 0, 7, 25, 10, 1, 0, e, 1) == 1
+    assert launcher.post(c, address, 0, 8, 25, 10, 1, 0, 0, 2) == 2
+    assert launcher.post(c, 0, 0, 9, 25, 10, 1, 0, o, 3) == 3
+    assert launcher.post(c, 0, 0, 10, 25, 10, 1, 0, e, 4) == 4
     assert launcher.claimable(c) == 0 and launcher.take(c, 1, 0, 0) == 0 and not seen
-    launcher.open_job(c, 1, address, 0)
+    assert launcher.first_closed(c) == 1
+    launcher.open_jobs(c, e, address, 0)
+    assert launcher.first_closed(c) == 3 and entry.kernel == address and not other.kernel
     assert launcher.claimable(c) == 3
     launcher.take(c, 1, 0, 0)
     assert control.completed == 1 and launcher.claimable(c) == 3
     launcher.take(c, 2, 0, 0)
     places = [(0, 10), (10, 20), (20, 25)]
     assert seen == [(params, *p) for params in (7, 8) for p in places]
+    launcher.open_jobs(c, o, 0, 0)  # it could not be compiled
+    launcher.take(c, 3, 0, 0)
+    launcher.take(c, 4, 0, 0)
+    assert control.completed == 4 and [s[0] for s in seen[6:]] == [10] * 3

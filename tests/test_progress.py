@@ -70,7 +70,7 @@ def test_nothing_is_started_where_nobody_watches(monkeypatch):
     def started(*_, **__):
         raise AssertionError
 
-    monkeypatch.setattr(progress.threading, "Thread", started)
+    monkeypatch.setattr(progress._thread, "start_new_thread", started)
     monkeypatch.setattr(flags, "progress", "auto")
     with progress.Task("work"):
         pass

@@ -21,6 +21,7 @@ from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.location import Location, describe, user_location
 from ..jit.ir.node import Node, next_serial
+from ..jit.run import schedule
 from ..jit.trace import access
 from ..jit.trace.access import Replacement
 from ..jit.tuples import NamedTuple
@@ -93,7 +94,7 @@ class Inner(Var):
 # variables are removed when the list has doubled.
 _tape: list["weakref.ref[Var]"] = []
 _tape_limit = 1 << 11
-_tape_lock = threading.Lock()
+_compacting = False
 _tape_complete = False
 _FEW = 2  # searches before the list is kept
 _searches = 0
@@ -238,12 +239,18 @@ def renew(v: Var) -> None:
 
 def compact() -> None:
     """Removes entries of freed variables."""
-    global _tape_limit
-    with _tape_lock:
-        n = len(_tape)
-        # Another thread may append in the meantime.
-        _tape[:n] = [r for r in _tape[:n] if r() is not None]
-        _tape_limit = max(1 << 11, 2 * len(_tape))
+    global _tape_limit, _compacting
+    with schedule.lock:
+        if _compacting:  # around this call, which a finalizer makes
+            return
+        try:
+            _compacting = True
+            n = len(_tape)
+            # Other threads, and finalizers, may append in the meantime.
+            _tape[:n] = [r for r in _tape[:n] if r() is not None]
+            _tape_limit = max(1 << 11, 2 * len(_tape))
+        finally:
+            _compacting = False
 
 
 def _fill_tape() -> None:

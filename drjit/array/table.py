@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..jit import device
+from ..jit import collector, device, locks
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from . import inline, nested, tensor_operators
@@ -65,6 +65,9 @@ def derive(name: str, base: type, members: Callable[[str], dict[str, Any]]) -> N
     extras[name] = derived
 
 
+importers: list[Callable[[str], None]] = []
+"""Functions that import what classes of a kind need: not while the lock is held, as another thread
+that imports it may want classes."""
 finishers: list[Callable[[type], None]] = []
 """Hooks called for each class when it is built. For modules above this one."""
 
@@ -73,11 +76,12 @@ _derived: dict[tuple[str, str], type] = {}
 # Classes being built refer to one another; other threads see them when all are complete.
 _unfinished: dict[tuple[str, str], type] = {}
 _lock = threading.RLock()
+_leaf = locks.leaf("the lock of the classes")  # no finalizer runs, nor is the program's lock taken
 
 
 def for_each(finish: Callable[[type], None]) -> None:
     """Calls a function for every class, those built already and those built later."""
-    with _lock:
+    with collector.paused(), _lock, _leaf:
         for cls in _classes.values():
             finish(cls)
         finishers.append(finish)
@@ -121,7 +125,13 @@ def move(cls: Any, namespace: str) -> Any:
 
 def build(namespace: str, name: str) -> type:
     """Returns the class of that name, building it on first use."""
-    with _lock:
+    kind, dtype, dims = SPECS[name]
+    if not _lock._is_owned():  # type: ignore[attr-defined]
+        for load in importers:
+            for k in (kind, "vector", "leaf"):
+                load(k)
+        device.find(ArrayMeta(namespace, kind, dtype, dims).backend)
+    with collector.paused(), _lock, _leaf:
         key = (namespace, name)
         cls = _classes.get(key) or _unfinished.get(key)
         if cls is not None:

@@ -4,11 +4,18 @@ What the package consists of stays until the process ends. A recorded body or a 
 thousands of objects that stay alive until the program is evaluated and are then freed at once. A
 collection before that would scan all of them and free nothing: the collector's threshold is raised
 while tracing, and restored once memory held by arrays in reference cycles runs short.
+
+Finalizers, which are code of the program, run wherever the collector does. It is paused where they
+must not: in threads of the package, in imports, and while some tables change. The threshold is what
+pauses it, so that the program is free to disable and enable it.
 """
 
 import atexit
+import contextlib
 import gc
 import sys
+from _thread import get_ident
+from typing import Any
 
 FEW = 20_000  # objects of a process that has imported NumPy, but has computed nothing
 # Objects that a collection of Python 3.12 hides, since they are immortal. A program that hides some
@@ -19,7 +26,13 @@ MOST = 10_000  # number of young objects that triggers a collection while deferr
 _KNOWN = sys.stdlib_module_names - {"_dbm", "_gdbm", "_sqlite3"} | {"drjit", "llvmlite", "numpy"}
 _BINARY = (".so", ".pyd")
 _RELEASING = ("drjit.", "llvmlite.")  # whose finalizers release memory only
+PAUSED = 1 << 30  # the threshold while it is paused: never reached, and no program has it
 _usual: int | None = None  # the program's threshold while ours is in force
+pauses: list[Any] = []
+"""The reasons for which it is paused."""
+_before = 700  # the threshold before it was
+closed: set[int] = set()
+"""Threads in which `catch_up` does nothing."""
 _hides_finalizers: bool | None = None  # whether `settle` has; None if it has hidden nothing
 _later: list = []  # made after what `settle` has hidden
 
@@ -76,10 +89,68 @@ def objects() -> list:
     return found
 
 
+def pause(reason: Any) -> None:
+    """Pauses the collector, until all reasons for that are gone. If the program disables it, that
+    counts."""
+    pauses.append(reason)
+    insist()
+
+
+def insist() -> None:
+    """Pauses the collector again if the program has set a threshold meanwhile."""
+    global _before
+    if pauses:
+        young, middle, old = gc.get_threshold()
+        if young and young != PAUSED:
+            _before = young
+            gc.set_threshold(PAUSED, middle, old)
+
+
+def go_on(reason: Any) -> None:
+    """Takes back a reason for a pause."""
+    with contextlib.suppress(ValueError):
+        pauses.remove(reason)
+    _restore()
+
+
+def _restore() -> None:
+    """Ends the pause if there is no reason left."""
+    young, middle, old = gc.get_threshold()
+    before = _before
+    # Python lets no other thread run between the test and the call.
+    if young == PAUSED and not pauses:
+        gc.set_threshold(before, middle, old)
+
+
+class paused:
+    """Pauses the collector in a block of statements."""
+
+    def __enter__(self) -> None:
+        try:
+            pause(self)
+        except BaseException:  # an interrupt
+            go_on(self)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        go_on(self)
+
+
+def catch_up() -> None:
+    """Collects in this thread what would have been collected, had the collector not been paused."""
+    if pauses and gc.isenabled() and get_ident() not in closed:
+        young, middle, _ = gc.get_threshold()
+        count, older, _ = gc.get_count()
+        if young == PAUSED and count > _before:
+            gc.collect(1 if older > middle else 0)
+
+
 def defer() -> None:
     """Raises the threshold of the young generation until `resume`. If the program sets a threshold
     or disables the collector in the meantime, its setting wins."""
     global _usual
+    if not pauses:
+        _restore()  # after an interrupt in there
     young, *older = gc.get_threshold()
     if 0 < young < MOST:
         _usual = young
@@ -88,9 +159,11 @@ def defer() -> None:
 
 def resume() -> None:
     """Restores the program's own threshold."""
-    global _usual
+    global _usual, _before
     if _usual is not None:
         young, *older = gc.get_threshold()
         if young == MOST:
             gc.set_threshold(_usual, *older)
+        elif young == PAUSED and _before == MOST:
+            _before = _usual
         _usual = None

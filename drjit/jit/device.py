@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
-from . import log
+from . import locks, log
 from .backend import JitBackend
 from .ir.dtype import VECTOR_BLOCK, DType
 from .lazy import np
@@ -441,7 +441,6 @@ def common(*buffers: Buffer) -> Device:
 _devices: dict[JitBackend, Device] = {}
 _discoveries: dict[JitBackend, Callable[[], Device]] = {}
 _missing: dict[JitBackend, str] = {}
-_lock = threading.RLock()
 
 
 class _ChosenDevice(threading.local):
@@ -466,7 +465,7 @@ def find(backend: JitBackend) -> Device | None:
     """Returns the device of a backend, or None if it cannot be used (see `missing`)."""
     found = _devices.get(backend)
     if found is None and backend in _discoveries:
-        with _lock:  # another thread may be searching
+        with locks.lock:  # another thread may be searching
             discover = _discoveries.pop(backend, None)
             if discover is not None:
                 try:

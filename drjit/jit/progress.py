@@ -5,21 +5,25 @@ in terminals and notebooks, elsewhere only with `DRJIT_PROGRESS=1`. One thread s
 are under way, so that those who work only count; it exists while there are any.
 """
 
+import _thread
+import contextlib
 import sys
 import threading
 import time
 from typing import Any
 
-from . import flags, log
+from . import flags, locks, log
 from .flags import JitFlag
 
 DELAY = 2.0  # seconds
 PERIOD = 0.25
 
+CLOSING = 1.0
+"""Seconds that the end of the last task waits for the display to be gone."""
+
 _running: list["Task"] = []
-_lock = threading.RLock()
-_over: threading.Event
-_thread: threading.Thread
+_shown: list[tuple[threading.Event, threading.Lock]] = []
+"""Tells the thread that shows tasks that they are over, and is released when it is gone."""
 
 
 class Task:
@@ -38,20 +42,19 @@ class Task:
     def __enter__(self) -> "Task":
         if not flags.current & JitFlag.Progress:
             return self
-        if not self.awaited and threading.current_thread() is not threading.main_thread():
+        if not self.awaited and threading.get_ident() != threading.main_thread().ident:
             return self
-        with _lock:
-            if _running or _begin():
-                self.start = time.perf_counter()
-                _running.append(self)
+        self.start = time.perf_counter()
+        _running.append(self)
+        if not _shown and not _begin():
+            _running.remove(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        with _lock:
-            if self in _running:
-                _running.remove(self)
-                if not _running:
-                    _end()
+        with contextlib.suppress(ValueError):
+            _running.remove(self)
+        if not _running:
+            _end()
 
     @property
     def seconds(self) -> float:
@@ -74,38 +77,52 @@ def compiling(kernel: Any, awaited: bool = False) -> Task:
 
 def _begin() -> bool:
     """Starts the thread that shows tasks; returns whether somebody watches."""
-    global _over, _thread
     display = _display()
     if display is None:
         return False
-    _over = threading.Event()
-    _thread = threading.Thread(target=_report, args=(_over, display), daemon=True)
+    over, gone = threading.Event(), threading.Lock()
+    gone.acquire()
+    _shown.append((over, gone))
     try:
-        _thread.start()
+        # Not a thread of `threading`, for which this one would wait until it has begun.
+        _thread.start_new_thread(_report, (over, gone, display))
     except RuntimeError:  # the process is ending, or has reached its limit of threads
+        _shown.remove((over, gone))
         return False
     return True
 
 
 def _end() -> None:
-    _over.set()
-    _thread.join()
+    while _shown:
+        with contextlib.suppress(IndexError):
+            over, gone = _shown.pop()
+            over.set()
+            gone.acquire(timeout=CLOSING)
 
 
-def _report(over: threading.Event, display: "_Lines") -> None:
+def _report(over: threading.Event, gone: threading.Lock, display: "_Lines") -> None:
     """Shows what is running until that is over."""
-    if over.wait(DELAY):
-        return
     try:
-        while True:
-            tasks = _running[:]
-            if tasks:
-                display.show(tasks)
-            if over.wait(PERIOD):
-                break
-        display.close()
+        if not over.wait(DELAY):
+            while True:
+                tasks = _running[:]
+                if tasks:
+                    display.show(tasks)
+                if over.wait(PERIOD):
+                    break
+            display.close()
     except Exception:  # a terminal or notebook that is gone does not end the work
         return
+    finally:
+        gone.release()
+
+
+def _forget(in_child: bool) -> None:
+    if in_child:
+        _shown.clear()
+
+
+locks.resume.append(_forget)
 
 
 def _display() -> "_Lines | None":

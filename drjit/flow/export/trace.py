@@ -79,11 +79,9 @@ class Tracer(Recorder):
         known = self._find(n.data)
         return self._constant(n) if known is None else known
 
-    def _record(
+    def record(
         self, launched: Any, size: int, inputs: list, literals: list, checks: list, targets: list
     ) -> list[Buffer | None]:
-        if not self.mine:
-            return self._run(launched, size, inputs, literals, checks, targets)
         read = tuple([self.slot(n) for n in inputs])
         effects = tuple([self._target(e) for e in targets])
         outputs: list[Any] = []
@@ -135,13 +133,12 @@ class Tracer(Recorder):
     def bound(self, n: Node) -> int:
         raise self.refusal("the memory it needs depends on the contents of an array")
 
-    def _refuse_read(self) -> None:
-        if self.mine:
-            raise self.refusal(
-                "the function reads the contents of an array (by converting it to a Python "
-                "number, a NumPy array or text, or as the condition of an evaluated loop). Use "
-                "dr.select() and symbolic loops, or return the array"
-            )
+    def refuse_read(self) -> None:
+        raise self.refusal(
+            "the function reads the contents of an array (by converting it to a Python "
+            "number, a NumPy array or text, or as the condition of an evaluated loop). Use "
+            "dr.select() and symbolic loops, or return the array"
+        )
 
     def refusal(self, reason: str) -> RuntimeError:
         """Returns the error for something that cannot be exported."""

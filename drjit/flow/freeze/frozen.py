@@ -2,7 +2,6 @@
 and later calls repeat them for other inputs.
 """
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
@@ -87,7 +86,6 @@ class FrozenFunction:
     ) -> None:
         self._function = arg0
         self._limit, self._warn_after, self._backend, self._auto_opaque = arg1, arg2, arg3, arg4
-        self._lock = threading.RLock()
         self._what = f"dr.freeze({getattr(arg0, '__qualname__', 'function')})"
         self.clear()
 
@@ -135,8 +133,8 @@ class FrozenFunction:
         if self._backend is not JitBackend.Invalid:
             self._check_backend(layout)
         sizes = tuple(layout.sizes)
-        with self._lock:
-            family, data = self._family(layout)
+        family, data = self._family(layout)
+        with schedule.lock:
             ready = family.find(sizes)
         if ready is not None:
             ready.uses += 1
@@ -150,7 +148,7 @@ class FrozenFunction:
             try:
                 return _replayed(ready, layout, data)
             except SizeChanged:
-                with self._lock:
+                with schedule.lock:
                     family.drop(sizes)
         self._prepare(layout, data)
         with progress.Task(f"recording {self._what}"):
@@ -177,7 +175,7 @@ class FrozenFunction:
                 try:
                     return (_replayed(s.replay, found, s.data),)
                 except SizeChanged:
-                    with self._lock:
+                    with schedule.lock:
                         s.family.drop(s.sizes)
                     return None
         return None
@@ -223,21 +221,20 @@ class FrozenFunction:
             found = self._structures.get(tuple(key))
             if found is None:
                 changing = set() if self._auto_opaque else set(range(len(values)))
-                found = self._structures[tuple(key)] = Structure(values, changing)
+                made = Structure(values, changing)
+                found = self._structures.setdefault(tuple(key), made)
             elif values != found.last:
                 self._note_changes(found, values)
-            if not found.changing:
+            changing = found.changing.copy()  # another thread may add to it
+            if not changing:
                 break
             # From here on, as if they were already data.
-            for j in found.changing:
+            for j in changing:
                 number, place = literals[j]
                 key[place] = number
                 data.append(number)
-            literals = [v for j, v in enumerate(literals) if j not in found.changing]
-        family = found.families.get(tuple(values))
-        if family is None:
-            family = found.families[tuple(values)] = Family()
-        return family, data
+            literals = [v for j, v in enumerate(literals) if j not in changing]
+        return found.families.setdefault(tuple(values), Family()), data
 
     def _note_changes(self, found: Structure, values: list[str]) -> None:
         """Turns literals that differ from the previous call's into data."""
@@ -266,8 +263,8 @@ class FrozenFunction:
         recorder = Recorder(buffers, self._what)
         del buffers
         with ADContextManager(ADScope.Isolate, ()):
-            recorder.start()
             try:
+                recorder.start()
                 result = plain(call(self._what, self._function, tree))
                 schedule.evaluate(snapshot.nodes() + _all_nodes(result, inputs))
                 inner = graph.scope()
@@ -292,7 +289,7 @@ class FrozenFunction:
             self._recordings += 1
             log.once(f"{self._what} is traced in every call: %s.", recording)
         else:
-            with self._lock:
+            with schedule.lock:
                 self._recordings += family.add(recording)
                 self._evict()
         if 0 <= self._warn_after < self._recordings:

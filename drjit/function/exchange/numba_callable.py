@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
-from threading import Lock
 from typing import Any
 
 from ...array.show import is_array
@@ -29,19 +28,17 @@ class NumbaCallable:
         update_wrapper(self, function)
         self.count = len(signature(function).parameters)
         self._natives: dict[DType, Native] = {}
-        self._lock = Lock()
 
     def __repr__(self) -> str:
         return f"<{label(self.function)}{'.value_and_grad' * self.gradient} for Numba>"
 
     def native(self, dtype: DType = dt.f64) -> Native:
         """Returns the machine code for an element type, which is made on first use."""
-        with self._lock:
-            found = self._natives.get(dtype)
-            if found is None:
-                found = Native(self.function, self.count, dtype, self.gradient)
-                self._natives[dtype] = found
-            return found
+        found = self._natives.get(dtype)
+        if found is None:  # two threads may make it at once, and both use the first one
+            made = Native(self.function, self.count, dtype, self.gradient)
+            found = self._natives.setdefault(dtype, made)
+        return found
 
     def __call__(self, *args: Any) -> Any:
         if any(is_array(a) for a in args) and not self.gradient:

@@ -235,6 +235,7 @@ class TextKernel:
             literals.append(ir.make(LITERAL, t, 1, (), ir.normalize(t, value)))
         with schedule.lock:
             buffers = launch.run(made, size, inputs, literals, (), ())
+        schedule.catch_up()
         found = [
             leaf.wrap(cls, ir.buffer(cls._dtype, size if each else 1, b))  # type: ignore[arg-type]
             for (cls, each), b in zip(plan.results, buffers)  # noqa: B905
@@ -449,6 +450,7 @@ class TextKernel:
             else:
                 buffers = launch.run(*parts)
             del own
+        schedule.catch_up()
         return [
             ir.buffer(t, lanes if stored else 1, b)  # type: ignore[arg-type]
             for (t, stored, _), b in zip(outputs, buffers, strict=False)

@@ -281,7 +281,7 @@ def kernels() -> KernelTable:
 def flush_kernel_cache() -> None:
     """Drops all kernels from memory; waits for pending ones. Kernels on disk remain, in the folder
     that `python -m drjit doctor` shows."""
+    for device in devices():
+        device.forget_kernels()
     with schedule.lock:
         schedule.forget_kernels()
-        for device in devices():
-            device.forget_kernels()

@@ -1,29 +1,40 @@
 """Background work: threads that compile kernels while the program goes on.
 
-Work that something waits for comes first. A thread ends when nothing is left to do, so that no end
-of a process has to tell it to; Python waits for those that are still at work. Forks wait as well:
-in a child, these threads would be gone, and locks that they held would stay locked.
+Work that something waits for comes first. Threads end when nothing is left to do. While there are
+any, the collector is paused: these threads run no code of the program, so whoever waits for them
+never waits for itself. Forks wait for the work that is under way; what has not begun is left to
+both processes. The end of the process waits for none: see `end`.
 """
 
-import os
+import _thread
+import contextlib
+import ctypes
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
-from functools import cache
 from typing import Any
+
+from drjit.jit import collector, locks
 
 MOST = 8  # threads
 SWITCH = 1e-3
 """Seconds after which a thread lets another one run Python, while there are threads. The program
 gets its turn sooner, whenever it has released the interpreter for a moment."""
+END_SECONDS = 0.4
+"""How long the end of the process waits for what later processes can use, and for threads to stand
+still."""
 
-_lock = threading.RLock()  # reentrant: the garbage collector may run anything anywhere
+# Each operation on these is one step: no lock is needed, which a finalizer or an interrupt could
+# find taken.
 _urgent: deque["Task"] = deque()
 _others: deque["Task"] = deque()
 _unfinished: set["Task"] = set()
-_threads: set[int] = set()  # their identifiers
+_threads: list[object] = []  # an object for each
 _usual: float | None = None  # the program's switch interval while ours is in force
+_forking = False
+_ended = False  # whether the process is about to end
 
 
 class Task:
@@ -43,16 +54,29 @@ class Task:
         return self._work is None
 
     def wait(self) -> None:
-        """Waits for its end."""
+        """Waits for its end; does it if no thread will."""
+        locks.check_wait("a task")
+        if _ended:
+            if self._withdraw():
+                self.run()
+            return
+        _go_on()  # in a child
         with self._over:
             pass
 
     def hurry(self) -> None:
         """Has it done before work that nothing waits for."""
-        with _lock:
-            if self in _others:
-                _others.remove(self)
-                _urgent.append(self)
+        if self in _others and self._withdraw():
+            _urgent.append(self)
+            _go_on()  # the thread that would have taken it may be about to leave
+
+    def _withdraw(self) -> bool:
+        """Takes it out of those that have not begun; returns whether it was one."""
+        for queue in (_urgent, _others):
+            with contextlib.suppress(ValueError):
+                queue.remove(self)
+                return True
+        return False
 
     def result(self) -> Any:
         """Waits for its end, and returns what the work has returned, or raises what it has
@@ -77,81 +101,154 @@ class Task:
 def submit(work: Callable[[], Any], threads: int = 1, urgent: bool = False) -> Task | None:
     """Has work done by one of at most so many `threads`, `urgent` work before all other. Returns
     None if no thread can be started."""
-    _at_fork()
     task = Task(work)
-    queue = _urgent if urgent else _others
-    with _lock:
-        queue.append(task)
-        _unfinished.add(task)
-        if len(_threads) < min(threads, MOST) and not _start() and not _threads:
-            queue.remove(task)
-            _unfinished.remove(task)
-            return None
-    return task
+    return task if take(task, threads, urgent) else None
+
+
+def take(task: Task, threads: int = 1, urgent: bool = False) -> bool:
+    """`submit` for a task that its owner knows before it begins; returns whether it will."""
+    if _ended:
+        return False
+    _unfinished.add(task)
+    (_urgent if urgent else _others).append(task)
+    if len(_threads) < min(threads, MOST) and not _start() and not _threads and task._withdraw():
+        _unfinished.discard(task)
+        return False
+    return True
 
 
 def is_own_thread() -> bool:
     """Returns whether the calling thread does background work."""
-    return threading.get_ident() in _threads
+    return locks.is_own_thread()
 
 
 def finish() -> None:
     """Waits for all work submitted so far, and for what that submits."""
-    while _unfinished and not is_own_thread():
-        with _lock:
-            tasks = [*_unfinished]
+    while tasks := list(_unfinished):
         for task in tasks:
             task.wait()
+
+
+def _go_on() -> None:
+    """Starts a thread if work is left that nobody would do."""
+    if (_urgent or _others) and not _threads:
+        _start()
 
 
 def _start() -> bool:
     """Starts a thread; returns whether that was possible."""
     global _usual
-    thread = threading.Thread(target=_work, name="drjit-compiler")
+    if _forking:  # see `_resume`
+        return True
+    thread = object()
     try:
-        thread.start()
-    except RuntimeError:  # the process is ending, or has reached its limit of threads
-        return False
-    _threads.add(thread.ident or 0)
-    if _usual is None and sys.getswitchinterval() > SWITCH:
-        _usual = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH)
+        _threads.append(thread)
+        collector.pause(thread)
+        if _usual is None and sys.getswitchinterval() > SWITCH:
+            _usual = sys.getswitchinterval()
+            sys.setswitchinterval(SWITCH)
+        # Not those of `threading`, which wait for each other, and the end of the process for them.
+        _thread.start_new_thread(_work, (thread,))
+    except BaseException as error:
+        _leave(thread)
+        if isinstance(error, RuntimeError):  # the process is ending, or has too many threads
+            return False
+        raise
     return True
 
 
-def _work() -> None:
+def _work(thread: object) -> None:
+    """The life of a thread."""
+    me = threading.get_ident()
+    locks.own_threads.add(me)
     while True:
-        with _lock:
-            if not _urgent and not _others:
-                _leave()
-                return
-            task = (_urgent or _others).popleft()
-        task.run()
-        del task  # and what it keeps alive
+        while task := _next():
+            collector.insist()
+            task.run()
+            del task  # and what it keeps alive
+        _drop(thread)
+        # From here on, work that is submitted has another thread started.
+        if _ended or _forking or not (_urgent or _others):
+            break
+        _threads.append(thread)
+    locks.own_threads.discard(me)
+    _leave(thread)
 
 
-def _leave() -> None:
-    """Takes note that the calling thread ends."""
+def _next() -> Task | None:
+    """Returns the next task, if this thread is to go on."""
+    if not (_ended or _forking):
+        for queue in (_urgent, _others):
+            with contextlib.suppress(IndexError):
+                return queue.popleft()
+    return None
+
+
+def _drop(thread: object) -> None:
+    with contextlib.suppress(ValueError):
+        _threads.remove(thread)
+
+
+def _leave(thread: object) -> None:
+    """Takes note that a thread ends."""
     global _usual
-    _threads.discard(threading.get_ident())
-    if not _threads and _usual is not None:
-        if sys.getswitchinterval() == SWITCH:  # otherwise the program has set another one
-            sys.setswitchinterval(_usual)
+    _drop(thread)
+    usual, mine = _usual, sys.getswitchinterval() == SWITCH  # or the program has set another one
+    # Python lets no other thread run between the test and the call.
+    if not _threads and usual is not None:
         _usual = None
+        if mine:
+            sys.setswitchinterval(usual)
+    collector.go_on(thread)
 
 
-def _forget() -> None:
-    """Starts anew in a forked child."""
-    global _lock
-    _lock = threading.RLock()
-    for queue in (_urgent, _others, _unfinished, _threads):
-        queue.clear()
-    _leave()
+# ---- Forks, the end of the process
 
 
-@cache
-def _at_fork() -> None:
-    """Has forks wait for work. Functions registered later run earlier: the work itself may wait for
-    locks of what was imported before, such as `logging`."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=finish, after_in_child=_forget)
+def _stop() -> None:
+    """Has all threads leave when they have done what they are doing."""
+    global _forking
+    _forking = True
+    while _threads and not _ended:
+        time.sleep(1e-3)
+
+
+def _resume(in_child: bool) -> None:
+    global _forking
+    _forking = False
+    if in_child:
+        for thread in _threads:  # after an interrupted wait for them
+            collector.go_on(thread)
+        _threads.clear()
+        locks.own_threads.clear()
+    else:
+        _go_on()
+
+
+locks.stop.append(_stop)
+locks.resume.append(_resume)
+
+
+def end() -> None:
+    """Lets the process end. What is not done soon is dropped, or goes on as long as there is a
+    process. Threads are inside of LLVM then, or stand still when they come back from there: the end
+    must not find them holding a lock of Python's, or half-way through a file."""
+    global _ended
+    start = time.monotonic()
+    try:
+        while _threads and time.monotonic() < start + END_SECONDS:
+            time.sleep(1e-3)
+    except KeyboardInterrupt:
+        pass  # the user does not want to wait
+    _ended = locks.ending = True
+    try:
+        while len(_threads) > len(locks.in_native) and time.monotonic() < start + 2 * END_SECONDS:
+            time.sleep(1e-3)
+    except KeyboardInterrupt:
+        pass
+    libc = ctypes.CDLL(None) if locks.in_native and sys.platform != "win32" else None
+    if hasattr(libc, "on_exit"):
+        # The C library calls these two in reverse order: all files are written, and the process
+        # ends before LLVM's tables are destroyed, which a thread may be reading.
+        for name in ("_exit", "fcloseall"):
+            libc.on_exit(getattr(libc, name), None)

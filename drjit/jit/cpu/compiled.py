@@ -171,35 +171,35 @@ class CompiledKernel(Kernel):
     def _submit(self, made: Callable[[], Made], urgent: bool = False) -> bool:
         """Has another thread make a form; returns whether that was possible."""
         library.prepare(self.text)
-        with runtime.lock:  # before the other thread takes note that it is done
-            self.coming = background.submit(
-                partial(self._make, made), runtime.thread_count(), urgent
-            )
-        return self.coming is not None
+        # Known before it begins, as it takes note itself that it is over.
+        self.coming = task = background.Task(partial(self._make, made))
+        if background.take(task, runtime.thread_count(), urgent):
+            return True
+        self.coming = None
+        return False
 
     def _make(self, made: Callable[[], Made]) -> None:
         try:
             found = made()
         except BaseException as error:
-            with runtime.lock:
-                self.failed, self.provisional, self.coming = True, False, None
-                if not self.address:
-                    runtime.fail(self.entry, error)
+            # In this order: whoever launches it now looks for this afterwards.
+            self.failed, self.provisional, self.coming = True, False, None
+            if not self.address:
+                runtime.fail(self.entry, error)
             return
         self._adopt(found)
 
     def _adopt(self, made: Made) -> None:
         """Has launches run a form from now on, also those that have waited for it."""
-        with runtime.lock:
-            before = self.loaded
-            self.loaded, self.state, self.provisional, self.seconds = made
-            runtime.open_jobs(self.entry, self.loaded.kernel, self.loaded.finish)
-            # Only now: freeing it lets other threads run, which launch what the entry says.
-            if before is not None:
-                runtime.retain(before)  # queued launches may still run it
-            if not self.loops:
-                self.few = (INLINE_WORK - 1) // max(self.cost, 1)
-            self.coming = None
+        before = self.loaded
+        self.loaded, self.state, self.provisional, self.seconds = made
+        runtime.open_jobs(self.entry, self.loaded.kernel, self.loaded.finish)
+        # Only now: freeing it lets other threads run, which launch what the entry says.
+        if before is not None:
+            runtime.retain(before)  # queued launches may still run it
+        if not self.loops:
+            self.few = (INLINE_WORK - 1) // max(self.cost, 1)
+        self.coming = None
         self.tell_of_code()
 
     def _from_disk(self, forms: list[Form]) -> Made | None:

@@ -328,8 +328,8 @@ class CpuKernel(CompiledKernel):
             early += 0.0 if lasting else FIRST_USE * FIRST_IN_BACKGROUND
         if self.spent >= buy:
             return False
-        if self.coming is not None:
-            return not self.coming.done()
+        if (coming := self.coming) is not None:
+            return not coming.done()
         if self.spent >= early and (lasting or self.launches > 1):
             self.submit_best()
         return True
@@ -410,6 +410,7 @@ def launch(
         times = Times()
         clock = ctypes.addressof(times)
     expected = kernel.clock.last or runtime.UNKNOWN_NS
+    known = entry.kernel
     runtime.launch(
         0,
         0,
@@ -420,10 +421,12 @@ def launch(
         (kernel, record, times),
         record.check if record else None,
         clock,
-        expected if entry.kernel else runtime.COMING_NS,
+        expected if known else runtime.COMING_NS,
         copies,
         entry,
     )
+    if not known and kernel.coming is None and not entry.kernel:
+        runtime.open_jobs(entry, 0, 0)  # meanwhile, it has turned out that it cannot be compiled
     if times is not None:
         history.add(kernel, size, "compiled", times)
     if log.level >= 3:

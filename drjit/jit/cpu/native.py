@@ -24,12 +24,13 @@ _word = ctypes.c_int64
 
 
 class Job(ctypes.Structure):
-    """A launch. `claim` holds the ticket (upper half) and the number of unclaimed blocks."""
+    """A launch. `claim` holds the ticket (upper half) and the number of unclaimed blocks, `closed`
+    the address of the entry of a kernel that is not compiled yet."""
 
     _fields_ = [
         (name, _word)
         for name in ("kernel", "finish", "params", "size", "block", "blocks", "threads", "times")
-    ] + [("claim", _word), ("done", _word), ("_pad", _word * 6)]
+    ] + [("claim", _word), ("done", _word), ("closed", _word), ("_pad", _word * 5)]
 
 
 class Times(ctypes.Structure):
@@ -103,7 +104,7 @@ class Control(ctypes.Structure):
 
 
 _EXPORTED = frozenset(
-    {"post", "open_job", "run", "start", "repeat", "now", "halt", "work", "wait_for"}
+    "post open_jobs first_closed run start repeat now halt work wait_for".split()  # noqa: SIM905
 )
 _CONTENTS = bytes.__basicsize__ - 1  # where the data of bytes begins
 Structures = dict[str, type[ctypes.Structure]]
@@ -196,8 +197,9 @@ def _load() -> SimpleNamespace:
         return factory(result, *arguments)(places[name])
 
     return SimpleNamespace(
-        post=function("post", ctypes.PYFUNCTYPE, _word, *job, _word),
-        open=function("open_job", ctypes.PYFUNCTYPE, None, pointer, _word, pointer, pointer),
+        post=function("post", ctypes.PYFUNCTYPE, _word, *job, _word, _word),
+        open=function("open_jobs", ctypes.PYFUNCTYPE, None, pointer, _word, _word, _word),
+        closed=function("first_closed", ctypes.PYFUNCTYPE, _word, pointer),
         run=function("run", ctypes.PYFUNCTYPE, None, *job),
         now=function("now", ctypes.PYFUNCTYPE, _word, pointer),
         halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),

@@ -176,18 +176,27 @@ def attend(c, thread):
                     rest(c, seat)
                     spins = 0
 
-# Queues a job and gives its ticket, or 0 if the ring is full. Callers take turns. No block of a
-# `closed` job can be claimed before somebody opens it; the jobs behind it wait as for any other.
-def post(c, kernel, finish, params, size, block, threads, times, closed):
+# Queues a job and gives its ticket, which is the next one: 0 if the ring is full, -1 if another job
+# has got that ticket meanwhile. The functions are those of `entry`, if there is one. Without a
+# kernel in there, the job is closed: none of its blocks can be claimed before somebody opens it,
+# and the jobs behind it wait as for any other. Callers hold the GIL, as those of `open_jobs`, so
+# that no job is closed that nobody opens.
+def post(c, kernel, finish, params, size, block, threads, times, entry, ticket):
     before = load(c.submitted, monotonic)
+    if before + 1 != ticket:
+        return -1
     if before - load(c.completed, acquire) >= JOBS:
         return 0
-    ticket = before + 1
     job = c.jobs[ticket]
     blocks = max((size + block - 1) // block, 1)
     ready = blocks
-    if closed:
-        ready = 0
+    closed = 0
+    if entry != 0:
+        kernel = entry.kernel
+        finish = entry.finish
+        if kernel == 0:
+            ready = 0
+            closed = entry
     store(job.kernel, kernel, monotonic)
     store(job.finish, finish, monotonic)
     store(job.params, params, monotonic)
@@ -196,19 +205,40 @@ def post(c, kernel, finish, params, size, block, threads, times, closed):
     store(job.blocks, blocks, monotonic)
     store(job.threads, threads, monotonic)
     store(job.times, times, monotonic)
+    store(job.closed, closed, monotonic)
     store(job.done, 0, monotonic)
     store(job.claim, ticket << 32 | ready, release)
     store(c.submitted, ticket, seq_cst)
     recruit(c, 0)
     return ticket
 
-# Opens a closed job, of which the functions are known now.
-def open_job(c, ticket, kernel, finish):
-    job = c.jobs[ticket]
-    store(job.kernel, kernel, monotonic)
-    store(job.finish, finish, monotonic)
-    store(job.claim, ticket << 32 | load(job.blocks, monotonic), seq_cst)
-    recruit(c, 0)
+# Sets the functions of an entry, and opens its closed jobs. Without a kernel, these do nothing.
+def open_jobs(c, entry, kernel, finish):
+    if kernel != 0:
+        entry.kernel = kernel
+        entry.finish = finish
+    ticket = load(c.completed, acquire)
+    last = load(c.submitted, monotonic)
+    while ticket < last:
+        ticket = ticket + 1
+        job = c.jobs[ticket]
+        if load(job.closed, monotonic) == entry:
+            store(job.closed, 0, monotonic)
+            store(job.kernel, kernel, monotonic)
+            store(job.finish, finish, monotonic)
+            store(job.claim, ticket << 32 | load(job.blocks, monotonic), seq_cst)
+            recruit(c, 0)
+
+# Gives the ticket of the first closed job, or 0.
+def first_closed(c):
+    ticket = load(c.completed, acquire)
+    last = load(c.submitted, monotonic)
+    while ticket < last:
+        ticket = ticket + 1
+        job = c.jobs[ticket]
+        if load(job.closed, monotonic) != 0:
+            return ticket
+    return 0
 
 # Runs a job in the calling thread. Python read that the jobs before it are complete, without the
 # order that this thread needs to see their results.

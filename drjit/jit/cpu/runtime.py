@@ -6,7 +6,7 @@ raised where the result was read. Forking first waits for the queue; the child s
 own when it needs them. At exit, workers stop between two blocks.
 
 A kernel that is still being compiled can be launched: its job is *closed*, which holds up those
-behind it, until whoever compiles opens it (`open_jobs`).
+behind it, until whoever compiles opens it (`open_jobs`), for which no lock is needed.
 """
 
 import atexit
@@ -14,13 +14,12 @@ import ctypes
 import math
 import operator
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import log
+from drjit.jit import collector, locks, log
 from drjit.jit.cpu import background, native
 from drjit.jit.device import raise_first
 
@@ -41,7 +40,7 @@ _STOP_WORD = 5  # of the record at the first parameter: see docs/kernel-language
 submitted = 0
 """Number of jobs queued so far, which is the ticket of the newest one."""
 
-lock = threading.RLock()  # reentrant, because the garbage collector may run anything anywhere
+lock = locks.lock
 _control: native.Control | None = None
 _address = 0
 _thread_count = 0  # 0: not yet determined
@@ -49,7 +48,6 @@ _started = False  # whether the workers have been
 unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
 _ahead = 0  # their expected time in nanoseconds
 _errors: deque[BaseException] = deque()
-_closed: dict[int, native.JobEntry] = {}  # closed jobs by ticket, with what their kernels will be
 _failures: deque[BaseException] = deque()  # why kernels could not be compiled
 _seats = list(range(native.WAITERS))
 _post: Callable = None  # type: ignore[assignment]
@@ -108,13 +106,14 @@ def set_thread_count(arg: int, /) -> None:
             f"negative ({arg})."
         )
     count = min(max(operator.index(arg), 1), native.WORKERS)
-    _lock_when_idle()
-    try:
-        if count != thread_count():
-            _stop(None)
-            _thread_count = count
-    finally:
-        lock.release()
+    while True:
+        _await(submitted)
+        with lock:
+            if _is_idle():
+                if count != thread_count():
+                    _stop(None)
+                    _thread_count = count
+                return
 
 
 def launch(
@@ -148,16 +147,16 @@ def launch(
     """
     global submitted, _ahead
     if _ahead > AHEAD_NS:
-        _fall_back()
+        fall_back()
+    place = 0 if entry is None else ctypes.addressof(entry)
     while True:
         with lock:
             control = _control or _prepare()
             threads = copies or control.workers
-            closed = False
-            if entry is not None:
-                kernel, finish = entry.kernel, entry.finish
-                closed = not kernel
-            if inline and not closed and control.completed == control.submitted:
+            idle = inline and control.completed == control.submitted
+            if idle and (entry is None or entry.kernel):
+                if entry is not None:
+                    kernel, finish = entry.kernel, entry.finish
                 _run(_address, kernel, finish, params, size, block, threads, times)
                 ticket = submitted
                 if check is None and not unfinished:
@@ -168,42 +167,45 @@ def launch(
                 _start()
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             ticket = control.submitted + 1
-            unfinished.append((ticket, params, keep, check, expected))
+            kept = ticket, params, keep, check, expected
+            unfinished.append(kept)
             _ahead += expected
-            if closed:
-                _closed[ticket] = entry  # type: ignore[assignment]
-            posted = _post(_address, kernel, finish, params, size, block, threads, times, closed)
-            if posted:
-                submitted = posted
+            posted = _post(
+                _address, kernel, finish, params, size, block, threads, times, place, ticket
+            )
+            if posted > 0:
+                submitted = control.submitted
                 if unfinished[0][0] > control.completed:
                     return ticket
                 break
-            unfinished.pop()
-            _closed.pop(ticket, None)
+            unfinished.remove(kept)
             _ahead -= expected
-        _await(ticket - native.JOBS)
+        if not posted:  # otherwise, a finalizer has launched something here
+            _await(ticket - native.JOBS)
     _prune()
     return ticket
 
 
 def open_jobs(entry: native.JobEntry, kernel: int, finish: int) -> None:
-    """Sets the functions of an entry, and opens its closed jobs."""
-    with lock:
-        # At once: another thread may be about to launch.
+    """Sets the functions of an entry, and opens its closed jobs; with 0 for the functions, only
+    that, and these jobs do nothing."""
+    if _control is None and kernel:
         functions = (ctypes.c_int64 * 2).from_address(ctypes.addressof(entry))
-        functions[:] = kernel, finish
-        for ticket in [t for t, e in _closed.items() if e is entry]:
-            del _closed[ticket]
-            if _control is not None:
-                _open(_address, ticket, kernel, finish)
+        functions[:] = kernel, finish  # at once: another thread may be about to launch
+    elif _control is not None:
+        _open(_address, ctypes.addressof(entry), kernel, finish)
 
 
 def fail(entry: native.JobEntry, error: BaseException) -> None:
     """Ends the closed jobs of an entry, whose kernel cannot be compiled: whoever waits next gets
     the error."""
-    with lock:
-        _failures.append(error)
-        open_jobs(entry, 0, 0)
+    _failures.append(error)
+    open_jobs(entry, 0, 0)
+
+
+def first_closed() -> int:
+    """Returns the ticket of the first job that is closed, or 0."""
+    return 0 if _control is None else native.functions().closed(_address)
 
 
 def control() -> native.Control | None:
@@ -271,8 +273,9 @@ def drain(ticket: int | None = None) -> None:
 
 def retain(thing: object) -> None:
     """Keeps an object alive until the jobs queued so far are complete."""
-    if completed() < submitted:
-        unfinished.append((submitted, None, thing, None, 0))
+    last = submitted if _control is None else _control.submitted
+    if completed() < last:
+        unfinished.append((last, None, thing, None, 0))
 
 
 def _prepare() -> native.Control:
@@ -314,7 +317,6 @@ def _stop(seconds: float | None) -> bool:
     control, _started = _control, False
     while control.left < control.entered and time.monotonic() < deadline:
         time.sleep(2e-5)
-    _closed.clear()
     _control = None
     return control.left == control.entered
 
@@ -325,10 +327,7 @@ def _await(ticket: int) -> None:
     if control is None or control.completed >= ticket:
         return
     ticket = min(ticket, control.submitted)
-    if _closed and background.is_own_thread():
-        raise RuntimeError(
-            "A finalizer that Python runs in a thread that compiles kernels cannot wait for them."
-        )
+    locks.check_wait("a job")
     address, await_ = ctypes.addressof(control), _wait
     try:
         seat = _seats.pop()
@@ -338,7 +337,7 @@ def _await(ticket: int) -> None:
         return
     try:
         while not await_(address, ticket, seat, _SLICE_US):
-            pass
+            collector.catch_up()
     except KeyboardInterrupt as interrupt:
         _give_up(ticket, seat, interrupt)
         raise
@@ -346,8 +345,12 @@ def _await(ticket: int) -> None:
         _seats.append(seat)
 
 
-def _fall_back() -> None:
-    """Waits until no more is queued than `AHEAD_NS` and `AHEAD_JOBS` allow."""
+def fall_back() -> None:
+    """Waits until no more is queued than `AHEAD_NS` and `AHEAD_JOBS` allow; with the lock held,
+    leaves that to a later time."""
+    if locks.is_held():
+        locks.due[fall_back] = None
+        return
     _prune()
     while _ahead > AHEAD_NS:
         with lock:
@@ -366,7 +369,7 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
         return
     address = ctypes.addressof(control)
     # Jobs behind a closed one have not begun, and need not be stopped.
-    last = min(_closed, default=control.submitted + 1) - 1
+    last = (first_closed() or control.submitted + 1) - 1
     ticket = min(ticket, last)
 
     def ends(seconds: float) -> bool:
@@ -423,9 +426,14 @@ def _check(check: Callable[[], BaseException | None]) -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    """Stops the workers. If one is stuck in a kernel, the memory that it uses lives as long as the
-    process. Errors that have not been reported are shown as a warning."""
-    if not _stop(_EXIT_SECONDS):
+    """Stops what compiles, and the workers. If one is stuck in a kernel, the memory that it uses
+    lives as long as the process. Errors that have not been reported are shown as a warning."""
+    background.end()
+    try:
+        stopped = _stop(_EXIT_SECONDS)
+    except KeyboardInterrupt:
+        stopped = False
+    if not stopped:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(unfinished))
         return
     while unfinished:
@@ -436,37 +444,27 @@ def _at_exit() -> None:
         log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
 
 
-def _lock_when_idle() -> None:
-    """Acquires the lock at a moment when nothing is queued. It is not held while waiting, because
-    whoever opens a closed job needs it."""
-    while True:
-        _await(submitted)
-        lock.acquire()
-        if completed() >= submitted:
-            return
-        lock.release()
+def _is_idle() -> bool:
+    return completed() >= submitted
 
 
-def _after_fork_in_parent() -> None:
-    lock.release()
+def _settle() -> None:
+    _await(submitted)
 
 
-def _after_fork_in_child() -> None:
+def _after_fork(in_child: bool) -> None:
     """Resets the state in a child, which has no workers; jobs whose wait was interrupted are lost
     to it."""
-    global lock, _control, _started, _seats, start, repeat
+    global _control, _started, _seats, start, repeat
+    if not in_child:
+        return
     start = repeat = _not_yet
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
-    lock = threading.RLock()
     _control, _started = None, False
-    _closed.clear()
     _seats = list(range(native.WAITERS))
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_lock_when_idle,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )
+locks.settle.append(_settle)
+locks.is_settled.append(_is_idle)
+locks.resume.append(_after_fork)

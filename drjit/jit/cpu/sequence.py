@@ -188,11 +188,10 @@ class LaunchSequence:
         for word, k in self._addresses:
             table += (start + 8 * word, argument[k])
         table += (0, 0)
-        with runtime.lock:  # another thread may be about to replace a form by a better one
-            code = [k.loaded for k, _ in self._steps]
-            for k, size in self._steps:
-                table += (k.entry.kernel, k.entry.finish, k.entry.times, start, size)
-                start += 8 * k.program.words
+        code = [k.loaded for k, _ in self._steps]  # others may take their place at any time
+        for form, (k, size) in zip(code, self._steps, strict=True):
+            table += (form.kernel, form.finish, k.entry.times, start, size)
+            start += 8 * k.program.words
         table += (0,) * 5
         # `native.Patch` and `native.JobEntry` records; an array of ctypes would be of a new type,
         # which only the collector of cycles frees

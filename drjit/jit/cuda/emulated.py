@@ -9,7 +9,6 @@ work again.
 import ctypes
 import itertools
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import locks
 from .driver import CudaError, DeviceAttribute, Driver, FunctionAttribute
 
 VERSION = 13000
@@ -65,7 +65,7 @@ class EmulatedDriver(Driver):
         }
         self._events: dict[int, tuple[int, list[int | None]]] = {}  # stream, [time in ns]
         self._error: CudaError | None = None
-        self._lock = threading.RLock()
+        self._lock = locks.lock
 
     # ---- Devices
 

@@ -1,7 +1,6 @@
 """Pinned memory of the host: for uploads and downloads, and for the error records of kernels."""
 
 import ctypes
-import threading
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ class Staging:
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self._lock = threading.RLock()
+        self._lock = queue.lock
         self._slots: list[tuple[int, int]] = []  # address, event after its last use
         self._at = 0  # the slot in use
         self._used = 0  # its bytes in use

@@ -8,15 +8,13 @@ events that are recorded every few launches, and where something waits.
 
 import atexit
 import contextlib
-import os
-import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import log
+from drjit.jit import locks, log
 from drjit.jit.cuda.driver import CudaError, Driver
 from drjit.jit.device import raise_first
 
@@ -51,7 +49,7 @@ class Queue:
         self.driver = driver
         self.stream = driver.create_stream()
         self.submitted = self.completed = 0
-        self.lock = threading.RLock()  # reentrant: the garbage collector may run anything anywhere
+        self.lock = locks.lock
         self._entries: deque[_Entry] = deque()
         self._markers: deque[tuple[int, int]] = deque()  # ticket, event
         self._due = SPACING  # the ticket of the next marker at the latest
@@ -83,7 +81,7 @@ class Queue:
         which returns None or an exception for `sync` to raise.
         """
         if self._crowded:
-            self._fall_back()
+            self.fall_back()
         with self.lock:
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             ticket = self.submitted + 1
@@ -244,8 +242,12 @@ class Queue:
                 self.completed = ticket
         return self.completed
 
-    def _fall_back(self) -> None:
-        """Waits until no more is queued than `AHEAD_MS` and `MARKERS` allow."""
+    def fall_back(self) -> None:
+        """Waits until no more is queued than `AHEAD_MS` and `MARKERS` allow; with the lock
+        held, leaves that to a later time."""
+        if locks.is_held():
+            locks.due[self.fall_back] = None
+            return
 
         def close() -> bool:
             ahead = self.submitted - self._progress()
@@ -322,7 +324,7 @@ class Queue:
 
     def leave(self) -> None:
         """In a forked child: nothing of the driver can be used."""
-        self.lock, self.forked = threading.RLock(), True
+        self.forked = True
         self.driver.__class__ = _Forked  # pyright: ignore[reportAttributeAccessIssue]
         self._abandon()
         self._errors.clear()
@@ -373,10 +375,10 @@ def _at_exit() -> None:
             queue.finish()
 
 
-def _after_fork_in_child() -> None:
-    for queue in list(_queues):
-        queue.leave()
+def _after_fork(in_child: bool) -> None:
+    if in_child:
+        for queue in list(_queues):
+            queue.leave()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+locks.resume.append(_after_fork)

@@ -14,6 +14,7 @@ The folder is a subfolder of the one that a user names, and in it, files with na
 are left alone.
 """
 
+import _thread
 import atexit
 import contextlib
 import errno
@@ -25,7 +26,7 @@ import threading
 import time
 from _imp import source_hash  # type: ignore[attr-defined]
 
-from drjit.jit import log, processor
+from drjit.jit import collector, locks, log, processor
 from drjit.jit.tuples import NamedTuple
 
 try:
@@ -72,9 +73,8 @@ class CachedKernel(NamedTuple):
 
 _pending: dict[str, tuple[str, CachedKernel]] = {}
 """The entries that are not written yet, with their keys, by path."""
-_lock = threading.RLock()  # of the above; reentrant, as the garbage collector may run anything
-_writing = threading.RLock()  # held while files are written; taken before the other one
-_thread: threading.Thread | None = None
+_awaited: list[bool] = []  # not empty while a thread is about to write them
+_flushes = 0
 _at_once = False  # whether this process may end without further notice
 
 
@@ -203,52 +203,49 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
     where = folder()
     if where is None:
         return
-    with _lock:
-        _pending[path(where, key)] = key, CachedKernel(text, code, has_finish)
+    _pending[path(where, key)] = key, CachedKernel(text, code, has_finish)
     if _at_once or not _is_awaited():
         write_pending()
 
 
 def _is_awaited() -> bool:
     """Has a thread write what is pending; returns whether there is one."""
-    global _thread
-    with _lock:
-        if _thread is None:
-            thread = threading.Thread(target=_write_later, name="drjit-cache", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # the process is ending, or has reached its limit of threads
-                return False
-            _thread = thread
+    if not _awaited:
+        try:
+            _awaited.append(True)
+            _thread.start_new_thread(_write_later, ())
+        except RuntimeError:  # the process is ending, or has reached its limit of threads
+            _awaited.clear()
+            return False
     return True
 
 
 def _write_later() -> None:
-    global _thread
+    me = threading.get_ident()
+    locks.own_threads.add(me)
     time.sleep(DELAY)
-    with _lock:
-        _thread = None  # further entries wait for another one
-    write_pending()
+    _awaited.clear()  # further entries wait for another thread
+    with collector.paused():  # no code of the program runs here
+        write_pending()
+    locks.own_threads.discard(me)
 
 
 def write_pending() -> None:
     """Writes the entries that are not written yet."""
     global _puts
-    with _writing:
-        while True:
-            with _lock:
-                found = next(iter(_pending.items()), None)
-            if found is None:
-                return
-            where, pending = found
+    while found := list(_pending.items()):  # which another thread may be writing as well
+        for where, pending in found:
             key, entry = pending
+            before = _flushes
             if write(where, _encode(key, *entry)):
                 if _puts % _PUTS_PER_CHECK == 0:
                     _evict()
                 _puts += 1
-            with _lock:
-                if _pending.get(where) is pending:
-                    del _pending[where]
+            if _flushes != before:
+                with contextlib.suppress(OSError):
+                    os.unlink(where)
+            if _pending.get(where) is pending:
+                _pending.pop(where, None)
 
 
 @atexit.register
@@ -258,26 +255,16 @@ def _end() -> None:
     write_pending()
 
 
-def _before_fork() -> None:
-    write_pending()
-    _writing.acquire()
-    _lock.acquire()
-
-
-def _after_fork() -> None:
-    _lock.release()
-    _writing.release()
-
-
-def _in_child() -> None:
+def _after_fork(in_child: bool) -> None:
     """Begins anew without the thread. Processes of `multiprocessing` end without `atexit`."""
-    global _thread, _at_once
-    _thread, _at_once = None, True
-    _after_fork()
+    global _at_once
+    if in_child:
+        _awaited.clear()
+        _at_once = True
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+locks.stop.append(write_pending)
+locks.resume.append(_after_fork)
 
 
 def write(path: str, data: bytes) -> bool:
@@ -341,14 +328,15 @@ def _evict() -> None:
 
 def flush() -> None:
     """Removes all entries."""
+    global _flushes
     where = folder()
     if where is None:
         return
-    with _writing, _lock:
-        _pending.clear()
-        for _, _, path in _entries(where):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+    _pending.clear()
+    _flushes += 1  # whoever is writing one removes it
+    for _, _, path in _entries(where):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def info() -> dict[str, object]:

@@ -3,7 +3,8 @@ their operands. A recording is replayed for other buffers without any tracing.
 
 Values of a recording have numbers: first its inputs, then constants and what its steps compute. The
 recorder takes the place of `launch.run`; operations that launch kernel texts of their own go
-through `operation`.
+through `operation`. Each thread may have a recorder, without holding any lock: what it records is
+code of the program.
 """
 
 import gc
@@ -14,7 +15,7 @@ from collections.abc import Callable, Container, Sequence
 from functools import wraps
 from typing import Any
 
-from .. import flags
+from .. import collector, flags
 from ..device import Buffer, Device, Kernel, current, using
 from ..flags import JitFlag
 from ..ir import dtype as dt
@@ -26,8 +27,8 @@ from ..tuples import NamedTuple
 from . import freeze_size, history, launch, schedule
 
 _HISTORY = int(JitFlag.KernelHistory)
-_lock = threading.RLock()
-_active: "Recorder | None" = None
+_recorders: dict[int, "Recorder"] = {}  # by the threads that are recording
+_plain: Callable = launch.run  # what `launch.run` is where nobody is recording
 
 
 class ValueNumber(int):
@@ -230,6 +231,7 @@ class Replay:
         finally:
             if watched:
                 history.now.mode = "Inactive"
+        schedule.catch_up()
         return values
 
 
@@ -283,7 +285,8 @@ class Recorder:
         self._changed = _Changed()
         self._uses = freeze_size.Uses()
         self._inputs = self.count
-        self._run: Callable = launch.run
+        self.paused = False
+        """Whether launches and reads are those of an operation that is recorded as a whole."""
         self._thread = threading.get_ident()
         self._first = make(LITERAL, dt.mask, 1, (), True).serial
         # Memory of an array may be freed, and another array may be placed there.
@@ -292,42 +295,34 @@ class Recorder:
             if b is not None:
                 self._remember(b, ValueNumber(k))
 
-    # ---- Being the recorder of the process
+    # ---- Being the recorder of a thread
 
     def start(self) -> None:
-        """Starts recording; there can be only one recording at a time."""
-        global _active
-        _lock.acquire()
-        _active, self._run = self, launch.run
+        """Starts recording what this thread does. Finalizers that the collector calls do not run
+        meanwhile, as what they launch is not part of it."""
+        collector.pause(self)
+        collector.closed.add(self._thread)
+        _recorders[self._thread] = self
         self._resume()
-        launch.watch(self._note_change)
-        flags.current |= JitFlag.FreezingScope
         history.now.mode = "Recorded"
+        _install()
 
     def stop(self) -> None:
         """Stops recording."""
-        global _active
-        history.now.mode = "Inactive"
-        flags.current &= ~JitFlag.FreezingScope
-        launch.watch(None)
+        _recorders.pop(self._thread, None)
         self._pause()
-        _active = None
-        _lock.release()
+        history.now.mode = "Inactive"
+        _install()
+        collector.closed.discard(self._thread)
+        collector.go_on(self)
 
     def _resume(self) -> None:
-        launch.run, launch.on_read = self._record, self._refuse_read
-        schedule.on_collect = self._refuse_old_values
-        freeze_size.uses = self._uses
+        self.paused = False
+        freeze_size.uses[self._thread] = self._uses
 
     def _pause(self) -> None:
-        launch.run, launch.on_read = self._run, None
-        schedule.on_collect = None
-        freeze_size.uses = None
-
-    @property
-    def mine(self) -> bool:
-        """Whether this thread is the one recording."""
-        return threading.get_ident() == self._thread
+        self.paused = True
+        freeze_size.uses.pop(self._thread, None)
 
     def recording(self, sizes: tuple[int, ...], outcome: Any) -> Recording:
         """Returns the recording of a call with inputs of these sizes and this outcome."""
@@ -393,17 +388,16 @@ class Recorder:
             "DRJIT_STRUCT), or return it from 'state_fn'."
         )
 
-    def _refuse_old_values(self, nodes: list[Node]) -> None:
+    def refuse_old_values(self, nodes: list[Node]) -> None:
         """Raises if values are computed from data by operations from before the call."""
-        if self.mine:
-            for n in nodes:
-                old = n.serial < self._first and n.op is not AFTER
-                if old and any(d.op is BUFFER or d.op is AFTER for d in n.deps):
-                    raise self.not_an_input("uses", n)
+        for n in nodes:
+            old = n.serial < self._first and n.op is not AFTER
+            if old and any(d.op is BUFFER or d.op is AFTER for d in n.deps):
+                raise self.not_an_input("uses", n)
 
-    def _note_change(self, owner: Any, n: Node | None) -> None:
-        """Takes the place of `launch.on_change`."""
-        if not self.mine or (n is not None and n.serial >= self._first):
+    def note_change(self, owner: Any, n: Node | None) -> None:
+        """Raises if what is about to change is no input, or notes it to find out later."""
+        if n is not None and n.serial >= self._first:
             return
         if n is not None and (n.op is BUFFER or n.op is AFTER):
             if n.size and self._find(n.data) is None:
@@ -452,15 +446,13 @@ class Recorder:
 
     # ---- Steps
 
-    def _record(
+    def record(
         self, launched: Any, size: int, inputs: list, literals: list, checks: list, targets: list
     ) -> list[Buffer | None]:
         """Takes the place of `launch.run`."""
-        if not self.mine:
-            return self._run(launched, size, inputs, literals, checks, targets)
         read = tuple([self.slot(n) for n in inputs])
         effects = tuple([self._target(e) for e in targets])
-        made = self._run(launched, size, inputs, literals, checks, targets)
+        made = _plain(launched, size, inputs, literals, checks, targets)
         outputs: list[tuple[ValueNumber, DType, bool] | None] = []
         for o, b in zip(launched.program.outputs, made, strict=True):
             outputs.append(b and (self._result(b), o.dtype, o.kind == "reduce"))
@@ -516,15 +508,61 @@ class Recorder:
             return a
         return Literal(a.dtype, a.data, a.size) if a.op is LITERAL else self.slot(a)
 
-    def _refuse_read(self) -> None:
-        if self.mine:
-            raise RuntimeError(
-                f"{self.what}: the recorded function reads the contents of an array (by converting "
-                "it to a Python number, a NumPy array or text, or as the condition of an evaluated "
-                "loop). What it does with them could not be repeated for other inputs. Keep such "
-                "steps outside of the function, use dr.select() and symbolic loops, or return the "
-                "array."
-            )
+    def refuse_read(self) -> None:
+        """Raises an error, as the contents of arrays are not known to a recording."""
+        raise RuntimeError(
+            f"{self.what}: the recorded function reads the contents of an array (by converting "
+            "it to a Python number, a NumPy array or text, or as the condition of an evaluated "
+            "loop). What it does with them could not be repeated for other inputs. Keep such "
+            "steps outside of the function, use dr.select() and symbolic loops, or return the "
+            "array."
+        )
+
+
+def _install() -> None:
+    """Has launches and reads come here as long as any thread is recording."""
+    global _plain
+    if launch.run is not _run:
+        _plain = launch.run
+    scope = int(JitFlag.FreezingScope)
+    # Python lets no other thread run in between.
+    if _recorders:
+        launch.run, launch.on_read, schedule.on_collect = _run, _read, _collect
+        flags.current |= scope
+    else:
+        launch.run, launch.on_read, schedule.on_collect = _plain, None, None
+        flags.current &= ~scope
+    launch.watch(_change if _recorders else None)
+
+
+def _at_work() -> Recorder | None:
+    """Returns the recorder of this thread, unless it is paused."""
+    recorder = _recorders.get(threading.get_ident())
+    return None if recorder is None or recorder.paused else recorder
+
+
+def _run(*parts: Any) -> list[Buffer | None]:
+    """Takes the place of `launch.run`."""
+    recorder = _at_work()
+    return _plain(*parts) if recorder is None else recorder.record(*parts)
+
+
+def _read() -> None:
+    """Takes the place of `launch.on_read`."""
+    if (recorder := _at_work()) is not None:
+        recorder.refuse_read()
+
+
+def _collect(nodes: list[Node]) -> None:
+    """Takes the place of `schedule.on_collect`."""
+    if (recorder := _at_work()) is not None:
+        recorder.refuse_old_values(nodes)
+
+
+def _change(owner: Any, n: Node | None) -> None:
+    """Takes the place of `launch.on_change`."""
+    if (recorder := active()) is not None:
+        recorder.note_change(owner, n)
 
 
 permanent: "weakref.WeakSet[Node]" = weakref.WeakSet()
@@ -533,15 +571,14 @@ permanent: "weakref.WeakSet[Node]" = weakref.WeakSet()
 
 def active() -> Recorder | None:
     """Returns the recorder of this thread, if it is recording."""
-    return _active if _active is not None and _active.mine else None
+    return _recorders.get(threading.get_ident()) if _recorders else None
 
 
 def largest(n: Node) -> int:
     """Returns the largest entry of an evaluated integer array (0 if there is none), as a bound for
     memory to be allocated."""
-    if _active is not None and _active.mine and launch.on_read is not None:
-        return _active.bound(n)
-    return _largest(n)
+    recorder = active()
+    return _largest(n) if recorder is None or recorder.paused else recorder.bound(n)
 
 
 def _largest(n: Node) -> int:
@@ -559,9 +596,10 @@ def operation(function: Callable | None = None, *, sized_by_data: bool = False) 
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        if _active is None or not _active.mine or launch.on_read is None:
+        recorder = active()
+        if recorder is None or recorder.paused:
             return function(*arguments)
-        return _active.operation(function, arguments, sized_by_data)
+        return recorder.operation(function, arguments, sized_by_data)
 
     return call
 

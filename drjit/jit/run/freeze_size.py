@@ -25,17 +25,18 @@ class Uses:
         self.places: list[Location] = []
         self.divisions: list[tuple[int, int]] = []
         self.seen: set[int] = set()
-        self.thread = threading.get_ident()
 
 
-uses: Uses | None = None
-"""The uses in the call that is being recorded; set by `freeze`."""
+uses: dict[int, Uses] = {}
+"""The uses in the calls that are being recorded, by thread; set by `freeze`."""
 
 
 def length(value: int) -> int:
     """Returns the result of `len`: a plain number, because user code may do anything with it."""
-    if uses is not None:
-        uses.seen.add(value)
+    if uses:
+        own = uses.get(threading.get_ident())
+        if own is not None:
+            own.seen.add(value)
         if _is_outside(sys._getframe(2)):
             decided(value)
     return value
@@ -43,17 +44,19 @@ def length(value: int) -> int:
 
 def shape(found: tuple[int, ...]) -> tuple[int, ...]:
     """Returns trackable sizes, for recorded code."""
-    if uses is None:
+    own = uses.get(threading.get_ident()) if uses else None
+    if own is None:
         return found
-    uses.seen.update(found)
+    own.seen.update(found)
     return RecordedShape(map(Size, found)) if _is_outside(sys._getframe(2)) else found
 
 
 def tracked(value: int) -> int:
     """Returns a trackable size, for recorded code."""
-    if uses is None:
+    own = uses.get(threading.get_ident()) if uses else None
+    if own is None:
         return value
-    uses.seen.add(plain(value))
+    own.seen.add(plain(value))
     return _tracked(value, sys._getframe(2))
 
 
@@ -65,16 +68,18 @@ def _tracked(value: int, caller: FrameType) -> int:
 
 def decided(*sizes: float) -> None:
     """Declares that recorded code depends on the exact values of sizes."""
-    if uses is not None and uses.thread == threading.get_ident():
-        uses.decisions += map(plain, sizes)
-        uses.places += [user_location()] * len(sizes)
+    own = uses.get(threading.get_ident()) if uses else None
+    if own is not None:
+        own.decisions += map(plain, sizes)
+        own.places += [user_location()] * len(sizes)
 
 
 def parts(size: int, length: int) -> int:
     """Returns the number of parts of a length, the last of which may be shorter. Code that handles
     a shorter last part must also be correct without one."""
-    if uses is not None and uses.thread == threading.get_ident():
-        uses.divisions.append((plain(size), plain(length)))
+    own = uses.get(threading.get_ident()) if uses else None
+    if own is not None:
+        own.divisions.append((plain(size), plain(length)))
     return -(-size // length)
 
 

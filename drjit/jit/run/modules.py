@@ -15,6 +15,7 @@ from _imp import _fix_co_filename  # type: ignore[attr-defined]
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
+from .. import collector
 from . import cache
 
 # File format: the magic word, the file's size and where the table begins as 8-byte numbers, the
@@ -34,8 +35,17 @@ _data: Any = b""
 _missing: list[Any] = []  # how Python found those that the cache does not have
 
 
-class _Loader(SourceFileLoader):
-    """Loads modules like Python, but has compiled files from the cache."""
+class _Quiet(SourceFileLoader):
+    """Loads modules like Python, but no finalizer runs meanwhile, which might wait for a thread
+    that imports the same module."""
+
+    def exec_module(self, module: Any) -> None:
+        with collector.paused():
+            super().exec_module(module)
+
+
+class _Loader(_Quiet):
+    """Has compiled files from the cache."""
 
     def get_code(self, fullname: str) -> Any:
         source, *_, start, end = _rows[fullname]
@@ -54,8 +64,10 @@ class _Finder:
         spec = _cached(name)
         if spec is None:
             spec = PathFinder.find_spec(name, path)
-            if spec is not None and type(spec.loader) is SourceFileLoader and spec.cached:
-                _missing.append(spec)
+            if spec is not None and type(spec.loader) is SourceFileLoader and spec.origin:
+                spec.loader = _Quiet(name, spec.origin)
+                if spec.cached:
+                    _missing.append(spec)
         return spec
 
 

@@ -8,7 +8,6 @@ produces a key, so a known program, or a whole known evaluation, is found by one
 """
 
 import math
-import threading
 import time
 import weakref
 from bisect import bisect_left
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from .. import collector, flags
+from .. import collector, flags, locks
 from ..device import Buffer, Device, DeviceMismatch, Kernel, current, mismatch
 from ..ir import dtype as dt
 from ..ir import label, op
@@ -28,7 +27,7 @@ from . import interrupt, launch, stages
 from . import known as known_programs
 from .plan import EvaluationPlan, Launch
 
-lock = threading.RLock()
+lock = locks.lock
 pending: list[Node] = []
 observers: list[tuple[Any, Callable[[], None]]] = []
 """Samples of future kernels (see `lane_values`), and callbacks for when they have been launched."""
@@ -212,7 +211,16 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
             return False
     if observers:
         _observe()
+    if locks.due or collector.pauses:
+        catch_up()
     return True
+
+
+def catch_up() -> None:
+    """Does what evaluations put off: waits until devices have not too much to do, once nothing is
+    held, and collects garbage that threads of the package must not collect."""
+    collector.catch_up()
+    locks.catch_up()
 
 
 def _evaluate_effects(roots: list[Node], device: Device | None) -> None:

@@ -5,8 +5,8 @@ tables that its module defines by plain assignments, and other functions of the 
 parsed on first use.
 """
 
+import contextlib
 import os
-import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +27,15 @@ _FOLDER = os.path.join(os.path.dirname(__file__), "mathlib")
 _functions: dict[str, "ast.FunctionDef"] = {}
 _constants: dict[str, "ast.expr"] = {}
 _unread = ["common", *dict.fromkeys(MODULES.values())]
-_lock = threading.Lock()  # several threads may compile
 
 
 def _found(name: str, definitions: dict[str, Any]) -> Any:
     """Returns a definition, for which it reads the module of a public function, or those that are
     left; raises KeyError if there is none."""
     first = MODULES.get(name.rpartition("_")[0], "common")
-    with _lock:
-        while name not in definitions and _unread:
-            _read(first if first in _unread else _unread[0])
-        return definitions[name]
+    while name not in definitions and (left := _unread[:]):
+        _read(first if first in left else left[0])
+    return definitions[name]
 
 
 def prepare(text: str) -> None:
@@ -49,13 +47,13 @@ def prepare(text: str) -> None:
 
 def definitions() -> dict[str, "ast.FunctionDef"]:
     """Returns the definitions of all functions, those that are parts of others included."""
-    with _lock:
-        while _unread:
-            _read(_unread[0])
+    while left := _unread[:]:
+        _read(left[0])
     return _functions
 
 
 def _read(module: str) -> None:
+    """Reads a file. Two threads may do so at once, each of which finds what the first one keeps."""
     import ast  # not for kernels from the disk cache
 
     from ..parsing import syntax_tree
@@ -64,10 +62,11 @@ def _read(module: str) -> None:
         tree = syntax_tree(file.read())
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
-            _functions[statement.name] = statement
+            _functions.setdefault(statement.name, statement)
         elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            _constants[statement.targets[0].id] = statement.value
-    _unread.remove(module)
+            _constants.setdefault(statement.targets[0].id, statement.value)
+    with contextlib.suppress(ValueError):
+        _unread.remove(module)
 
 
 def function(name: str, code: str) -> "ast.FunctionDef":

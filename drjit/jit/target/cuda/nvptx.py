@@ -1,13 +1,14 @@
 """The compiler from LLVM modules to PTX: llvmlite's target for NVIDIA GPUs."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from llvmlite import binding
 
 from ..simd.ir import KernelError
-from ..simd.llvm import lock
 
 # The version of PTX for a compute capability, which the driver must know: see `OLDEST_DRIVERS` in
 # drjit/jit/cuda/driver.py. Compute capability 9.0 has reductions of several floats, of PTX 8.1.
@@ -53,7 +54,6 @@ def _target() -> Any:
     return binding.Target.from_triple(TRIPLE)
 
 
-@cache
 def _machine(capability: tuple[int, int], level: int) -> Any:
     newer = [version for first, version in _VERSIONS.items() if capability >= first]
     features = f"+ptx{max(newer, default=_OLDEST_VERSION)}"
@@ -62,10 +62,34 @@ def _machine(capability: tuple[int, int], level: int) -> Any:
     )
 
 
-@cache
-def _passes(capability: tuple[int, int]) -> tuple[Any, Any]:
+class _Compiler:
+    """Code generators and passes for a compute capability, for one thread at a time."""
+
+    def __init__(self, capability: tuple[int, int]) -> None:
+        self.machine = cache(lambda level: _machine(capability, level))
+        self.passes = cache(lambda: _passes(self.machine(2)))
+
+
+_idle: dict[tuple[int, int], list[_Compiler]] = {}
+
+
+@contextmanager
+def _compiler(capability: tuple[int, int]) -> Iterator[_Compiler]:
+    """Lends a compiler to the calling thread."""
+    idle = _idle.setdefault(capability, [])
+    try:
+        found = idle.pop()
+    except IndexError:
+        found = _Compiler(capability)
+    try:
+        yield found
+    finally:
+        idle.append(found)
+
+
+def _passes(machine: Any) -> tuple[Any, Any]:
     options = binding.create_pipeline_tuning_options(speed_level=2)
-    builder = binding.create_pass_builder(_machine(capability, 2), options)
+    builder = binding.create_pass_builder(machine, options)
     manager = binding.create_new_module_pass_manager()
     manager.add_always_inliner_pass()
     manager.add_global_dead_code_eliminate_pass()
@@ -77,14 +101,14 @@ def _passes(capability: tuple[int, int]) -> tuple[Any, Any]:
 def ptx(ir: str, capability: tuple[int, int]) -> str:
     """Compiles the text of a module to PTX."""
     ir = f'target datalayout = "{LAYOUT}"\ntarget triple = "{TRIPLE}"\n{ir}'
-    with lock:
-        machine = _machine(capability, 1 if ir.count("\n") > _LONG else 3)
+    with _compiler(capability) as c:
+        machine = c.machine(1 if ir.count("\n") > _LONG else 3)
         try:
             module = binding.parse_assembly(ir, binding.create_context())
             if _VERIFIES:
                 module.verify()
         except RuntimeError as error:
             raise KernelError(f"LLVM rejects the translation: {error}") from None
-        manager, builder = _passes(capability)
+        manager, builder = c.passes()
         manager.run(module, builder)
         return machine.emit_assembly(module)

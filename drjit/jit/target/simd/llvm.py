@@ -3,13 +3,12 @@
 import ctypes
 import itertools
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from ... import processor
+from ... import locks, processor
 from .. import foreign
 from .ir import KernelError, Machine
 
@@ -18,8 +17,6 @@ binding = processor.binding()
 # Modules with at least this many lines favour compile time over speed.
 LONG = 10_000
 
-# The linker is shared by all threads of the process.
-lock = threading.Lock()
 _serial = itertools.count()
 
 
@@ -95,7 +92,8 @@ class Compiler:
             manager, builder = self._vectorizing_passes()
         else:
             manager, builder = self.passes(uncombined, in_memory, plain)
-        _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
+        with locks.native():
+            _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
         return module
 
 
@@ -127,8 +125,10 @@ def _parsed(ir: str) -> Any:
     """Returns the module of a text, in a context of its own."""
     context = binding.create_context()
     with binding.ffi.OutputString() as message:
-        parse = _unlocked("LLVMPY_ParseAssembly")
-        module = binding.ModuleRef(parse(context, ir.encode(), message), context)
+        parse, text = _unlocked("LLVMPY_ParseAssembly"), ir.encode()
+        with locks.native():
+            parsed = parse(context, text, message)
+        module = binding.ModuleRef(parsed, context)
         if message:
             module.close()
             raise KernelError(f"LLVM rejects the translation: {message}")
@@ -140,7 +140,8 @@ def _emitted(machine: Any, module: Any, is_object: bool) -> bytes:
     lib = binding.ffi.lib
     with binding.ffi.OutputString() as message:
         emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
-        memory = emit(machine, module, int(is_object), message)
+        with locks.native():
+            memory = emit(machine, module, int(is_object), message)
         if not memory:
             raise RuntimeError(f"LLVM generates no code: {message}")
     try:
@@ -187,6 +188,7 @@ def assembly(ir: str, uncombined: bool, in_memory: bool = False, plain: bool = F
 
 @cache
 def _linker() -> Any:
+    """Returns the linker, which all threads share; llvmlite lets one call follow the other."""
     # Of Windows' format, the newer linker cannot make calls that reach beyond 2 GB, as those of the
     # function that extends the stack do.
     newer = sys.platform != "win32"
@@ -196,14 +198,13 @@ def _linker() -> Any:
 def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
     """Loads an object file; returns the object that keeps it loaded, and the addresses of the
     symbols."""
-    with lock:
-        builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
-        for symbol in symbols:
-            builder.export_symbol(symbol)
-        for symbol, address in foreign.symbols.items():
-            builder.import_symbol(symbol, address)
-        library = builder.link(_linker(), f"kernel{next(_serial)}")
-        return library, [library[symbol] for symbol in symbols]
+    builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    for symbol, address in list(foreign.symbols.items()):
+        builder.import_symbol(symbol, address)
+    library = builder.link(_linker(), f"kernel{next(_serial)}")
+    return library, [library[symbol] for symbol in symbols]
 
 
 def version() -> str:

@@ -1,0 +1,220 @@
+"""The lock of the package, what threads of its own may do, forks. docs/concurrency.md has the
+rules, and why no thread waits for ever.
+
+The threads of a program share one lock, which is reentrant. The package has threads of its own, for
+compiling and for writing the disk cache: they never take it, and run no code of the program.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+CHECKED = os.environ.get("DRJIT_CHECK_LOCKS", "0") not in ("", "0")
+"""Whether the rules are checked: whoever breaks one gets a `LockError`."""
+IMPORT_SECONDS = 5.0
+"""How long a fork waits for other threads that import modules of the package."""
+
+own_threads: set[int] = set()
+"""The identifiers of the package's own threads."""
+
+
+if CHECKED:
+    from traceback import format_stack
+
+
+class LockError(RuntimeError):
+    """A rule of docs/concurrency.md was broken."""
+
+
+class CheckedLock:
+    """A reentrant lock that checks the rules."""
+
+    def __init__(self) -> None:
+        self._lock: Any = threading.RLock()
+        self._stack: list[str] = []  # of whoever holds it
+
+    def acquire(self) -> bool:
+        if is_own_thread():
+            holder = "".join(self._stack) or "nobody\n"
+            raise LockError(
+                "a thread of the package takes the program's lock, which is held by\n"
+                f"{holder}It may only be taken by threads of the program."
+            )
+        if not self._lock._is_owned():
+            if held := _leaves.get(threading.get_ident()):
+                raise LockError(f"the program's lock is taken while {held[-1]} is held")
+            if name := imported(threading.get_ident().__eq__):
+                raise LockError(f"the program's lock is taken by the import of {name}")
+        self._lock.acquire()
+        self._stack = format_stack(limit=12)[:-1]
+        return True
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def _is_owned(self) -> bool:
+        return self._lock._is_owned()
+
+    def _at_fork_reinit(self) -> None:
+        self._lock._at_fork_reinit()
+
+
+lock: Any = CheckedLock() if CHECKED else threading.RLock()
+"""What threads of the program hold while they evaluate, launch, or change tables that others use.
+Reentrant: finalizers and handlers of signals run anywhere, and may evaluate."""
+is_held: Callable[[], bool] = lock._is_owned
+"""Whether this thread holds it."""
+
+_leaves: dict[int, list[str]] = {}
+
+
+due: dict[Callable[[], None], None] = {}
+"""Functions that wait, called when this thread, or another one, no longer holds the lock."""
+
+
+def catch_up() -> None:
+    """Calls what is due, unless this thread holds the lock."""
+    while due and not is_held():
+        for wait in list(due):
+            due.pop(wait, None)
+            wait()
+
+
+class leaf:
+    """A block of statements with a lock that is not the program's, to check that this one is not
+    taken within."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        if CHECKED:
+            held = _leaves.setdefault(threading.get_ident(), [])
+            if held and held[-1] != self.name:
+                raise LockError(f"{self.name} is taken while {held[-1]} is held")
+            held.append(self.name)
+
+    def __exit__(self, *_: object) -> None:
+        if CHECKED:
+            _leaves[threading.get_ident()].pop()
+
+
+def check_wait(what: str) -> None:
+    """Checks that this thread may wait for a job or a task."""
+    if is_own_thread():
+        raise LockError(f"a thread of the package waits for {what}")
+    if held := _leaves.get(threading.get_ident()):
+        raise LockError(f"a thread waits for {what} while {held[-1]} is held")
+
+
+def is_own_thread() -> bool:
+    """Returns whether the calling thread is one of the package's own."""
+    return threading.get_ident() in own_threads
+
+
+# ---- Native code that takes long
+
+in_native: set[int] = set()
+"""The package's own threads that are inside of it."""
+ending = False
+"""Whether the process is about to end."""
+
+
+class native:
+    """Runs native code that may take long in a block of statements. No thread comes back from there
+    once the process is about to end."""
+
+    def __enter__(self) -> None:
+        if is_own_thread():
+            in_native.add(threading.get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        if threading.get_ident() in in_native:
+            if ending:
+                still = threading.Lock()
+                still.acquire()
+                still.acquire()
+            in_native.discard(threading.get_ident())
+
+
+# ---- Forks
+
+settle: list[Callable[[], None]] = []
+"""Functions that wait until there is nothing a child would miss, such as work of other threads."""
+is_settled: list[Callable[[], bool]] = []
+"""Functions that return whether that is still so, called with the lock held."""
+stop: list[Callable[[], None]] = []
+"""Functions that stop the package's own threads, called with the lock held."""
+resume: list[Callable[[bool], None]] = []
+"""Functions that go on after a fork, called with the lock held; True in the child."""
+_forking = False  # whether the lock is held for that
+
+
+def _before_fork() -> None:
+    global _forking
+    if is_own_thread():  # which would wait for itself
+        return
+    while True:
+        _await_imports()
+        for wait in settle:
+            wait()
+        lock.acquire()
+        if all(settled() for settled in is_settled):
+            break
+        lock.release()
+    _forking = True
+    for end in stop:
+        end()
+
+
+def _after_fork(in_child: bool) -> None:
+    global _forking
+    if not in_child and not _forking:
+        return
+    if in_child and not is_held():  # an interrupt has ended the wait for it
+        lock._at_fork_reinit()
+        lock.acquire()
+    _forking = False
+    try:
+        for go_on in resume:
+            go_on(in_child)
+    finally:
+        lock.release()
+
+
+def _await_imports() -> None:
+    """Waits until no other thread is importing a module of the package: a child would have a part
+    of it, and the lock of that module would stay locked. Not for ever, as an import may wait for
+    what this thread holds."""
+    end = time.monotonic() + IMPORT_SECONDS
+    while imported(threading.get_ident().__ne__) and time.monotonic() < end:
+        time.sleep(1e-3)
+
+
+def imported(by: Callable[[int], bool]) -> str | None:
+    """Returns the name of a module of the package that threads with certain identifiers import, if
+    there is one."""
+    table: dict[str, Any] = getattr(sys.modules.get("_frozen_importlib"), "_module_locks", {})
+    for name, reference in list(table.items()):
+        if name.partition(".")[0] == __name__.partition(".")[0]:
+            owner = getattr(reference(), "owner", None)
+            if owner is not None and by(owner):
+                return name
+    return None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=lambda: _after_fork(False),
+        after_in_child=lambda: _after_fork(True),
+    )
