@@ -112,15 +112,13 @@ def test_a_folder_of_another_user_is_not_used(tmp_path, capfd, give_away, name):
     assert f"{changed} belongs to another user (uid 4242)" in warned(capfd)
 
 
-def test_the_folder_is_chosen_anew_for_another_user(monkeypatch, give_away, tmp_path):
+def test_the_folder_is_chosen_anew_for_another_user(monkeypatch, give_away, root):
     """Such as that which a process of root becomes."""
     put()
-    for folder in (tmp_path, tmp_path / "mine", tmp_path / "mine" / "cache"):
-        give_away(folder)
-    monkeypatch.setattr(os, "geteuid", lambda: 4242)
     assert cache.info()["folder"]
+    give_away(root)
     monkeypatch.setattr(os, "geteuid", lambda: 4243)
-    assert cache.info()["folder"] is None
+    assert cache.info()["folder"] is None and cache.get(KEY) is None
 
 
 def test_links_count_as_what_they_lead_to(tmp_path, monkeypatch, capfd):

@@ -89,13 +89,68 @@ def test_printing_in_evaluated_code(mode):
     dr.while_loop(
         (UInt(0, 2),), lambda i: i < 3, lambda i: show(Float(i)) or (i + 1,), mode="evaluated"
     )
-    assert texts() == ["[0, 2]", "[1]", "[2]"]
+    assert texts() == ["[0, 2]", "[1, 3]", "[2, 3]"]
     branch(show, "evaluated")
-    assert texts() == ["[3, 0]", "masked [3]"]
+    assert texts() == ["[3, 0, 9]", "masked [3]"]
     dr.if_stmt(
         (Float(1),), Bool(False, False), lambda x: show(x) or x, lambda x: x, mode="evaluated"
     )
-    assert texts() == []
+    assert texts() == ["[1]"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "evaluate", "symbolic"])
+@pytest.mark.parametrize("active", [True, Bool(True), Bool(True, False, True), False])
+def test_lanes_that_evaluated_code_prints(mode, active):
+    """Without a mask, all of them, unless a kernel prints them."""
+    file = io.StringIO()
+    masked = active is not True or mode == "symbolic"
+
+    def show(name, x):
+        dr.print(name + " {}", x, active=active, mode=mode, file=file)
+        return x
+
+    def texts():
+        dr.sync_thread()
+        found = file.getvalue().splitlines()
+        file.truncate(file.seek(0))
+        return found if active is not False else [*found, "nothing"]
+
+    def body(i):
+        i = dr.if_stmt(
+            (i,), i < 3, lambda i: show("small", i), lambda i: show("large", i), mode="evaluated"
+        )
+        return (show("loop", i) + 1,)
+
+    dr.eval(dr.while_loop((UInt(2, 3, 4),), lambda i: i < 4, body, mode="evaluated"))
+    if active is False:
+        expected = ["nothing"]
+    elif not masked:
+        expected = ["small [2, 3, 4]", "large [2, 3, 4]", "loop [2, 3, 4]"]
+        expected += ["small [3, 4, 4]", "large [3, 4, 4]", "loop [3, 4, 4]"]
+    elif isinstance(active, Bool) and len(active) == 3:
+        expected = ["small [2]", "loop [2]", "large [3]", "loop [3]"]
+    else:
+        expected = ["small [2]", "large [3]", "loop [2, 3]", "large [3]", "loop [3]"]
+    assert texts() == expected
+
+
+def test_prints_of_evaluated_code_are_shortened():
+    file = io.StringIO()
+
+    def body(i):
+        dr.print("{}", i, limit=3, file=file)
+        dr.print("{}", i, active=i < 6, limit=3, file=file)
+        return (i + 1,)
+
+    dr.while_loop((dr.arange(UInt, 8),), lambda i: i < 1, body, mode="evaluated")
+    assert file.getvalue() == dr.format("{}\n[0]\n", dr.arange(UInt, 8), limit=3)
+
+
+def test_a_call_for_no_lanes_prints_nothing():
+    file = io.StringIO()
+    show = lambda x: dr.print("{}", x, file=file) or x  # noqa: E731
+    dr.switch(UInt(), [show, show], Float(), mode="evaluated")
+    assert not file.getvalue()
 
 
 def test_recorded_text_goes_to_the_output_of_the_time_of_the_call():

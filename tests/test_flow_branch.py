@@ -21,7 +21,7 @@ def mode(request):
     return request.param
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [n for n in SIZES if n])
 def test_matches_python_on_every_lane(size, mode, tier):
     x = np.linspace(-2, 3, size)
     y = dr.if_stmt(
@@ -35,6 +35,20 @@ def test_matches_python_on_every_lane(size, mode, tier):
     expected = [(np.sqrt(a) * b, int(a) + 1) if a > 0.5 else (a - b, int(b)) for a, b in pairs]
     np.testing.assert_allclose(y[0].numpy(), [e[0] for e in expected], rtol=1e-12)
     np.testing.assert_array_equal(y[1].numpy(), [e[1] for e in expected])
+
+
+@pytest.mark.parametrize(
+    "condition", [Bool(), dr.zeros(Bool, 0), dr.opaque(Bool, True, 0), Float64() < 3]
+)
+def test_empty_conditions_are_refused(condition, mode):
+    for args in (), (Float64(1),), (Float64(),):
+        with pytest.raises(RuntimeError, match="'cond' cannot be empty"):
+            dr.if_stmt(args, condition, lambda *_: Int(1), lambda *_: Int(2), mode=mode)
+
+
+def test_empty_arguments_of_a_constant_condition_are_refused():
+    with pytest.raises(RuntimeError, match=r"'args\[0\]' of type .* is uninitialized"):
+        dr.if_stmt((Float64(),), Bool(True), lambda x: x, lambda x: x)
 
 
 def test_python_and_constant_conditions_choose_a_function():

@@ -144,7 +144,8 @@ WITHOUT_ENTRIES = {
         dr.gather(a.ns.Float, a.ns.Float(1, 2), a.u),
         dr.gather(a.ns.Float, a.e, a.u),
         dr.gather(a.ns.Array3f, a.ns.Float(1, 2, 3), a.u),
-        dr.gather(a.ns.Float, a.e, a.ns.UInt(0), a.b),
+        dr.gather(a.ns.Float, a.e, 0, a.b),
+        dr.gather(a.ns.Float, a.ns.Float(1, 2), a.u, a.ns.Bool(True)),
     ),
     "scatter_inc": lambda a: dr.scatter_inc(a.ns.UInt(1, 2), a.u),
     "scatter_exch": lambda a: dr.scatter_exch(a.ns.UInt(1, 2), a.u, a.u),
@@ -161,7 +162,6 @@ WITHOUT_ENTRIES = {
     "slice": lambda a: dr.slice(a.ns.Float(1, 2), a.u),
     "compress": lambda a: (dr.compress(a.b), dr.compress(a.ns.Bool(False, False))),
     "while_loop": lambda a: dr.while_loop((a.e,), lambda x: x < 3, lambda x: (x + 1,))[0],
-    "if_stmt": lambda a: dr.if_stmt((a.e,), a.e < 3, lambda x: x + 1, lambda x: x),
     "syntax": lambda a: iterated(a.e),
     "hint": lambda a: iterated(dr.hint(a.e)),
     "binary_search": lambda a: dr.binary_search(a.u, a.u, lambda k: k < 3),
@@ -298,6 +298,10 @@ ERRORS = {
     "argmax": (lambda a: dr.argmax(a.e), "no entries"),
     "argmin": (lambda a: dr.argmin(a.e), "no entries"),
     "median": (lambda a: dr.median(a.e), "no entries"),
+    "if_stmt": (
+        lambda a: dr.if_stmt((a.e,), a.e < 3, lambda x: x + 1, lambda x: x),
+        "'cond' cannot be empty",
+    ),
 }
 
 NOT_APPLICABLE = frozenset(
@@ -401,6 +405,87 @@ def test_operators_and_members(nothing):
             a.e[0]
         with pytest.raises(IndexError, match="size 0"):
             a.e[0] = 1
+
+
+ARRAYS = {
+    "operators": lambda a, one: [
+        lambda: a.e + one, lambda: one + a.e, lambda: a.e * one, lambda: a.e - one,
+        lambda: a.e / one, lambda: a.e**one, lambda: a.e < one, lambda: a.e == one,
+        lambda: a.b & (one == 1), lambda: a.b | (one != 1), lambda: a.e + a.ns.Int(one),
+        lambda: a.e + a.ns.Float64(one), lambda: a.u << a.ns.UInt(one),
+        lambda: a.e.__iadd__(one),
+    ],
+    "functions": lambda a, one: [
+        lambda: dr.fma(a.e, one, one), lambda: dr.fma(one, one, a.e), lambda: dr.fma(a.e, 1, one),
+        lambda: dr.minimum(a.e, one), lambda: dr.maximum(one, a.e), lambda: dr.atan2(a.e, one),
+        lambda: dr.hypot(one, a.e), lambda: dr.lerp(a.e, one, 0.5), lambda: dr.clip(a.e, one, 2),
+        lambda: dr.select(a.b, one, one), lambda: dr.select(one == 1, a.e, one),
+        lambda: dr.select(a.b, a.e, one), lambda: dr.select(True, a.e, one),
+        lambda: dr.mul_hi(a.u, a.ns.UInt(one)), lambda: dr.copysign(a.e, one),
+    ],
+    "memory": lambda a, one: [
+        lambda: dr.gather(a.ns.Float, a.ns.Float(1, 2), a.ns.UInt(one), a.b),
+        lambda: dr.scatter(a.ns.Float(1, 2), a.e, a.ns.UInt(one)),
+        lambda: dr.scatter(a.ns.Float(1, 2), one, a.u),
+        lambda: dr.scatter_add(a.ns.Float(1, 2), one, a.u),
+        lambda: dr.scatter(a.ns.Float(1, 2), one, a.ns.UInt(one), a.b),
+        lambda: dr.scatter(a.ns.Array3f(1, 2, 3), one, a.u),
+        lambda: dr.scatter_inc(a.ns.UInt(1, 2), a.ns.UInt(one), a.b),
+        lambda: dr.scatter_exch(a.ns.Float(1, 2), one, a.u),
+        lambda: dr.scatter_cas(a.ns.Float(1, 2), 1, one, a.u),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.parametrize("constant", [True, False])
+def test_an_array_of_one_entry_does_not_go_with_an_empty_one(nothing, kind, constant):
+    """A number does, but neither a constant array nor an evaluated one."""
+    for a in nothing:
+        one = a.ns.Float(1) if constant else dr.opaque(a.ns.Float, 1)
+        for call in ARRAYS[kind](a, one):
+            with pytest.raises(RuntimeError, match="operands have incompatible sizes"):
+                call()
+
+
+def test_numbers_go_with_an_empty_array(nothing):
+    for a in nothing:
+        target = a.ns.Float(1, 2)
+        for result in (
+            a.e * 0, a.e * 1, 0 * a.e, 1 - a.e, a.e**0, a.e < 1, a.b & True, a.b | False, a.i + 0,
+            a.u << 1, dr.fma(a.e, 1, 2), dr.fma(a.e, a.e, 1), dr.fma(a.i, 1, 2),
+            dr.minimum(a.e, 1), dr.maximum(0, a.e), dr.atan2(a.e, 1), dr.hypot(a.e, 1),
+            dr.select(a.b, 1, 2), dr.select(a.b, a.e, 0), dr.select(True, a.e, 1), a.v + 1,
+            1 * a.v, a.v < 0, dr.fma(a.v, 1, 2), a.e + np.float32(1), dr.lerp(a.e, 1, 0.5),
+            dr.gather(a.ns.Float, target, 0, a.b), dr.scatter_exch(target, 3, a.u),
+            a.t + a.ns.Float(1), a.t * a.ns.TensorXf([1]),
+        ):  # fmt: skip
+            assert dr.width(result) == 0
+        dr.scatter(target, 5, a.u)
+        dr.scatter(target, a.e, 0)
+        assert list(target) == [1, 2]
+
+
+def test_components_that_do_not_go_together_are_the_cause(nothing):
+    for a in nothing:
+        for call in (
+            lambda a=a: a.v + a.ns.Array3f(1, 2, 3),
+            lambda a=a: a.ns.Array3f(1, 2, 3) * a.v,
+            lambda a=a: a.v < a.ns.Float(1),
+            lambda a=a: a.m - a.ns.Matrix3f(1),
+            lambda a=a: dr.fma(a.v, a.v, a.ns.Array3f(1)),
+        ):
+            with pytest.raises(RuntimeError, match="operands have incompatible sizes") as raised:
+                call()
+            assert isinstance(raised.value.__cause__, RuntimeError)
+            assert "operands have incompatible sizes" in str(raised.value.__cause__)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_calls_for_no_lanes_refuse_arguments_of_one(nothing, mode):
+    for a in nothing:
+        with pytest.raises(RuntimeError, match="arguments have incompatible sizes"):
+            dr.switch(a.u, [lambda x: x, lambda x: x], a.ns.Float(1), mode=mode)
 
 
 def test_an_empty_array_does_not_go_with_others(nothing):

@@ -9,7 +9,7 @@ import pytest
 from helpers import outcome
 
 import drjit as dr
-from drjit.array import construct, elementwise, inline, leaf
+from drjit.array import construct, elementwise, inline
 from drjit.function.math import arithmetic
 from drjit.jit.ir import op as ops
 from drjit.llvm import ad
@@ -75,12 +75,13 @@ def test_single_entries_are_broadcast(cls):
     xs += [tracked(dr.opaque(cls, 2)), tracked(cls(range(5)))] if cls is F else []
     for o in (ops.add, ops.mul, ops.lt, *[ops.fma] * cls._dtype.is_float):
         for args in itertools.product(xs, repeat=o.arity):
-            wanted, found = outcome(leaf.apply, o, *args), outcome(inline.RECORDED[o], *args)
+            wanted = outcome(elementwise.promoted, o, args, "")
+            found = outcome(inline.RECORDED[o], *args)
             is_error = issubclass(wanted[0], Exception)
             assert found == ((type(None), None) if is_error else wanted), (o, args)
-    for mask, x, y in itertools.product((cls(5) > x for x in xs), xs, xs):
+    for mask, x, y in itertools.product((x < 5 for x in xs), xs, xs):
         if x is not y:
-            wanted = outcome(leaf.apply, ops.select, mask, x, y)
+            wanted = outcome(elementwise.promoted, ops.select, (mask, x, y), "")
             found = outcome(inline.RECORDED[ops.select], mask, x, y)
             assert found[0] is type(None) or found == wanted, (mask, x, y)
 

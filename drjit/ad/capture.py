@@ -11,12 +11,12 @@ from typing import Any
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 from ..jit.ir.node import BUFFER, Node, next_serial
-from ..jit.ir.scope import recording
+from ..jit.ir.scope import active, recording
+from ..jit.ir.scope import region as lane_region
 from ..jit.run import schedule
-from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import graph, traverse
-from .graph import GradScope, Var, get_ident
+from .graph import GradScope, Value, Var, get_ident
 from .scatter_target import ScatterTarget
 from .traverse import ADFlag, ADMode
 
@@ -40,6 +40,8 @@ class OuterGradients:
         self.written: dict[int, ScatterTarget] = {}
         self.aliases: dict[Var, Var] = {}
         self.reached: set[Var] = set()  # inputs reached by traversals
+        self._shared: dict[Var, Node | None] = {}  # of the gradient of an input, what is shared
+        self._region, self._lanes = lane_region(), active().size
         self._found: dict[Var, Var] = {}
         self._so_far: dict[Var, Node | None] = {}  # None once bodies add to it
 
@@ -49,7 +51,14 @@ class OuterGradients:
         if self.atomic:
             self.aliases.update(pairs)
             for own, around in pairs.items():
-                own.grad = around.grad
+                self._shared[own] = own.grad = around.grad
+
+    def share(self, v: Var) -> None:
+        """Adds to the shared gradient of an input what the body has assigned to its own."""
+        g, known = v.grad, self._shared[v]
+        if g is not None and g is not known:
+            self.add(v, g if known is None else node.apply(op.sub, g, known))
+            self._shared[v] = v.grad = g
 
     def __getitem__(self, v: Var) -> Var:
         v = self.aliases.get(v, v)
@@ -70,9 +79,11 @@ class OuterGradients:
         slot = self._found.get(v)
         if slot is None:
             slot = self._found[v] = graph.new_slot(v)
+            if v.size == 1 and self._region is not None and v.serial >= self._region.outermost:
+                slot.size = self._lanes  # of which each has a gradient
             slot.grad = self._so_far.get(v)
             if slot.grad is None:
-                slot.grad = schedule.materialize(node.literal(v.dtype, 0, v.size))
+                slot.grad = schedule.materialize(node.literal(v.dtype, 0, slot.size))
             else:
                 self._so_far[v] = None  # nothing else may hold what is written to
         return slot
@@ -103,9 +114,10 @@ class OuterGradients:
             self.reached.add(v)
             v, own = self.aliases[v], v
             own.grad = g if own.grad is None else node.apply(op.add, own.grad, g)
-        index = node.lane(v.size) if v.size > 1 else node.literal(dt.u32, 0)
+            self._shared[own] = own.grad
+        index = node.lane(slot.size) if slot.size > 1 else node.literal(dt.u32, 0)
         at = Access(index, what="gradient", reduce="add")
-        slot.grad = access.scatter(graph.take_gradient(slot), [g], at)
+        graph.scatter_gradient(slot, [g], at)
 
     def pop(self, v: Var) -> Node | None:
         """Returns the accumulated gradient of a variable, once the bodies have been recorded."""
@@ -120,6 +132,8 @@ class OuterGradients:
         for v in list(self._found):
             g = self.pop(v)
             if g is not None:
+                if v.size == 1 != g.size:
+                    g = traverse.arriving(v, Value(g)).node
                 v.grad = g if v.grad is None else node.apply(op.add, v.grad, g)
                 waiting.append(v)
         inner = graph.scope() or GradScope()

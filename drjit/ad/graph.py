@@ -10,7 +10,8 @@ Variables of a body that is being recorded are in a separate list (`GradScope.ta
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from operator import itemgetter
@@ -161,6 +162,16 @@ def take_gradient(v: Var) -> Replacement:
     elif g.size != v.size:
         g = node.resize(g, v.size)
     return Replacement(g)
+
+
+def scatter_gradient(v: Var, values: list[Node], at: access.Access) -> None:
+    """Adds records of values to the gradient of a variable, in place if nothing else holds it."""
+    before = v.grad is None
+    taken, after = take_gradient(v), None
+    try:
+        after = access.scatter(taken, values, at)
+    finally:  # there may have been nothing to do
+        v.grad = after if after is not None or before else taken.node
 
 
 def _blank(cls: type[Var], n: Node | Var) -> Var:
@@ -427,6 +438,16 @@ class within:
 
     def __exit__(self, *_: object) -> None:
         pop()
+
+
+@contextmanager
+def watching(variables: Iterable[Var]) -> Iterator[None]:
+    """Has what the current, isolating scope adds to the gradients of some earlier variables
+    propagated further when that ends."""
+    yield
+    inner = scope()
+    if inner is not None:
+        inner.postponed.update(dict.fromkeys([v for v in variables if v.grad is not None]))
 
 
 def visible(v: Var | None) -> Var | None:

@@ -12,6 +12,7 @@ from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node
+from ..jit.ir.scope import ACTIVE, recording
 from ..jit.primitives import collective
 from ..jit.run import schedule
 from ..jit.trace import access
@@ -28,6 +29,9 @@ class LaneRule:
     `give.scatter_add(i, values, access)`. The gradient may have one entry that stands for all.
     An op that `masks` passes nothing on in some lanes. No traversal frees the edges of one that
     `lasts`.
+
+    Of a result of size 1, the gradient may have an entry for each lane that executes the code
+    (`scope.LaneRegion`), which ops that are `lanewise` take as it is; others receive the sum.
     """
 
     elementwise = False
@@ -37,6 +41,7 @@ class LaneRule:
     keeps_gradient = False
     keeps_inputs = True
     keeps_result = False
+    lanewise = False
     masks = True
     name = ""
 
@@ -66,6 +71,7 @@ class LinearOp(LaneRule):
     transpose to a gradient; both take the variable first."""
 
     keeps_inputs = False
+    lanewise = True
     masks = False
 
     def __init__(
@@ -90,6 +96,7 @@ class Parts(LaneRule):
     dictionary of the gradients that parts have received so far."""
 
     always = True
+    lanewise = True
 
     def part(self, v: Var, k: int, tangent: Value) -> Value:
         """Returns the tangent of a part, given that of the operand."""
@@ -122,6 +129,7 @@ class Part(LaneRule):
     """A result of `Parts`; `data` is its number."""
 
     always = True
+    lanewise = True
     keeps_inputs = False
 
     def __init__(self, name: str, masks: bool) -> None:
@@ -198,7 +206,9 @@ def gather(source: Value, at: Access) -> Value:
     """The entries of `source`. The mode of the access is that of the scatter-reduction that passes
     gradients on."""
     if source.node.size == 1:
-        at = at.first()
+        _, mask, lanes = at.first().bounds(1)
+        read = source if mask is ACTIVE else _select(mask, source, _lift(source, 0))
+        return full(read, lanes)
     return record_gather(source, at, access.gather(source.node, at))
 
 
@@ -384,6 +394,7 @@ class _Reduce(LaneRule):
 
     name = "reduce"
     keeps_result = True
+    lanewise = True
 
     def __init__(self, masks: bool) -> None:
         super().__init__()
@@ -399,6 +410,14 @@ class _Reduce(LaneRule):
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduction, run = v.data
         size = v.inputs[0].size
+        if v.size == 1 != size:
+            if recording():  # each lane would add to all entries
+                raise RuntimeError(
+                    "the gradient of a reduction to one entry in a symbolic loop, branch or call: "
+                    "the lanes share its result. Compute it before, or use mode='evaluated'."
+                )
+            if g.node.size != 1:
+                g = reduce("add", g)
         if reduction != "add":
             g = RECORDED(op.mul, spread(g, size, run), self._weights(v))
         elif g.node.size > 1:

@@ -7,6 +7,7 @@ the scatters: tangents are scattered in the same way, gradients are gathered, an
 replaces entries removes their gradient.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..jit.ir import node, op
@@ -26,12 +27,14 @@ LINEAR = {"", "add"}
 
 class GradMemory:
     """The storage of a target's gradient or tangents: `held` contains the node, or is empty if
-    there is none. `kinds` are the reductions with which bodies write to the target."""
+    there is none. `kinds` are the reductions with which bodies write to the target. While the body
+    propagates the gradient itself, it is not `owned`, so that nothing may be written there."""
 
-    __slots__ = ("held", "kinds")
+    __slots__ = ("held", "kinds", "owned")
 
     def __init__(self) -> None:
         self.held: list[Node] = []
+        self.owned = True
         self.kinds: set[str] = set()
 
 
@@ -54,6 +57,53 @@ def written(target: Any) -> ScatterTarget:
     if found is None:
         found = outer_gradients.written[id(target)] = ScatterTarget(target)
     return found
+
+
+def variable(array: Any) -> Var | None:
+    """Returns the variable that stands for an array if the body that is being traced has scattered
+    differentiable values to it."""
+    outer_gradients = graph.outer_gradients()
+    found = outer_gradients and outer_gradients.written.get(id(array))
+    return found.var if found and found.scatters else None
+
+
+class Propagation:
+    """A traversal within the body that is being traced, from some of the variables `seeds`, which
+    stand for arrays that the body has written to: their gradients are those of what it wrote."""
+
+    def __init__(self, seeds: Iterable[Var]) -> None:
+        outer_gradients, seeds = graph.outer_gradients(), set(seeds)
+        written = outer_gradients.written.values() if outer_gradients else ()
+        self.targets: list[ScatterTarget] = [w for w in written if w.var in seeds and w.scatters]
+
+    @property
+    def scatters(self) -> list[Var]:
+        """What the traversal has to visit."""
+        return [v for w in self.targets for v in w.scatters]
+
+    def begin(self) -> None:
+        """Makes the gradients those that the scatters read."""
+        for w in self.targets:
+            if len(w.scatters) > 1 and w.memory.kinds != {"add"}:
+                raise RuntimeError(
+                    "the gradient of an array that the body of a symbolic loop, branch or call "
+                    "has written to several times, not by dr.scatter_add alone, was to be "
+                    "propagated from within the body. Propagate it outside of it, or use "
+                    "mode='evaluated'."
+                )
+            g = node.literal(w.var.dtype, 0) if w.var.grad is None else w.var.grad
+            w.memory.held, w.memory.owned = [node.resize(g, w.var.size)], False
+        for v in self.scatters:
+            v.grad = node.literal(v.dtype, 0)  # includes variables of inner bodies
+
+    def end(self, clear: bool) -> None:
+        """Ends the traversal; the gradients are no longer needed if they are to be cleared."""
+        for w in self.targets:
+            w.memory.held, w.memory.owned = [], True
+            for v in w.scatters:
+                v.grad = None
+            if clear:
+                w.var.grad = w.var.grad_var = None
 
 
 def take() -> list[ScatterTarget]:
@@ -113,7 +163,7 @@ class _MaskedScatter(LaneRule):
         if g is None and not memory.held:
             return
         _check(kind)
-        if kind == "add":
+        if kind == "add" or not memory.owned:
             n = access.gather(memory.held[0], Access(index, mask, "gradient of dr.scatter_add"))
         else:
             n = _write(

@@ -21,6 +21,7 @@ from ..jit.flags import JitFlag
 from ..jit.ir import node
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, active, recording
+from ..jit.ir.scope import region as lane_region
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import (
@@ -36,13 +37,14 @@ from .graph import (
     Var,
     as_value,
     living,
+    scatter_gradient,
     scope,
     scopes,
-    take_gradient,
     title,
     where,
 )
 from .rules import same
+from .scatter_target import Propagation
 
 
 class ADMode(Named, enum.Enum):
@@ -77,11 +79,11 @@ _TRAPS = int(JitFlag.TrapNaN | JitFlag.TrapInf)
 
 class _Queue:
     """A thread's queue: variables, whether each was created before the one ahead of it, the
-    directions in which they were collected, the device on which the first ones are, and variables
-    from before the boundary of a scope that were reached along edges. Variables in it have its
-    `mark`."""
+    directions in which they were collected, the device on which the first ones are, variables
+    from before the boundary of a scope that were reached along edges, and the traversals of what
+    a body has written. Variables in it have its `mark`."""
 
-    __slots__ = ("device", "mark", "modes", "outside", "sorted", "variables")
+    __slots__ = ("device", "mark", "modes", "outside", "sorted", "variables", "written")
 
     def __init__(self) -> None:
         self.variables: list[Var] = []
@@ -90,6 +92,7 @@ class _Queue:
         self.modes: set[ADMode] = set()
         self.device: Device | None = None
         self.outside: dict[Var, None] = {}
+        self.written: list[Propagation] = []
 
     def add(self, found: Iterable[Var]) -> None:
         """Adds variables that it does not have yet."""
@@ -109,6 +112,7 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 _serial = attrgetter("serial")
+_NEVER = 1 << 64
 _NONE: frozenset[Var] = frozenset()
 
 
@@ -137,6 +141,10 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     if first:
         queue.outside.update(dict.fromkeys([v for v in seeds if v.serial < first]))
         seeds = [v for v in seeds if v.serial >= first]
+        if inner is not None and inner.outer_gradients and inner.outer_gradients.written:
+            written = Propagation(seeds)
+            queue.written.append(written)
+            seeds += written.scatters
     before, mark = queue.variables, queue.mark
     queue.variables = found = []
     queue.add(seeds)
@@ -204,11 +212,17 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         variables.sort(key=_serial)
     if not variables and not queue.outside:
         return
-    if queue.device is None or queue.device is current():
-        _traverse(mode, flags, variables, queue.modes, queue.outside)
-        return
-    with using(queue.device):
-        _traverse(mode, flags, variables, queue.modes, queue.outside)
+    try:
+        for written in queue.written:
+            written.begin()
+        if queue.device is None or queue.device is current():
+            _traverse(mode, flags, variables, queue.modes, queue.outside)
+            return
+        with using(queue.device):
+            _traverse(mode, flags, variables, queue.modes, queue.outside)
+    finally:
+        for written in queue.written:
+            written.end(bool(flags & _CLEAR_INPUT))
 
 
 def _traverse(
@@ -364,7 +378,7 @@ def _unguarded(v: Var, rule: Any, g: Any, sink: "GradientSink") -> None:
         if d is None or partial is None:
             continue
         c = g if partial is same else partial(PLAIN, g, y, *inputs)
-        if d.size != size:
+        if d.size != size or c.size != size:
             sink.accumulate(d, c, size)
         else:
             d.grad = c if d.grad is None else PLAIN.add(d.grad, c)
@@ -462,6 +476,9 @@ class GradientSink:
         self.kept: set[Var] = set()
         self.masking = False
         self.recording = recording()
+        # From this serial number on, variables of size 1 have gradients of each lane.
+        region = lane_region()
+        self.own = 0 if self.recording else _NEVER if region is None else region.begin
         now = jit_flags.current
         self.trap = bool(now & _DEBUG and now & _TRAPS)
         outer: Any = self.inner.outer_gradients if self.inner and self.recording else None
@@ -476,12 +493,11 @@ class GradientSink:
         if self.recording:
             outer: Any = self.outer
             for v in variables if outer and outer.aliases else ():
-                if v in outer.aliases and v.grad is not None:
-                    g, v.grad = v.grad, None
-                    outer.add(v, g)
+                if v in outer.aliases:
+                    outer.share(v)
         elif (mask := active()) is not ACTIVE:
             for v in variables:
-                if v.grad is not None and v.rule is not None:
+                if v.grad is not None and v.rule not in (None, lanes.SCATTER):
                     self._restrict(v, mask)
 
     def visit(self, v: Var, rule: Any) -> None:
@@ -493,7 +509,10 @@ class GradientSink:
                 _partials(v, rule, self)
         elif g is not None or rule.always:
             self.masking = rule.masks or v in self.masked
-            rule.backward(v, None if g is None else as_value((g, v.grad_var)), self)
+            given = None if g is None else as_value((g, v.grad_var))
+            if v.size == 1 and not (rule.lanewise or self.recording or given is None):
+                given = _total(given, 1)
+            rule.backward(v, given, self)
             self.masking = False
         self.clear(v, rule)
 
@@ -529,9 +548,13 @@ class GradientSink:
 
     def accumulate(self, v: Var, c: Any, lanes_: int) -> None:
         """Adds a contribution, which represents a number of lanes, to a gradient. It is summed if
-        the variable has one entry, which was broadcast. In a body that is being recorded, it counts
-        for the one lane that executes it; the sum is computed once the body is known."""
-        if self.plain and (v.size != 1 or self.recording or (c.size == 1 and lanes_ == 1)):
+        the variable has one entry, which was broadcast. In code that runs for several lanes, it
+        counts for the lane that executes it; the sum is computed where it leaves that code."""
+        if self.plain and (
+            v.size != 1
+            or (v.serial >= self.own and v.rule is not lanes.SCATTER)
+            or (c.size == 1 and lanes_ == 1)
+        ):
             v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
             if self.masking:
                 self.masked.add(v)
@@ -542,8 +565,8 @@ class GradientSink:
             self.outer.add(v, c.node if self.keep else c)
             self.mark(v)
             return
-        if v.size == 1 and not self.recording:
-            c = _total(c, lanes_) if self.keep else _total(as_value((c, None)), lanes_).node
+        if v.size == 1:
+            c = arriving(v, c, lanes_) if self.keep else arriving(v, as_value((c, None)), lanes_)[0]
         if not self.keep:
             v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
         else:
@@ -554,13 +577,11 @@ class GradientSink:
             self.masked.add(v)
 
     def _restrict(self, v: Var, mask: Node) -> None:
-        """Sets a gradient to 0 in the lanes that do not execute the code that propagates it; a
-        single entry counts once for each of the others."""
+        """Sets a gradient to 0 in the lanes that do not execute the code that propagates it."""
         g, zero = Value(v.grad, v.grad_var), Value(node.literal(v.dtype, 0))  # type: ignore[arg-type]
         if len({g.node.size, v.size, mask.size} - {1}) > 1:
             return  # of an array that does not have those lanes
-        found = RECORDED.select(Value(mask), g, zero)
-        v.grad, v.grad_var = _total(found, 1) if v.size == 1 else found
+        v.grad, v.grad_var = RECORDED.select(Value(mask), g, zero)
         self.masked.add(v)
 
     def mark(self, v: Var) -> None:
@@ -592,12 +613,7 @@ class GradientSink:
             for value, one in zip(values, at.entries(d.size), strict=True):
                 d.grad, d.grad_var = lanes.scatter(lanes.full_gradient(d), value, one)
             return
-        was_none = d.grad is None
-        taken, after = take_gradient(d), None
-        try:
-            after = access.scatter(taken, nodes, at)
-        finally:
-            d.grad = after if after is not None or was_none else taken.node
+        scatter_gradient(d, nodes, at)
 
     def _check(self, contribution: Node) -> None:
         from .trap import check
@@ -612,6 +628,31 @@ def lane_sum(a: Value) -> Value:
 
         return sum_lanes(a)
     return lanes.reduce("add", a)
+
+
+def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
+    """Returns what a contribution, which represents a number of lanes, adds to the gradient of a
+    variable of one entry. That is their sum, unless the variable has a gradient in each of them:
+    because it stands for a value of each of the lanes that execute the current code, or the code
+    around that."""
+    if recording():
+        return c
+    region, serial = lane_region(), v.serial
+    if region is None or v.rule is lanes.SCATTER:  # what has been written is there only once
+        return _total(c, lanes_)
+    if serial >= region.begin:
+        return c
+    while (around := region.around) is not None:
+        if region.index is not None:
+            count, size = region.index.size, region.size
+            if count != size and c.node.size in (1, count):
+                at = Access(region.index, what="gradient", inside=True)
+                zero = Value(node.literal(v.dtype, 0, size))
+                c = lanes.scatter(zero, lanes.full(c, count), at)
+        if serial >= around.begin:
+            return c
+        region = around
+    return _total(c, lanes_)
 
 
 def _total(c: Value, lanes_: int) -> Value:

@@ -27,6 +27,7 @@ from .lanes import LaneRule, LinearOp, Part, Parts, _value, full, full_gradient,
 
 class _Pack(LaneRule):
     name = "coopvec_pack"
+    lanewise = True
     keeps_inputs = False
     masks = False
 
@@ -103,6 +104,7 @@ def feature(a: Value, k: int) -> Value:
 class _Take(LaneRule):
     """The feature of each lane at an index. `inputs` are the index and the mask."""
 
+    lanewise = True
     name = "local_read"
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
@@ -123,6 +125,7 @@ def take(a: Value, index: Node, mask: Node, what: str = "") -> Value:
 class _Put(LaneRule):
     """Operands: the vector before, and the feature. `inputs` are the index and the mask."""
 
+    lanewise = True
     name = "local_write"
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
@@ -179,6 +182,7 @@ class _Matvec(LaneRule):
     has the `Matrix` of both buffers."""
 
     name = "coopvec_matvec"
+    lanewise = True
     masks = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
@@ -226,7 +230,7 @@ class _Matvec(LaneRule):
                 _give(sink, 0, sums)
                 sums = []
             # A single entry represents all lanes.
-            all_lanes = g if g.node.size == v.size else full(g, v.size)
+            all_lanes = full(g, v.size) if g.node.size == 1 else g
             sums.append(_lane_sum((bias, (all_lanes,), None)))
         if sums:
             _give(sink, 0 if sums[0].matrix is matrix else 2, sums)

@@ -60,11 +60,12 @@ def promoted(op_: Op, args: tuple, name: str) -> Any:
     try:
         if not issubclass(cls, ArrayBase):
             return numbers(op_, dtype, operands)
-        return _map(op_, cls, operands)
+        return _map(op_, cls, operands, name)
     except Incompatible as problem:
         raise IncompatibleError(f"{name}(): {problem}") from None
     except RuntimeError as problem:
-        raise _renamed(problem, op_, name, operands) from None
+        inner = problem if cls._kind == "nested" else None  # that of a component
+        raise _renamed(problem, op_, name, operands) from inner
 
 
 def _renamed(problem: RuntimeError, op_: Op, name: str, operands: list) -> RuntimeError:
@@ -149,13 +150,15 @@ def numbers(op_: Op, dtype: DType, values: list) -> Any:
     return node.evaluate_literal(op_, dtype, tuple(literals))
 
 
-def _map(op_: Op, cls: Any, operands: list) -> Any:
+def _map(op_: Op, cls: Any, operands: list, name: str) -> Any:
     kind = cls._kind
     first = 1 if op_.result == "second" else 0
     if kind == "leaf":
         values = [convert(cls, v) for v in operands[first:]]
         if first:
             values.insert(0, convert(cls.Mask, operands[0]))
+        if 0 in [v._node.size for v in values]:
+            leaf.check_empty(op_.name, [v._node for v in values], operands)
         return leaf.apply(op_, *values)
     result = cls.Mask if op_.result == "mask" else cls
     if kind == "tensor":
@@ -168,7 +171,7 @@ def _map(op_: Op, cls: Any, operands: list) -> Any:
     for i in range(size):
         entry = [c[i if len(c) > 1 else 0] if isinstance(c, list) else c for c in columns]
         r._components.append(
-            elementwise(op_, *entry) if traced else numbers(op_, cls._dtype, entry)
+            elementwise(op_, *entry, name=name) if traced else numbers(op_, cls._dtype, entry)
         )
     return r
 
@@ -222,4 +225,6 @@ def _map_tensor(op_: Op, cls: Any, result: Any, operands: list, first: int) -> A
         a if shape is None else tensor.broadcast(a, s, shape)
         for a, s in zip(parts, shapes, strict=True)
     ]
+    if shape is not None and 0 in shape:
+        arrays = [leaf.resize(a, 0) if isinstance(a, ArrayBase) else a for a in arrays]
     return tensor.wrap(result, elementwise(op_, *arrays), shape)

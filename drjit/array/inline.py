@@ -158,7 +158,7 @@ _UNARY = """
 _FORWARD = """
         if x1.op is LITERAL:
             if x0.op is not LITERAL:
-                plain = is_ordinary or (x1.size == 1 and x1.data not in special)
+                plain = is_ordinary or (x1.size == 1 and size and x1.data not in special)
                 if in_code and plain:
                     deps, data = (x0,), x1.data
             else:
@@ -166,7 +166,7 @@ _FORWARD = """
                     deps, o, data = (), LITERAL, fold(x0.data, x1.data)
                 plain = data is not None
         elif x0.op is LITERAL:
-            plain, size = size == 1 and x0.data not in first, x1.size
+            plain, size = size == 1 and x1.size and x0.data not in first, x1.size
         elif (width := x1.size) != size:
             plain = (size == 1 and width != 0) or (width == 1 and size != 0)
             if plain and size == 1:
@@ -184,7 +184,9 @@ _TERNARY = """
         plain = x1 is not x2 or inverse is None
         if x0.op is LITERAL and (inverse is not None or x1.op is x2.op is LITERAL):
             if plain and fold is not None and x1.op is x2.op is LITERAL:
-                if (width == size or width == 1) and (width2 == size or width2 == 1):
+                if (width == size or (width == 1 and size)) and (
+                    width2 == size or (width2 == 1 and size)
+                ):
                     deps, o, data = (), LITERAL, fold(x0.data, x1.data, x2.data)
             plain = data is not None
         elif width != size or width2 != size:
@@ -237,7 +239,7 @@ def make(op_, cls, result, general):
             n.serial = next(serials){track}
             return r
         try:
-            return combined(result, op_, nodes, ({variables}))
+            return combined(result, op_, nodes, ({variables}), ({given}))
         except RuntimeError:
             return general({parameters})
 
@@ -270,6 +272,7 @@ def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool)
         start="\n        plain, is_ordinary = True, False" if check is _FORWARD else "",
         operands=read,
         nodes="".join([f"x{k}, " for k in range(len(operands))]),
+        given="".join([f"{a}, " for a in operands]),
         check=check,
         track=_TRACK.format(untracked=untracked, variables=all_variables) if diff else "",
         variables=all_variables,

@@ -13,6 +13,7 @@ from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import BUFFER, LITERAL, Node
 from ..jit.ir.op import Op
+from ..jit.ir.scope import nothing_runs
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.run.freeze import uninitialized
@@ -47,30 +48,37 @@ def apply(op_: Op, *args: Any) -> Any:
     return combined(cls, op_, nodes, tuple([a._var for a in args]))
 
 
-def combined(cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple) -> Any:
+def combined(
+    cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple, given: Sequence[Any] = ()
+) -> Any:
     """Applies the operation to nodes of valid element types and their variables, and returns an
-    array of the class.
+    array of the class. `given` are the operands as the user gave them.
     """
     result = new(cls)
     result._node = n = node.combine(op_, nodes)
     if not n.size:
-        check_empty(op_, nodes)
+        check_empty(op_.name, nodes, given)
     if cls._diff:
         result._var = algebra.record(op_, n, nodes, variables) if any(variables) else None
     return result
 
 
-def check_empty(op_: Op, nodes: tuple[Node, ...]) -> None:
-    """Checks for an empty operand combined with one of size 1. Unless the latter is a constant, the
-    empty operand is an array that was never initialized.
+def check_empty(what: str, nodes: Sequence[Node], given: Sequence[Any] = ()) -> None:
+    """Checks for an empty operand combined with an array of size 1: the empty one was never
+    initialized, unless a function is called for no lanes. Numbers go with any array; without the
+    operands as they were `given`, constants are taken for numbers.
 
     Raises:
         RuntimeError: there is such an operand.
     """
-    if any(n.size == 1 and n.op is not LITERAL for n in nodes):
+    if given:
+        arrays = [n for n, a in zip(nodes, given, strict=True) if hasattr(a, "_node")]
+    else:
+        arrays = [n for n in nodes if n.op is not LITERAL]
+    if 1 in [n.size for n in arrays] and 0 in [n.size for n in nodes] and not nothing_runs():
         sizes = ", ".join(str(n.size) for n in nodes)
         raise node.SizeError(
-            f"{op_.name}: operands have incompatible sizes ({sizes}). One of them is empty, was it "
+            f"{what}: operands have incompatible sizes ({sizes}). One of them is empty, was it "
             "never initialized?"
         )
 

@@ -150,8 +150,9 @@ def _record(target: Any, value: Any, at: Access, before: Node | None = None) -> 
     target._var = lanes.record_scatter(old, value_of(value), at, n).var
 
 
-def scatter(target: Any, values: list, at: Access) -> None:
-    """Writes a value to each entry of the records, or combines it with the entry."""
+def scatter(target: Any, values: list, at: Access) -> bool:
+    """Writes a value to each entry of the records, or combines it with the entry. Returns whether
+    there was something to do."""
     size = target._node.size
     before = None
     differentiable = _differentiable(target, values)
@@ -159,12 +160,15 @@ def scatter(target: Any, values: list, at: Access) -> None:
         if at.packet > 1:  # of which each has to find what the one before has left
             for value, one in zip(values, at.entries(size), strict=True):
                 scatter(target, [value], one)
-            return
+            return True
         before = target._node  # sums do not need it, so the target may change in place
     nodes = [values[0]._node] if len(values) == 1 else [v._node for v in values]
-    if replace(target, access.scatter, nodes, at) and differentiable:
+    if not replace(target, access.scatter, nodes, at):
+        return False
+    if differentiable:
         for value, one in zip(values, at.entries(size), strict=True):
             _record(target, value, one, before)
+    return True
 
 
 def atomic(kind: op.Op, target: Any, values: list, at: Access) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any
 
+from ..jit.ir.node import SizeError
 from ..jit.ir.op import ARITHMETIC, COMPARISONS, UNARY
 from .inline import own_code
 from .leaf import constants, new
@@ -91,16 +92,18 @@ def _binary(
 
     def binary(self, other):
         kind = type(other)
-        if kind is cls and pairs:
-            r = new(result)
-            r._components = list(map(combine, self._components, other._components))
-            return r
-        if kind in scalars:
-            if shared is not None and kind is not leaf:
-                other = shared(other)
-            r = new(result)
-            r._components = list(map(combine, self._components, repeat(other)))
-            return r
+        try:
+            if kind is cls and pairs:
+                r = new(result)
+                r._components = list(map(combine, self._components, other._components))
+                return r
+            if kind in scalars:
+                each = shared(other) if shared is not None and kind is not leaf else other
+                r = new(result)
+                r._components = list(map(combine, self._components, repeat(each)))
+                return r
+        except SizeError:
+            pass  # which the general method reports, unless a number meets empty components
         return otherwise(self, other)
 
     return binary
@@ -117,12 +120,14 @@ def _reflected(
 
     def reflected(self, other):
         kind = type(other)
-        if kind in scalars:
-            if shared is not None and kind is not leaf:
-                other = shared(other)
-            r = new(cls)
-            r._components = list(map(combine, repeat(other), self._components))
-            return r
+        try:
+            if kind in scalars:
+                each = shared(other) if shared is not None and kind is not leaf else other
+                r = new(cls)
+                r._components = list(map(combine, repeat(each), self._components))
+                return r
+        except SizeError:
+            pass
         return otherwise(self, other)
 
     return reflected

@@ -53,7 +53,7 @@ def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
         _, found, text = str(problem).partition(f"operator {symbol}(): ")
         if not found:
             raise
-        raise type(problem)(f"{_method(a, op_)}: {text}") from None
+        raise type(problem)(f"{_method(a, op_)}: {text}") from problem.__cause__
 
 
 def _arithmetic(op_: Op, reflected: bool) -> Callable:

@@ -6,6 +6,7 @@ to Int, and a `float` promotes integers to Float. Combined with traced types, `d
 become traced; combined with differentiable types, those become differentiable.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..jit.ir import dtype as dt
@@ -339,6 +340,33 @@ def promote(*args: Any, name: str = "") -> list:
         return list(args)
     try:
         cls, operands = resolve(args)
-        return [convert(cls, value) for value in operands]
+        return fitted(operands, [convert(cls, value) for value in operands])
     except Incompatible as problem:
         raise IncompatibleError(f"{name}(): {problem}" if name else str(problem)) from None
+
+
+def fitted(given: Sequence[Any], values: list) -> list:
+    """Returns converted operands, of which those that were `given` as numbers are empty if an array
+    is empty: a number goes with arrays of any size."""
+    if not any(map(_is_empty, values)):
+        return values
+    return [_emptied(v) if number_type(type(g)) else v for v, g in zip(values, given, strict=True)]
+
+
+def _is_empty(value: Any) -> bool:
+    """Returns whether an array has a component without entries."""
+    kind = getattr(value, "_kind", None)
+    if kind == "nested":
+        return any(map(_is_empty, value._components))
+    return kind == "leaf" and value._node.size == 0
+
+
+def _emptied(value: Any) -> Any:
+    """Returns a constant without its entries."""
+    if value._kind == "leaf":
+        return leaf.resize(value, 0)
+    if value._kind == "nested":
+        made = leaf.new(type(value))
+        made._components = [*map(_emptied, value._components)]
+        return made
+    return value

@@ -263,12 +263,15 @@ def access_to(
     packet: int = 1,
 ) -> Access:
     """An index and a mask argument as an access to arrays of the namespace of `cls`."""
+    given = index
     if getattr(index, "_kind", None) != "leaf" or not index._dtype.is_int:
         index = index_leaf(index, cls, what)
     if active is True:
         mask = ALWAYS
     else:
         mask = (active if type(active) is cls.Mask else mask_leaf(active, cls, what))._node
+        if mask.size == 0:
+            leaf.check_empty(what, (index._node, mask), (given, active))
     at = Access(index._node, mask, what, packet, False, mode, reduce)
     at.depth = 5  # `gather`, `leaf_access.gather`, `access.gather`, and two more
     return at

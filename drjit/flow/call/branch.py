@@ -8,7 +8,7 @@ from typing import Any
 
 from ...ad import capture
 from ...ad.graph import Value, node_of
-from ...array import leaf, signatures
+from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...array.tree import Tree
 from ...function.ad.scopes import isolate_grad
@@ -19,7 +19,7 @@ from ...jit.flags import JitFlag
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node
-from ...jit.ir.scope import StateTarget, stack
+from ...jit.ir.scope import StateTarget, active, all_lanes, nothing_runs, stack
 from ...jit.trace import record
 from ..region.closure import CapturedArrays
 from ..region.condition import check_mode, chosen_mode, mask_of
@@ -71,7 +71,11 @@ def if_stmt(
     if mode == "scalar" or (type(cond) is bool and mode is None):
         return call(what, true_fn if cond else false_fn, *args)
     mask = mask_of(cond, what, "'cond'")
+    if mask._node.size == 0 and active().size and not nothing_runs():
+        raise RuntimeError(f"{what}: 'cond' cannot be empty")
     if mask._node.op is LITERAL and mask._node.size:
+        if 0 in [a._node.size for a in pytree.leaf_arrays(args)]:
+            State(args, titles, what).check_initialized()
         return call(what, true_fn if mask._node.data else false_fn, *args)
     mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
@@ -132,7 +136,8 @@ class _Branch:
         args, before = self.args, self.before
         outcomes: list[BranchOutcome] = []
         try:
-            with isolate_grad():  # propagated gradients continue after both have run
+            # Propagated gradients continue after both have run.
+            with isolate_grad(), all_lanes():
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                     with masked(mask._node) as written:
                         result = call(self.what, body, *args.values)

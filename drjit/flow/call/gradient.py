@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from itertools import repeat
 from operator import attrgetter
 
-from ...ad import capture, graph, vector
+from ...ad import capture, graph, traverse
 from ...ad.algebra import RECORDED
 from ...ad.graph import GradScope, Value, Var, as_value, node_of, variable_of
 from ...function.ad.custom import attached
@@ -15,7 +15,7 @@ from ...jit.ir import node, op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import active, stack
-from ...jit.trace import access, record
+from ...jit.trace import record
 from ...jit.trace.substitute import Substitution
 from ..region.dependence import Term, is_sum, starts
 from ..region.recorded import (
@@ -195,14 +195,12 @@ class RecordedCall(RecordedOp):
         except BaseException:
             outer_gradients.abandon()
             raise
-        recording = record.recording()
         for k, v in enumerate(wanted):
             n, added = found[k], outer_gradients.pop(v)
             if k not in touched:
                 n, added = added or node.literal(v.dtype, 0), None
-            elif v.size == 1 and not recording:
-                is_vector = n.dtype.is_vector
-                n = vector.sum_lanes(Value(n)).node if is_vector else access.reduce_all("add", n)
+            elif v.size == 1:
+                n = traverse.arriving(v, as_value((n, None))).node
             found[k] = n if added is None else node.apply(op.add, added, n)
         return found + self.targets.before(held)
 

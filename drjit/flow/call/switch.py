@@ -11,8 +11,8 @@ from itertools import repeat
 from operator import and_
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...ad import capture
-from ...ad.graph import Value
+from ...ad import capture, graph
+from ...ad.graph import Value, Var
 from ...array import leaf, leaf_access
 from ...array.base import ArrayBase, listed, type_label
 from ...array.leaf import wrap
@@ -33,7 +33,7 @@ from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
 from ..region.condition import chosen_mode
 from ..region.failure import failed
-from ..region.masked import same_constant
+from ..region.masked import masked, same_constant
 from ..region.result import matched
 from ..region.state import copied
 from ..region.tables import known
@@ -226,8 +226,12 @@ def run(
         functions = [f._replace(run=reading(f.run)) for f in functions]
         arguments = Tree((spread(args), spread(kwargs)))
     nodes = [chosen._node, active._node, *[a._node for a in arguments.leaves]]
+    if not symbolic and scope.active() is not scope.ACTIVE:
+        nodes.append(scope.active())  # each of whose lanes makes the call
     sizes = dict.fromkeys([n.size for n in nodes])
-    if len(sizes.keys() - {1}) > 1:
+    given = {a._node.size for a in arguments.leaves}
+    none = chosen._node.size == 0 and 1 in given and not scope.nothing_runs()
+    if len(sizes.keys() - {1}) > 1 or none:
         raise RuntimeError(
             f"{what}: some of the call arguments have incompatible sizes (encountered arrays of "
             f"length {listed(sizes)})"
@@ -311,11 +315,14 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
         waiting -= 1
         if count == 0 and (waiting or first):
             continue  # if no function was called, call the last one for its types
-        with scope.unmasked():
-            args, kwargs = call.arguments.put_together(_grouped(call, lanes))
-        # A single entry for all lanes represents as many lanes as an enclosing call has.
-        with scope.group(count * scope.lanes() if call.size == 1 else count):
-            result = _result(call, function, args, kwargs, count)
+        with scope.group(lanes._node, call.size), masked(_every(count), other=True):
+            with scope.unmasked():
+                arrays = _grouped(call, lanes)
+            # Gradients propagated by the function reach the entries of its lanes here, and go on
+            # once it has been called: it may propagate others.
+            with isolate_grad(), graph.watching(_made(call, arrays)):
+                args, kwargs = call.arguments.put_together(arrays)
+                result = _result(call, function, args, kwargs, count)
         if first:
             result = matched(call.what, first, result)
         else:
@@ -327,14 +334,27 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
     return joined(first.put_together(merged)[0], first)
 
 
+def _every(count: int) -> Node:
+    """Returns the mask of the lanes of a group: a value of size 1 stands for all of them."""
+    if count < 2:
+        return scope.ACTIVE if count else node.literal(dt.mask, False, 0)
+    return node.make(op.lt, dt.mask, count, (node.lane(count), node.literal(dt.u32, count)))
+
+
 def _grouped(call: FunctionCall, lanes: Any) -> list[Any]:
     """Returns the arguments with the entries of the given lanes; arrays of one entry are
     broadcast."""
     arrays = call.arguments.leaves
-    if lanes._node.size == call.size or call.size == 1:
+    if lanes._node.size == call.size:
         return [copied(a) for a in arrays]
     at = Access(lanes._node, what="dr.switch", inside=True)
     return [copied(a) if a._node.size == 1 else leaf_access.gather(a, at) for a in arrays]
+
+
+def _made(call: FunctionCall, arrays: list[Any]) -> list[Var]:
+    """Returns the variables of those arguments that are entries of arrays of all lanes."""
+    pairs = zip(arrays, call.arguments.leaves, strict=True)
+    return [a._var for a, whole in pairs if a._var is not None and a._var is not whole._var]
 
 
 def _misfit(call: FunctionCall, function: Callee, size: int, count: int) -> RuntimeError:

@@ -16,7 +16,7 @@ from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import Node
 from ...jit.ir.scope import active
-from ...jit.trace import access, record
+from ...jit.trace import record
 from ..region.dependence import Trace
 from ..region.recorded import Memories, Recomputation
 from ..region.targets import Targets, is_zero
@@ -114,13 +114,11 @@ class Tape(RecordedLoop):
         else:
             found = self._backward_general(gradients[:count], held, outer_gradients)
         for k, v in enumerate(self.wanted()):
-            if v.size == 1 and found[k].size != 1 and not record.recording():
-                found[k] = access.reduce_all("add", found[k])
-            elif v.size == 1 and self.size > 1 and not record.recording():
-                found[k] = ir.apply(op.mul, found[k], ir.literal(v.dtype, self.size))
+            if v.size == 1:
+                found[k] = traverse.arriving(v, Value(found[k]), self.size).node
             added = outer_gradients.pop(v)
             if added is not None:
-                found[k] = added if v.size != found[k].size else _sum(added, found[k])
+                found[k] = added if is_zero(found[k]) else _sum(added, found[k])
         return found + self.targets.before(held)
 
     def _check_sum(self) -> None:

@@ -34,12 +34,14 @@ class _Effects(list):
 
 class masked:
     """Restricts the memory accesses of this thread to the lanes of a mask, in the statements of a
-    `with`. These get the set of the serial numbers of nodes that stand for targets of scatters."""
+    `with`. These get the set of the serial numbers of nodes that stand for targets of scatters.
+    If the mask is of `other` lanes than those of the surrounding code, it replaces their mask."""
 
     __slots__ = ("scope",)
 
-    def __init__(self, mask: Node) -> None:
-        mask = ir.apply(op.and_, mask, active())  # also: not beyond the end of the arrays
+    def __init__(self, mask: Node, other: bool = False) -> None:
+        if not other:
+            mask = ir.apply(op.and_, mask, active())  # also: not beyond the end of the arrays
         scopes = stack()
         self.scope = Scope(mask, scopes[-1].depth if scopes else 0)
 
@@ -75,5 +77,5 @@ def merged(mask: Any, first: Value, second: Value) -> Value:
             return as_value((n, visible(value.var)))
     chosen = RECORDED(op.select, as_value((mask._node, None)), first, second)
     if not chosen.node.size:
-        leaf.check_empty(op.select, (mask._node, first.node, second.node))
+        leaf.check_empty(op.select.name, (mask._node, first.node, second.node))
     return chosen

@@ -178,7 +178,7 @@ class ValueOp(CustomOp):
         return [
             ir.literal(v.dtype, 0, v.size)
             if (g := v.grad) is None or (hiding and not visible(v))
-            else g if g.size == v.size else ir.resize(g, v.size)
+            else ir.resize(g, v.size) if g.size == 1 else g
             for v in variables
         ]  # fmt: skip
 
@@ -276,6 +276,7 @@ class _Hub(LaneRule):
     name = "custom"
     always = True
     keeps_inputs = False
+    lanewise = True
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         if not any(t is not None for t in tangents):
@@ -325,6 +326,7 @@ class _Result(LaneRule):
     name = "result"
     always = True
     keeps_inputs = False
+    lanewise = True
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         state = v.deps[0].data

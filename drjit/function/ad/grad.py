@@ -8,14 +8,17 @@ point arrays is ignored.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from ...ad import graph, lanes
+from ...ad import graph, lanes, scatter_target
+from ...ad.algebra import RECORDED
 from ...ad.graph import Value, Var, as_value, visible
 from ...array import leaf, pytree, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.promote import promote
 from ...jit.ir import node as ir
+from ...jit.ir import op
 from ...jit.ir.node import Node
-from ...jit.ir.scope import recording
+from ...jit.ir.scope import active, recording
+from ...jit.ir.scope import region as lane_region
 from ...jit.run import launch
 from ..conversion import converted
 from ..data import create
@@ -47,7 +50,18 @@ def variables(args: Iterable[Any]) -> list[Var]:
             v = a._var if a._diff else None
             if v is not None and a._kind != "tensor":
                 found.append(v)
+            if graph.scopes and (v := scatter_target.variable(a)) is not None:
+                found.append(v)
     return [v for v in found if visible(v) is not None] if graph.scopes else found
+
+
+def variable(a: Any) -> Var | None:
+    """Returns the variable of a one-dimensional array. One that the body being traced has written
+    to has it for the time of that body."""
+    v = a._var
+    if v is None and graph.scopes:
+        v = scatter_target.variable(a)
+    return visible(v)
 
 
 def detached_class(cls: Any, preserve_type: bool) -> Any:
@@ -189,23 +203,23 @@ def _gradient(value: Any, preserve_type: bool) -> Any:
 def _leaf_gradient(a: Any, cls: Any) -> Any:
     if not isinstance(a, ArrayBase):
         return type(a)(0)
-    v, size = visible(a._var), a._node.size
+    v, size = variable(a), a._node.size
     if v is None or v.grad is None:
         return leaf.literal(cls, 0, size)
-    if v.grad_var is None and v.grad.size == size:
+    if v.grad_var is None and (v.grad.size == size or size == 1):
         return leaf.wrap(cls, v.grad)
     return leaf.from_value(cls, _gradient_of(a))
 
 
 def _gradient_of(a: Any) -> Value:
     """Returns the gradient of a one-dimensional array or cooperative vector."""
-    v = visible(a._var)
+    v = variable(a)
     if v is None or v.grad is None:
         return Value(ir.literal(a._node.dtype, 0, a._node.size))
     gradient = Value(v.grad, v.grad_var)
     if v.grad_var is not None:
         gradient = lanes.copy(gradient)  # other computations may start from that variable
-    return lanes.full(gradient, a._node.size)
+    return gradient if v.grad.size != 1 else lanes.full(gradient, a._node.size)
 
 
 def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
@@ -238,8 +252,12 @@ def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
         yield from _pairs(t, s, what)
 
 
-def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]:
-    """Returns variables, each as often as it occurs, and the gradients to assign to them."""
+def _assignments(
+    target: Any, source: Any, what: str, by_lanes: bool = False
+) -> list[tuple[Var, Value]]:
+    """Returns variables, each as often as it occurs, and the gradients to assign to them, or what
+    the lanes that execute the current code add to them."""
+    fit = _of_lanes if by_lanes and lane_region() else fitting
     if source is None:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array or a number as the "
@@ -251,7 +269,7 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
         if isinstance(t, KernelValue):
             v = visible(t._var)
             if v is not None:
-                found.append((v, fitting(v, t._like(s, what).node, what)))
+                found.append((v, fit(v, t._like(s, what).node, what)))
             continue
         if not isinstance(t, ArrayBase) or not t._diff or not t._dtype.is_float:
             continue
@@ -270,24 +288,25 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
                 f"variable with {len(mine)}"
             )
         for a, b in zip(mine, theirs, strict=True):
-            v = visible(a._var)
+            v = variable(a)
             if v is not None:
                 if launch.on_change is not None:
                     launch.on_change(a, a._node)
-                found.append((v, fitting(v, b._node, what)))
+                found.append((v, fit(v, b._node, what)))
     return found
 
 
 def fitting(v: Var, gradient: Node, what: str) -> Value:
     """Returns a gradient of the variable's size: a single entry is broadcast, and several are
-    summed if the variable has one entry (in a body being recorded, once its size is known)."""
+    summed if the variable has one entry (in code that runs for several lanes, where it leaves
+    that code)."""
     size = gradient.size
-    if size in (1, v.size) or (v.size == 1 and recording()):
+    if size in (1, v.size):
         return as_value((gradient, None))
     if v.size == 1:
-        from ...ad.traverse import lane_sum  # which programs without derivatives do not need
+        from ...ad.traverse import arriving  # which programs without derivatives do not need
 
-        return lane_sum(Value(gradient))
+        return arriving(v, Value(gradient))
     raise RuntimeError(
         f"{what}(): attempted to store a gradient of size {size} into AD variable a{v.serial}, "
         f"which has size {v.size}{graph.where(v)}"
@@ -315,9 +334,20 @@ def set_grad(target: object, source: object) -> None:
 
 def _set_grad(target: object, source: object) -> None:
     assignments = _assignments(target, source, "dr.set_grad")
+    if lane_region() and not recording():
+        assignments = [(v, _in_active_lanes(v, g)) for v, g in assignments]
     _clear_grad(target)
     for v, g in assignments:
         _add(v, g)
+
+
+def _in_active_lanes(v: Var, g: Value) -> Value:
+    """Returns a new gradient with that of now in the lanes that do not execute the current code."""
+    mask, before = active(), v.grad
+    if v.size == 1 or mask.size != v.size or v.rule is lanes.SCATTER:
+        return g
+    before = Value(ir.literal(v.dtype, 0) if before is None else before, v.grad_var)
+    return RECORDED.select(as_value((mask, None)), g, before)
 
 
 def _add(v: Var, g: Value) -> None:
@@ -334,7 +364,17 @@ def accum_grad(target: object, source: object) -> None:
     >>> x.grad
     [6, 7]
     """
-    accumulate(_assignments(target, source, "dr.accum_grad"))
+    accumulate(_assignments(target, source, "dr.accum_grad", True))
+
+
+def _of_lanes(v: Var, gradient: Node, what: str) -> Value:
+    """Returns what the lanes that execute the current code add to the gradient of a variable."""
+    mask, region = active(), lane_region()
+    outside = region is not None and v.serial < region.begin and not recording()
+    if outside and len({v.size, gradient.size, mask.size} - {1}) < 2:
+        zero = ir.literal(v.dtype, 0)
+        gradient = ir.apply(op.select, mask, gradient, zero)
+    return fitting(v, gradient, what)
 
 
 def accumulate(gradients: list[tuple[Var, Value]]) -> None:
@@ -364,10 +404,11 @@ def clear_grad(arg: object, /) -> None:
 
 def _clear_grad(arg: object) -> None:
     for a in leaves((arg,)):  # even if suspended
-        if a._var is not None:
+        v = a._var or (scatter_target.variable(a) if graph.scopes else None)
+        if v is not None:
             if launch.on_change is not None:
                 launch.on_change(a, a._node)
-            a._var.grad = a._var.grad_var = None
+            v.grad = v.grad_var = None
 
 
 @described
@@ -462,7 +503,7 @@ def _replaced_leaf(a: Any, b: Any) -> Any:
 def _with_gradient(a: Value, b: Value) -> Value:
     """Returns the first value with the derivatives of the second."""
     n, m = a.node.size, b.node.size
-    if n != m and 1 not in (n, m):
+    if n != m and (1 not in (n, m) or 0 in (n, m)):
         raise ir.SizeError(f"dr.replace_grad(): incompatible input sizes ({n} and {m}).")
     size = m if n == 1 else n
     v = visible(b.var)

@@ -15,7 +15,7 @@ from ...array.show import inner
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.ir.op import ReduceMode, ReduceOp
-from ...jit.trace.access import is_idle
+from ...jit.trace.access import Access, is_idle
 from .. import conversion
 from ..conversion import (
     access_to,
@@ -302,7 +302,18 @@ def _scatter(
             return
     values = [value] if type(value) is cls else _values(cls, value)
     at = access_to(cls, index, active, what, mode, reduce, len(values))
-    leaf_access.scatter(target, values, at)
+    if not leaf_access.scatter(target, values, at):
+        _check_empty(what, values, value, at, index)
+
+
+def _check_empty(what: str, values: list, value: Any, at: Access, index: Any) -> None:
+    """Raises a RuntimeError if nothing is written because one of the operands is empty, and another
+    an array of size 1. The `values` were converted from `value`."""
+    rows = [(v._node, v if is_array(value) else value) for v in values]
+    rows.append((at.index, index))
+    if at.mask.size == 0:
+        rows.append((at.mask, None))
+    leaf.check_empty(what, *zip(*rows, strict=True))
 
 
 def _values(cls: type, value: Any) -> list[Any]:
@@ -341,7 +352,8 @@ def _scatter_components(
     else:
         accesses = [access_to(cls, index, active, what, mode, reduce)] * len(places)
     for v, at in zip(values, accesses, strict=True):
-        is_idle([v._node], at, width)  # raises what a scatter would raise
+        if is_idle([v._node], at, width):  # raises what a scatter would raise
+            _check_empty(what, [v], value, at, index)
     for place, v, at in zip(places, values, accesses, strict=True):
         leaf_access.scatter(place, [v], at)
 
@@ -421,7 +433,11 @@ def scatter_exch(
     what = "dr.scatter_exch"
     cls = _atomic_target(target, what)
     new = _one_value(cls, value, what)
-    return leaf_access.atomic(op.scatter_exch, target, [new], access_to(cls, index, active, what))
+    at = access_to(cls, index, active, what)
+    old = leaf_access.atomic(op.scatter_exch, target, [new], at)
+    if not old._node.size:
+        _check_empty(what, [new], value, at, index)
+    return old
 
 
 @signatures.exchange
@@ -448,6 +464,9 @@ def scatter_cas(
     expected, new = _one_value(cls, compare, what), _one_value(cls, value, what)
     at = access_to(cls, index, active, what)
     old = leaf_access.atomic(op.scatter_cas, target, [expected, new], at)
+    if not old._node.size:
+        _check_empty(what, [expected], compare, at, index)
+        _check_empty(what, [new], value, at, index)
     bits = cls
     if cls._dtype.is_float and cls._dtype is not dt.f16:
         bits = conversion.with_dtype(cls, dt.u32 if cls._dtype is dt.f32 else dt.u64)

@@ -59,9 +59,10 @@ def print(
 ) -> None:
     """Writes the result of `format` to a file, by default standard output (if there is one).
 
-    With a mask as `active`, arrays show only the entries of active lanes, and nothing is written if
-    there are none. Tensors, and arrays whose number of lanes differs from the mask's, are shown
-    unchanged.
+    With a mask as `active`, arrays show only the entries of active lanes, in an evaluated loop,
+    branch or call of those that are inside, and nothing is written if there are none. Tensors, and
+    arrays whose number of lanes differs from the mask's, are shown unchanged. Without a mask, all
+    entries are shown whenever the statement is executed.
 
     With `mode="symbolic"`, the default within symbolic loops, branches and calls, the statement
     becomes part of the kernel, and the text appears once that has run. Arrays then show the values
@@ -84,8 +85,10 @@ def print(
     if mode == "symbolic" or (mode == "auto" and record.recording()):
         print_later("drjit.print", args, kwargs, active, end, _writer(file), limit)
         return
-    mask = host_mask(active_lanes(active, "drjit.print"), "drjit.print")
-    if not mask.any():
+    if is_array(active):
+        active = active_lanes(active, "drjit.print")  # whose memory the mask below is
+    mask = host_mask(active, "drjit.print")
+    if not mask.any() or scope.nothing_runs():
         return
     if mask.size > 1:
         args, kwargs = select_lanes((args, kwargs), mask)

@@ -468,7 +468,8 @@ def sign(arg: Any, /) -> Any:
         cls = type(arg)
         if cls._dtype.is_mask:
             raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
-        return select(arg >= 0, cls(1), cls(-1 if cls._dtype.is_signed else 1))
+        _, *signs = promote(arg, 1, -1 if cls._dtype.is_signed else 1, name="dr.sign")
+        return select(arg >= 0, *signs)
     if not _is_number(arg):
         raise unsupported("sign", arg)
     value = _number(arg)

@@ -17,6 +17,7 @@ from ...array import signatures, special
 from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
 from ...array.inline import RECORDERS
+from ...array.promote import promote
 from ...jit.ir import op
 from .constants import smallest
 
@@ -312,5 +313,7 @@ def arg(z: Any, /) -> Any:
         return _atan2(z._components[1], z._components[0], name="dr.arg")
     if isinstance(z, complex):
         return math.atan2(z.imag, z.real)
-    zero = type(z)(0) if isinstance(z, ArrayBase) and z._dtype.is_float else 0.0
+    zero = 0.0
+    if isinstance(z, ArrayBase) and z._dtype.is_float:
+        _, zero = promote(z, 0.0)
     return _select(z >= 0, zero, zero + math.pi)

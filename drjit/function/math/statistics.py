@@ -117,7 +117,9 @@ def var(
     _refuse_integers(value, "dr.var", "variance")
     if value._dtype is dt.f16 and value.__meta__.is_jit:
         return _in_single_precision(var, value, axis, mode, keepdims, ddof)
-    off = value - mean(value, axis, mode, value._kind == "tensor")
+    off = value
+    if 0 not in value.shape:  # what has no entries has no mean
+        off = value - mean(value, axis, mode, value._kind == "tensor")
     squares = sum(elementwise(op.mul, off, off, name="dr.var"), axis, mode, keepdims)
     return _scaled(squares, max(_reduced_count(value, axis, "dr.var") - ddof, 0))
 

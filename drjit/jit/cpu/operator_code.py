@@ -102,6 +102,11 @@ def of_arrays(o, record, x, y):
         incref(o, b)
         if a.op == o.literal:
             like = b
+        if like.size == o.zero:
+            call("void(ptr)", o.decref, a)
+            call("void(ptr)", o.decref, b)
+            return 0
+        if a.op == o.literal:
             ordinary = is_ordinary(o, record, a, record.first_numbers, record.first_zero)
         else:
             ordinary = is_ordinary(o, record, b, record.numbers, record.zero)
@@ -189,7 +194,7 @@ def operand(o, record, x, like):
     node = node_of(o, record, x)
     if node == 0:
         return 0
-    broadcast = node.size == o.one and (node.op == o.literal or like.size != o.zero)
+    broadcast = node.size == o.one and like.size != o.zero
     if node.size != like.size and broadcast == 0:
         if call("i64(ptr)", o.integer, node.size) != call("i64(ptr)", o.integer, like.size):
             return 0

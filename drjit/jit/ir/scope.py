@@ -12,7 +12,7 @@ from typing import Any
 from .. import flags
 from . import dtype as dt
 from . import op
-from .node import Node, make
+from .node import Node, make, next_serial
 
 ACTIVE = make(op.active, dt.mask, 1)
 """The lanes of a kernel where nothing restricts them further."""
@@ -70,10 +70,28 @@ class OpenRegion:
         return (self.counts, self.depth)
 
 
+class LaneRegion:
+    """Code that runs for several lanes at once without being recorded: the body of an evaluated
+    loop, branch or call. A value of size 1 that it computes, from the serial number `begin` on,
+    stands for one value in each of the lanes, and so does its derivative.
+
+    If the lanes are some of those of the code around, which has `size`, `index` has their numbers;
+    `around` is the region of that code, and `outermost` where the first region begins.
+    """
+
+    __slots__ = ("around", "begin", "index", "outermost", "size")
+
+    def __init__(
+        self, begin: int, around: "LaneRegion | None" = None, index: Any = None, size: int = 1
+    ) -> None:
+        self.begin, self.around, self.index, self.size = begin, around, index, size
+        self.outermost: int = begin if around is None else around.outermost
+
+
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.scopes: list[Scope] = []
-        self.lanes = 1
+        self.region: LaneRegion | None = None
 
 
 _stack = _Stack()
@@ -106,39 +124,48 @@ def active() -> Node:
     return scopes[-1].mask if scopes else ACTIVE
 
 
-def lanes() -> int:
-    """Returns how many times a side effect of one lane happens: once per lane of the group for
-    which a function is being called, if nothing is being recorded."""
-    return 1 if recording() else _stack.lanes
+def region() -> LaneRegion | None:
+    """Returns the innermost region in which this thread runs code for several lanes."""
+    return _stack.region
+
+
+def nothing_runs() -> bool:
+    """Returns whether a function is being called for no lanes, for the types of its results."""
+    region = _stack.region
+    return region is not None and region.index is not None and region.index.size == 0
 
 
 @contextmanager
-def group(size: int) -> Iterator[None]:
-    """Declares that the code being traced runs for a group of `size` lanes, and no longer under the
-    surrounding mask."""
-    scopes, before = _stack.scopes, _stack.lanes
-    kept = len(scopes)
-    if scopes and not recording():
-        whole = Scope(ACTIVE, 0)
-        whole.effects, whole.afters = scopes[-1].effects, scopes[-1].afters
-        scopes.append(whole)
-    _stack.lanes = size
+def group(index: Node, size: int) -> Iterator[None]:
+    """Declares that the code being traced runs for a group of lanes of the surrounding code, which
+    has `size`; `index` has their numbers."""
+    before = _stack.region
+    _stack.region = LaneRegion(next_serial(), before, index, size)
     try:
         yield
     finally:
-        del scopes[kept:]
-        _stack.lanes = before
+        _stack.region = before
+
+
+@contextmanager
+def all_lanes() -> Iterator[None]:
+    """Declares that the code being traced runs for all lanes of the surrounding code, or those of a
+    mask."""
+    before = _stack.region
+    _stack.region = before or LaneRegion(next_serial())
+    try:
+        yield
+    finally:
+        _stack.region = before
 
 
 @contextmanager
 def unmasked() -> Iterator[None]:
-    """Lifts the surrounding masks and group for work that is not part of the traced code."""
-    scopes, before = _stack.scopes, _stack.lanes
+    """Lifts the surrounding masks for work that is not part of the traced code."""
+    scopes = _stack.scopes
     masks = [] if recording() else scopes[:]
     del scopes[: len(masks)]
-    _stack.lanes = 1
     try:
         yield
     finally:
         scopes[:0] = masks
-        _stack.lanes = before

@@ -32,8 +32,7 @@ from ..ir.node import (
     resize,
 )
 from ..ir.op import ReduceMode
-from ..ir.scope import ACTIVE, WRITTEN, StateTarget, innermost, stack
-from ..ir.scope import lanes as group_lanes
+from ..ir.scope import ACTIVE, WRITTEN, StateTarget, active, innermost, stack
 from ..run import launch, schedule
 from ..run.launch import OutOfBoundsError, out_of_bounds
 
@@ -380,7 +379,7 @@ def _lanes(values: list[Node], at: Access) -> int:
 def writing(value: Node, at: Access) -> int:
     """Returns the number of lanes that write in a scatter."""
     lanes = _lanes([value], at)
-    return group_lanes() if lanes == 1 else lanes
+    return active().size if lanes == 1 else lanes
 
 
 def is_idle(values: list[Node], at: Access, size: int) -> bool:
@@ -406,8 +405,6 @@ def scatter(
     mode = _effect_mode(at, target, lanes) if reduce else "direct"
     if at.mode is _NO_CONFLICTS:
         mode = "no_conflicts" if reduce else "disjoint"
-    if lanes == 1:
-        lanes = group_lanes()
     if lanes == 1:
         lanes = mask.size
     if kind is None and at.packet > 1:
