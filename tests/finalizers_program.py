@@ -120,6 +120,8 @@ for t in threads:
     t.start()
 for number in range(CHILDREN):
     time.sleep(SECONDS / (CHILDREN + 1))
+    if time.monotonic() > end:
+        break
     child = os.fork()
     if child == 0:
         signal.alarm(LIMIT)

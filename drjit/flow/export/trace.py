@@ -266,8 +266,8 @@ def recording(
     flags.set_flag(JitFlag.Debug, True)  # so that values know their lines
     try:
         with ADContextManager(ADScope.Isolate, ()):
-            tracer.start()
             try:
+                tracer.start()
                 result = plain(call(what, lambda a: function(*a), tuple(arguments)))
                 schedule.evaluate([*snapshot.nodes(), *_nodes(result, arguments, before)])
                 outcome = snapshot.outcome(tracer, result, [])

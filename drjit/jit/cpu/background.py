@@ -246,7 +246,7 @@ def end() -> None:
             time.sleep(1e-3)
     except KeyboardInterrupt:
         pass
-    libc = ctypes.CDLL(None) if locks.in_native and sys.platform != "win32" else None
+    libc: Any = ctypes.CDLL(None) if locks.in_native and sys.platform != "win32" else None
     if hasattr(libc, "on_exit"):
         # The C library calls these two in reverse order: all files are written, and the process
         # ends before LLVM's tables are destroyed, which a thread may be reading.
