@@ -96,7 +96,7 @@ class Kernel(ABC):
         self.loops = work is not None and work.loops
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.counted = 0  # launches
-        self.made_at = 0  # the launch for which it was compiled or loaded, or that waited for it
+        self.made_at = 0  # the first launch that waited until it was compiled or loaded
         self.rendering = 0.0  # seconds that making the text took
         self.seconds = 0.0  # what making the compiled form took
 

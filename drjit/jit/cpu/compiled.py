@@ -141,7 +141,7 @@ class CompiledKernel(Kernel):
         by_caller = options & NUMBA or runtime.thread_count() == 1
         waits = watched or by_caller or self.failed
         coming = self.coming
-        self.made_at = self.launches
+        self.made_at = self.made_at or self.launches
         if coming is not None:
             coming.wait() if waits else coming.hurry()
             if not waits or self.address:
