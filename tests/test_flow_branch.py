@@ -172,12 +172,15 @@ def test_only_the_lanes_of_a_branch_scatter(captured, sides, mode, tier):
         dr.scatter_add(counts, UInt(k), x)
         return counts
 
+    def nothing(k, counts):
+        return counts
+
     def run(c):
         return dr.if_stmt(
             (c,) if not captured else (),
             x < 2,
-            lambda *a: add(1 if sides != "false" else 0, a[0] if a else counts),
-            lambda *a: add(10 if sides != "true" else 0, a[0] if a else counts),
+            lambda *a: (add if sides != "false" else nothing)(1, a[0] if a else counts),
+            lambda *a: (add if sides != "true" else nothing)(10, a[0] if a else counts),
             mode=mode,
         )
 
@@ -673,6 +676,41 @@ def test_attributes_of_other_objects_do_not_change_in_a_branch(kind: Any, mode: 
             with pytest.raises(RuntimeError, match=r"attribute 'array' of variable .* changes"):
                 dr.if_stmt((holder, x), mask, *pair, mode=mode)
             assert holder.array is array and dr.all(array == 4, axis=None)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_attributes_of_other_objects_may_be_written_to_by_scatters(loop: bool, mode: str) -> None:
+    class Holder:
+        pass
+
+    holder: Any = Holder()
+    holder.counts = dr.zeros(UInt, 3)
+
+    def body(h: Any, i: Any) -> Any:
+        dr.scatter_add(h.counts, UInt(1), i)
+        dr.eval(h.counts)
+        return h, i + 1
+
+    if loop:
+        dr.while_loop((holder, UInt(0, 1)), lambda h, i: i < 3, body, mode=mode)
+        assert list(holder.counts) == [1, 2, 2]
+    else:
+        dr.if_stmt((holder, UInt(0, 1)), Bool(False, True), body, lambda *same: same, mode=mode)
+        assert list(holder.counts) == [0, 1, 0]
+
+
+def test_lanes_of_no_branch_around_have_no_derivative(tier: str) -> None:
+    """A symbolic branch within an evaluated one, of which the mask is over when it is
+    differentiated."""
+    x = ad.Float(0, 0, 4, 4)
+    dr.enable_grad(x)
+
+    def outer(x: Any) -> Any:
+        return dr.if_stmt((x,), x < 9, dr.sqrt, lambda x: x, mode="symbolic")
+
+    y = dr.if_stmt((x,), Bool(False, False, True, True), outer, lambda x: x * 3, mode="evaluated")
+    dr.backward(y)
+    assert list(x.grad) == [3, 3, 0.25, 0.25]
 
 
 @dr.syntax

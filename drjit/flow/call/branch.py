@@ -135,14 +135,16 @@ class _Branch:
         """Runs both functions for all lanes and merges their results, including derivatives."""
         args, before = self.args, self.before
         outcomes: list[BranchOutcome] = []
+        every: set[int] = set()
         try:
             # Propagated gradients continue after both have run.
             with isolate_grad(), all_lanes():
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                     with masked(mask._node) as written:
                         result = call(self.what, body, *args.values)
-                    outcomes.append(self.outcome(result, outcomes, before, written))
-                    args.restore(before)
+                    every |= written
+                    outcomes.append(self.outcome(result, outcomes, before, every))
+                    args.restore(before, outcomes[-1].altered)
         except BaseException:
             args.restore(before)
             raise
