@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 import pytest
-from helpers import tracked
+from helpers import settle, tracked
 
 import drjit as dr
 from drjit import nn, opt
@@ -322,6 +322,8 @@ def test_arrays_in_cycles_are_freed_before_memory_grows(threshold):
 
 @pytest.mark.parametrize("number", [0, 300, 20_000])
 def test_a_threshold_that_a_program_sets_stays(threshold, number):
+    dr.eval(recorded_loop())
+    settle()  # a thread that compiles defers the collector as well
     x = recorded_loop()
     gc.set_threshold(number, 5, 7)
     dr.flush_malloc_cache()
