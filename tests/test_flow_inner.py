@@ -103,6 +103,21 @@ def test_gradients_of_the_caller_are_seen(mode):
     assert list(x.grad) == [5, 6, 7, 8, 9]
 
 
+def test_gradients_that_a_body_has_propagated_are_seen_in_it(mode):
+    x = Float(1, 2, 3, 4, 5)
+    dr.enable_grad(x)
+    x.grad = Float(5, 6, 7, 8, 9)
+
+    def true_fn(x):
+        dr.backward(x * x)
+        dr.backward(x * 3)
+        return x.grad
+
+    r = dr.if_stmt((x,), mask(), true_fn, lambda x: Float(0), mode=mode)
+    assert list(r) == [10, 13, 0, 0, 0]
+    assert list(x.grad) == [10, 13, 7, 8, 9]
+
+
 def test_a_variable_that_a_symbolic_loop_changes_is_refused():
     _, y = tracked(5)
 
