@@ -15,7 +15,7 @@ class Observer:
 
     def __init__(self, **arrays):
         self.arrays = arrays
-        self.found, self.separate, self.rounds = {}, {}, 0
+        self.found, self.separate, self.left, self.rounds = {}, {}, {}, 0
         completion.observe(self)
 
     def variables(self):
@@ -32,6 +32,7 @@ class Observer:
             if v in found:
                 self.separate[name] = completion.is_separate([v.grad], rest)
                 self.found[name] = np.array(dr.grad(a))
+                self.left[name] = [v.rule.name for v in rest]
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,7 @@ def test_gradients_are_complete_in_the_order_of_the_reverse_pass():
     y = dr.sin(a * b)
     dr.backward(dr.sum(y * c + b))  # b last: its product with a is visited after that with c
     assert list(observer.found) == ["c", "a", "b"]
+    assert observer.left == {"c": ["mul", "sin"], "a": [], "b": []}  # still to be visited
     assert observer.rounds == 1  # the last call, which has nothing new
     for name, array in (("a", a), ("b", b), ("c", c)):
         np.testing.assert_array_equal(observer.found[name], array.grad)

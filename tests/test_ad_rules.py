@@ -192,6 +192,16 @@ def test_hypot_at_subnormal_numbers(tier, cls):
     np.testing.assert_allclose(y.grad.numpy(), b / length, **near)
 
 
+def test_a_tangent_of_0_stays_0_where_a_derivative_is_infinite(tier):
+    for values in ((0, 4), (0,)):
+        x = tracked(*values)
+        y = dr.sqrt(x) * 3
+        dr.set_grad(x, 0)
+        dr.enqueue(dr.ADMode.Forward, x)
+        dr.traverse(dr.ADMode.Forward)
+        assert list(y.grad) == [0] * len(values)
+
+
 def test_masked_lanes_have_no_tangent(tier):
     x = tracked(0, 4)
     y = dr.select(x > 0, dr.sqrt(x), 0)

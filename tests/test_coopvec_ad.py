@@ -476,6 +476,27 @@ def test_lanes_that_are_masked_out_may_hold_anything(bad, tier):
     np.testing.assert_allclose(gradients[0], A.buffer.grad.numpy(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_lanes_that_are_masked_out_have_no_second_derivatives(bad, tier):
+    values = uniform(17, 1)
+    values[3] = bad
+    weights = Float(uniform(6, 4))
+    found = []
+    for x in (Float(values), Float(values[np.isfinite(values)])):
+        A = nn.pack(TensorXf(uniform((3, 2), 2)), layout="training")
+        dr.enable_grad(A.buffer, x)
+        a, b, c = nn.matvec(A, nn.CoopVec(x, 1))
+        dr.backward(dr.select(dr.isfinite(x), (a * b + c) * a, 0), KEEP)
+        gradient = dr.gather(Float, A.buffer.grad, dr.arange(UInt, 6))
+        dr.clear_grad((A.buffer, x))
+        dr.backward(gradient * weights)
+        found.append([x.grad.numpy(), A.buffer.grad.numpy()])
+    assert found[0][0][3] == 0
+    found[0][0] = np.delete(found[0][0], 3)
+    for some, all_ in zip(*found, strict=True):
+        np.testing.assert_allclose(some, all_, rtol=1e-3, atol=1e-3)
+
+
 def test_features_that_are_not_used_may_hold_anything(tier):
     x, y = Float(1, 2), Float(-1, -1)
     dr.enable_grad(x, y)

@@ -139,6 +139,25 @@ def test_mask_side_effects_and_labels(pointer, mode):
     np.testing.assert_array_equal(count.numpy(), [2, 1])
 
 
+def test_calls_within_a_branch_keep_to_its_lanes(pointer):
+    a, b = Shape(1), Shape(2)
+    counts, sizes = dr.zeros(UInt, 2), pointer([a, b, a, b, a])
+
+    def visit(shape, k):
+        dr.scatter_add(counts, UInt(1), UInt(0 if shape is a else 1))
+        return k * shape.size
+
+    def yes(p, k):
+        return dr.dispatch(p, visit, k, mode="evaluated")
+
+    found = dr.if_stmt(
+        (sizes, dr.arange(Float64, 5) + 1), Bool(True, False, True, True, False), yes,
+        lambda p, k: Float64(0), mode="evaluated",
+    )  # fmt: skip
+    assert list(found) == [1, 0, 3, 8, 0]
+    assert list(counts) == [2, 1]
+
+
 @both
 def test_only_null_pointers(pointer, mode):
     pointer(Shape(1))
@@ -212,8 +231,10 @@ def test_errors(pointer):
         dr.dispatch(p, lambda s: s.radius)
     with pytest.raises(RuntimeError, match="incompatible sizes"):
         dr.dispatch(p, lambda s, x: x, Float(1, 2, 3))
+    known = pointer.instances()
     with pytest.raises(TypeError, match="expected objects of class Shape or None, not int"):
         pointer([Shape(1), 3])
+    assert pointer.instances() == known
     with pytest.raises(TypeError, match="not str"):
         pointer("text")
     with pytest.raises(TypeError, match="cannot compare"):

@@ -364,6 +364,25 @@ def test_what_is_taken_for_a_sum(body, count, expected, captured, capfd):
     assert "max_iterations=-1" in capfd.readouterr().err
 
 
+def test_bodies_that_refer_to_what_is_differentiable_are_known():
+    """They are traced again where that is found, and only once in later calls."""
+    traces = []
+    x = F(0.5, 2)
+    dr.enable_grad(x)
+
+    def body(i, y):
+        traces.append(1)
+        return i + 1, y * x
+
+    for count in (2, 1, 1):
+        del traces[:]
+        dr.clear_grad(x)
+        y = dr.while_loop((UInt(0), F(1, 1)), lambda i, y: i < 3, body, mode="symbolic")[1]
+        assert len(traces) == count
+        dr.backward(y)
+        assert list(x.grad) == [0.75, 12]
+
+
 @pytest.mark.parametrize("limit", [1, 300, 1 << 30])
 def test_storage_is_limited(limit, monkeypatch, tier):
     """With less memory, iterations are computed again from those that are stored."""

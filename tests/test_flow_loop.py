@@ -341,6 +341,38 @@ def test_evaluation_within_the_body_keeps_scatters(tier):
     np.testing.assert_array_equal(found.numpy(), [4, 3, 2, 2, 0])
 
 
+def test_a_lane_that_has_left_does_not_come_back(how, tier):
+    if how["mode"] == "symbolic":
+        pytest.skip("what the body writes to cannot be read in the condition")
+    lane = dr.arange(UInt, 2)
+
+    def body(i, closed, lane):
+        dr.scatter(closed, UInt(0), lane + 1)  # lane 0 opens the entry of lane 1
+        return i + 1, closed, lane
+
+    def test(i, closed, lane):
+        return (dr.gather(UInt, closed, lane) == 0) & (i < 3)
+
+    i = dr.while_loop((UInt(0, 0), UInt(0, 1, 1, 1, 1), lane), test, body, **how)[0]
+    assert list(i) == [3, 0]
+
+
+def test_loops_within_evaluated_branches_keep_to_their_lanes(how, tier):
+    n, target = UInt(1, 5, 1, 4, 1, 1, 6, 1), dr.zeros(UInt, 8)
+
+    def yes(n):
+        def body(i, k, n):
+            dr.scatter_add(target, UInt(1), k)
+            return i + 1, k, n
+
+        state = UInt(0), dr.arange(UInt, 8), n
+        return dr.while_loop(state, lambda i, k, n: i < n, body, **how)[0]
+
+    taken = UInt(0, 1, 0, 1, 1, 0, 0, 1) == 1
+    found = dr.if_stmt((n,), taken, yes, lambda n: UInt(0), mode=how["mode"])
+    assert list(found) == list(target) == [0, 5, 0, 4, 1, 0, 0, 1]
+
+
 # ---- Errors
 
 

@@ -479,6 +479,19 @@ def test_other_statements(mode):
     assert list(found[0]) == [9, 21] and list(found[1]) == [10, 11]
 
 
+def test_a_variable_that_a_condition_assigns_needs_no_value_before(mode):
+    @dr.syntax
+    def f(x):
+        while x < 20:
+            if (y := x * 2) < 15:
+                x = y + 1
+            else:
+                x += y
+        return x
+
+    assert list(f(UInt(0, 5, 30))) == [45, 33, 30]
+
+
 def test_recursive():
     def f(n):
         def g(n):

@@ -960,7 +960,8 @@ def test_calls_of_methods_of_objects():
 
 def test_loops_of_any_number_of_rounds():
     f = dr.freeze(lambda x, y: differentiated(rounds, x, y))
-    for y, recordings in ((5.0, 1), (2.0, 1), (5.0, 1), (9.0, 2), (0.0, 2), (9.0, 2)):
+    rows = (5, 1), (2, 1), (5, 1), (6, 2), (6, 2), (9, 3), (0, 3), (9, 3)
+    for y, recordings in rows:
         expected = differentiated(rounds, Float(0.5, 1), Float(y, 1))
         assert same(f(Float(0.5, 1), Float(y, 1)), expected)
         assert f.n_recordings == recordings

@@ -76,6 +76,11 @@ def test_changed_modules_are_imported_anew(folder, tmp_path, monkeypatch):
     path.write_text(path.read_text() + "added = 1\n")
     for _ in range(2):
         assert run(show, "-P") == f"{path} 1\n"
+    run(LOADERS, "-P")
+    path.write_text(path.read_text().replace("added = 1", "added = 2"))  # as long as before
+    os.utime(path, (path.stat().st_mtime + 2,) * 2)
+    for _ in range(2):
+        assert run(show, "-P") == f"{path} 2\n"
     path.unlink()
     with pytest.raises(subprocess.CalledProcessError):
         run(show, "-P")

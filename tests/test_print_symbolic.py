@@ -44,6 +44,19 @@ def test_text_appears_when_the_kernel_has_run(tier) -> None:
     assert file.getvalue().count("\n") == 1
 
 
+def test_text_of_a_loop_waits_for_its_kernel_whatever_runs_meanwhile(tier) -> None:
+    file = io.StringIO()
+
+    def body(i):
+        dr.print("{}", i, file=file, mode="symbolic")
+        dr.eval(dr.opaque(Float, 2, 3) * 1.5)
+
+    n = counted(dr.opaque(Float, 2, 1), body)
+    assert file.getvalue() == ""
+    assert n[0] == 2
+    assert file.getvalue() == "[0, 1]\n"
+
+
 def test_text_goes_where_the_output_goes_when_the_statement_is_met(tier, capsys) -> None:
     x = dr.opaque(Float, 5, 2)
     file = io.StringIO()

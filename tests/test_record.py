@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit.cpu import runtime
+from drjit.jit.cpu import native, runtime
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
 from drjit.jit.ir.node import Node
@@ -206,6 +206,17 @@ def test_a_loop_of_one_lane_runs_once_for_those_who_use_its_result(tier) -> None
     assert host(wide).tolist() == (np.arange(40) + 12).tolist()
 
 
+def test_what_is_only_summed_up_is_not_stored() -> None:
+    x = array(np.float32([1, 2, 3]))
+    body = lambda s: [add(s[0], f32(1)), mul(s[1], f32(2))]  # noqa: E731
+    y, z = record.loop([x, x], lambda s: less(s[0], f32(5)), body)
+    total = access.reduce_all("add", z)
+    del z
+    written = text(y)
+    assert written.count("store(") == written.count("reduce(") == 1
+    assert host(y).tolist() == [5, 5, 5] and host(total).tolist() == [16 + 16 + 12]
+
+
 def test_a_literal_in_a_loop_is_a_parameter() -> None:
     def run(limit: float, step: float) -> str:
         x = array(np.float32([1, 2, 3]))
@@ -319,8 +330,11 @@ def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch) -> None:
     before = runtime.submitted
 
     def interrupt() -> None:
-        while tier == "compiled" and runtime.submitted == before:
-            time.sleep(0.01)
+        if tier == "compiled":  # until the kernel runs, and the program waits for it
+            while runtime.submitted == before or runtime._closed:
+                time.sleep(0.01)
+            while len(runtime._seats) == native.WAITERS:
+                time.sleep(0.01)
         time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -172,6 +172,19 @@ def test_a_label_shows_in_the_kernel():
     assert "[tripled]" in dr.kernel_source(a)
 
 
+def test_a_label_shows_in_the_kernel_of_a_program_that_ran_without():
+    x = dr.opaque(Float, 2, 10)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        for label in ("", "", "squared", ""):
+            y = x * x
+            if label:
+                dr.set_label(y, label)
+            dr.kernel_history_clear()
+            dr.eval(y + 0.625)
+            (entry,) = dr.kernel_history()
+            assert ("[squared]" in entry["ir"].getvalue()) == bool(label)
+
+
 def test_whos_lists_values(capsys):
     a = dr.arange(Float, 1234)
     b = dr.opaque(Int, 5, 4321)
