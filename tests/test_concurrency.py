@@ -644,14 +644,14 @@ def test_an_interrupt_at_the_end_shows_no_traceback():
     background.submit(never)
     print(dr.sum(dr.arange(Float, 10))[0], flush=True)
     background.END_SECONDS = 30
+    begun = threading.Event()
+    atexit.register(begun.set)
     def interrupts():
-        for seconds in (0.3, 0.6):
-            threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
-    atexit.register(lambda: [
-        background._thread.start_new_thread(send, (s,)) for s in (0.5, 1.5)])
-    def send(seconds):
-        time.sleep(seconds)
-        os.kill(os.getpid(), signal.SIGINT)
+        begun.wait()
+        for _ in range(2):
+            time.sleep(1)
+            os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=interrupts, daemon=True).start()
     """
     assert run(ENDS + textwrap.dedent(text)) == ("45.0", "", 0)
 
