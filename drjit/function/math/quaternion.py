@@ -36,8 +36,9 @@ def multiply(p: Quad, q: Quad) -> Quad:
     )
 
 
-def _sum_of_products(first: tuple, second: tuple, *others: tuple) -> Any:
-    found = fma(*first, second[0] * second[1])
+def _sum_of_products(*pairs: tuple[Any, Any]) -> Any:
+    (a, b), (c, d), *others = pairs
+    found = fma(a, b, c * d)
     for a, b in others:
         found = fma(a, b, found)
     return found
