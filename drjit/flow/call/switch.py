@@ -6,6 +6,7 @@ for its group. Derivatives of symbolic calls are in `gradient`.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import repeat
 from operator import and_
@@ -240,7 +241,9 @@ def run(
     call = FunctionCall(what, functions, chosen._node, active._node, arguments, size)
     with using(chosen._device):
         if symbolic:
-            return _symbolic(call)
+            none = node.literal(dt.u32, 0, 0)
+            with scope.group(none, 0) if size == 0 else nullcontext():
+                return _symbolic(call)
         with isolate_grad():  # gradients propagated by functions continue once all were called
             return _evaluated(call, type(chosen))
 
