@@ -55,7 +55,7 @@ def test_printing_of_more_lanes_than_there_is_room_for():
 
     found = caught(show)
     assert [w.lineno for w in found] == [line(show, 2), line(show, 4)]
-    assert "3 of 100 executions" in str(found[0].message)
+    assert "3 of 100 available outputs" in str(found[0].message)
     assert len(caught(show, "always")) == 4
 
 
