@@ -444,3 +444,10 @@ def kernel(i, p):
     x, steps = np.array([1, 2, 3, 6, 7, 27], np.uint32), np.zeros(6, np.uint32)
     run(text, [record(), x, steps], 6)
     assert steps.tolist() == [0, 1, 7, 8, 16, 111]
+
+
+def test_what_was_loaded_stays_when_the_kernel_writes_there():
+    buffer, lanes = np.arange(4, dtype=np.float32), LaneRange(0, 4)
+    x = namespace["load"](namespace["f32"], buffer, lanes)
+    namespace["scatter"](namespace["f32"], buffer, np.float32(9), np.uint32(2), np.bool_(True))
+    assert x.tolist() == [0, 1, 2, 3] and buffer.tolist() == [0, 1, 9, 3]

@@ -531,6 +531,16 @@ def test_blocks_of_other_things(tier):
     assert list(dr.block_sum(Float16(np.ones(4096)), 4096)) == [4096]
 
 
+@pytest.mark.parametrize("block", [2, 5, 70])
+def test_running_sums_of_negative_zeros_stay_negative(block, tier):
+    """Only the 0 that an exclusive sum starts with is positive."""
+    x = Float(np.full(75, -0.0))
+    assert np.signbit(dr.block_prefix_sum(x, block, exclusive=False).numpy()).all()
+    first = np.arange(75) % block == 0
+    exclusive = dr.block_prefix_sum(x, block).numpy()
+    assert not np.signbit(exclusive[first]).any() and (exclusive == 0).all()
+
+
 def test_minimum_and_maximum_ignore_nan(tier):
     nan = float("nan")
     values = np.arange(100, dtype=np.float32)

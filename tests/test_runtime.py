@@ -200,6 +200,28 @@ def test_many_launches_leave_nothing_behind():
     np.testing.assert_array_equal(a, 10_000)
 
 
+def test_each_check_is_called_once_also_where_the_ring_was_full():
+    gate, calls, a = Gate(), [], np.zeros(4, "q")
+    count = native.JOBS + 20
+
+    def launch_many():
+        for k in range(count):
+            runtime.launch(
+                address("add"), 0, words(a, a, 1), 4, 16, keep=a, check=lambda k=k: calls.append(k)
+            )
+
+    thread = threading.Thread(target=launch_many)
+    thread.start()
+    deadline = time.monotonic() + SYNC_LIMIT
+    while runtime.submitted < gate.ticket + native.JOBS - 1 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert runtime.completed() < gate.ticket
+    gate.open()
+    thread.join(SYNC_LIMIT)
+    runtime.sync()
+    assert calls == [*range(count)] and a.tolist() == [count] * 4
+
+
 def test_two_python_threads_launch_and_wait_at_once():
     runtime.set_thread_count(2)
     arrays = [np.zeros(100, "q") for _ in range(4)]
