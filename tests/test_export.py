@@ -337,8 +337,8 @@ MARKED = [pytest.param(n, marks=pytest.mark.sweep) if n in SWEPT else n for n in
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", MARKED)
 def test_values(exported, name, n):
-    if n == 0 and name in ("control", "trained"):
-        pytest.skip("loops over no lanes keep their state, and the mean of nothing is an error")
+    if n == 0 and name in ("control", "loss", "structures", "trained"):
+        pytest.skip("empty arrays do not go with others, and loops of no lanes keep their state")
     function, arguments, rtol = CASES[name]
     found = exported[name, n]
     assert not isinstance(found, str), found
