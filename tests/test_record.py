@@ -331,7 +331,7 @@ def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch) -> None:
 
     def interrupt() -> None:
         if tier == "compiled":  # until the kernel runs, and the program waits for it
-            while runtime.submitted == before or runtime._closed:
+            while runtime.submitted == before or runtime.first_closed():
                 time.sleep(0.01)
             while len(runtime._seats) == native.WAITERS:
                 time.sleep(0.01)
