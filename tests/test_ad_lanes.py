@@ -438,3 +438,10 @@ def test_the_gradient_of_a_scatter_from_a_constant_is_one(index):
     dr.backward(target)
     with pytest.raises(IndexError, match="index 3 is out of bounds"):
         target.numpy()
+
+
+def test_gradients_of_fewer_lanes_meet_those_of_one_value_for_all() -> None:
+    x = tracked(1, 2, 3)
+    y = dr.sum(dr.gather(Float, x, UInt(0, 2))) + dr.sum(x)
+    dr.backward(y)
+    np.testing.assert_array_equal(x.grad.numpy(), [2, 1, 2])
