@@ -445,3 +445,11 @@ def test_gradients_of_fewer_lanes_meet_those_of_one_value_for_all() -> None:
     y = dr.sum(dr.gather(Float, x, UInt(0, 2))) + dr.sum(x)
     dr.backward(y)
     np.testing.assert_array_equal(x.grad.numpy(), [2, 1, 2])
+
+
+@pytest.mark.parametrize("factor", [1, 5], ids=["next", "further"])
+def test_lanes_that_a_selection_leaves_out_stay_at_zero_behind_a_product(factor):
+    x = tracked(1, 2)
+    y = dr.select(Bool(False, True), x * Float(np.inf, 3) * 2 * factor, 0)
+    dr.backward(y)
+    assert list(x.grad) == [0, 6 * factor]

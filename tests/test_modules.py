@@ -69,18 +69,19 @@ def test_a_damaged_file_is_no_obstacle(folder, damage: str):
 def test_changed_modules_are_imported_anew(folder, tmp_path, monkeypatch):
     shutil.copytree(PACKAGE, tmp_path / "drjit")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    show = "import drjit.ad.lanes as m; print(m.__file__, getattr(m, 'added', None))"
+    show = "import drjit.ad.lanes as m; print(m.__file__, getattr(m, 'added', None), m.__doc__[0])"
     path = tmp_path / "drjit" / "ad" / "lanes.py"
+    text = path.read_text()
+    assert text.startswith('"""') and text[3] != "?"
     run(LOADERS, "-P")
-    assert run(show, "-P") == f"{path} None\n"
-    path.write_text(path.read_text() + "added = 1\n")
+    assert run(show, "-P") == f"{path} None {text[3]}\n"
+    path.write_text(text + "added = 1\n")
     for _ in range(2):
-        assert run(show, "-P") == f"{path} 1\n"
-    run(LOADERS, "-P")
-    path.write_text(path.read_text().replace("added = 1", "added = 2"))  # as long as before
+        assert run(show, "-P") == f"{path} 1 {text[3]}\n"
+    path.write_text('"""?' + text[4:])  # as long as before
     os.utime(path, (path.stat().st_mtime + 2,) * 2)
     for _ in range(2):
-        assert run(show, "-P") == f"{path} 2\n"
+        assert run(show, "-P") == f"{path} None ?\n"
     path.unlink()
     with pytest.raises(subprocess.CalledProcessError):
         run(show, "-P")
