@@ -314,7 +314,11 @@ class _Scatter(LaneRule):
         reduce, lanes = v.data
         zero = _lift(g, 0)
         if v.deps[1] is not None:
-            value = gather(full(g, v.size), _where(v))
+            at = _where(v)
+            # Of a constant, nothing is read: the scatter reports what is out of bounds.
+            if g.node.op is LITERAL and at.mask.op is op.in_bounds:
+                at = Access(at.index, at.mask.deps[1], at.what, inside=True)
+            value = gather(full(g, v.size), at)
             if reduce == "mul":
                 value = RECORDED(op.mul, value, self._others(v, 1))
             elif reduce in ("min", "max"):

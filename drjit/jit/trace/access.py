@@ -252,8 +252,6 @@ def computed_at(source: Node, index: Node, most: int = 8) -> Node | None:
 def _same(source: Node, at: Access) -> Node:
     """Gathers from a source whose entries are all the same."""
     _, mask, lanes = at.first().bounds(1)
-    if mask.op is _IN_BOUNDS and source.op is LITERAL:  # of a scatter, which reports what is not
-        mask = mask.deps[1]
     zero = literal(source.dtype, 0)
     value = literal(source.dtype, source.data) if source.op is LITERAL else source
     if mask.op is LITERAL:
