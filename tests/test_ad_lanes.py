@@ -453,3 +453,10 @@ def test_lanes_that_a_selection_leaves_out_stay_at_zero_behind_a_product(factor)
     y = dr.select(Bool(False, True), x * Float(np.inf, 3) * 2 * factor, 0)
     dr.backward(y)
     assert list(x.grad) == [0, 6 * factor]
+
+
+def test_only_what_an_exchange_has_written_has_a_gradient():
+    x, target = tracked(1, 2), Float(0, 0)
+    dr.scatter_cas(target, Float(0, 5), x, UInt(0, 1))
+    dr.backward(target)
+    assert list(x.grad) == [1, 0]
