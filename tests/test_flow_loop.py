@@ -417,9 +417,6 @@ WRONG = {
     "size of state variable 'x' of type 'drjit.llvm.Float' changed from 2 to 3": (
         (UInt(0, 1), Float(1, 2)), lambda i, x: (i + 1, Float(1, 2, 3)),
     ),
-    "arrays of size 2, while state variable 'x' has an incompatible size 3": (
-        (UInt(0, 1), Float(0)), lambda i, x: (i + 1, Float(1, 2, 3)),
-    ),
     "variable 'x' of type 'drjit.llvm.Float' is uninitialized": (
         (UInt(0, 1), Float()), lambda i, x: (i + 1, x),
     ),

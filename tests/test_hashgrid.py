@@ -593,7 +593,7 @@ def test_the_layer_is_no_parameter():
 @pytest.mark.parametrize("cls", [HashGridEncoding, PermutoEncoding])
 def test_an_odd_number_of_features_per_level_is_warned_about(cls):
     for count in (1, 5):
-        with pytest.warns(RuntimeWarning, match=f"a multiple of 2, .* but it was {count}$"):
+        with pytest.warns(RuntimeWarning, match=rf"a multiple of 2, but it was {count}\."):
             cls(Float16, 2, n_features_per_level=count, hashmap_size=5 * 2**14)
     cls(Float16, 2, n_features_per_level=2)
     cls(Float16, 2, n_features_per_level=4)

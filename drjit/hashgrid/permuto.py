@@ -5,6 +5,8 @@ corner than there are dimensions.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..array import leaf
+from ..array.base import ArrayBase
 from ..function.math.arithmetic import select
 from .encoding import HashEncoding, Vertex, linear
 from .levels import Level
@@ -48,7 +50,7 @@ class PermutoEncoding(HashEncoding):
         # that dimension's factor. Therefore the factors are sorted along with the fractional parts.
         factors = self._powers() if level.hashed else self._strides(level)
         number = linear(cell, factors)
-        steps: list[Any] = [type(number)(f) for f in factors]
+        steps: list[Any] = [_like(number, f) for f in factors]
         t = list(fraction)
         for end in range(len(t) - 1, 0, -1):
             for i in range(end):
@@ -60,3 +62,9 @@ class PermutoEncoding(HashEncoding):
         for i, step in enumerate(steps):
             number = number + step
             yield number, t[i] - t[i + 1] if i + 1 < len(t) else t[i]
+
+
+def _like(number: Any, value: int) -> Any:
+    """Returns a constant with as many entries as a number has."""
+    cls = type(number)
+    return leaf.literal(cls, value, number._node.size) if issubclass(cls, ArrayBase) else cls(value)

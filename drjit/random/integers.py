@@ -52,6 +52,8 @@ def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
         extent, threshold = _extent(cls, low, high, closed, not recorded)
     state = rng._seed, rng._counter
     word = draw()
+    if not all(a._node.size for a in leaf_arrays(word)):  # nothing to be rejected
+        return word if target.dtype is dt.u32 else target.cls(word)
     if isinstance(threshold, int) and threshold == 0:
         return _shifted(target, arithmetic.mul_hi(word, extent), low)
     if recorded:

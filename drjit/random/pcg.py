@@ -66,7 +66,7 @@ class Generator:
         sequence = w.word(dt.u64, initseq, "PCG32(): 'initseq'")
         if w.traced and size != 1:
             lane = leaf.lane(w.UInt64, size)
-            state, sequence = state + lane, sequence + lane
+            state, sequence = (state + lane, sequence + lane) if size else (lane, lane)
         self.seed(state, sequence)
 
     def seed(

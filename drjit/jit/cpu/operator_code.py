@@ -331,7 +331,7 @@ def take_over(o, x, made, place):
 def in_place(number, x, y):
     o = external("drjit_operators")
     record = record_of(o, word(x + TYPE), number)
-    if record == 0:
+    if record == 0 or o.off != 0:
         slot = o.others[OTHERS + number]
         return general(o, slot.value, x, y, 0)
     made = forward(o, record, x, y)
