@@ -193,6 +193,20 @@ def test_adoption(array, adopted, in_place):
             np.testing.assert_array_equal(buffer.array(array.dtype, array.size), value)
 
 
+def test_memory_that_no_packet_may_leave_is_read_without_waiting_unless_jobs_write_to_it(
+    monkeypatch,
+):
+    waits = []
+    monkeypatch.setattr(memory.runtime, "drain", lambda *_: waits.append(True))
+    monkeypatch.setattr(memory, "_writes_outside", False)
+    array = aligned(400, 4096).view(np.float32)
+    buffer, other = memory.adopt(array), memory.adopt(array)
+    assert buffer.address and buffer.address and not waits
+    assert other.origin == array.ctypes.data  # where a job writes
+    assert buffer.address and waits == [True]
+    assert buffer.address and waits == [True]
+
+
 def test_foreign_memory_is_kept_while_needed_and_never_pooled():
     array = aligned(4000, 1000).view(np.float32)
     alive = weakref.ref(array)

@@ -55,6 +55,8 @@ class Task:
             _running.remove(self)
         if not _running:
             _end()
+            if _running and not _shown:  # a task that has begun meanwhile relied on the display
+                _begin()
 
     @property
     def seconds(self) -> float:

@@ -65,6 +65,7 @@ usage = Usage()
 _IN_USE, _PEAK = 0, 1
 _use = memoryview(usage).cast("B").cast("q")  # faster than attributes
 _misses = 0
+_writes_outside = False  # whether jobs that are queued may write to foreign memory
 # Bytes from the system since the collector was told to look for more, which it is after so many.
 _taken, _MUCH = 0, 1 << 18
 
@@ -111,7 +112,11 @@ class Buffer(device.Buffer):
 
     @property
     def origin(self) -> int:
-        return self._block.address
+        global _writes_outside
+        block = self._block
+        if block.owner is not None:
+            _writes_outside = True
+        return block.address
 
     @property
     def owner(self) -> object:
@@ -213,10 +218,13 @@ class Unpadded(Buffer):
 
     @property
     def address(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        runtime.drain()  # jobs may be writing to the memory, or reading the padded one
-        block, padded = self._block, self._padded
-        if padded is None:
-            padded = self._padded = allocate(block.capacity, host=True)
+        global _writes_outside
+        if _writes_outside:
+            _writes_outside = False
+            runtime.drain()
+        block = self._block
+        # Not the one of the last launch, which may be waiting to read that.
+        padded = self._padded = allocate(block.capacity, host=True)
         ctypes.memmove(padded.address, block.address, block.capacity)
         return padded.address
 
