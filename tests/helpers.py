@@ -2,6 +2,7 @@
 functions in a few forms, and what has been launched."""
 
 import gc
+import time
 import weakref
 from collections.abc import Callable
 from types import FunctionType, SimpleNamespace
@@ -12,6 +13,7 @@ import numpy as np
 import drjit as dr
 from drjit.ad import graph
 from drjit.array.leaf import host_node
+from drjit.jit import collector
 from drjit.jit.cpu import background, interpreted, kernel, memory
 from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
@@ -45,6 +47,8 @@ def settle(collect: bool = True) -> None:
     collects garbage if asked to. Native operators do not come meanwhile."""
     schedule.milestone += 1 << 20
     background.finish()
+    while collector._pauses:  # by threads that are about to leave
+        time.sleep(1e-3)
     cache.write_pending()
     if collect:
         gc.collect()

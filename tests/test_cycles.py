@@ -266,6 +266,7 @@ def test_nothing_waits_for_the_collector(program):
 
 @pytest.fixture
 def threshold():
+    settle()  # a thread that compiles pauses the collector
     before = gc.get_threshold()
     gc.set_threshold(200, 5, 7)
     yield
@@ -289,7 +290,7 @@ def test_the_collector_leaves_a_program_alone_until_it_is_evaluated(threshold):
     collections = []
     note = lambda phase, info: collections.append(info)  # noqa: E731
     dr.eval(recorded_loop())  # compiles
-    dr.sync_thread()
+    settle()
     gc.collect()
     gc.callbacks.append(note)
     try:
