@@ -47,7 +47,7 @@ def settle(collect: bool = True) -> None:
     collects garbage if asked to. Native operators do not come meanwhile."""
     schedule.milestone += 1 << 20
     background.finish()
-    while collector._pauses:  # by threads that are about to leave
+    while collector.pauses:  # by threads that are about to leave
         time.sleep(1e-3)
     cache.write_pending()
     if collect:

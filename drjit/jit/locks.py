@@ -5,6 +5,7 @@ The threads of a program share one lock, which is reentrant. The package has thr
 compiling and for writing the disk cache: they never take it, and run no code of the program.
 """
 
+import _thread
 import os
 import sys
 import threading
@@ -29,43 +30,41 @@ class LockError(RuntimeError):
     """A rule of docs/concurrency.md was broken."""
 
 
-class CheckedLock:
-    """A reentrant lock that checks the rules."""
+class CheckedLock(_thread.RLock):
+    """A reentrant lock that checks the rules. Releasing it is that of the base class, as an
+    interrupt may end any function of Python's before its first statement."""
 
     def __init__(self) -> None:
-        self._lock: Any = threading.RLock()
         self._stack: list[str] = []  # of whoever holds it
 
-    def acquire(self) -> bool:
+    def acquire(self, *options: Any) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
         if is_own_thread():
             holder = "".join(self._stack) or "nobody\n"
             raise LockError(
                 "a thread of the package takes the program's lock, which is held by\n"
                 f"{holder}It may only be taken by threads of the program."
             )
-        if not self._lock._is_owned():
+        if not self._is_owned():
             if held := _leaves.get(threading.get_ident()):
                 raise LockError(f"the program's lock is taken while {held[-1]} is held")
             if name := imported(threading.get_ident().__eq__):
                 raise LockError(f"the program's lock is taken by the import of {name}")
-        self._lock.acquire()
-        self._stack = format_stack(limit=12)[:-1]
+        before = self._count()
+        try:
+            super().acquire(*options)
+            self._stack = format_stack(limit=12)[:-1]
+        except BaseException:  # an interrupt, perhaps after it was acquired
+            if self._count() > before:
+                self.release()
+            raise
         return True
 
-    def release(self) -> None:
-        self._lock.release()
+    def _count(self) -> int:
+        """Returns how often this thread holds it."""
+        return int(repr(self).partition("count=")[2].split()[0]) if self._is_owned() else 0
 
     def __enter__(self) -> bool:
         return self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def _is_owned(self) -> bool:
-        return self._lock._is_owned()
-
-    def _at_fork_reinit(self) -> None:
-        self._lock._at_fork_reinit()
 
 
 lock: Any = CheckedLock() if CHECKED else threading.RLock()
