@@ -40,6 +40,8 @@ class DataParallel(MutableMapping[str, Any]):
     """
 
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"optimizer": Optimizer}
+    # No attribute that a frozen function takes for an input: how far exchanges are changes nothing.
+    __slots__ = ("__dict__", "__weakref__", "_averages")
 
     def __init__(
         self, optimizer: Optimizer, *, bucket_bytes: int = 1 << 22, overlap: bool = True
