@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,13 +75,41 @@ def test_entries_are_written_together_after_a_while(where, monkeypatch):
     assert cache.get(A).code == b"code"
 
 
+def test_one_thread_writes_however_slow_it_is(where, monkeypatch):
+    """Threads that write the same entries slow each other down, until nothing else happens."""
+    writers, written, wait = [], [], threading.Event()
+    write = cache.write
+
+    def slow(path, data):
+        writers.append(threading.get_ident())
+        assert wait.wait(60)
+        written.append(Path(path).stem)
+        return write(path, data)
+
+    cache.write_pending()
+    with cache._writer:  # no thread is about to write
+        pass
+    monkeypatch.setattr(cache, "DELAY", 0.01)
+    monkeypatch.setattr(cache, "write", slow)
+    names = [f"{k:040x}" for k in range(20)]
+    for name in names:
+        cache.put(name, "text", b"code", False)
+        time.sleep(0.02)
+    assert len(set(writers)) == 1 and len(cache._pending) == 20
+    wait.set()
+    deadline = time.monotonic() + 60
+    while cache._pending and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sorted(written) == names and len(set(writers)) == 1
+
+
 def test_no_thread_is_needed(where, monkeypatch):
     def refused(*_):
         raise RuntimeError("can't start new thread")
 
     cache.write_pending()
     monkeypatch.setattr(cache._thread, "start_new_thread", refused)
-    monkeypatch.setattr(cache, "_awaited", [])
+    monkeypatch.setattr(cache, "_writer", threading.Lock())
     cache.put(A, "text", b"code", False)
     assert (where / f"{A}.kernel").exists()
 

@@ -73,7 +73,7 @@ class CachedKernel(NamedTuple):
 
 _pending: dict[str, tuple[str, CachedKernel]] = {}
 """The entries that are not written yet, with their keys, by path."""
-_awaited: list[bool] = []  # not empty while a thread is about to write them
+_writer = _thread.allocate_lock()  # taken while a thread writes them, or is about to
 _flushes = 0
 _at_once = False  # whether this process may end without further notice
 
@@ -210,23 +210,28 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
 
 def _is_awaited() -> bool:
     """Has a thread write what is pending; returns whether there is one."""
-    if not _awaited:
+    if _writer.acquire(False):
         try:
-            _awaited.append(True)
-            _thread.start_new_thread(_write_later, ())
+            _thread.start_new_thread(_write_later, (_writer,))
         except RuntimeError:  # the process is ending, or has reached its limit of threads
-            _awaited.clear()
+            _writer.release()
             return False
     return True
 
 
-def _write_later() -> None:
+def _write_later(writer: _thread.LockType) -> None:
+    """The life of the thread. There is never a second one: where writing takes longer than the
+    entries take to come, more threads would only slow it down further."""
     me = threading.get_ident()
     locks.own_threads.add(me)
-    time.sleep(DELAY)
-    _awaited.clear()  # further entries wait for another thread
-    with collector.paused():  # no code of the program runs here
-        write_pending()
+    while True:
+        time.sleep(DELAY)
+        with collector.paused():  # no code of the program runs here
+            write_pending()
+        writer.release()
+        # From here on, further entries have another thread started.
+        if not _pending or not writer.acquire(False):
+            break
     locks.own_threads.discard(me)
 
 
@@ -235,6 +240,8 @@ def write_pending() -> None:
     global _puts
     while found := list(_pending.items()):  # which another thread may be writing as well
         for where, pending in found:
+            if _pending.get(where) is not pending:  # it was
+                continue
             key, entry = pending
             before = _flushes
             if write(where, _encode(key, *entry)):
@@ -257,9 +264,9 @@ def _end() -> None:
 
 def _after_fork(in_child: bool) -> None:
     """Begins anew without the thread. Processes of `multiprocessing` end without `atexit`."""
-    global _at_once
+    global _at_once, _writer
     if in_child:
-        _awaited.clear()
+        _writer = _thread.allocate_lock()
         _at_once = True
 
 
