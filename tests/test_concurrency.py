@@ -75,7 +75,7 @@ PROGRAM = Path(__file__).with_name("finalizers_program.py")
 @pytest.mark.parametrize("tier", ["auto", "compiled"])
 def test_finalizers_compute_wherever_the_collector_runs(tier):
     children = 4 if hasattr(os, "fork") else 0
-    found = run(PROGRAM, 5, LIMIT, children, DRJIT_TIER=tier)
+    found = run(PROGRAM, 5, LIMIT, children, DRJIT_TIER=tier, DRJIT_CHECK_LOCKS="1")
     assert found[0].startswith("ok") and found[1:] == ("", 0), found
 
 
@@ -703,6 +703,10 @@ def test_handlers_at_the_end_compute():
         ),
         ("with table._leaf, locks.leaf('b'): pass", "b is taken while the lock of the classes"),
         ("with locks.lock, locks.lock, table._leaf: background.submit(int)", None),
+        (
+            "with table._leaf: import drjit.hashgrid",
+            "the lock of the module drjit.hashgrid is taken while the lock of the classes is held",
+        ),
     ],
 )
 def test_a_rule_that_is_broken(code, message):
@@ -718,6 +722,23 @@ def test_a_rule_that_is_broken(code, message):
     """
     out, err, status = run(text, DRJIT_CHECK_LOCKS="1")
     assert (err, status) == ("", 0) and (message in out if message else not out), out
+
+
+def test_a_module_that_takes_the_lock_when_it_is_imported(tmp_path):
+    path = tmp_path / "taker.py"
+    path.write_text("from drjit.jit import locks\nlocks.lock.acquire()\n")
+    text = f"""
+    import drjit, types
+    from drjit.jit import locks
+    from drjit.jit.run import modules
+    try:
+        modules._Quiet("drjit.taker", {str(path)!r}).exec_module(types.ModuleType("drjit.taker"))
+    except locks.LockError as error:
+        print(error)
+    """
+    out, err, status = run(text, DRJIT_CHECK_LOCKS="1")
+    assert (err, status) == ("", 0)
+    assert "taken while the lock of the module drjit.taker is held" in out
 
 
 def test_imports_do_not_take_the_lock():

@@ -22,10 +22,6 @@ own_threads: set[int] = set()
 """The identifiers of the package's own threads."""
 
 
-if CHECKED:
-    from traceback import format_stack
-
-
 class LockError(RuntimeError):
     """A rule of docs/concurrency.md was broken."""
 
@@ -47,15 +43,12 @@ class CheckedLock(_Reentrant):
                 "a thread of the package takes the program's lock, which is held by\n"
                 f"{holder}It may only be taken by threads of the program."
             )
-        if not self._is_owned():
-            if held := _leaves.get(threading.get_ident()):
-                raise LockError(f"the program's lock is taken while {held[-1]} is held")
-            if name := imported(threading.get_ident().__eq__):
-                raise LockError(f"the program's lock is taken by the import of {name}")
+        if not self._is_owned() and (held := _leaves.get(threading.get_ident())):
+            raise LockError(f"the program's lock is taken while {held[-1]} is held")
         before = self._count()
         try:
             super().acquire(*options)
-            self._stack = format_stack(limit=12)[:-1]
+            self._stack = _stack()
         except BaseException:  # an interrupt, perhaps after it was acquired
             if self._count() > before:
                 self.release()
@@ -70,6 +63,17 @@ class CheckedLock(_Reentrant):
         return self.acquire()
 
 
+def _stack() -> list[str]:
+    """Returns where the caller was called, innermost last. As this runs in the middle of imports as
+    well, it needs no module."""
+    frame, rows = sys._getframe(2), []
+    while frame and len(rows) < 12:
+        code = frame.f_code
+        rows.append(f'  File "{code.co_filename}", line {frame.f_lineno}, in {code.co_name}\n')
+        frame = frame.f_back
+    return rows[::-1]
+
+
 lock: Any = CheckedLock() if CHECKED else threading.RLock()
 """What threads of the program hold while they evaluate, launch, or change tables that others use.
 Reentrant: finalizers and handlers of signals run anywhere, and may evaluate."""
@@ -77,7 +81,7 @@ is_held: Callable[[], bool] = lock._is_owned
 """Whether this thread holds it."""
 
 _leaves: dict[int, list[str]] = {}
-
+IMPORT = "the lock of the module "
 
 due: dict[Callable[[], None], None] = {}
 """Functions that wait, called when this thread, or another one, no longer holds the lock."""
@@ -93,7 +97,7 @@ def catch_up() -> None:
 
 class leaf:
     """A block of statements with a lock that is not the program's, to check that this one is not
-    taken within."""
+    taken within; the lock of a module that is executed for its `import` comes before all others."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -101,7 +105,7 @@ class leaf:
     def __enter__(self) -> None:
         if CHECKED:
             held = _leaves.setdefault(threading.get_ident(), [])
-            if held and held[-1] != self.name:
+            if held and held[-1] != self.name and not held[-1].startswith(IMPORT):
                 raise LockError(f"{self.name} is taken while {held[-1]} is held")
             held.append(self.name)
 

@@ -15,7 +15,7 @@ from _imp import _fix_co_filename  # type: ignore[attr-defined]
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
-from .. import collector
+from .. import collector, locks
 from . import cache
 
 # File format: the magic word, the file's size and where the table begins as 8-byte numbers, the
@@ -40,7 +40,7 @@ class _Quiet(SourceFileLoader):
     that imports the same module."""
 
     def exec_module(self, module: Any) -> None:
-        with collector.paused():
+        with collector.paused(), locks.leaf(locks.IMPORT + module.__name__):
             super().exec_module(module)
 
 
