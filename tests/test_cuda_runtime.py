@@ -2,6 +2,7 @@
 errors, events, forks."""
 
 import _thread
+import gc
 import struct
 import subprocess
 import sys
@@ -19,8 +20,18 @@ from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.ir import dtype as dt
 
 KERNELS = b"""
+import gc
+
 def add(memory, to, n):
     memory.view(to, 8 * n).view(np.int64)[:] += 1
+
+def double(memory, to, n):
+    before = memory.view(to, 8 * n).view(np.int64).copy()
+    gc.enable()
+    for _ in range(1000):
+        garbage = []
+        garbage.append(garbage)
+    memory.view(to, 8 * n).view(np.int64)[:] = before * 2
 
 def fail(memory, record):
     memory.view(record, 40).view(np.int64)[:] = 1, 0, 5, 0, 3
@@ -46,8 +57,8 @@ class Record:
 def device(delayed: bool = False) -> Cuda:
     gpu = Cuda(EmulatedDriver(delayed=delayed, emulator=stub))
     module = gpu.driver.load(KERNELS)
-    gpu.add, gpu.fail, gpu.crash = [
-        gpu.driver.function(module, name) for name in ("add", "fail", "crash")
+    gpu.add, gpu.double, gpu.fail, gpu.crash = [
+        gpu.driver.function(module, name) for name in ("add", "double", "fail", "crash")
     ]
     return gpu
 
@@ -326,6 +337,33 @@ def fail(*arguments):  # as every call of a real driver does from then on
 gpu.driver.record = fail
 """)
     assert (found.stdout, found.stderr) == ("CudaError\n", "")
+
+
+def test_finalizers_launch_after_what_is_running(gpu):
+    """The emulated device runs Python, and so the collector could run in the middle of a kernel."""
+
+    class Launches:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            launch(gpu, gpu.add, b.address, 10)
+            gpu.drain()
+
+    b = gpu.filled(dt.i64, 10, 5)
+    before = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    Launches()
+    try:
+        gc.set_threshold(10)
+        launch(gpu, gpu.double, b.address, 10)
+        gpu.drain()
+    finally:
+        gc.enable()
+        gc.set_threshold(*before)
+    gc.collect()
+    assert gpu.download(b, dt.i64, 10).tolist() == [11] * 10
 
 
 def test_launches_may_take_no_time(monkeypatch):

@@ -383,7 +383,7 @@ TENSOR_KEYS = [
 @pytest.mark.parametrize("namespace", [dr.llvm, S], ids=["llvm", "scalar"])
 @pytest.mark.parametrize("key", TENSOR_KEYS, ids=str)
 def test_tensor_keys_are_those_of_numpy(key: object, namespace: object) -> None:
-    t = namespace.TensorXf(DATA)
+    t = namespace.TensorXf(DATA.copy())  # into which the test writes
     np.testing.assert_array_equal(t[key].numpy(), DATA[key])
     assert t[key].shape == DATA[key].shape
     expected = DATA.copy()

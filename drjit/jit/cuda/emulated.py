@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import locks
+from .. import collector, locks
 from .driver import CudaError, DeviceAttribute, Driver, FunctionAttribute
 
 VERSION = 13000
@@ -283,15 +283,20 @@ class EmulatedDriver(Driver):
             if self.delayed:
                 self._queues[stream].append(work)
             else:
-                work()
+                self._do(work)
 
     def _step(self, stream: int) -> bool:
         """Does the first work of a stream; returns whether none is left."""
         with self._lock:
             queue = self._queues[stream]
             if queue:
-                queue.popleft()()
+                self._do(queue.popleft())
             return not queue
+
+    def _do(self, work: Callable[[], Any]) -> None:
+        """Does a piece of work; no finalizer runs in the middle of it, as its work is later."""
+        with collector.paused():
+            work()
 
     def _finish(self, stream: int) -> None:
         while not self._step(stream):

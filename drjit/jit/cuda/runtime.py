@@ -8,6 +8,7 @@ events that are recorded every few launches, and where something waits.
 
 import atexit
 import contextlib
+import math
 import time
 import weakref
 from collections import deque
@@ -33,9 +34,10 @@ _EXIT_SECONDS = 1.0
 _STOP_WORD = 5  # of a record: see docs/kernel-language.md
 
 
-_Entry = tuple[int, str, object, Any]
+_Entry = list[Any]
 """A launch, or something else to keep until those before it have ended: its ticket, its name, what
-it keeps, and its record."""
+it keeps, and its record. A launch has its ticket once the driver has it: finalizers may launch and
+wait meanwhile."""
 
 
 class Queue:
@@ -83,36 +85,43 @@ class Queue:
         if self._crowded:
             self.fall_back()
         with self.lock:
-            # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
-            ticket = self.submitted + 1
-            self._entries.append((ticket, name, keep, record))
-            try:
-                self.driver.launch(function, grid, block, shared, self.stream, parameters, name)
-            except CudaError as error:
-                self._explain(error)
-                raise
-            self.submitted = ticket
-            if ticket >= self._due:
+            entry: _Entry = [math.inf, name, keep, record]
+            launch = function, grid, block, shared, self.stream, parameters, name
+            self._queue(entry, self.driver.launch, *launch)
+            if self.submitted >= self._due:
                 self.mark()
-        return ticket
+        return entry[0]
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
         """Queues a copy between addresses on the device or in pinned memory."""
         with self.lock:
-            self.submitted += 1
-            self.call(self.driver.copy, to, source, nbytes, self.stream)
+            self._queue(None, self.driver.copy, to, source, nbytes, self.stream)
 
     def fill(self, to: int, value: int, width: int, count: int) -> None:
         """Queues writing the bits of a value `count` times, in 1, 2 or 4 bytes each."""
         with self.lock:
-            self.submitted += 1
-            self.call(self.driver.fill, to, value, width, count, self.stream)
+            self._queue(None, self.driver.fill, to, value, width, count, self.stream)
 
     def other(self, function: str, *arguments: Any) -> None:
         """Queues work by another function of the driver, which takes the stream last."""
         with self.lock:
-            self.submitted += 1
-            self.call(self.driver.other, function, *arguments, self.stream)
+            self._queue(None, self.driver.other, function, *arguments, self.stream)
+
+    def _queue(self, entry: _Entry | None, function: Callable[..., Any], *arguments: Any) -> None:
+        """Calls a function of the driver that queues work, and then gives it its ticket."""
+        queued = True
+        try:
+            # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
+            if entry is not None:
+                self._entries.append(entry)
+            self.call(function, *arguments)
+        except Exception:
+            queued = False
+            raise
+        finally:
+            self.submitted += queued
+            if entry is not None:
+                entry[0] = self.submitted
 
     def switch(self, stream: int) -> int:
         """Lets later work go to another stream, after all that is queued; returns the one
@@ -142,12 +151,12 @@ class Queue:
 
     def unload(self, module: int) -> None:
         """Drops a module of the driver when the launches queued so far have ended."""
-        self._entries.append((self.submitted, "", _UnloadedModule(self.driver, module), None))
+        self._entries.append([self.submitted, "", _UnloadedModule(self.driver, module), None])
 
     def retain(self, thing: object) -> None:
         """Keeps an object until the work queued so far has ended."""
         if self.completed < self.submitted:
-            self._entries.append((self.submitted, "", thing, None))
+            self._entries.append([self.submitted, "", thing, None])
 
     # ---- Waiting
 
@@ -222,15 +231,18 @@ class Queue:
         """Records a marker after the newest launch."""
         with self.lock:
             event = self._events.pop() if self._events else self.driver.create_event(timing=True)
+            ticket = self.submitted  # finalizers may launch while the event is recorded
             self.record(event)
-            self._markers.append((self.submitted, event))
+            self._markers.append((ticket, event))
             self._due = self.submitted + max(1, int(min(SPACING, AHEAD_MS / (4 * self._mean))))
             self._crowded = len(self._markers) > 2
 
     def _progress(self) -> int:
         """Returns the ticket of the newest launch that has ended."""
         with self.lock:
-            while self._markers and self.reached(self._markers[0][1]):
+            while self._markers and self.reached((first := self._markers[0])[1]):
+                if not self._markers or self._markers[0] is not first:
+                    continue  # a finalizer has waited as well
                 ticket, event = self._markers.popleft()
                 if self._last is not None:
                     before, start = self._last
@@ -239,7 +251,7 @@ class Queue:
                         self._mean = max(passed, _SHORTEST)
                     self._events.append(start)
                 self._last = ticket, event
-                self.completed = ticket
+                self.completed = max(self.completed, ticket)
         return self.completed
 
     def fall_back(self) -> None:
