@@ -197,10 +197,15 @@ class CompiledKernel(Kernel):
         # Only now: freeing it lets other threads run, which launch what the entry says.
         if before is not None:
             runtime.retain(before)  # queued launches may still run it
-        if not self.loops:
-            self.few = (INLINE_WORK - 1) // max(self.cost, 1)
+        self.note_few()
         self.coming = None
         self.tell_of_code()
+
+    def note_few(self) -> None:
+        """Lets the calling thread run small launches, now that there is a compiled form. Whoever
+        launches first does this, as the thread that compiles may wait for its turn."""
+        if not self.loops:
+            self.few = (INLINE_WORK - 1) // max(self.cost, 1)
 
     def _from_disk(self, forms: list[Form]) -> Made | None:
         """Returns the first of some forms that the disk cache has."""

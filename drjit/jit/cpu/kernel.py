@@ -156,6 +156,8 @@ class CpuKernel(CompiledKernel):
         work = size * self.cost
         if not self.address or self.provisional:
             _compile(self, work)
+        elif not self.few:
+            self.note_few()
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
         copies = 0
