@@ -369,6 +369,21 @@ def test_bits(cls, tier):
     same(dr.log2i(cls(values[1:])), cls, [w.bit_length() - 1 for w in words[1:]])
 
 
+@pytest.mark.parametrize("cls", [Int8, Int, UInt, Int64, UInt64])
+def test_bits_beside_constants(cls, tier):
+    """Also those of which none or all are set."""
+    x = cls(range(6))
+    a = x.numpy()
+    largest = 2 ** (cls.__meta__.dtype.bits - cls.__meta__.dtype.is_signed) - 1
+    for k in (0, 1, 2, largest, -1 if cls.__meta__.dtype.is_signed else 4):
+        b = a.dtype.type(k)
+        for y in (k, cls(k), dr.full(cls, k, 6)):
+            for found, expected in (
+                (x & y, a & b), (y & x, a & b), (x | y, a | b), (y | x, a | b), (x ^ y, a ^ b),
+            ):  # fmt: skip
+                same(found, cls, expected)
+
+
 def test_bits_of_numbers():
     assert (dr.popcnt(255), dr.lzcnt(1), dr.lzcnt(0), dr.tzcnt(8), dr.tzcnt(0)) == (
         8,

@@ -108,6 +108,17 @@ def test_operators(tier):
     np.testing.assert_allclose(numbers(Complex2f64(0, 0) ** 0.5), 0)
 
 
+def test_each_lane_has_its_own_factor(tier):
+    """On either side."""
+    x, z = np.array([2.0, -3.0, 0.5]), np.array([1 + 2j, 3 - 4j, -1j])
+    s, a = Float64(x), Complex2f64(Float64(z.real), Float64(z.imag))
+    for got, want in [(a * s, z * x), (s * a, x * z), (a / s, z / x), (s / a, x / z)]:
+        assert type(got) is Complex2f64
+        np.testing.assert_allclose(numbers(got), want, rtol=1e-13)
+    for q in (P * Float64(3), Float64(3) * P):
+        np.testing.assert_allclose(matrix(q), 3 * matrix(P), rtol=1e-15)
+
+
 def test_parts():
     z = Complex2f(3, 4)
     assert (type(dr.real(z)), type(dr.abs(z)), type(dr.arg(z))) == (Float, Float, Float)

@@ -407,6 +407,8 @@ def test_tensor_keys_are_those_of_numpy(key: object, namespace: object) -> None:
         ((Int(-1), 0), DATA[[-1], 0]),
         ((TensorXi([1, 0]), -1), DATA[[1, 0], -1]),
         ((slice(None), None, UInt(0, 2)), DATA[:, None, [0, 2]]),
+        ((None, UInt(0, 1), slice(None), UInt(2, 3)), DATA[None, [0, 1], :, [2, 3]]),
+        ((slice(None), UInt(0, 1), None, UInt(2, 3)), DATA[:, [0, 1], None, [2, 3]]),
     ],
     ids=str,
 )
@@ -455,6 +457,8 @@ def test_tensor_values_that_do_not_fit() -> None:
         t[0] = TensorXf([1, 2])
     with pytest.raises(TypeError, match="5 values to 12 entries"):
         t[0] = Float(1, 2, 3, 4, 5)
+    with pytest.raises(TypeError, match=r"\(4, 1\) does not fit entries of shape \(4,\)"):
+        t[0, 0] = TensorXf([[1], [2], [3], [4]])
     np.testing.assert_array_equal(t.numpy(), DATA)
 
 

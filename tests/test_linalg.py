@@ -132,6 +132,15 @@ def test_matrices_of_vectors():
     assert type(dr.diag(a)).__name__ == "Array44f"
 
 
+def test_each_lane_has_its_own_factor(tier):
+    """On either side."""
+    a, x = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([2.0, -4.0, 0.5])
+    m, s = Matrix2f(a), Float(x)
+    for found in (m * s, s * m):
+        np.testing.assert_array_equal(found.numpy(), a[:, :, None] * x)
+    np.testing.assert_array_equal((m / s).numpy(), a[:, :, None] / x)
+
+
 def test_no_lanes():
     empty = dr.zeros(Matrix3f, 0)
     assert len(dr.det(empty)) == 0

@@ -451,10 +451,6 @@ class _Reduce(LaneRule):
 def reduce(reduction: str, a: Value, run: int = 0) -> Value:
     """Reduces all lanes (`run` 0), or runs of that many lanes."""
     n = a.node
-    if n.op is LITERAL and reduction == "add" and n.size > 1 and not run:
-        # Round once: a half-precision product could overflow before the rounding.
-        total = node.literal(n.dtype, n.data * n.size)
-        return _value(REDUCE, total, (n,), (a.var,), (reduction, run))
     r = collective.block_reduce(reduction, n, run) if run else access.reduce_all(reduction, n)
     if r is n:
         return a if run else again(a)
