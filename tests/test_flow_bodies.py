@@ -130,6 +130,26 @@ def test_gathers_of_functions_called_again_and_again(tier: str) -> None:
     dr.sync_thread()
 
 
+def test_loops_that_gather_in_functions_called_again_and_again(tier: str) -> None:
+    """The lanes that read are those that are still in the loop."""
+    source = Plain(1, 2, 3, 4)
+
+    @dr.func
+    def call(x, k):
+        step = lambda i, s: (i + 1, dr.fma(s, 0.5, dr.gather(Plain, source, i)))  # noqa: E731
+        return dr.while_loop((UInt32(0), x), lambda i, s: i < k, step)[1]
+
+    number = np.arange(17) % 5
+    x, k = Plain(np.arange(17, dtype=np.float32)), UInt32(number)
+    y = call(call(x, k), 4 - k)
+    assert dr.kernel_source(y).count("= body0(i, p, ") == 2
+    want = np.arange(17, dtype=np.float32)
+    for rounds in (number, 4 - number):
+        for i in range(4):
+            want = np.where(i < rounds, want * np.float32(0.5) + np.float32(i + 1), want)
+    np.testing.assert_allclose(y.numpy(), want, rtol=1e-6)
+
+
 def test_functions_inside_of_loops_and_of_other_functions(tier: str) -> None:
     inner = dr.func(formula)
 
