@@ -446,6 +446,18 @@ class Fails(dr.CustomOp):
         raise ValueError("later")
 
 
+def test_tangents_that_the_loop_itself_gives():
+    """It cannot compute their tangents at the same time."""
+    x = F(0.5, 1, 2)
+    dr.enable_grad(x)
+    step = lambda i, y: (i + 1, y * x)  # noqa: E731
+    y = dr.while_loop((UInt(0), F(x)), lambda i, _: i < UInt(1, 2, 3), step)[1]
+    dr.set_grad(x, dr.detach(y))
+    dr.forward_to(y)
+    assert list(y) == [0.25, 1, 16]
+    assert list(y.grad) == [0.25 * 1, 1 * 3, 16 * 32]
+
+
 def test_failed_derivatives_leave_the_loop_usable():
     def body(i, y):
         return i + 1, dr.custom(Fails, y * x)

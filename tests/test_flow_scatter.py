@@ -811,6 +811,66 @@ def test_one_lane_scatters_once_however_many_use_what_it_computes(kind):
     assert target == (4 if kind == "loop" else 1)
 
 
+def test_an_exception_takes_back_what_its_own_body_writes():
+    """What the bodies around it write stays, unless they fail as well."""
+    t = dr.opaque(F, 0, 3)
+
+    def inner(j):
+        dr.scatter(t, F(9), j)
+        raise KeyError("inner")
+
+    def outer(i):
+        dr.scatter_add(t, F(1), i)
+        with pytest.raises(KeyError, match="inner"):
+            dr.while_loop((UInt(0),), lambda j: j < 3, inner)
+        if fails:
+            raise ValueError("outer")
+        return (i + 1,)
+
+    fails = False
+    dr.while_loop((UInt(0),), lambda i: i < 3, outer)
+    assert list(t) == [1, 1, 1]
+    fails = True
+    with pytest.raises(ValueError, match="outer"):
+        dr.while_loop((UInt(0),), lambda i: i < 3, outer)
+    assert list(t) == [1, 1, 1]
+
+
+def test_a_loop_in_a_body_that_fails_loses_its_side_effects_only():
+    """Its results do not depend on the body."""
+    t, kept = dr.opaque(F, 0, 4), []
+
+    def step(j, x):
+        dr.scatter_add(t, x, j)
+        return j + 1, x + 2
+
+    def yes(x):
+        kept.append(dr.while_loop((UInt(0, 1), F(1, 2)), lambda j, _: j < 3, step)[1])
+        raise ValueError("stop")
+
+    x = dr.opaque(F, 1, 2)
+    with pytest.raises(ValueError, match="stop"):
+        dr.if_stmt((x,), x > Float(0, 2), yes, lambda x: x)
+    assert list(kept[0]) == [7, 2] and list(t) == [0, 0, 0, 0]
+
+
+def test_a_loop_writes_although_its_tangents_are_wanted_first():
+    """Values and tangents come from one loop, which writes once."""
+    x = F(0.5, 1, 2)
+    dr.enable_grad(x)
+    t = dr.opaque(F, 0, 4)
+
+    def body(i, y):
+        dr.scatter_add(t, dr.detach(y), i)
+        return i + 1, y * x
+
+    y = dr.while_loop((UInt(0), F(x)), lambda i, _: i < UInt(1, 2, 3), body)[1]
+    dr.set_grad(x, 1)
+    dr.forward_to(y)
+    assert list(t) == [3.5, 5, 8, 0]
+    assert list(y.grad) == [1, 3, 32]
+
+
 READS = {
     "NumPy": lambda t: t.numpy(),
     "text": str,
