@@ -181,6 +181,17 @@ def test_the_short_way_is_taken(monkeypatch):
         f(v(3, 4), 4)
 
 
+def test_the_short_way_is_taken_for_several_inputs_in_turn(monkeypatch):
+    f = dr.freeze(lambda x, k: x * k)
+    for _ in range(8):
+        for k in (3, 4, 5):
+            f(v(1, 2), k)
+        settle()  # see above
+    monkeypatch.setattr(frozen, "InputLayout", None)
+    for k in (3, 5, 4, 3):
+        assert np.array(f(v(3, 4), k)).tolist() == [3 * k, 4 * k]
+
+
 _replayed = frozen._replayed
 
 

@@ -49,7 +49,6 @@ class InputLayout:
         self._add(inputs)
         if implicit:
             self._lenient = True
-            self.key.append(len(implicit))
             self._add(implicit)
 
     def _add(self, values: Iterable[Any]) -> None:
