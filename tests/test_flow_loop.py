@@ -417,6 +417,15 @@ WRONG = {
     "size of state variable 'x' of type 'drjit.llvm.Float' changed from 2 to 3": (
         (UInt(0, 1), Float(1, 2)), lambda i, x: (i + 1, Float(1, 2, 3)),
     ),
+    "processes arrays of size 2, .* 'x' has an incompatible size 3. .* that of the condition": (
+        (UInt(0, 1), Float(0)), lambda i, x: (i + 1, Float(1, 2, 3)),
+    ),
+    r"processes arrays of size 2, .* 'x\['a'\]' has an incompatible size 3. .* the condition": (
+        (UInt(0, 1), {"a": dr.opaque(Float, 0)}), lambda i, x: (i + 1, {"a": Float(1, 2, 3)}),
+    ),
+    "processes arrays of size 2, .* 'x' has an incompatible size 3": (
+        (UInt(0, 1), Float(1, 2, 3)), lambda i, x: (i + 1, x + 1),
+    ),
     "variable 'x' of type 'drjit.llvm.Float' is uninitialized": (
         (UInt(0, 1), Float()), lambda i, x: (i + 1, x),
     ),
@@ -432,6 +441,27 @@ WRONG = {
 def test_bodies_that_change_the_state(message):
     state, body = WRONG[message]
     check(message, state, below_three, body, labels=("i", "x"))
+
+
+def test_a_size_beside_a_condition_of_one_entry():
+    def body(i, x):
+        return i + 1, Float(1, 2, 3)
+
+    for mode in MODES:
+        _, x = dr.while_loop((UInt(0), Float(0)), below_three, body, mode=mode)
+        assert list(x) == [1, 2, 3]
+    check(
+        r"size of state variable 'x' of type 'drjit.llvm.Float' changed from 2 to 3\.$",
+        (UInt(0), Float(1, 2)), below_three, body, labels=("i", "x"),
+    )  # fmt: skip
+    check(
+        "processes arrays of size 2, .* 'x' has an incompatible size 3. The size 2 is that of 'y'",
+        (UInt(0), Float(0), Float(1, 2)),
+        lambda i, x, y: i < 3,
+        lambda i, x, y: (i + 1, Float(1, 2, 3), y + 1),
+        labels=("i", "x", "y"),
+        modes=["symbolic"],
+    )
 
 
 def test_structures_changed_in_place():

@@ -76,29 +76,33 @@ class ArrayLoop:
         size: int,
         written: Set[int] = frozenset(),
         broadcast: bool = True,
+        lanes: int = 1,
     ) -> None:
         """Raises a RuntimeError if the size of a changing variable is incompatible with the
         condition or with another variable. A condition of size 1 is compatible with all, if it
-        may be `broadcast`."""
+        may be `broadcast`; the number of `lanes` is that of a variable if it is another one."""
         if {1, size}.issuperset(map(_node_size, chain(filter(None, before), after))):
             return  # as in most loops
         fits: int | None = None  # the variable that determines the size, if not the condition
+        if size == 1 != lanes:
+            fits = next((k for k, a in enumerate(self.start.leaves) if _size(a) == lanes), None)
+            size = 1 if fits is None else lanes
         for k, (a, b) in enumerate(zip(before, after, strict=True)):
             if a is None or b.node is a.node or b.node.serial in written:
                 continue
             for n in (a.node, b.node):
                 if n.size != 1 and n.size != size:
                     if size != 1 or not broadcast:
-                        origin = "the condition" if fits is None else f"'{state.paths[fits]}'"
-                        raise self._misfit(state, k, (a.node.size, b.node.size), size, origin)
+                        raise self._misfit(state, k, (a.node.size, b.node.size), size, fits)
                     size, fits = n.size, k
 
     def _misfit(
-        self, state: State, k: int, sizes: tuple[int, int], size: int, origin: str
+        self, state: State, k: int, sizes: tuple[int, int], size: int, fits: int | None
     ) -> RuntimeError:
         """Returns the error for a variable whose `sizes`, before and after an iteration, do not fit
-        the size of the loop, which has been determined by `origin`."""
+        the size of the loop, which has been determined by another one, or the condition."""
         before, after = sizes
+        origin = "the condition" if fits is None else f"'{state.paths[fits]}'"
         typed = f"state variable '{state.paths[k]}' of type '{type_label(state.leaves[k])}'"
         if after == 0:
             return RuntimeError(
@@ -106,10 +110,8 @@ class ArrayLoop:
                 f"{origin} has {size}."
             )
         if before != after and 1 not in sizes:
-            return RuntimeError(
-                f"{self.what}: the size of {typed} changed from {before} to {after}. In {origin} "
-                f"it is {size}."
-            )
+            changed = f"{self.what}: the size of {typed} changed from {before} to {after}."
+            return RuntimeError(changed + f" In {origin} it is {size}." * (fits != k))
         wrong = before if before not in (1, size) else after
         return RuntimeError(
             f"{self.what}: this operation processes arrays of size {size}, while state variable "

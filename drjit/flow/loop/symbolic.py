@@ -262,7 +262,12 @@ class Symbolic:
         size = self.loop.test._node.size
         lanes = nodes[0].size if nodes else 1
         if len({1, size, lanes, *map(_size, results)}) > 2:
-            self.loop.check_sizes(self.state, inputs, results, size)
+            # Of what the program has given, not of the lanes that stand for that in here.
+            changing = [
+                v if now is not None and results[k].node is not now.node else None
+                for k, (v, now) in enumerate(zip(self.before, inputs, strict=True))
+            ]
+            self.loop.check_sizes(self.state, changing, results, size, lanes=lanes)
         found = [results[k].node for k in places]
         if flags.current & JitFlag.OptimizeLoops:
             for i, k in enumerate(places):
