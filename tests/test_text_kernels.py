@@ -696,13 +696,18 @@ DOUBLE_WELL = """
 """
 
 
+def broadcast(b: Any, x: Any) -> Any:
+    """Returns an array of one entry in the lanes of another one, of which there may be none."""
+    return dr.gather(Float64, b, dr.zeros(UInt, dr.width(x)))
+
+
 def well(a: float, x: Any, b: Any) -> tuple[Any, Any]:
-    w = x * x - b
+    w = x * x - broadcast(b, x)
     return a * w * w, dr.sum(2 * w)
 
 
 def well_slopes(a: float, x: Any, b: Any) -> tuple:
-    w = x * x - b
+    w = x * x - broadcast(b, x)
     return (4 * a * w * x, -2 * a * w), (4 * x, -2)
 
 
@@ -717,7 +722,7 @@ SLOPES_AS_KERNEL = """
 """
 
 
-@pytest.mark.parametrize("n", [1, 17, 1000])
+@pytest.mark.parametrize("n", [0, 1, 17, 1000])
 @pytest.mark.parametrize("slopes", [well_slopes, SLOPES_AS_KERNEL], ids=["function", "kernel"])
 def test_partial_derivatives(slopes: Any, n: int, tier):
     """Those of a text are those of the same program, traced, in both directions."""
