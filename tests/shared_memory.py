@@ -1,6 +1,7 @@
 """A program that uses arrays of NumPy's whose memory ends where the next page must not be touched,
-in everything that reads or writes arrays. An access beyond the end ends its process. Run by
-`test_shared_memory.py`.
+in everything that reads or writes arrays. An access beyond the end ends its process. With `near` as
+its first argument, arrays end as close to that page as they may without a copy for each launch. Run
+by `test_shared_memory.py`.
 """
 
 import ctypes
@@ -12,6 +13,7 @@ import numpy as np
 
 import drjit as dr
 import drjit.nn as nn
+from drjit.jit.cpu import background, compiled, memory
 from drjit.llvm import ad
 
 PAGE = mmap.PAGESIZE
@@ -19,20 +21,26 @@ LEAVES = [
     "Float16", "Float", "Float64", "Int8", "UInt8", "Int", "UInt", "Int64", "UInt64", "Bool",
 ]  # fmt: skip
 _mappings = []
+_near = False
 
 
 def guarded(values: Any) -> np.ndarray:
-    """Returns a copy of values whose last byte is the last one before a page without access."""
+    """Returns a copy of values whose last byte is the last one before a page without access, or
+    `_near` that."""
     values = np.ascontiguousarray(values)
-    pages = -(-values.nbytes // PAGE)
-    memory = mmap.mmap(-1, (pages + 1) * PAGE)
-    _mappings.append(memory)
+    size = values.nbytes + (memory._beyond(values.dtype) if _near else 0)
+    size = -(-size // values.itemsize) * values.itemsize
+    pages = -(-size // PAGE)
+    whole = mmap.mmap(-1, (pages + 1) * PAGE)
+    _mappings.append(whole)
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    start = ctypes.addressof(ctypes.c_char.from_buffer(whole))
     if protect(start + pages * PAGE, PAGE, 0):
         raise OSError(ctypes.get_errno(), "mprotect")
-    place = np.frombuffer(memory, np.uint8, values.nbytes, pages * PAGE - values.nbytes)
+    # Not as a view of the whole, which may be read.
+    place = (ctypes.c_uint8 * values.nbytes).from_address(start + pages * PAGE - size)
+    place = np.frombuffer(place, np.uint8)
     made = place.view(values.dtype).reshape(values.shape)
     made[...] = values
     return made
@@ -120,6 +128,24 @@ def others() -> None:
     np.testing.assert_allclose(dr.sum(ad.Float64(a) * 2)[0], 2 * a.sum(), rtol=1e-12)
 
 
+def loops() -> None:
+    """Loops that run so often that they get their best form, which has the most lanes."""
+    compiled.OFTEN, compiled.HOT = 2, 1e-9
+    for name in ("Float", "Float64", "UInt64", "Int64", "UInt8"):
+        cls = getattr(ad, name)
+        for n in (2, 7, 65):
+            x = cls(guarded(np.arange(n).astype(dr.zeros(cls, 1).numpy().dtype)))
+            assert _near == (type(x._node.data) is memory.Buffer)
+            for _ in range(5):
+                z = dr.while_loop((x, cls(0)), lambda z, i: i < 3, lambda z, i: (z * 2 + 1, i + 1))[
+                    0
+                ]
+                dr.eval(z)
+                dr.sync_thread()
+                background.finish()
+            assert z[1] == 15
+
+
 def native(launches: int) -> None:
     """So many small launches that native code performs them."""
     a, n = random(5), ad.Float(1, 2, 3, 4, 5)
@@ -133,9 +159,12 @@ def native(launches: int) -> None:
 
 
 if __name__ == "__main__":
-    for what in sys.argv[1:]:
+    _near = sys.argv[1:2] == ["near"]
+    for what in sys.argv[1 + _near :]:
         if what == "others":
             others()
+        elif what == "loops":
+            loops()
         elif what == "native":
             native(1500)
         elif what == "few":

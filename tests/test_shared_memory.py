@@ -13,7 +13,7 @@ import shared_memory
 
 import drjit as dr
 from drjit.llvm import ad
-from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
+from drjit.llvm.ad import Array3f, Bool, Float, Float16, Float64, TensorXf, UInt, UInt64
 
 pytestmark = pytest.mark.processor
 
@@ -25,9 +25,9 @@ def ending_at(values, place):
     """Returns a copy of values that ends so many bytes after the beginning of a page."""
     values = np.ascontiguousarray(values)
     room = np.zeros(values.nbytes + 3 * shared_memory.PAGE, np.uint8)
-    whole = np.frombuffer(room.data, np.uint8)  # does not tell of what it is a view
     end = -room.ctypes.data % shared_memory.PAGE + values.nbytes // 4096 * 4096 + 4096 + place
-    made = whole[end - values.nbytes : end].view(values.dtype).reshape(values.shape)
+    # From a piece of memory, which does not tell of what it is one.
+    made = np.frombuffer(room.data[end - values.nbytes : end], values.dtype).reshape(values.shape)
     made[...] = values
     return made
 
@@ -51,17 +51,47 @@ protects = pytest.mark.skipif(sys.platform == "win32", reason="protects memory w
 
 
 @protects
+@pytest.mark.parametrize("where", [(), ("near",)], ids=["at the end", "near the end"])
 @pytest.mark.parametrize("how", ["numpy", "compiled"])
-def test_nothing_beyond_the_end_is_touched(how):
-    runs(how, "few", "others", "native")
+def test_nothing_beyond_the_end_is_touched(how, where):
+    runs(how, *where, "few", "others", "native", *["loops"] * (how == "compiled"))
 
 
 @protects
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", [*shared_memory.LEAVES, "others", "native"])
+@pytest.mark.parametrize("name", [*shared_memory.LEAVES, "others", "native", "loops"])
+@pytest.mark.parametrize("where", [(), ("near",)], ids=["at the end", "near the end"])
 @pytest.mark.parametrize("how", ["numpy", "python", "compiled", "avx2", "numba"])
-def test_nothing_beyond_the_end_is_touched_for_any_size_and_type(how, name):
-    runs(how, name)
+def test_nothing_beyond_the_end_is_touched_for_any_size_and_type(how, where, name):
+    runs(how, *where, name)
+
+
+@pytest.mark.parametrize(
+    ("cls", "part"),
+    [(Bool, 63), (Float16, 126), (Float, 252), (Float64, 248), (UInt64, 504)],
+    ids=["bool", "half", "single", "double", "64-bit integer"],
+)
+def test_few_arrays_are_copied_for_each_launch(cls, part):
+    """Those that end within so many bytes of the end of a page."""
+    values = np.zeros(5, dr.zeros(cls, 1).numpy().dtype)
+    places = range(8, _AT_END + 1, 8)
+    copied = [place for place in places if not cls(ending_at(values, place))._node.data.address]
+    assert copied == [place for place in places if place > _AT_END - part]
+
+
+def test_a_function_of_numbers_reads_a_table_wherever_it_is():
+    a = ending_at(np.arange(8.0), _AT_END)
+    table = ad.Float64(a)
+
+    @dr.wrap("numba", "drjit")
+    def pick(x: float) -> float:
+        return dr.gather(ad.Float64, table, ad.UInt(x)) * 2
+
+    assert pick(3.0) == 6
+    a[7] = 50
+    dr.eval(table + 1)
+    dr.eval(dr.zeros(ad.Float64, 8) + 1)
+    assert pick(7.0) == 100
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -168,7 +168,7 @@ class CpuKernel(CompiledKernel):
         temporary: list[Buffer] = []
         words: list[Any] = [record.address if record else 0]
         for n in inputs:
-            words.append(n.data.address)
+            words.append(n.data.address or n.data.copy_for_launch())
         for n in literals:
             words.append(n.data)
         for c in checks:
@@ -213,7 +213,7 @@ class CpuKernel(CompiledKernel):
             b = n.data
             if b.source is not None and not is_settled(b):
                 return None
-            words.append(b.address)
+            words.append(b.address or b.copy_for_launch())
         for n in literals:
             words.append(n.data)
         for c in checks:
@@ -464,7 +464,8 @@ def run_text(
         work = size * (cost or kernel.cost)
         if not kernel.address or kernel.provisional:
             _compile(kernel, work)
-        words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
+        given = [a if isinstance(a, int) else a[0] for a in arguments]
+        words = [0, *[a if isinstance(a, int) else a.address or a.copy_for_launch() for a in given]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)
     buffers = [a[0] for a in arguments if not isinstance(a, int)]

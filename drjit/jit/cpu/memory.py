@@ -22,7 +22,9 @@ from drjit.jit.ir.dtype import FORMATS, DType, f16
 from drjit.jit.lazy import np
 
 ALIGNMENT = 64
-PADDING = 256  # one packet: 64 lanes of 4 bytes, or 32 of 8
+# A packet has at most 512 bytes, 64 lanes of 8; it begins at a multiple of its size, and so exceeds
+# the capacity of a block, a multiple of 256, by no more than this.
+PADDING = 256
 _PAGE = 4096
 _PIECE = 1 << 14  # elements that are filled at a time
 # Above this size, the cost of random accesses is dominated by page table look-ups. Large pages are
@@ -101,7 +103,8 @@ class Buffer(device.Buffer):
 
     `address` is a multiple of 64 unless the memory is foreign. `nbytes` may be used; a whole packet
     at the last element may be read, and written unless the memory is foreign. `origin` is the
-    address of what belongs to the buffer, where single elements are written.
+    address of what belongs to the buffer, where single elements are written. Kernels read from
+    `address or copy_for_launch()`.
     """
 
     __slots__ = ("_block",)
@@ -117,6 +120,11 @@ class Buffer(device.Buffer):
         if block.owner is not None:
             _writes_outside = True
         return block.address
+
+    def copy_for_launch(self) -> int:
+        """Returns where the launch that is about to be queued finds a copy of what the memory holds
+        now. Only memory that kernels cannot read in place has one."""
+        raise NotImplementedError
 
     @property
     def owner(self) -> object:
@@ -207,17 +215,18 @@ class Buffer(device.Buffer):
 
 class Unpadded(Buffer):
     """Foreign memory that is not aligned, or behind which no packet may be read, as the next page
-    need not exist. Kernels read its contents at the time of their launch in memory of the pool,
-    where `address` puts them. It is a class of its own so that native code leaves it alone.
+    need not exist: one array of floats in 16, see `_beyond`. Its `address` is 0, and each launch
+    gets a copy of all of it, since the owner writes to it without notice. It is a class of its own
+    so that native code leaves it alone.
     """
 
     __slots__ = ("_padded",)
 
-    def __init__(self) -> None:
+    def __init__(self, block: Block) -> None:
+        self._block, self.address, self.source = block, 0, None
         self._padded: Buffer | None = None
 
-    @property
-    def address(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def copy_for_launch(self) -> int:
         global _writes_outside
         if _writes_outside:
             _writes_outside = False
@@ -334,15 +343,19 @@ def adopt(array: np.ndarray) -> Buffer | None:
     block = Block(address, nbytes, array, 0, None, array)
     if not address % array.itemsize and _is_padded(array, address + nbytes):
         return _buffer(block)
-    b = Unpadded()
-    b._block, b.source = block, None
-    return b
+    return Unpadded(block)
+
+
+def _beyond(dtype: np.dtype) -> int:
+    """Returns how many bytes behind an array kernels may read, where a packet begins with the last
+    element. It has 64 lanes at most, 32 if they are doubles (`target/packet_width.py`)."""
+    return dtype.itemsize * (31 if dtype.char == "d" else 63)
 
 
 def _is_padded(array: np.ndarray, end: int) -> bool:
-    """Returns whether a packet at the last element stays within the pages of an array that ends
-    there, or of what it is a view of."""
-    last = (end + PADDING - 1) // _PAGE
+    """Returns whether what kernels read stays within the pages of an array that ends there, or of
+    what it is a view of."""
+    last = (end - 1 + _beyond(array.dtype)) // _PAGE
     if (end - 1) // _PAGE == last:
         return True
     whole = array.base

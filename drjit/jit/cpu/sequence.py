@@ -93,7 +93,7 @@ class LaunchSequence:
             b = values[k].data
             if b.source is not None:
                 return False
-            words.append(b.address)
+            words.append(b.address or b.copy_for_launch())
         buffers = memory.allocate_all(self._room)
         for b in buffers:
             words.append(b.address)
@@ -130,7 +130,8 @@ class LaunchSequence:
         names = "".join([f"b{v}, " for v in self._made])
         if names:
             lines.append(f"{names}= {known(memory)}.allocate_all({known(self._room)})")
-        words = [f"b{v}.address" for v in (*self._read, *self._made)]
+        words = [f"b{v}.address or b{v}.copy_for_launch()" for v in self._read]
+        words += [f"b{v}.address" for v in self._made]
         call = ", ".join([known(self._address), *words])
         lines.append(f"if not {r}.repeat({call}): {refused}")
         lines += [f"{known(k)}.counted += 1" for k, _ in self._steps]

@@ -44,7 +44,8 @@ def kernel(roots: Sequence[Node], given: Sequence[Node]) -> SingleKernel:
     ]
     place = {n: 1 + k for k, n in enumerate(inputs)}
     held = [n for n in inputs if n not in given]
-    values = [0 if n in given else n.data.address for n in inputs]
+    # A single lane reads no packets: memory of NumPy's serves wherever it is.
+    values = [0 if n in given else n.data.address or n.data.origin for n in inputs]
     values += [n.data for n in literals]
     values += [c.data[0] for c in checks]
     values += [0] * len(roots)
