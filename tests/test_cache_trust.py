@@ -1,9 +1,12 @@
 """What the disk cache loads was written by this user, and files of others stay."""
 
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -215,6 +218,68 @@ def test_entries_are_of_a_sane_size(monkeypatch):
     cache.put(KEY, "text", bytes(2000), False)
     cache.write_pending()
     assert cache.get(KEY) is None and cache.info()["entries"] == 0
+
+
+NAMESPACE = """
+import ctypes, os, shlex, sys, tempfile
+from drjit.jit.run import cache
+
+user, mapped, mount, package = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+if os.geteuid() != int(user):
+    os.setgid(int(user))
+    os.setuid(int(user))
+    libc.prctl(4, 1, 0, 0, 0)  # may write its own maps again
+group = os.getegid()
+if libc.unshare(0x10000000 | 0x20000):  # users, and mounts
+    sys.exit("no namespaces")
+if mapped:
+    maps = {"uid_map": f"{user} {user} 1", "setgroups": "deny", "gid_map": f"{group} {group} 1"}
+    try:
+        for name, text in maps.items():
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    except OSError:
+        sys.exit("no namespaces")
+if mount and libc.mount(b"none", mount.encode(), b"tmpfs", 0, None):
+    sys.exit("no namespaces")
+cache.__file__ = package or cache.__file__
+print(cache.info()["folder"])
+"""
+OUTSIDE = "belongs to a user from outside of this user namespace.*a file system that .* tmpfs"
+NAMESPACES = {  # whether the user is mapped, something is mounted, the package is near; a message
+    "a user that is not mapped": ("", False, False, "not know which files.*--map-current-user"),
+    "folders from outside": ("1", False, False, OUTSIDE),
+    "a file system of its own": ("1", True, False, ""),
+    "folders above the package": ("1", False, True, ""),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces of users")
+@pytest.mark.parametrize("what", NAMESPACES)
+def test_in_a_namespace_folders_from_outside_are_trusted_as_far_as_the_package_is(what):
+    mapped, mounts, near, message = NAMESPACES[what]
+    root = Path(os.path.realpath(tempfile.mkdtemp()))
+    try:
+        user = os.geteuid() or 4242
+        os.chown(root, user, -1)
+        package = str(root / "drjit" / "jit" / "run" / "cache.py") if near else ""
+        mount = str(Path(*root.parts[:2])) if mounts else ""
+        where = Path(mount, "new") if mounts else root / "new"
+        done = subprocess.run(
+            [sys.executable, "-c", NAMESPACE, str(user), mapped, mount, package],
+            env=os.environ | {"DRJIT_CACHE_DIR": str(where)}, capture_output=True, text=True,
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(root)
+    if done.returncode and "no namespaces" in done.stderr:
+        pytest.skip("namespaces of users are not available")
+    assert done.returncode == 0, done.stderr
+    if message:
+        assert done.stdout == "None\n" and done.stderr.count("\n") == 1
+        assert re.search(message, done.stderr) and "DRJIT_CACHE_DIR" in done.stderr
+    else:
+        assert (done.stdout, done.stderr) == (f"{where / cache._FOLDER}\n", "")
 
 
 FOREIGN = [

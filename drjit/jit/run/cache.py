@@ -462,7 +462,19 @@ def _distrust(path: str, status: os.stat_result, shared: bool = False) -> str:
     they cannot. In a `shared` folder, it is enough if they cannot rename what is there."""
     if not _HAS_USERS:
         return ""
-    if status.st_uid not in (os.geteuid(), 0):
+    if _is_outside(os.geteuid()):
+        return (
+            f"this user namespace does not know which files are this user's (uid {os.geteuid()}): "
+            "map the user, as `unshare --map-current-user` does"
+        )
+    if _is_outside(status.st_uid):
+        if not (shared and _holds_package(path)):
+            return (
+                f"{path} belongs to a user from outside of this user namespace, who may be anybody "
+                f"(uid {status.st_uid}): name a folder in a file system that the namespace has "
+                "mounted, such as a tmpfs"
+            )
+    elif status.st_uid not in (os.geteuid(), 0):
         return f"{path} belongs to another user (uid {status.st_uid})"
     writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if not writable or (shared and status.st_mode & stat.S_ISVTX):
@@ -471,6 +483,28 @@ def _distrust(path: str, status: os.stat_result, shared: bool = False) -> str:
 
     mode = f"{stat.S_IMODE(status.st_mode):04o}"
     return f"other users can write to {path}, with mode {mode}: run `chmod go-w {quote(path)}`"
+
+
+@functools.cache
+def _is_outside(user: int) -> bool:
+    """Returns whether this is the number of all users that the current user namespace does not
+    know, and perhaps of one that it does."""
+    if user == 0:
+        return False
+    try:
+        with open("/proc/sys/kernel/overflowuid", "rb") as file:
+            if user != int(file.read()):
+                return False
+        with open("/proc/self/uid_map", "rb") as file:
+            return [*map(int, file.read().split())] != [0, 0, (1 << 32) - 1]
+    except (OSError, ValueError):  # there are no namespaces
+        return False
+
+
+def _holds_package(folder: str) -> bool:
+    """Returns whether a folder is above this package: its owner could replace that as well."""
+    package = os.path.realpath(__file__).rsplit(os.sep, 3)[0]
+    return f"{package}{os.sep}".startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _prepared(path: str, make: bool = True) -> str:
