@@ -24,6 +24,14 @@ from drjit.jit.run import cache, launch, schedule
 ELEMENTWISE = tuple([o.name for o in op.TABLE.values() if o.plain])
 """The names of all element-wise operations."""
 
+UNARY = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh",
+    "deg2rad", "erf", "erfinv", "exp", "exp2", "expm1", "floor", "lgamma", "log", "log1p", "log2",
+    "rad2deg", "rcp", "round", "rsqrt", "safe_acos", "safe_asin", "safe_sqrt", "sign", "sin",
+    "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+]  # fmt: skip
+"""The names of functions of one floating-point number."""
+
 DEVICE = dr.llvm.Float._device
 """That of the types of drjit.llvm, which is a GPU with --device cuda."""
 

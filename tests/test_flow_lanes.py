@@ -2,6 +2,8 @@
 lane by lane: values of size 1 beside lanes, in every construct that differentiates inside of
 others."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -248,16 +250,14 @@ def test_calls_with_a_constant_index(mode, index, same):
     assert list(x.grad) == [factors[index]]
 
 
-def _one(x):
-    memory = dr.zeros(types.Float, 3)
-    dr.scatter_add(memory, x * x, types.UInt32(0))
+def _one(x, scatter=dr.scatter_add, size=3, at=0):
+    memory = dr.zeros(types.Float, size)
+    scatter(memory, x * x, types.UInt32(at))
     dr.backward(memory)
 
 
-def _entry(x):
-    memory = dr.zeros(types.Float, 1)
-    dr.scatter_add(memory, x * x, types.UInt32(0))
-    dr.backward(memory)
+_entry = partial(_one, size=1)
+_replaced = partial(_one, scatter=dr.scatter, at=2)
 
 
 def _two(x):
@@ -274,12 +274,6 @@ def _weighted(x):
     dr.set_grad(memory, types.Float(5, 6, 7))
     dr.enqueue(dr.ADMode.Backward, memory)
     dr.traverse(dr.ADMode.Backward)
-
-
-def _replaced(x):
-    memory = dr.zeros(types.Float, 3)
-    dr.scatter(memory, x * x, types.UInt32(2))
-    dr.backward(memory)
 
 
 def _nested(x):

@@ -39,6 +39,7 @@ class Contents(NamedTuple):
     facts: Callable[[], Facts]
 
 
+MOST_AXES = 32
 _CHUNK = 1 << 20
 _DAMAGED = "the file is damaged or of another format"
 

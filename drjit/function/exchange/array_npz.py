@@ -8,6 +8,7 @@ from typing import IO
 
 from ...jit.lazy import np
 from .array_format import (
+    MOST_AXES,
     Arrays,
     Contents,
     Facts,
@@ -25,7 +26,6 @@ _LOCAL = 30  # bytes in front of a member, besides its name
 _MOST_PACKED = 1032  # bytes that one byte of a deflated stream stands for, at most
 _LONGEST = 10_000  # bytes of an array's header, as in NumPy
 _FACTS_SIZE = 1 << 20  # bytes of facts, if the file is not longer itself
-_AXES = 32
 
 
 def write(file: IO[bytes], arrays: Arrays, facts: Facts, what: str) -> None:
@@ -134,6 +134,6 @@ def _header(file: IO[bytes], where: str) -> tuple[np.dtype, tuple[int, ...], boo
     if fortran not in ("True", "False") or not _SHAPE.fullmatch(shape):
         raise damage(where, "a shape, and its order", f"{short(shape)}, {short(fortran)}")
     axes = tuple([int(n) for n in re.findall(r"\d+", shape)])
-    if len(axes) > _AXES:
-        raise damage(where, f"at most {_AXES} dimensions", len(axes))
+    if len(axes) > MOST_AXES:
+        raise damage(where, f"at most {MOST_AXES} dimensions", len(axes))
     return np.dtype(descr), axes, fortran == "True", len(start) + digits + length

@@ -7,6 +7,7 @@ from typing import IO, Any
 
 from ...jit.lazy import np
 from .array_format import (
+    MOST_AXES,
     Arrays,
     Contents,
     Facts,
@@ -21,7 +22,6 @@ from .array_format import (
 
 _LENGTH = 8  # bytes of the header's size, at the start
 _LONGEST = 100_000_000  # bytes of the header, as in the package
-_AXES = 32
 _TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
     "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
@@ -89,8 +89,8 @@ def _place(row: Any, where: str) -> tuple[int, int]:
     if type(row) is not dict or row.keys() != {"dtype", "shape", "data_offsets"}:
         raise damage(where, "'dtype', 'shape' and 'data_offsets'", short(row))
     shape, place = row["shape"], row["data_offsets"]
-    if type(row["dtype"]) is not str or not _are_sizes(shape) or len(shape) > _AXES:
-        raise damage(where, f"a type, and a shape of at most {_AXES} dimensions", short(row))
+    if type(row["dtype"]) is not str or not _are_sizes(shape) or len(shape) > MOST_AXES:
+        raise damage(where, f"a type, and a shape of at most {MOST_AXES} dimensions", short(row))
     if not _are_sizes(place) or len(place) != 2 or place[0] > place[1]:
         raise damage(where, "data_offsets: where it begins and ends", short(place))
     return place[0], place[1]
