@@ -2,7 +2,10 @@
 be differentiated any number of times, in both directions, as if it were computed in each use.
 """
 
+import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 import drjit as dr
 import drjit.nn as nn
 from drjit import ADFlag
+from drjit.jit import locks
 from drjit.llvm import ad
 from drjit.llvm.ad import Array2f, Array2f64, Float, Float16, Float64, TensorXf, TensorXf64, UInt
 
@@ -424,3 +428,144 @@ def test_a_traversal_continues_outside_of_a_scope_where_the_arrays_are():
             dr.backward(y * 2)
         assert list(x.grad) == [0, 0, 0]
     assert list(x.grad) == [0, 2, 2]
+
+
+@pytest.fixture
+def switching():
+    """Threads take turns as often as Python lets them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def at_once(*work: Callable[[], Any]) -> list[Any]:
+    """Calls functions in threads that begin together, and returns their results."""
+    start = threading.Barrier(len(work))
+
+    def call(f: Callable[[], Any]) -> Any:
+        start.wait(30)
+        return f()
+
+    with ThreadPoolExecutor(len(work)) as threads:
+        return [t.result(120) for t in [threads.submit(call, f) for f in work]]
+
+
+THREADS, TIMES = 4, 24
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.every(3)
+def test_threads_differentiate_uses_of_one_object_at_once(kind, switching):
+    inputs, made, expected = of(kind)
+
+    factors = [1, 2, 4, 8] * (TIMES // 4)  # which halves are multiplied by without rounding
+
+    def differentiate() -> None:
+        for k, factor in enumerate(factors):
+            dr.backward(kind.use(made) * factor)
+            if k % 5 == 0:
+                dr.eval([dr.grad(a) for a in inputs])
+
+    at_once(*[differentiate] * THREADS)
+    tolerance = {"rtol": 0.05} if "16" in type(inputs[0]).__name__ else EXACT  # of sums of halves
+    for g, one in zip(gradients(inputs), expected, strict=True):
+        np.testing.assert_allclose(g, THREADS * sum(factors) * one, **tolerance)
+
+
+def test_threads_start_from_what_one_object_has_computed(switching):
+    tensor = random(TensorXf64, 4, 4, 1)
+    dr.enable_grad(tensor)
+    made = ad.Texture2f64(tensor, mip_filter=LINEAR)
+
+    def differentiate() -> None:
+        for _ in range(TIMES):
+            dr.backward(made.tensor(1))
+
+    at_once(*[differentiate] * THREADS)
+    np.testing.assert_allclose(tensor.grad.numpy(), THREADS * TIMES / 4)
+
+
+def test_threads_add_to_the_gradient_of_one_input_at_once(switching):
+    x, one = Float64(3, 4), Float64(1, 2)
+    dr.enable_grad(x)
+
+    def differentiate() -> None:
+        for _ in range(4 * TIMES):
+            dr.backward(x * one)
+
+    def add() -> None:
+        for _ in range(4 * TIMES):
+            dr.accum_grad(x, one)
+
+    at_once(differentiate, add, differentiate, add)
+    assert list(x.grad) == [16 * TIMES, 32 * TIMES]
+
+
+class _Waiting(dr.CustomOp):
+    """Its derivative waits for that of another thread."""
+
+    def eval(self, x: Any, wait: Callable[[], object]) -> Any:
+        self.wait = wait
+        return x * 1
+
+    def backward(self) -> None:
+        self.wait()
+        self.set_grad_in("x", self.grad_out())
+
+
+def test_the_derivative_of_a_custom_operation_may_wait_for_another_thread():
+    x, other = Float64(3), threading.Barrier(2)
+    dr.enable_grad(x)
+
+    def differentiate() -> None:
+        dr.backward(2 * dr.custom(_Waiting, x, lambda: other.wait(20)))
+
+    at_once(differentiate, differentiate)
+    assert list(x.grad) == [4]
+
+
+class _Shown(dr.CustomOp):
+    """Its derivative tells whether other threads can evaluate meanwhile."""
+
+    def eval(self, x: Any, say: Callable[[bool], None]) -> Any:
+        self.say = say
+        return x * 1
+
+    def backward(self) -> None:
+        other = threading.Thread(target=lambda: dr.eval(Float(1, 2) + 1), daemon=True)
+        other.start()
+        other.join(0.2 if locks.times_held() else 30)
+        self.say(not other.is_alive())
+        self.set_grad_in("x", self.grad_out())
+
+
+def test_a_traversal_keeps_the_lock_that_an_evaluation_holds():
+    """Finalizers differentiate in the middle of one."""
+    x, free = Float64(3), []
+    dr.enable_grad(x)
+    dr.backward(dr.custom(_Shown, x, free.append))
+    with locks.lock:
+        dr.backward(dr.custom(_Shown, x, free.append))
+        assert locks.times_held() == 1
+    dr.backward(dr.custom(_Shown, dr.custom(_Shown, x, free.append), free.append))
+    assert free == [True, False, True, True] and not locks.times_held()
+    assert list(x.grad) == [3]
+
+
+class _Failing(dr.CustomOp):
+    def eval(self, x: Any) -> Any:
+        return x * 1
+
+    def backward(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_derivative_leaves_the_lock_free():
+    x = Float64(3)
+    dr.enable_grad(x)
+    with pytest.raises(KeyboardInterrupt):
+        dr.backward(dr.custom(_Failing, x))
+    assert not locks.times_held()
+    dr.backward(x * 2)
+    assert list(x.grad) == [2]

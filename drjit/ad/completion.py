@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+from ..jit import locks
 from ..jit.ir.node import BUFFER, LITERAL, Node
 from ..jit.ir.scope import recording
 from ..jit.run import freeze, schedule
@@ -67,11 +68,13 @@ def _observed(variables: list[Var], found: Iterable[list[Var]]) -> Iterator[list
             left, end = left - (end - k), k
             rest = [v for v in variables[:left] if v.rule is not None]
             for observer, watched in watching:
-                observer.complete([v for v in inputs if v in watched], rest)
+                with locks.given_up():
+                    observer.complete([v for v in inputs if v in watched], rest)
         yield part[:end]
         left -= end
     for observer, watched in watching:
-        observer.complete([v for v in every if v in watched], ())
+        with locks.given_up():
+            observer.complete([v for v in every if v in watched], ())
 
 
 def _last_dependents(variables: list[Var], watched: set[Var]) -> dict[Var, list[Var]]:

@@ -25,7 +25,7 @@ class Computation:
 
     def __init__(self, inputs: list[Var | None], outputs: Sequence[Var | None]) -> None:
         self.inputs = inputs
-        found = {v for v in outputs if v is not None}
+        found = {v for v in (*inputs, *outputs) if v is not None}
         todo = [*found]
         while todo:
             new = {d for d in todo.pop().deps if d is not None} - found
@@ -36,8 +36,12 @@ class Computation:
     def run(
         self, mode: ADMode, given: Sequence[tuple[Var | None, Value | None]], wanted: Sequence[Any]
     ) -> list[Value | None]:
-        """Returns the gradients or tangents of the `wanted` variables for those `given`."""
+        """Returns the gradients or tangents of the `wanted` variables for those `given`. The
+        traversal around it keeps other threads out; a finalizer may be in here a second time."""
+        before = [(v.grad, v.grad_var) for v in self.order]
         try:
+            for v in self.order:
+                v.grad = v.grad_var = None
             for v, g in given:
                 if v is not None and g is not None:
                     v.grad, v.grad_var = g
@@ -47,8 +51,8 @@ class Computation:
                 for v in wanted
             ]
         finally:
-            for v in self.order:
-                v.grad = v.grad_var = None
+            for v, gradient in zip(self.order, before, strict=True):
+                v.grad, v.grad_var = gradient
 
 
 class _Derived(LaneRule):

@@ -8,12 +8,12 @@ otherwise, edges are freed at the end: a traversal that fails can be repeated.
 
 import enum
 import threading
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from ..jit import collector
+from ..jit import collector, locks
 from ..jit import flags as jit_flags
 from ..jit.device import Device, current, using
 from ..jit.enumeration import Named
@@ -22,6 +22,7 @@ from ..jit.ir import node
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.ir.scope import region as lane_region
+from ..jit.locks import catch_up, due, is_held, lock
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import (
@@ -119,7 +120,11 @@ _NONE: frozenset[Var] = frozenset()
 def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | None = None) -> None:
     """Adds the variables that a traversal from `seeds` visits: those that depend on them, with
     serial numbers from `since` on, or those that they depend on. `device` is where they are, and
-    constants for their derivatives should be."""
+    constants for their derivatives should be.
+
+    A variable that other threads have marked meanwhile may be there twice, as an input, or what
+    lasts: their gradients are passed on by the first visit.
+    """
     queue = _thread.queue
     if queue.device is None:
         queue.device = device
@@ -197,8 +202,11 @@ cut: Callable[[list[Var]], None] = _cut_all
 """The same in native code, in programs that trace much; see `drjit.jit.cpu.operator_code`."""
 
 
-def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
-    """Visits all enqueued variables.
+def traverse(
+    mode: ADMode, flags: int = ADFlag.Default, seeds: Sequence[Var] = (), anew: bool = False
+) -> None:
+    """Visits all enqueued variables. The gradients of `seeds` are set to 1 before, if that is to be
+    done `anew`, or if there are none.
 
     Raises:
         FloatingPointError: a trap is set, and a derivative is not finite.
@@ -212,17 +220,43 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         variables.sort(key=_serial)
     if not variables and not queue.outside:
         return
-    try:
-        for written in queue.written:
-            written.begin()
-        if queue.device is None or queue.device is current():
-            _traverse(mode, flags, variables, queue.modes, queue.outside)
-            return
-        with using(queue.device):
-            _traverse(mode, flags, variables, queue.modes, queue.outside)
-    finally:
-        for written in queue.written:
-            written.end(bool(flags & _CLEAR_INPUT))
+    with lock:  # variables may be those of other threads as well
+        before = locks.traversals
+        try:
+            locks.traversals = before + 1
+            if seeds:
+                _start(seeds, anew)
+            for written in queue.written:
+                written.begin()
+            if queue.device is None or queue.device is current():
+                _traverse(mode, flags, variables, queue.modes, queue.outside)
+            else:
+                with using(queue.device):
+                    _traverse(mode, flags, variables, queue.modes, queue.outside)
+        except BaseException:
+            if not is_held():  # an interrupt where it was given up
+                lock.acquire()
+            raise
+        finally:
+            locks.traversals = before
+            for written in queue.written:
+                written.end(bool(flags & _CLEAR_INPUT))
+    if due:
+        catch_up()
+
+
+def _start(seeds: Sequence[Var], anew: bool) -> None:
+    if anew or not any(_has_gradient(v) for v in seeds):
+        for v in seeds:
+            v.grad = v.grad_var = None
+        for v in seeds:  # a variable may occur several times
+            one = node.CONSTANTS[v.dtype, 1]
+            v.grad = one if v.grad is None else PLAIN.add(v.grad, one)
+
+
+def _has_gradient(v: Var) -> bool:
+    """Returns whether a gradient other than a constant 0 has been set for a variable."""
+    return v.grad is not None and not (v.grad.op is LITERAL and not v.grad.data)
 
 
 def _traverse(

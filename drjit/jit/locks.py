@@ -45,19 +45,15 @@ class CheckedLock(_Reentrant):
             )
         if not self._is_owned() and (held := _leaves.get(threading.get_ident())):
             raise LockError(f"the program's lock is taken while {held[-1]} is held")
-        before = self._count()
+        before = times_held()
         try:
             super().acquire(*options)
             self._stack = _stack()
         except BaseException:  # an interrupt, perhaps after it was acquired
-            if self._count() > before:
+            if times_held() > before:
                 self.release()
             raise
         return True
-
-    def _count(self) -> int:
-        """Returns how often this thread holds it."""
-        return int(repr(self).partition("count=")[2].split()[0]) if self._is_owned() else 0
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -79,6 +75,44 @@ lock: Any = CheckedLock() if CHECKED else threading.RLock()
 Reentrant: finalizers and handlers of signals run anywhere, and may evaluate."""
 is_held: Callable[[], bool] = lock._is_owned
 """Whether this thread holds it."""
+
+
+def times_held() -> int:
+    """Returns how often this thread holds it."""
+    return int(repr(lock).partition("count=")[2].split()[0]) if is_held() else 0
+
+
+traversals = 0
+"""How often traversals of the derivative graph hold the lock; changed by who holds it."""
+
+
+class given_up:
+    """A block of statements without the lock, for code of the program or others that a traversal
+    of the derivative graph calls. If this thread holds it for anything else as well, it keeps it:
+    a finalizer differentiates in the middle of an evaluation."""
+
+    __slots__ = ("_state", "_traversals")
+
+    def __enter__(self) -> None:
+        global traversals
+        self._state, self._traversals = None, traversals
+        count = times_held()
+        if 0 < count <= traversals:
+            self._state = count, threading.get_ident()
+            traversals = 0
+            try:
+                lock._release_save()
+            except BaseException:  # an interrupt
+                self.__exit__()
+                raise
+
+    def __exit__(self, *_: object) -> None:
+        global traversals
+        if self._state is not None:
+            if not is_held():
+                lock._acquire_restore(self._state)
+            traversals = self._traversals
+
 
 _leaves: dict[int, list[str]] = {}
 IMPORT = "the lock of the module "

@@ -12,7 +12,7 @@ from ...ad.lanes import LaneRule
 from ...ad.traverse import ADFlag, ADMode
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
-from ...jit import log
+from ...jit import locks, log
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir.node import Node
@@ -242,7 +242,11 @@ class _Attachment:
         outer_gradients = None if outer is None else outer.outer_gradients
         scope = GradScope(self.scope.all, self.scope.variables, outer_gradients=outer_gradients)
         with graph.within(scope):
-            getattr(op, name)()
+            if isinstance(op, ValueOp):
+                getattr(op, name)()
+            else:
+                with locks.given_up():
+                    getattr(op, name)()
         if not op._assigned and not op._more_inputs and not op._more_outputs:
             log.warn(
                 f"{type_label(op)}.{name}() did not call {setter}(): the gradient is taken to be 0"

@@ -19,7 +19,7 @@ from ...jit.ir import op
 from ...jit.ir.node import Node
 from ...jit.ir.scope import active, recording
 from ...jit.ir.scope import region as lane_region
-from ...jit.run import launch
+from ...jit.run import launch, schedule
 from ..conversion import converted
 from ..data import create
 from ..inspect.traits import detached_t
@@ -336,9 +336,10 @@ def _set_grad(target: object, source: object) -> None:
     assignments = _assignments(target, source, "dr.set_grad")
     if lane_region() and not recording():
         assignments = [(v, _in_active_lanes(v, g)) for v, g in assignments]
-    _clear_grad(target)
-    for v, g in assignments:
-        _add(v, g)
+    with schedule.lock:
+        _clear_grad(target)
+        for v, g in assignments:
+            _add(v, g)
 
 
 def _in_active_lanes(v: Var, g: Value) -> Value:
@@ -381,11 +382,12 @@ def accumulate(gradients: list[tuple[Var, Value]]) -> None:
     """Adds to the gradients of variables."""
     inner = graph.scope() if recording() else None
     outer_gradients = None if inner is None else inner.outer_gradients
-    for v, g in gradients:
-        if outer_gradients is not None and outer_gradients.takes(v):
-            outer_gradients.add(v, g.node)
-            continue
-        _add(v, g)
+    with schedule.lock:  # another thread may be adding to the same ones
+        for v, g in gradients:
+            if outer_gradients is not None and outer_gradients.takes(v):
+                outer_gradients.add(v, g.node)
+                continue
+            _add(v, g)
 
 
 @described

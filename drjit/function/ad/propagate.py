@@ -14,9 +14,6 @@ from ...array import pytree
 from ...array.base import type_label
 from ...jit import flags as jit_flags
 from ...jit.flags import JitFlag
-from ...jit.ir import node as ir
-from ...jit.ir import op
-from ...jit.ir.node import LITERAL
 from ..signature import described
 from .grad import grad, variables
 
@@ -120,19 +117,8 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
     seeds = _checked((arg,), flags, what)
     if not seeds:
         return
-    if anew or not any(_has_gradient(v) for v in seeds):
-        for v in seeds:
-            v.grad = v.grad_var = None
-        for v in seeds:  # a variable may occur several times
-            one = ir.CONSTANTS[v.dtype, 1]
-            v.grad = one if v.grad is None else ir.apply(op.add, v.grad, one)
     traversal.enqueue(mode, seeds, device=arrays[0]._device)
-    traversal.traverse(mode, int(flags))
-
-
-def _has_gradient(v: Var) -> bool:
-    """Returns whether a gradient other than a constant 0 has been set for a variable."""
-    return v.grad is not None and not (v.grad.op is LITERAL and not v.grad.data)
+    traversal.traverse(mode, int(flags), seeds, anew)
 
 
 @described

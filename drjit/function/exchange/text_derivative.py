@@ -6,6 +6,7 @@ from typing import Any
 from ...ad.graph import Var
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
+from ...jit import locks
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -121,7 +122,8 @@ class Derivatives(ValueOp):
                 and numbers.
         """
         call = self.call
-        found = _flat(function(*call.args, *more))
+        with locks.given_up():
+            found = _flat(function(*call.args, *more))
         title = f"dr.kernel: {what}= of {call.title}()"
         if len(found) != count:
             arrays = f"{len(call.places)} arrays of floats among its arguments"
