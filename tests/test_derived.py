@@ -14,6 +14,7 @@ import pytest
 import drjit as dr
 import drjit.nn as nn
 from drjit import ADFlag
+from drjit.ad import derived
 from drjit.jit import locks
 from drjit.llvm import ad
 from drjit.llvm.ad import Array2f, Array2f64, Float, Float16, Float64, TensorXf, TensorXf64, UInt
@@ -471,6 +472,21 @@ def test_threads_differentiate_uses_of_one_object_at_once(kind, switching):
     tolerance = {"rtol": 0.05} if "16" in type(inputs[0]).__name__ else EXACT  # of sums of halves
     for g, one in zip(gradients(inputs), expected, strict=True):
         np.testing.assert_allclose(g, THREADS * sum(factors) * one, **tolerance)
+
+
+@some
+def test_a_finalizer_differentiates_a_use_in_the_middle_of_a_derivative(kind, monkeypatch):
+    inputs, made, expected = of(kind)
+    visit, finalizers = derived.visit, [lambda: dr.backward(kind.use(made) * 2)]
+
+    def interrupted(*arguments: Any) -> None:
+        while finalizers:
+            finalizers.pop()()
+        visit(*arguments)
+
+    monkeypatch.setattr(derived, "visit", interrupted)
+    dr.backward(kind.use(made))
+    agrees(gradients(inputs), expected, 3)
 
 
 def test_threads_start_from_what_one_object_has_computed(switching):
