@@ -94,7 +94,7 @@ def child(name: str, threads: int) -> dict[str, float]:
 def watched() -> dict[str, float]:
     """Seconds that the stages take in the main thread from now on; what is within another stage
     counts there alone."""
-    from drjit.jit.cpu import interpreted, kernel, native, runtime
+    from drjit.jit.cpu import interpreted, kernel, launcher, runtime
 
     stages: dict[str, float] = dict.fromkeys(STAGES, 0.0)
     inside: list[float] = []  # seconds of the stages within each one that is open
@@ -123,7 +123,7 @@ def watched() -> dict[str, float]:
     watch(importlib, "import_module", "imports")
     watch(kernel.CpuKernel, "compile", "compiling")
     watch(kernel.CpuKernel, "is_stored", "compiling")
-    watch(native, "_load", "compiling")
+    watch(launcher, "_load", "compiling")
     watch(interpreted, "interpret", "NumPy")
     watch(runtime, "_await", "waiting")
     return stages

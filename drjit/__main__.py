@@ -62,10 +62,10 @@ def own_version() -> str:
 
 def python() -> str:
     """Returns Python's version and location, and whether it may run threads without the GIL."""
-    from drjit.jit.cpu import programs
+    from drjit.jit.native import objects
 
     found = f"{platform.python_version()} ({sys.executable})"
-    if programs.is_free_threaded():
+    if objects.is_free_threaded():
         found += (
             ", a free-threaded build: NOT supported, since threads that trace at the same time may "
             "lose operations; use a standard build of Python"
@@ -75,9 +75,9 @@ def python() -> str:
 
 def native() -> str:
     """Returns whether the native code that takes over from Python in long programs can be used."""
-    from drjit.jit.cpu import programs
+    from drjit.jit.native import objects
 
-    if programs.layouts() is not None:
+    if objects.are_known():
         return "knows the objects of this Python"
     return "off: it does not know the objects of this Python, so tracing takes longer"
 

@@ -2,20 +2,20 @@
 threads as one likes, on a control block as the compiled code has it.
 
 >>> launcher = functions()
->>> control = native.new_control(1, 0, 1000)
+>>> control = control_of(1, 0, 1000)
 >>> ticket = launcher.post(ctypes.addressof(control), 0, 0, 0, 100, 10, 1, 0, 0, 1)
 >>> launcher.claimable(ctypes.addressof(control))
 10
 """
 
 import ast
+import copy
 import ctypes
 import threading
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
-from drjit.jit.cpu import native
-from drjit.jit.parsing import syntax_tree
+from drjit.jit.native import language, launcher, objects
 
 _WIDE = (1 << 64) - 1
 _C_TYPES = {"i64": ctypes.c_int64, "i32": ctypes.c_int, "ptr": ctypes.c_void_p, "void": None}
@@ -24,55 +24,63 @@ _lock = threading.Lock()
 
 def functions() -> SimpleNamespace:
     """Returns all functions of the launcher. They take and return addresses and numbers."""
-    source = native.source()
-    tree = ast.fix_missing_locations(_Places().visit(syntax_tree(source)))
-    scope: dict[str, Any] = {**_OPERATIONS, **native.CONSTANTS}
-    scope |= dict.fromkeys(("monotonic", "acquire", "release", "acq_rel", "seq_cst"))
-    exec(compile(tree, native.native_code.__file__, "exec"), scope)
+    scope: dict[str, Any] = {**vars(launcher), **_OPERATIONS}
+    for function in vars(launcher).values():
+        if isinstance(function, FunctionType) and function.__module__ == launcher.__name__:
+            definition, home = language.definition(function)
+            own = copy.deepcopy(definition)
+            module = ast.Module([_Places(definition, home).visit(own)], [])
+            exec(compile(ast.fix_missing_locations(module), str(launcher.__file__), "exec"), scope)
     return SimpleNamespace(**scope)
 
 
 class _Places(ast.NodeTransformer):
     """Writes fields as their addresses: `c.stop` as `word(c + 72)`."""
 
-    def address(self, e: ast.Attribute) -> ast.expr:
+    def __init__(self, definition: ast.FunctionDef, home: Any) -> None:
+        self.types = language.Translation(definition, home)
+
+    def address(self, e: Any) -> ast.expr:
         """Returns the address of a field."""
-        return self.sum(self.visit(e.value), getattr(self.structure(e.value), e.attr).offset)
+        return self.sum(self.visit(e.value), objects.offset(self.types.of(e.value), e.attr))
 
     def sum(self, x: ast.expr, y: ast.expr | int) -> ast.expr:
         right = y if isinstance(y, ast.expr) else ast.Constant(y)
         return ast.BinOp(x, ast.Add(), right)
 
-    def structure(self, e: ast.expr) -> Any:
-        """Returns the type of the structure at an address."""
-        if isinstance(e, ast.Subscript):
-            return self.array(e.value)._type_
-        return native.STRUCTURES[ast.unparse(e)]
-
-    def array(self, e: Any) -> Any:
-        return dict(self.structure(e.value)._fields_)[e.attr]
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        self.types.note(node.arg, self.types.annotated(node.annotation))
+        return ast.arg(node.arg)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         return ast.Call(ast.Name("word", ast.Load()), [self.address(node)], [])
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        array: Any = self.array(node.value)
-        index = ast.BinOp(self.visit(node.slice), ast.BitAnd(), ast.Constant(array._length_ - 1))
-        place = ast.BinOp(index, ast.Mult(), ast.Constant(ctypes.sizeof(array._type_)))
-        return self.sum(self.address(node.value), place)  # type: ignore[arg-type]
+        of: Any = node.value
+        size, length = objects.array_size(self.types.of(of.value), of.attr)
+        index = ast.BinOp(self.visit(node.slice), ast.BitAnd(), ast.Constant(length - 1))
+        place = ast.BinOp(index, ast.Mult(), ast.Constant(size))
+        return self.sum(self.address(of), place)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        assert isinstance(node.target, ast.Name) and node.value is not None
+        self.types.note(node.target.id, self.types.annotated(node.annotation))
+        return ast.copy_location(ast.Assign([node.target], self.visit(node.value)), node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
-        target, value = node.targets[0], self.visit(node.value)
-        if not isinstance(target, ast.Attribute):
-            return ast.copy_location(ast.Assign([target], value), node)
-        call = ast.Call(ast.Name("store", ast.Load()), [self.address(target), value], [])
-        return ast.copy_location(ast.Expr(call), node)
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            self.types.note(target.id, self.types.structure(node.value))
+            return ast.copy_location(ast.Assign([target], self.visit(node.value)), node)
+        call = ast.Name("store", ast.Load())
+        values = [self.address(target), self.visit(node.value)]
+        return ast.copy_location(ast.Expr(ast.Call(call, values, [])), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        first, *others = node.args or [None]
         if getattr(node.func, "id", "") not in ("load", "store", "cas", "add", "xchg"):
             return self.generic_visit(node)  # type: ignore[return-value]
-        return ast.Call(node.func, [self.address(first), *map(self.visit, others)], [])  # type: ignore
+        first, *others = node.args
+        return ast.Call(node.func, [self.address(first), *map(self.visit, others)], [])
 
 
 def _at(address: int) -> ctypes.c_int64:
@@ -124,6 +132,6 @@ def _call(kind: str, function: int, *values: int) -> int:
 
 
 _OPERATIONS = {
-    "word": _load, "load": _load, "store": _store, "add": _add, "xchg": _xchg, "cas": _cas,
-    "room": _room, "call": _call,
+    "word": _load, "put": _store, "load": _load, "store": _store, "add": _add, "xchg": _xchg,
+    "cas": _cas, "room": _room, "call": _call,
 }  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from native_kernels import address
 
 import drjit as dr
-from drjit.jit.cpu import background, compiled, kernel, native, runtime
+from drjit.jit.cpu import background, compiled, kernel, launcher, runtime
 from drjit.jit.run import cache
 from drjit.jit.run.launch import layout_of
 from drjit.jit.target import simd
@@ -150,7 +150,7 @@ def add(a, number, entry=None):
 @pytest.mark.parametrize("inline", [False, True])
 def test_a_closed_job_holds_up_those_behind_it(inline):
     runtime.sync()
-    entry, a = native.JobEntry(), np.zeros(1000, "q")
+    entry, a = launcher.JobEntry(), np.zeros(1000, "q")
     params = words(a, a, 5)
     first = runtime.launch(0, 0, params, len(a), 64, inline, a, entry=entry)
     second = add(a, 10)
@@ -164,18 +164,18 @@ def test_a_closed_job_holds_up_those_behind_it(inline):
 
 
 def test_more_closed_jobs_than_fit_into_the_ring():
-    entry, a = native.JobEntry(), np.zeros(100, "q")
+    entry, a = launcher.JobEntry(), np.zeros(100, "q")
     timer = threading.Timer(0.05, runtime.open_jobs, (entry, address("add"), 0))
     timer.start()
-    for _ in range(native.JOBS + 50):
+    for _ in range(launcher.JOBS + 50):
         ticket = add(a, 1, entry)
     runtime.wait(ticket)
     timer.join()
-    assert (a == native.JOBS + 50).all() and not runtime.first_closed()
+    assert (a == launcher.JOBS + 50).all() and not runtime.first_closed()
 
 
 def test_several_kernels_that_open_in_another_order():
-    entries, a = [native.JobEntry() for _ in range(3)], np.zeros(100, "q")
+    entries, a = [launcher.JobEntry() for _ in range(3)], np.zeros(100, "q")
     for k, entry in enumerate(entries):
         ticket = add(a, 10**k, entry)
     for entry in reversed(entries):
@@ -187,7 +187,7 @@ def test_several_kernels_that_open_in_another_order():
 
 @pytest.mark.parametrize("wait", [runtime.sync, runtime.drain])
 def test_a_kernel_that_cannot_be_compiled(wait):
-    entry, a = native.JobEntry(), np.zeros(100, "q")
+    entry, a = launcher.JobEntry(), np.zeros(100, "q")
     add(a, 1, entry)
     add(a, 5)
     runtime.fail(entry, KernelError("no such instruction"))
@@ -198,7 +198,7 @@ def test_a_kernel_that_cannot_be_compiled(wait):
 
 
 def test_the_number_of_threads_changes_when_nothing_is_queued():
-    entry, a = native.JobEntry(), np.zeros(100, "q")
+    entry, a = launcher.JobEntry(), np.zeros(100, "q")
     add(a, 1, entry)
     timer = threading.Timer(0.05, runtime.open_jobs, (entry, address("add"), 0))
     timer.start()

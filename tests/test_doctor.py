@@ -12,7 +12,7 @@ import pytest
 
 from drjit import __main__ as doctor
 from drjit.jit import processor
-from drjit.jit.cpu import programs
+from drjit.jit.native import objects
 from drjit.jit.run import cache
 
 ROOT = Path(__file__).parent.parent
@@ -56,15 +56,15 @@ def test_the_report_can_be_pasted_into_a_bug_report(tmp_path):
 
 def test_a_python_that_native_code_does_not_know_is_reported(monkeypatch):
     assert doctor.native() == "knows the objects of this Python"
-    monkeypatch.setattr(programs, "layouts", lambda: None)
+    monkeypatch.setattr(objects, "are_known", lambda: False)
     assert any(re.match("  native +off: .* takes longer", s) for s in doctor.report())
 
 
 def test_a_python_without_the_gil_is_reported(monkeypatch):
     assert "free-threaded" not in doctor.python()
-    monkeypatch.setattr(programs, "is_free_threaded", lambda: True)
+    monkeypatch.setattr(objects, "is_free_threaded", lambda: True)
     assert any(re.match("  Python .* free-threaded build: NOT", s) for s in doctor.report())
-    assert programs.layouts() is None  # which are not looked for in such objects
+    assert not objects.are_known()  # which are not looked for in such a Python
 
 
 def test_an_llvm_that_makes_no_ptx_is_reported(monkeypatch):

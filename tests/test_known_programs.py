@@ -11,6 +11,7 @@ from helpers import growth, settle
 
 import drjit as dr
 from drjit.jit.cpu import background, device, kernel, memory, programs
+from drjit.jit.native import objects
 from drjit.jit.run import schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
@@ -296,7 +297,7 @@ def test_a_forked_child(taken):
 
 
 def test_the_layout_of_objects_is_checked(monkeypatch):
-    monkeypatch.setattr(programs, "word_at", lambda address: 0)
+    monkeypatch.setattr(objects, "word_at", lambda address: 0)
     assert not programs.loaded()
 
 

@@ -16,7 +16,7 @@ from drjit.jit.ir import dtype as dt
 
 places = programs.loaded()
 pytestmark = pytest.mark.skipif("finalize" not in places, reason="other layout of objects")
-in_python = programs._FINALIZER_OBJECTS["other"]
+in_python = programs._FINALIZED["other"]
 
 
 @pytest.fixture(params=["native", "Python"], autouse=True)

@@ -9,11 +9,13 @@ import pytest
 
 from drjit.array import native_operators
 from drjit.jit.cpu import graphs, programs
+from drjit.jit.native import objects
 
 PROGRAM = """
 import drjit as dr
 from drjit.array import native_operators
 from drjit.jit.cpu import background, kernel, memory, programs
+from drjit.jit.native import objects
 from drjit.jit.text import structure
 from drjit.llvm.ad import Float
 
@@ -36,7 +38,7 @@ print(type(Float.__mul__).__name__, type(memory.Buffer.__del__).__name__)
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="about objects of CPython")
-@pytest.mark.skipif(programs.is_free_threaded(), reason="not supported")
+@pytest.mark.skipif(objects.is_free_threaded(), reason="not supported")
 def test_long_programs_come_to_use_native_code():
     done = nursery.run(PROGRAM)
     assert done.stderr == ""
@@ -45,16 +47,22 @@ def test_long_programs_come_to_use_native_code():
     ]  # fmt: skip
 
 
+def forget_and(patch, memory_of):
+    """Has objects looked at anew."""
+    patch.setattr(objects, "_layouts", {})
+    patch.setattr(objects, "memory_of", memory_of)
+
+
 def shifted(address):
     """Reads the word behind another."""
-    return programs._word.from_address(address + 8).value
+    return objects._word.from_address(address + 8).value
 
 
 OTHERS = {
     "no CPython": lambda patch: patch.setattr(sys, "implementation", SimpleNamespace(name="pypy")),
     "no GIL": lambda patch: patch.setattr(sys, "version", "3.14.0 free-threading build"),
-    "fields elsewhere": lambda patch: patch.setattr(programs, "word_at", shifted),
-    "slots elsewhere": lambda patch: patch.setattr(programs, "words", lambda made: [0] * 8),
+    "fields elsewhere": lambda patch: patch.setattr(objects, "word_at", shifted),
+    "slots elsewhere": lambda patch: forget_and(patch, lambda made: [0] * 8),
 }
 
 
@@ -62,13 +70,13 @@ OTHERS = {
 def test_there_is_no_native_code_for_other_layouts(other, monkeypatch):
     with monkeypatch.context() as patch:
         OTHERS[other](patch)
-        assert programs.layouts() is None
+        assert not objects.are_known()
         assert programs.loaded() == graphs.loaded() == native_operators.loaded() == {}
 
 
 @pytest.mark.parametrize("change", [
-    "programs.layouts = lambda: None",
-    "programs.words = lambda made: [0] * 8",
+    "objects.are_known = lambda: False",
+    "objects.memory_of = lambda made: [0] * 8",
 ])  # fmt: skip
 def test_programs_do_without(change):
     text = PROGRAM.replace("kernel.tier =", f"{change}\nkernel.tier =")

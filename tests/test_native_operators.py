@@ -23,10 +23,11 @@ from hypothesis import strategies as st
 import drjit as dr
 from drjit.ad import graph
 from drjit.array import inline, native_operators, table
-from drjit.jit.cpu import background, kernel, programs
+from drjit.jit.cpu import background, kernel
 from drjit.jit.ir import dtype as dt
-from drjit.jit.ir import label
+from drjit.jit.ir import label, node
 from drjit.jit.ir import op as ops
+from drjit.jit.native import objects
 from drjit.jit.run import schedule
 from drjit.llvm import Float, Int, UInt
 from drjit.llvm.ad import Array3f
@@ -271,7 +272,7 @@ def test_references_are_counted():
     rows = [*native_operators._installed._kept]
     own = x, y, z, x._node, y._node, z._node, z._var, number
     others = [x._node.size, z._var.size, 7.25, 1.5, ADFloat, ADFloat.Mask, Int, ops.mul, ops.add,
-              dt.f32, dt.mask, dt.i32, native_operators.Node, graph.Var,
+              dt.f32, dt.mask, dt.i32, node.Node, graph.Var,
               *[r for r in rows if callable(r)]]  # fmt: skip
 
     def steps():
@@ -557,10 +558,10 @@ def test_vectors_use_them():
 @pytest.mark.parametrize("part", ["nodes", "wrappers"])
 def test_the_layout_of_objects_is_checked(part, monkeypatch):
     if part == "nodes":
-        monkeypatch.setattr(programs, "word_at", lambda address: 0)
+        monkeypatch.setattr(objects, "word_at", lambda address: 0)
     else:
-        words = programs.words
-        monkeypatch.setattr(programs, "words", lambda thing: words(thing)[:6])
+        words = objects.memory_of
+        monkeypatch.setattr(objects, "memory_of", lambda thing: words(thing)[:6])
     assert not native_operators.loaded()
 
 

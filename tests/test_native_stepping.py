@@ -7,34 +7,34 @@ from collections import Counter
 
 import native_stepping
 
-from drjit.jit.cpu import native
+from drjit.jit.cpu import launcher
 
 KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
 FINISH = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
 
 
 def test_the_example():
-    names = {"native": native, "ctypes": ctypes}
+    names = {"control_of": launcher.new_control, "ctypes": ctypes}
     assert doctest.testmod(native_stepping, extraglobs=names).failed == 0
 
 
 def test_jobs_run_in_order_and_each_block_once():
-    launcher = native_stepping.functions()
-    control = native.new_control(2, 5, 1_000_000)
-    c, seen, times = ctypes.addressof(control), [], native.Times()
+    code = native_stepping.functions()
+    control = launcher.new_control(2, 5, 1_000_000)
+    c, seen, times = ctypes.addressof(control), [], launcher.Times()
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     finish = FINISH(lambda params, blocks, threads: seen.append((params, "finish", blocks)))
     addresses = [ctypes.cast(f, ctypes.c_void_p).value for f in (kernel, finish)]
-    workers = [threading.Thread(target=launcher.work, args=(c,), daemon=True) for _ in range(3)]
+    workers = [threading.Thread(target=code.work, args=(c,), daemon=True) for _ in range(3)]
     for worker in workers:
         worker.start()
     for number in range(3):
         job = (*addresses, number, 95, 10, 2, ctypes.addressof(times), 0)
-        assert launcher.post(c, *job, 5 + number) == -1  # the ticket of another one
-        ticket = launcher.post(c, *job, 6 + number)
+        assert code.post(c, *job, 5 + number) == -1  # the ticket of another one
+        ticket = code.post(c, *job, 6 + number)
         assert ticket == 6 + number
-    assert launcher.wait_for(c, ticket, 0, 10_000_000)
-    launcher.halt(c)
+    assert code.wait_for(c, ticket, 0, 10_000_000)
+    code.halt(c)
     for worker in workers:
         worker.join(10)
         assert not worker.is_alive()
@@ -49,39 +49,39 @@ def test_jobs_run_in_order_and_each_block_once():
 
 
 def test_a_job_in_the_calling_thread():
-    launcher = native_stepping.functions()
-    control = native.new_control(1, 0, 1000)
+    code = native_stepping.functions()
+    control = launcher.new_control(1, 0, 1000)
     seen = []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((begin, end, block)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value
-    launcher.run(ctypes.addressof(control), address, 0, 0, 25, 10, 1, 0)
+    code.run(ctypes.addressof(control), address, 0, 0, 25, 10, 1, 0)
     assert seen == [(0, 10, 0), (10, 20, 1), (20, 25, 2)]
 
 
 def test_a_closed_job_is_claimed_once_it_is_open():
-    launcher = native_stepping.functions()
-    control = native.new_control(1, 0, 1000)
+    code = native_stepping.functions()
+    control = launcher.new_control(1, 0, 1000)
     c, seen = ctypes.addressof(control), []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value
-    entry, other = native.JobEntry(), native.JobEntry()
+    entry, other = launcher.JobEntry(), launcher.JobEntry()
     e, o = ctypes.addressof(entry), ctypes.addressof(other)
-    assert launcher.first_closed(c) == 0
-    assert launcher.post(c, 0, 0, 7, 25, 10, 1, 0, e, 1) == 1
-    assert launcher.post(c, address, 0, 8, 25, 10, 1, 0, 0, 2) == 2
-    assert launcher.post(c, 0, 0, 9, 25, 10, 1, 0, o, 3) == 3
-    assert launcher.post(c, 0, 0, 10, 25, 10, 1, 0, e, 4) == 4
-    assert launcher.claimable(c) == 0 and launcher.take(c, 1, 0, 0) == 0 and not seen
-    assert launcher.first_closed(c) == 1
-    launcher.open_jobs(c, e, address, 0)
-    assert launcher.first_closed(c) == 3 and entry.kernel == address and not other.kernel
-    assert launcher.claimable(c) == 3
-    launcher.take(c, 1, 0, 0)
-    assert control.completed == 1 and launcher.claimable(c) == 3
-    launcher.take(c, 2, 0, 0)
+    assert code.first_closed(c) == 0
+    assert code.post(c, 0, 0, 7, 25, 10, 1, 0, e, 1) == 1
+    assert code.post(c, address, 0, 8, 25, 10, 1, 0, 0, 2) == 2
+    assert code.post(c, 0, 0, 9, 25, 10, 1, 0, o, 3) == 3
+    assert code.post(c, 0, 0, 10, 25, 10, 1, 0, e, 4) == 4
+    assert code.claimable(c) == 0 and code.take(c, 1, 0, 0) == 0 and not seen
+    assert code.first_closed(c) == 1
+    code.open_jobs(c, e, address, 0)
+    assert code.first_closed(c) == 3 and entry.kernel == address and not other.kernel
+    assert code.claimable(c) == 3
+    code.take(c, 1, 0, 0)
+    assert control.completed == 1 and code.claimable(c) == 3
+    code.take(c, 2, 0, 0)
     places = [(0, 10), (10, 20), (20, 25)]
     assert seen == [(params, *p) for params in (7, 8) for p in places]
-    launcher.open_jobs(c, o, 0, 0)  # it could not be compiled
-    launcher.take(c, 3, 0, 0)
-    launcher.take(c, 4, 0, 0)
+    code.open_jobs(c, o, 0, 0)  # it could not be compiled
+    code.take(c, 3, 0, 0)
+    code.take(c, 4, 0, 0)
     assert control.completed == 4 and [s[0] for s in seen[6:]] == [10] * 3

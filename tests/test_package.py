@@ -26,7 +26,7 @@ LAYERS = [
 ]  # fmt: skip
 # The same for the folders of a package. Modules beside them and folders not named come first.
 FOLDERS = {
-    "jit": [{"text"}, {"run"}, {"trace", "primitives", "cpu", "cuda"}],
+    "jit": [{"text"}, {"run"}, {"native"}, {"trace", "primitives", "cpu", "cuda"}],
     "flow": [{"region"}, {"loop", "call"}, {"syntax", "freeze"}, {"export"}],
     "function": [{"data"}, {"math", "inspect"}, {"ad", "signal"}, {"exchange"}],
 }

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit.cpu import native, runtime
+from drjit.jit.cpu import launcher, runtime
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
 from drjit.jit.ir.node import Node
@@ -333,7 +333,7 @@ def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch) -> None:
         if tier == "compiled":  # until the kernel runs, and the program waits for it
             while runtime.submitted == before or runtime.first_closed():
                 time.sleep(0.01)
-            while len(runtime._seats) == native.WAITERS:
+            while len(runtime._seats) == launcher.WAITERS:
                 time.sleep(0.01)
         time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGINT)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from native_kernels import address
 
-from drjit.jit.cpu import native, runtime
+from drjit.jit.cpu import launcher, runtime
 from drjit.jit.cpu.event import Event
 from drjit.jit.target import simd
 
@@ -68,7 +68,7 @@ def test_blocks_cover_the_range_once(threads, inline, size, block):
     runtime.set_thread_count(threads)
     blocks = -(-size // block)
     sizes, calls, result = np.zeros(blocks, "q"), np.zeros(threads, "q"), np.zeros(3, "q")
-    times = native.Times()
+    times = launcher.Times()
     params = words(sizes, calls, result)
     before = time.perf_counter_ns()
     ticket = runtime.launch(
@@ -105,7 +105,7 @@ def test_an_empty_range_runs_only_finish(inline):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_jobs_run_in_order(threads):
     runtime.set_thread_count(threads)
-    n, jobs = 1000, 2 * native.JOBS + 10  # more than fit into the ring
+    n, jobs = 1000, 2 * launcher.JOBS + 10  # more than fit into the ring
     a = np.arange(n)
     other = np.zeros(n, "q")
     for k in range(jobs):
@@ -202,7 +202,7 @@ def test_many_launches_leave_nothing_behind():
 
 def test_each_check_is_called_once_also_where_the_ring_was_full():
     gate, calls, a = Gate(), [], np.zeros(4, "q")
-    count = native.JOBS + 20
+    count = launcher.JOBS + 20
 
     def launch_many():
         for k in range(count):
@@ -213,7 +213,7 @@ def test_each_check_is_called_once_also_where_the_ring_was_full():
     thread = threading.Thread(target=launch_many)
     thread.start()
     deadline = time.monotonic() + SYNC_LIMIT
-    while runtime.submitted < gate.ticket + native.JOBS - 1 and time.monotonic() < deadline:
+    while runtime.submitted < gate.ticket + launcher.JOBS - 1 and time.monotonic() < deadline:
         time.sleep(0.001)
     assert runtime.completed() < gate.ticket
     gate.open()
@@ -246,13 +246,13 @@ def test_more_waiting_threads_than_seats():
         runtime.wait(gate.ticket)
         woken.append(1)
 
-    threads = [threading.Thread(target=work) for _ in range(native.WAITERS + 3)]
+    threads = [threading.Thread(target=work) for _ in range(launcher.WAITERS + 3)]
     for thread in threads:
         thread.start()
     gate.open()
     for thread in threads:
         thread.join(SYNC_LIMIT)
-    assert len(woken) == native.WAITERS + 3
+    assert len(woken) == launcher.WAITERS + 3
 
 
 def test_workers_wake_up_after_sleeping():
@@ -275,7 +275,7 @@ def test_idle_workers_sleep():
 
 
 def test_threads_that_the_system_refuses(monkeypatch):
-    begin, left = native.start_thread, 0
+    begin, left = launcher.start_thread, 0
 
     def limited(*arguments):
         nonlocal left
@@ -286,7 +286,7 @@ def test_threads_that_the_system_refuses(monkeypatch):
 
     runtime.set_thread_count(1)
     runtime.set_thread_count(3)
-    monkeypatch.setattr(native, "start_thread", limited)
+    monkeypatch.setattr(launcher, "start_thread", limited)
     a = np.zeros(100, "q")
     with pytest.raises(RuntimeError, match="can't start new thread"):
         runtime.launch(address("add"), 0, words(a, a, 1), 100, 10)
@@ -366,7 +366,7 @@ def test_the_thread_count():
         runtime.set_thread_count("2")
 
 
-@pytest.mark.parametrize("wish, count", [("3", 3), ("100000", native.WORKERS), ("many", None)])
+@pytest.mark.parametrize("wish, count", [("3", 3), ("100000", launcher.WORKERS), ("many", None)])
 def test_the_environment_sets_the_thread_count(monkeypatch, wish, count):
     monkeypatch.setenv("DRJIT_NUM_THREADS", wish)
     monkeypatch.setattr(runtime, "_thread_count", 0)
@@ -411,7 +411,7 @@ def test_events_keep_their_time_when_the_ring_has_turned():
     start.record()
     end.record()
     before = start.elapsed_time(end)
-    for _ in range(2 * native.JOBS):
+    for _ in range(2 * launcher.JOBS):
         runtime.launch(0, 0, 0, 1, 1)
     runtime.sync()
     assert start.elapsed_time(end) == before
@@ -499,4 +499,4 @@ def test_a_missing_llvmlite_is_named(monkeypatch, tmp_path):
     monkeypatch.delitem(sys.modules, "drjit.jit.target.simd.llvm", raising=False)
     monkeypatch.delattr(simd, "llvm", raising=False)
     with pytest.raises(ImportError, match=r"need the package 'llvmlite'.*DRJIT_TIER=numpy"):
-        native._load()
+        launcher._load()

@@ -199,7 +199,7 @@ def _cut_all(variables: list[Var]) -> None:
 
 collect: Callable[[list[Var], object], bool] = _collect
 cut: Callable[[list[Var]], None] = _cut_all
-"""The same in native code, in programs that trace much; see `drjit.jit.cpu.operator_code`."""
+"""The same in native code, in programs that trace much; see `drjit.jit.native.adjoint`."""
 
 
 def traverse(

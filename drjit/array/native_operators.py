@@ -1,5 +1,5 @@
 """Native operators of traced one-dimensional arrays: slots of their classes that make the array and
-the node themselves where operands are plain (`drjit.jit.cpu.operator_code`), and call the functions
+the node themselves where operands are plain (`drjit.jit.native.operators`), and call the functions
 of `inline` for all others. A program that traces much gets them, see `schedule.milestone`.
 
 A slot wrapper, as classes written in C have, is what puts native code into a slot: Python does so
@@ -18,11 +18,11 @@ from ..ad import traverse
 from ..ad.algebra import element_recorder
 from ..ad.graph import GradScope, Inner, Var, scopes, taped
 from ..jit import flags
-from ..jit.cpu import background, kernel, native, operator_code, programs
+from ..jit.cpu import background, kernel
 from ..jit.ir import node
 from ..jit.ir import op as ops
-from ..jit.ir.node import LITERAL, Node, serials
 from ..jit.ir.op import Op
+from ..jit.native import loader, objects
 from ..jit.run import launch
 from ..jit.target import foreign
 from . import inline, table
@@ -33,37 +33,11 @@ _NUMBERED = (*_COMPARISONS, *ops.ARITHMETIC, *ops.UNARY)
 _RECORDED = "recorded_unary", "recorded_binary", "recorded_ternary"
 _LOOPS = "collect", "cut"
 _MOST = 256  # classes with native operators: look-ups end at an empty one of twice as many cells
-_OTHERS = 32  # the place of the first one in place among `Operators.others`
 
-_FUNCTIONS = {
-    "integer": "PyLong_AsLongLong", "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef",
-    "decref": "Py_DecRef", "error": "PyErr_Occurred", "next": "PyIter_Next", "tuple": "PyTuple_New",
-    "item": "PyObject_GetItem", "entries": "PyDict_Size", "call": "PyObject_Vectorcall",
-    "append": "PyList_Append", "truth": "PyBool_FromLong", "thread": "PyThread_get_thread_ident",
-    "unsigned": "PyLong_FromUnsignedLong", "find": "PyDict_GetItemWithError",
-    "members": "PySet_Size",
-}  # fmt: skip
-_OBJECTS = {
-    "none": None, "float_type": float, "int_type": int, "literal": LITERAL, "node_type": Node,
-    "var_type": Var, "serials": serials, "scopes": scopes, "taped": taped, "one": 1, "zero": 0,
-    "empty": (), "inner_type": Inner, "false": False,
-}  # fmt: skip
-_FIELDS = (
-    "rule", "deps", "dtype", "size", "inputs", "result", "data", "grad", "grad_var", "mark",
-    "serial",
-)  # fmt: skip
-Cell = programs.structure("Cell", "object", "records")
-Operators = programs.structure(
-    "Operators", *_FUNCTIONS, *_OBJECTS, "off",
-    cells=(Cell, 512), others=(native.Slot, 64),
-)  # fmt: skip
-Record = programs.structure(
-    "Record", "type", "node", "var", "first", "first_node", "op", "dtype", "out", "result",
-    "result_node", "result_var", "first_numbers", "first_zero", "numbers", "zero", "floats",
-    "in_code", "fold", "inverse", "forward", "backward",
-    "rule", "keeps_inputs", "keeps_result",
-)  # fmt: skip
-
+_OBJECTS = {"var_type": Var, "inner_type": Inner, "scopes": scopes, "taped": taped}
+objects.samples[objects.Var] = Var
+objects.samples[objects.GradScope] = GradScope
+Operators, Record = map(objects.layout, (objects.Operators, objects.OperatorRecord))
 _memory = bytearray(ctypes.sizeof(Operators) + 64)
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_memory))
 _start = ctypes.addressof(ctypes.c_char.from_buffer(_memory))
@@ -75,23 +49,17 @@ def loaded(compiles: bool = True) -> dict[str, int]:
     """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
     or is not in the disk cache and this `compiles` nothing."""
     # Windows has no table of far addresses, through which the code refers to its data elsewhere.
-    found = None if sys.platform == "win32" else programs.layouts()
-    if found is None or not _bases():
+    if sys.platform == "win32" or not (objects.are_known() and _bases()):
         return {}
-    layouts, constants = found
-    structures: native.Structures = {
-        "o": Operators, "cell": Cell, "record": Record, "slot": native.Slot,
-        **dict.fromkeys(("var", "v", "d"), programs.layout(Var(), *_FIELDS)),
-        **dict.fromkeys(("node", "a", "b", "c", "like", "number"), layouts["node"]),
-        "scope": programs.layout(GradScope(), "all", "tape", "variables"),
-    }  # fmt: skip
     two, one = [[o.name for o in row] for row in (ops.ARITHMETIC, ops.UNARY)]
-    source = operator_code.source(two, one, len(_COMPARISONS))
-    functions = [f"op_{name}" for name in (*two, *one)] + [f"in_place_{name}" for name in two]
-    constants |= {"RECORD": ctypes.sizeof(Record), "OTHERS": _OTHERS}
-    return native.addresses(
-        source, structures, constants, ("compare", *functions, *_RECORDED, *_LOOPS), compiles
-    )
+    first = len(_COMPARISONS)
+    rows = [(f"op_{name}", "x, y", f"binary({first + k}") for k, name in enumerate(two)]
+    rows += [(f"in_place_{name}", "x, y", f"in_place({first + k}") for k, name in enumerate(two)]
+    first += len(two)
+    rows += [(f"op_{name}", "x", f"unary({first + k}") for k, name in enumerate(one)]
+    more = "".join([f"def {f}({xs}):\n    return {call}, {xs})\n" for f, xs, call in rows])
+    names = ("compare", *_RECORDED, *_LOOPS, *[f for f, *_ in rows])
+    return loader.addresses("operators adjoint", names, compiles, more=more)
 
 
 def _bases() -> dict[str, int]:
@@ -100,13 +68,13 @@ def _bases() -> dict[str, int]:
     methods = [o.method for o in _NUMBERED] + [f"r{o.method}" for o in ops.ARITHMETIC]
     found: dict[str, int] = {}
     for name in [sys.intern(f"__{method}__") for method in methods]:
-        words = programs.words(vars(int)[name])
+        words = objects.memory_of(vars(int)[name])
         if len(words) != 7 or words[2:4] != [id(int), id(name)]:
             return {}
         found[name] = words[5]
-    base, function = programs.words(vars(float)["__mul__"])[5:]
+    base, function = objects.memory_of(vars(float)["__mul__"])[5:]
     same = found["__mul__"] == base != found["__rmul__"] and len({*found.values()}) == len(found)
-    return found if same and function == programs.words(vars(float)["__rmul__"])[6] else {}
+    return found if same and function == objects.memory_of(vars(float)["__rmul__"])[6] else {}
 
 
 def _is_generated(function: Any) -> bool:
@@ -117,7 +85,7 @@ def _place(descriptor: Any, cls: type) -> int:
     """Returns where an object of the class has an attribute, in bytes."""
     made, mark = object.__new__(cls), object()
     descriptor.__set__(made, mark)
-    return 8 * programs.words(made).index(id(mark))
+    return 8 * objects.memory_of(made).index(id(mark))
 
 
 def _fields(cls: Any) -> tuple[int, int]:
@@ -139,12 +107,12 @@ class NativeOperators:
         self._classes = 0
         self._fields = cache(_fields)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._kept))
-        programs.set_addresses(_operators, _FUNCTIONS, _OBJECTS)
+        objects.fill(_operators, **_OBJECTS)
         for k, o in enumerate(_NUMBERED):
-            for at, kind in (k, ""), (_OTHERS + k, "i"):
+            for at, kind in (k, ""), (objects.OTHERS + k, "i"):
                 other = self._other(f"__{kind}{o.method}__", f"__r{o.method}__")
                 self._kept.append(other)
-                _operators.others[at].value = id(other)
+                _operators.others[at] = id(other)
 
     def _other(self, method: str, reflected: str) -> Callable:
         """Returns the operator for an operand of a class that a program derived."""
@@ -183,7 +151,7 @@ class NativeOperators:
         cell = _operators.cells[k % len(_operators.cells)]
         cell.records, cell.object = ctypes.addressof(records), id(cls)
         for method, (entry, function) in found.items():
-            made = programs.slot_wrapper(cls, self._bases[method], self._places[entry])
+            made = loader.slot_wrapper(cls, self._bases[method], self._places[entry])
             self._set(cls, method, function, made)
         for o in ops.ARITHMETIC:
             method = f"__i{o.method}__"
@@ -191,7 +159,7 @@ class NativeOperators:
             if f"__{o.method}__" in found and _is_generated(function):
                 text = f"{method}($self, value, /)\n--\n\nReturn self{o.symbol}=value."
                 place = self._places[f"in_place_{o.name}"]
-                self._set(cls, method, function, native.method(cls, method, place, text))
+                self._set(cls, method, function, loader.method(cls, method, place, text))
 
     def _set(self, cls: type, method: str, before: Any, after: Any) -> None:
         self._python[cls, method] = before
@@ -239,7 +207,7 @@ class NativeOperators:
         self._kept.append(record)
         self._fill(record, o, cls, function, lambda x, y: function(y, x))
         name = _RECORDED[o.arity - 1]
-        return native.bound(name, self._places[name], ctypes.addressof(record))
+        return loader.bound(name, self._places[name], ctypes.addressof(record))
 
 
 LOADED, COMPILED = 1 << 14, 1 << 16
@@ -274,7 +242,7 @@ def install(places: dict[str, int]) -> None:
     _installed = made = NativeOperators(places)
     table.for_each(made.add)
     inline.use_native(made.recorder)
-    traverse.collect, traverse.cut = [native.bound(name, places[name]) for name in _LOOPS]
+    traverse.collect, traverse.cut = [loader.bound(name, places[name]) for name in _LOOPS]
     flags.when_debugging(_switch)
     launch.when_watched(_switch)
 

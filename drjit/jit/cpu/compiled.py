@@ -19,7 +19,7 @@ from ..run import cache
 from ..target import library, packet_width
 from ..tuples import NamedTuple
 from . import background, runtime
-from .native import JobEntry, Times
+from .launcher import JobEntry, Times
 
 # A kernel with a loop is first compiled with narrow packets, which takes half the time; and any
 # kernel with little work, without LLVM's work on fast code. Once launches have taken HOT seconds,

@@ -4,7 +4,7 @@ import ctypes
 import time
 
 from drjit.jit import device
-from drjit.jit.cpu import native, runtime
+from drjit.jit.cpu import launcher, runtime
 
 
 class Event(device.Event):
@@ -15,10 +15,10 @@ class Event(device.Event):
     def __init__(self, enable_timing: bool = True) -> None:
         super().__init__(enable_timing)
         self._ticket = 0
-        self._times = native.Times()
+        self._times = launcher.Times()
 
     def record(self) -> None:
-        self._times = times = native.Times()
+        self._times = times = launcher.Times()
         if runtime.control() is None:
             self._ticket = runtime.submitted
             times.start = time.perf_counter_ns()

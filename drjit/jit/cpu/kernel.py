@@ -25,8 +25,8 @@ from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link, refe
 from ..text.program import Output, Program, Work
 from . import background, compiled, interpreted, memory, runtime
 from .compiled import INLINE_WORK, SLOW, CompiledKernel
+from .launcher import Times
 from .memory import Buffer
-from .native import Times
 
 TIERS = ("auto", "python", "numpy", "compiled")
 INTERPRETED = frozenset({"python", "numpy"})

@@ -20,6 +20,7 @@ from drjit.jit.cpu import runtime
 from drjit.jit.device import elements
 from drjit.jit.ir.dtype import FORMATS, DType, f16
 from drjit.jit.lazy import np
+from drjit.jit.native import objects
 
 ALIGNMENT = 64
 # A packet has at most 512 bytes, 64 lanes of 8; it begins at a multiple of its size, and so exceeds
@@ -57,13 +58,7 @@ _READERS: dict[DType, Any] = {t: struct.Struct(f).unpack_from for t, f in FORMAT
 """How to read a single element."""
 
 
-class Usage(ctypes.Structure):
-    """The bytes in use, and the largest number so far. Native code counts as well."""
-
-    _fields_ = (("in_use", ctypes.c_int64), ("peak", ctypes.c_int64))
-
-
-usage = Usage()
+usage: Any = objects.layout(objects.Usage)()  # native code counts as well
 _IN_USE, _PEAK = 0, 1
 _use = memoryview(usage).cast("B").cast("q")  # faster than attributes
 _misses = 0

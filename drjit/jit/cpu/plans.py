@@ -1,5 +1,5 @@
 """Plans of evaluations with small kernels: native code performs all of their launches at once, and
-turns the nodes into buffers (`plan_code.py`)."""
+turns the nodes into buffers (`native/plans.py`)."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,8 @@ from .. import log
 from ..device import Device, current, size_class
 from ..ir import dtype as dt
 from ..ir.node import BUFFER, Node
-from ..run import schedule
-from ..run.plan import EvaluationPlan, taken
-from . import kernel, memory, programs, runtime
-from .plan_code import (
+from ..native import objects
+from ..native.objects import (
     IS_BUFFER,
     IS_CHECK,
     IS_DOUBLE,
@@ -20,9 +18,12 @@ from .plan_code import (
     IS_SIZE,
     IS_TARGET,
     SPARES,
-    PlanRecord,
 )
+from ..run import schedule
+from ..run.plan import EvaluationPlan, taken
+from . import kernel, memory, programs, runtime
 
+PlanRecord = objects.layout(objects.PlanRecord)
 _KINDS = {dt.f32: IS_SINGLE, dt.f64: IS_DOUBLE}
 _LATER = 64  # calls after which kernels are asked whether a better form would pay
 _PASSED_ON = size_class(8) + memory.PADDING
@@ -86,7 +87,7 @@ def _is_small(launches: Sequence[tuple]) -> bool:
         if any(mode == "expand" and t.accumulator is not t for t, mode in used.effects):
             return False
         results += len(made.own)
-    return results <= programs.OUTPUTS
+    return results <= objects.OUTPUTS
 
 
 def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:

@@ -2,14 +2,12 @@
 the nodes which program they are, fills the parameter block, and launches the kernel.
 
 A program becomes known when it has been launched twice, in a process that launches many. The code
-(`program_code.py`) reads and writes objects of Python's where this interpreter has their fields,
-which is found out here from objects with known contents; if it has them elsewhere, no programs
-become known.
+(`drjit.jit.native`) reads and writes objects of Python's where this interpreter has their fields;
+if that cannot be found out, no programs become known.
 """
 
 import ctypes
 import itertools
-import struct
 import sys
 import types
 from array import array
@@ -20,108 +18,44 @@ from .. import log
 from ..device import size_class
 from ..ir import dtype as dt
 from ..ir import op
-from ..ir.node import BUFFER, LITERAL, Node, serials
+from ..ir.node import Node
+from ..native import loader, objects
 from ..run import schedule
 from ..target import foreign
 from ..text.structure import TYPE_AND_DATA
-from . import background, kernel, memory, native, plan_code, program_code, runtime
+from . import background, kernel, memory, runtime
 
-VISITS, WORDS, INPUTS, LITERALS, OUTPUTS = 512, 1024, 128, 128, 64
 # Further launches of small kernels after which the native code is loaded, if the disk cache has it,
 # and after which it is compiled, which takes as long as 20,000 launches save.
 OFTEN, MANY = 256, 2048
 MOST = 2048  # programs known, and programs met once
 
-LIST = object.__basicsize__ + 8  # where a list has the address of its items
-
-_word = ctypes.c_int64
-
-
-def structure(name: str, *fields: str, **arrays: tuple[Any, int]) -> type[ctypes.Structure]:
-    """Returns a structure of words and arrays, of types and lengths."""
-    rows = [*[(f, _word) for f in fields], *[(k, t * n) for k, (t, n) in arrays.items()]]
-    return type(name, (ctypes.Structure,), {"_fields_": rows})
-
-
-Cell = structure("Cell", "object", "number", "stamp", "_pad")
-Literal = structure("Literal", "dtype", "bits", "number", "_pad")
-Pick = structure("Pick", "index", "rounds")
-Room = structure("Room", "pool", "capacity", "needed", "_pad")
-Record = structure(
-    "Record", "next", "hash", "length", "key", "entry", "launches", "inputs", "literals",
-    "input_order", "literal_order", "rooms",
-)  # fmt: skip
-Result = structure("Result", "dtype", "lanes")
-LaunchRecord = structure("LaunchRecord", "table", "reads", "results", "rooms", "made", "launches")
-_FUNCTIONS = {
-    "tuple": "PyTuple_New", "next": "PyIter_Next", "append": "PyList_Append",
-    "integer": "PyLong_AsLongLong", "unsigned": "PyLong_AsUnsignedLongLongMask",
-    "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef", "decref": "Py_DecRef",
-}  # fmt: skip
-OBJECTS = {
-    "none": None, "float_type": float, "int_type": int, "bool_type": bool, "empty": (),
-    "buffer_type": memory.Buffer, "literal": LITERAL, "buffer": BUFFER, "node_type": Node,
-    "serials": serials,
-}  # fmt: skip
-Scan = structure(
-    "Scan", *_FUNCTIONS, *OBJECTS, "usage", "stamp", "size", "outputs", "hash", "length",
-    "inputs_met", "literals_met", "effects_met", "visited", "plan", "spares_left",
-    cells=(Cell, 1024), plain=(native.Slot, 256), order=(native.Slot, VISITS),
-    key=(native.Slot, WORDS), inputs=(native.Slot, INPUTS), literals=(Literal, LITERALS),
-    spares=(native.Slot, 2 * OUTPUTS), block=(native.Slot, 512), heads=(native.Slot, 1024),
-    plans=(native.Slot, 1024),
-)  # fmt: skip
-
-
-_FINALIZER_FUNCTIONS = {
-    "integer": "PyLong_AsLongLong", "incref": "Py_IncRef", "decref": "Py_DecRef",
-    "append": "PyList_Append", "find": "PyDict_GetItemWithError", "call": "PyObject_Vectorcall",
-    "fetch": "PyErr_Fetch", "restore": "PyErr_Restore", "report": "PyErr_WriteUnraisable",
-}  # fmt: skip
-_FINALIZER_OBJECTS = {
-    "method_type": type([].append), "other": memory.Buffer.__del__, "runtime": vars(runtime),
-    "submitted": sys.intern("submitted"),
-}  # fmt: skip
-Finalizer = structure("Finalizer", *_FINALIZER_FUNCTIONS, *_FINALIZER_OBJECTS, "usage")
+Scan, Record, LaunchRecord, KnownPlan, Finalizer = map(
+    objects.layout,
+    (objects.Scan, objects.Record, objects.LaunchRecord, objects.KnownPlan, objects.Finalizer),
+)
 _finalizer: Any = Finalizer()
 foreign.symbols["drjit_finalizer"] = ctypes.addressof(_finalizer)
 # Windows has no table of far addresses, through which the code refers to its data elsewhere.
 _FINALIZES = sys.platform != "win32"
-
-
-def words(thing: Any) -> list[int]:
-    """Returns the memory of an object."""
-    return [*array("q", ctypes.string_at(id(thing), type(thing).__basicsize__ // 8 * 8))]
-
-
-slot_wrapper: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, *[ctypes.c_void_p] * 2)(
-    ("PyDescr_NewWrapper", ctypes.pythonapi)
-)
-"""Returns the attribute of a class that puts a C function into the slot of a special method, given
-the address of what Python knows about that, and of the function."""
+_FINALIZED = {
+    "other": memory.Buffer.__del__, "runtime": vars(runtime), "submitted": sys.intern("submitted"),
+}  # fmt: skip
 
 
 def install_finalizer(function: int) -> None:
     """Has buffers freed by native code."""
     name = sys.intern("__del__")
     known = vars(types.GeneratorType).get(name)
-    found = words(known)
+    found = objects.memory_of(known)
     if len(found) != 7 or found[2:4] != [id(types.GeneratorType), id(name)]:
         return
-    set_addresses(_finalizer, _FINALIZER_FUNCTIONS, _FINALIZER_OBJECTS)
+    objects.fill(_finalizer, **_FINALIZED)
     _finalizer.usage = ctypes.addressof(memory.usage)
     # The last buffers are freed when nothing else is left.
-    for thing in (_finalizer, _FINALIZER_OBJECTS, memory.usage, memory.Buffer):
+    for thing in (_finalizer, _FINALIZED, memory.usage, memory.Buffer):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-    setattr(memory.Buffer, name, slot_wrapper(memory.Buffer, found[5], function))
-
-
-def set_addresses(s: Any, functions: dict[str, str], objects: dict[str, Any]) -> None:
-    """Writes the addresses of functions of Python's C interface and of objects to a structure."""
-    for name, function in functions.items():
-        setattr(s, name, native.address_of(getattr(ctypes.pythonapi, function)))
-    for name, thing in objects.items():
-        setattr(s, name, id(thing))
+    setattr(memory.Buffer, name, loader.slot_wrapper(memory.Buffer, found[5], function))
 
 
 def set_plain(s: Any) -> None:
@@ -129,96 +63,22 @@ def set_plain(s: Any) -> None:
     for o in op.TABLE.values():
         if o.plain:
             k = id(o) >> 4
-            while s.plain[k % len(s.plain)].value:
+            while s.plain[k % len(s.plain)]:
                 k += 1
-            s.plain[k % len(s.plain)].value = id(o)
+            s.plain[k % len(s.plain)] = id(o)
 
 
-_EFFECT = "buffer", "dtype", "mode", "order", "reduce", "shape", "size"
-
-
-class _Unknown(Exception):
-    """The interpreter's objects are laid out in another way."""
-
-
-def layout(made: Any, *names: str) -> type[ctypes.Structure]:
-    """Returns the structure of an object with the attributes, which are slots."""
-    count = type(made).__basicsize__ // 8
-    fields: list[Any] = [(f"_{k}", _word) for k in range(count)]
-    for name in names:
-        mark = object()
-        setattr(made, name, mark)
-        found = [k for k, word in enumerate(words(made)) if word == id(mark)]
-        if len(found) != 1:
-            raise _Unknown
-        fields[found[0]] = name, _word
-        delattr(made, name)
-    return type(type(made).__name__, (ctypes.Structure,), {"_fields_": fields})
-
-
-def word_at(address: int) -> int:
-    """Returns a word in memory."""
-    return _word.from_address(address).value
-
-
-def _structures() -> tuple[dict[str, Any], dict[str, int]]:
-    blank = object.__new__(memory.Block)
+def _buffer() -> memory.Buffer:
+    """Returns a buffer without memory."""
     made = object.__new__(memory.Buffer)
     made._block = nothing = object.__new__(memory.Block)
     nothing.free, nothing.owner = None, None
-    names = "op", "dtype", "size", "deps", "data", "mark", "id", "serial"
-    node = layout(Node(), *names)
-    structures = {
-        **native.STRUCTURES,
-        **{"s": Scan, "cell": Cell, "literal": Literal, "pick": Pick, "room": Room},
-        **{"record": Record, "usage": memory.Usage, "node": node, "before": node},
-        **{"q": LaunchRecord, "result": Result},
-        "block": layout(blank, "address", "capacity", "free", "ticket"),
-        "f": Finalizer,
-        **plan_code.STRUCTURES,
-        "effect": layout(object.__new__(schedule.Effect), *_EFFECT),
-        "op": layout(object.__new__(op.Op), "code"),
-        "buffer": layout(made, "address", "source", "_block"),
-    }
-    made._block = nothing
-    head = object.__basicsize__
-    constants = {
-        "TYPE": head - 8, "SIZE": head, "LIST": LIST, "ITEMS": tuple.__basicsize__,
-        "NUMBER": float.__basicsize__ - 8, "VISITS": VISITS, "WORDS": WORDS, "INPUTS": INPUTS,
-        "LITERALS": LITERALS, "OUTPUTS": OUTPUTS, "FACTOR": 0x1E3779B97F4A7C15,
-        "ROOM": ctypes.sizeof(Room), "PICK": ctypes.sizeof(Pick),
-        "RESULT": ctypes.sizeof(Result), "OWNER": head + 8, **plan_code.CONSTANTS,
-    }  # fmt: skip
-    pair, pairs, number = (made, blank), [made, blank], 1.25
-    append = pairs.append
-    seen = (
-        word_at(id(made) + head - 8) == id(memory.Buffer)
-        and word_at(id(pair) + head) == word_at(id(pairs) + head) == 2
-        and word_at(id(pair) + constants["ITEMS"] + 8) == id(blank)
-        and word_at(id(append) + constants["OWNER"]) == id(pairs)
-        and word_at(word_at(id(pairs) + LIST) + 8) == id(blank)
-        and word_at(id(number) + constants["NUMBER"])
-        == struct.unpack("<q", struct.pack("<d", 1.25))[0]
-    )
-    if not seen:
-        raise _Unknown
-    return structures, native.CONSTANTS | constants
+    return made
 
 
-def is_free_threaded() -> bool:
-    """Returns whether this Python is built to run without the GIL, also if it has one now."""
-    return "free-threading" in sys.version
-
-
-def layouts() -> tuple[dict[str, Any], dict[str, int]] | None:
-    """Returns the structures and numbers that native code refers to; None if the interpreter's
-    objects are laid out in another way."""
-    if sys.implementation.name != "cpython" or is_free_threaded():
-        return None
-    try:
-        return _structures()
-    except _Unknown:
-        return None
+objects.samples[objects.Buffer] = _buffer
+objects.samples[objects.Block] = lambda: object.__new__(memory.Block)
+objects.samples[objects.Effect] = lambda: object.__new__(schedule.Effect)
 
 
 _NAMES = "again", "examine", "again_plan", "examine_plan"
@@ -228,14 +88,10 @@ _EXPORTED = *_NAMES, "replay", "perform_plan", *["finalize"] * _FINALIZES
 def loaded(compiles: bool = True) -> dict[str, int]:
     """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
     or is not in the disk cache and this `compiles` nothing."""
-    found = layouts()
-    if found is None:
+    if not objects.are_known():
         return {}
-    structures, constants = found
-    source = native.source() + program_code.IS_PLAIN + program_code.CODE + plan_code.CODE
-    if _FINALIZES:
-        source += program_code.FINALIZE
-    return native.addresses(source, structures, constants, _EXPORTED, compiles)
+    modules = "programs plans finalizer" if _FINALIZES else "programs plans"
+    return loader.addresses(modules, _EXPORTED, compiles)
 
 
 class KnownPrograms:
@@ -247,7 +103,7 @@ class KnownPrograms:
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self.scan: Any = Scan.from_address(address + -address % 64)
         s = self.scan
-        set_addresses(s, _FUNCTIONS, OBJECTS)
+        objects.fill(s, buffer_type=memory.Buffer)
         set_plain(s)
         s.usage = ctypes.addressof(memory.usage)
         self._control: Any = None
@@ -274,7 +130,7 @@ class KnownPrograms:
         self._functions = [_nothing] * len(_NAMES)
         if control is not None:
             owner = ctypes.addressof(control), ctypes.addressof(self.scan)
-            self._functions = [native.bound(name, self._places[name], *owner) for name in _NAMES]
+            self._functions = [loader.bound(name, self._places[name], *owner) for name in _NAMES]
         self._again = self._functions[0]
 
     def _is_busy(self) -> bool:
@@ -302,7 +158,7 @@ class KnownPrograms:
         if control is None:
             return _nothing
         owner = [ctypes.addressof(x) for x in (control, self.scan, record)]
-        return native.bound(name, self._places[name], *owner)
+        return loader.bound(name, self._places[name], *owner)
 
     def again(self, roots: list[Node]) -> bool:
         """Evaluates nodes if their program is known and nothing is queued; returns whether it has
@@ -326,7 +182,7 @@ class KnownPrograms:
         s = self.scan
         if self._is_busy() or not self._functions[3](roots) or s.plan:
             return
-        if [s.order[k].value for k in range(s.visited)] != [id(n) for n in order]:
+        if [s.order[k] for k in range(s.visited)] != [id(n) for n in order]:
             return
         if len(self._plans) >= MOST:
             self.forget()
@@ -338,14 +194,14 @@ class KnownPrograms:
                 named.append(n.data)
         words = array("q", ctypes.string_at(ctypes.addressof(s.key), 8 * s.length))
         sizes = array("q", [*itertools.chain(*plan.sizes), 0])
-        head = s.plans[(s.hash & (1 << 64) - 1) >> 40 & len(s.plans) - 1]
-        known = plan_code.KnownPlan(
-            head.value, s.hash, s.length, words.buffer_info()[0], ctypes.addressof(record),
+        place = (s.hash & (1 << 64) - 1) >> 40 & len(s.plans) - 1
+        known = KnownPlan(
+            s.plans[place], s.hash, s.length, words.buffer_info()[0], ctypes.addressof(record),
             sizes.buffer_info()[0], len(plan.sizes),
         )  # fmt: skip
         kept = self._plans.setdefault(ctypes.addressof(record), [plan])
         kept.append((known, words, sizes, named))
-        head.value = ctypes.addressof(known)
+        s.plans[place] = ctypes.addressof(known)
 
     def learn(self, made: kernel.CpuKernel, roots: list[Node], graph: Any, passed: Any) -> None:
         """Notes a program that a kernel is about to evaluate; the second time, it becomes known."""
@@ -355,7 +211,7 @@ class KnownPrograms:
         s.length = 0
         if self._functions[1](roots) or not s.length:
             return
-        key = ctypes.string_at(ctypes.addressof(s.key), ctypes.sizeof(_word) * s.length)
+        key = ctypes.string_at(ctypes.addressof(s.key), 8 * s.length)
         if key not in self._met:
             if len(self._met) >= MOST:
                 self._met.clear()
@@ -363,7 +219,7 @@ class KnownPrograms:
             return
         if s.inputs_met != len(inputs) or s.literals_met != len(literals):
             return
-        if any(s.inputs[k].value != n.data.address for k, n in enumerate(inputs)):
+        if any(s.inputs[k] != n.data.address for k, n in enumerate(inputs)):
             return
         taken, given, _ = passed
         taken = range(len(inputs)) if taken is None else taken
@@ -389,14 +245,14 @@ class KnownPrograms:
         tables.append(rooms_for(made.room_for(s.size)))
         words = array("q", key)
         order, choice, places = [t.buffer_info()[0] for t in tables]
-        head = s.heads[(s.hash & (1 << 64) - 1) >> 40 & len(s.heads) - 1]
+        place = (s.hash & (1 << 64) - 1) >> 40 & len(s.heads) - 1
         record = Record(
-            head.value, s.hash, s.length, words.buffer_info()[0], made.entry_address, 0, len(taken),
-            len(picks) // 2, order, choice, places,
+            s.heads[place], s.hash, s.length, words.buffer_info()[0], made.entry_address, 0,
+            len(taken), len(picks) // 2, order, choice, places,
         )  # fmt: skip
         made.records.append(record)
         self._records.append((made, record, tables, words, named))
-        head.value = ctypes.addressof(record)
+        s.heads[place] = ctypes.addressof(record)
 
 
 def rooms_for(sizes: Sequence[int]) -> array:

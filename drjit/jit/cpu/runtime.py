@@ -1,6 +1,6 @@
 """Launching: jobs run strictly in order on worker threads, which share the blocks of each job.
 
-Workers are threads of native code (`native.py`), which never need the GIL. An error inside a
+Workers are threads of native code (`launcher.py`), which never need the GIL. An error inside a
 kernel, found by the `check` of a launch, is raised by the next `wait` or `sync`, unless it was
 raised where the result was read. Forking first waits for the queue; the child starts workers of its
 own when it needs them. At exit, workers stop between two blocks.
@@ -20,8 +20,9 @@ from collections.abc import Callable
 from typing import Any
 
 from drjit.jit import collector, locks, log
-from drjit.jit.cpu import background, native
+from drjit.jit.cpu import background, launcher
 from drjit.jit.device import raise_first
+from drjit.jit.native import loader
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
 _SLICE_US = 50_000  # how long a wait sleeps before it lets Python handle signals
@@ -41,7 +42,7 @@ submitted = 0
 """Number of jobs queued so far, which is the ticket of the newest one."""
 
 lock = locks.lock
-_control: native.Control | None = None
+_control: Any = None
 _address = 0
 _thread_count = 0  # 0: not yet determined
 _started = False  # whether the workers have been
@@ -49,7 +50,7 @@ unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
 _ahead = 0  # their expected time in nanoseconds
 _errors: deque[BaseException] = deque()
 _failures: deque[BaseException] = deque()  # why kernels could not be compiled
-_seats = list(range(native.WAITERS))
+_seats = list(range(launcher.WAITERS))
 _post: Callable = None  # type: ignore[assignment]
 _open: Callable = None  # type: ignore[assignment]
 _run: Callable = None  # type: ignore[assignment]
@@ -61,13 +62,13 @@ def _not_yet(*_: Any) -> bool:
 
 
 start: Callable[[int, bytes, int], bool] = _not_yet
-"""Runs the `native.JobEntry` at an address in this thread, over `size` lanes as one block, and
+"""Runs the `JobEntry` at an address in this thread, over `size` lanes as one block, and
 returns True; or returns False if something is queued, or there is no native code yet. It is the
 short way of `launch` for work of a few microseconds that nothing has to be kept alive for."""
 
 repeat: Callable[..., bool] = _not_yet
 """The same for several kernels whose parameter blocks stay where they are: takes the address of
-`native.Patch` and `native.JobEntry` records, and the words to write to the blocks."""
+`Patch` and `JobEntry` records, and the words to write to the blocks."""
 
 
 def thread_count() -> int:
@@ -85,7 +86,7 @@ def thread_count() -> int:
                 log.log(log.LogLevel.Warn, "DRJIT_NUM_THREADS=%r is no positive number", wish)
             affinity = getattr(os, "sched_getaffinity", None)
             count = len(affinity(0)) if affinity else os.cpu_count() or 1
-        _thread_count = min(count, native.WORKERS)
+        _thread_count = min(count, launcher.WORKERS)
     return _thread_count
 
 
@@ -105,7 +106,7 @@ def set_thread_count(arg: int, /) -> None:
             "set_thread_count(): incompatible function arguments: the number of threads cannot be "
             f"negative ({arg})."
         )
-    count = min(max(operator.index(arg), 1), native.WORKERS)
+    count = min(max(operator.index(arg), 1), launcher.WORKERS)
     while True:
         _await(submitted)
         with lock:
@@ -128,7 +129,7 @@ def launch(
     times: int = 0,
     expected: int = 0,
     copies: int = 0,
-    entry: native.JobEntry | None = None,
+    entry: Any = None,
 ) -> int:
     """Queues a job and returns its ticket immediately, unless too much is queued.
 
@@ -137,7 +138,7 @@ def launch(
     address of one that `keep` holds. Threads take `block` lanes at a time, a multiple of the packet
     width. `params` and `keep` are kept alive until the job is complete. Then `check` is called
     once, from a Python thread, and returns None or an exception for the next `wait` or `sync` to
-    raise. `times` is 0 or the address of a `native.Times`. `expected` is the expected duration of
+    raise. `times` is 0 or the address of a `Times`. `expected` is the expected duration of
     the job in nanoseconds, if known: see `AHEAD_NS`. `copies` says how many private copies there
     are, by default one per thread; with fewer, there must be no more blocks than copies. `entry` is
     that of a kernel that may not be compiled yet, in place of the addresses.
@@ -181,12 +182,12 @@ def launch(
             unfinished.remove(kept)
             _ahead -= expected
         if not posted:  # otherwise, a finalizer has launched something here
-            _await(ticket - native.JOBS)
+            _await(ticket - launcher.JOBS)
     _prune()
     return ticket
 
 
-def open_jobs(entry: native.JobEntry, kernel: int, finish: int) -> None:
+def open_jobs(entry: Any, kernel: int, finish: int) -> None:
     """Sets the functions of an entry, and opens its closed jobs; with 0 for the functions, only
     that, and these jobs do nothing."""
     if _control is None and kernel:
@@ -196,7 +197,7 @@ def open_jobs(entry: native.JobEntry, kernel: int, finish: int) -> None:
         _open(_address, ctypes.addressof(entry), kernel, finish)
 
 
-def fail(entry: native.JobEntry, error: BaseException) -> None:
+def fail(entry: Any, error: BaseException) -> None:
     """Ends the closed jobs of an entry, whose kernel cannot be compiled: whoever waits next gets
     the error."""
     _failures.append(error)
@@ -205,10 +206,10 @@ def fail(entry: native.JobEntry, error: BaseException) -> None:
 
 def first_closed() -> int:
     """Returns the ticket of the first job that is closed, or 0."""
-    return 0 if _control is None else native.functions().closed(_address)
+    return 0 if _control is None else launcher.functions().closed(_address)
 
 
-def control() -> native.Control | None:
+def control() -> Any:
     """Returns the control block of the launcher, if it has run something."""
     return _control
 
@@ -278,17 +279,17 @@ def retain(thing: object) -> None:
         unfinished.append((last, None, thing, None, 0))
 
 
-def _prepare() -> native.Control:
+def _prepare() -> Any:
     """Creates the control block and loads the native code, at the first launch."""
     global _control, _address, _open, _post, _run, _wait, start, repeat
-    functions = native.functions()
-    control = native.new_control(thread_count(), submitted, SPIN_NS)
+    functions = launcher.functions()
+    control = launcher.new_control(thread_count(), submitted, SPIN_NS)
     _post, _run, _wait = functions.post, functions.run, functions.await_
     _open = functions.open
     _address = ctypes.addressof(control)
     _control = control
-    start = native.bound("start", functions.start, _address)
-    repeat = native.bound("repeat", functions.repeat, _address)
+    start = loader.bound("start", functions.start, _address)
+    repeat = loader.bound("repeat", functions.repeat, _address)
     return control
 
 
@@ -297,7 +298,7 @@ def _start() -> None:
     global _started
     for index in range(thread_count()):
         try:
-            native.start_thread(native.functions().work, _address)
+            launcher.start_thread(launcher.functions().work, _address)
         except RuntimeError as error:
             if not index:
                 raise
@@ -312,7 +313,7 @@ def _stop(seconds: float | None) -> bool:
     start = repeat = _not_yet
     if _control is None:
         return True
-    native.functions().halt(_address)
+    launcher.functions().halt(_address)
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     control, _started = _control, False
     while control.left < control.entered and time.monotonic() < deadline:
@@ -364,7 +365,7 @@ def fall_back() -> None:
 def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
     """After Ctrl-C, stops the loops of kernels that do not end by themselves soon, so that an
     endless one does not block the process."""
-    control, await_ = _control, native.functions().await_
+    control, await_ = _control, launcher.functions().await_
     if control is None:
         return
     address = ctypes.addressof(control)
@@ -462,7 +463,7 @@ def _after_fork(in_child: bool) -> None:
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
     _control, _started = None, False
-    _seats = list(range(native.WAITERS))
+    _seats = list(range(launcher.WAITERS))
 
 
 locks.settle.append(_settle)

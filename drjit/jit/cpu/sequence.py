@@ -9,6 +9,7 @@ from typing import Any
 from .. import flags, log
 from ..device import size_class
 from ..ir.node import BUFFER, Node, buffer, next_serial
+from ..native import objects
 from ..run.launch import layout_of
 from . import kernel, memory, runtime
 
@@ -151,7 +152,7 @@ class LaunchSequence:
         from . import programs
 
         found = programs.known()
-        if found is not None and len(self._made) <= programs.OUTPUTS:
+        if found is not None and len(self._made) <= objects.OUTPUTS:
             results = [*self._made.values()]
             self._record = *found.sequence(self._address, len(self._read), results), found
             for k, _ in self._steps:
@@ -194,7 +195,7 @@ class LaunchSequence:
             table += (form.kernel, form.finish, k.entry.times, start, size)
             start += 8 * k.program.words
         table += (0,) * 5
-        # `native.Patch` and `native.JobEntry` records; an array of ctypes would be of a new type,
+        # `Patch` and `JobEntry` records; an array of ctypes would be of a new type,
         # which only the collector of cycles frees
         words = array("q", table)
         self._owned = own, block, words, code

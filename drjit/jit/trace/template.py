@@ -14,7 +14,7 @@ from ..ir.scope import innermost
 
 remake: Callable[[list[Node], int, bytes], None] | None = None
 """Adds the nodes of a template to its operands like `Template.__call__`, in less time; set by a
-device (see `graph_code`)."""
+device (see `drjit.jit.native.walker`)."""
 
 
 class Template:

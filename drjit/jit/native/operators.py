@@ -1,20 +1,29 @@
-"""The code of the operators of arrays: it makes the array and the node of an operation on plain
-operands, as the functions of `drjit.array.inline` do, and calls these for any others.
-
-It is written in the language of `native_ir.py`; `drjit.array.native_operators` has the structures
-and the data. Allocating memory may run the garbage collector, and so any code, and may fail: before
-that, it counts references to what it uses afterwards.
+"""The operators of arrays. They make the array and the node of an operation on plain operands, as
+the functions of `drjit.array.inline` do, and call these for any others.
 """
 
-from collections.abc import Sequence
+from .language import NULL, Word, call, external, inline, put, room, word
+from .objects import CONTENTS, NUMBER, OTHERS, TYPE, Node, OperatorRecord, Operators
+from .tracing import (
+    array_of,
+    converted,
+    failed,
+    finished,
+    incref,
+    new_array,
+    new_literal,
+    new_node,
+    new_tuple,
+    node_of,
+    record_of,
+    tape_of,
+    variable,
+)
 
-from .object_code import OBJECTS
-from .traversal_code import LOOPS
 
-CODE = """
-# The literal with as many entries as `like` that an operation gives for numbers, at `arguments`; 0
-# if it has to be computed in other ways.
-def folded(o, record, like, arguments, count):
+def folded(o: Operators, record: OperatorRecord, like: Node, arguments: Word, count: Word) -> Word:
+    """The literal with as many entries as `like` that an operation gives for numbers, at
+    `arguments`; 0 if it has to be computed in other ways."""
     if record.fold == 0:
         return 0
     size = incref(o, like.size)
@@ -22,39 +31,39 @@ def folded(o, record, like, arguments, count):
     if value == 0 or value == o.none:
         call("void(ptr)", o.decref, size)
         return failed(o, value)
-    node = new_node(o, o.literal, record.out, size, incref(o, o.empty), value)
+    node: Node = new_node(o, o.literal, record.out, size, incref(o, o.empty), value)
     call("void(ptr)", o.decref, size)
     if node == 0:
         return 0
     return array_of(o, record, node, incref(o, o.none))
 
-# The same for two operands, whose data are counted meanwhile.
-def folded_pair(o, record, like, first, second):
+
+def folded_pair(
+    o: Operators, record: OperatorRecord, like: Node, first: Word, second: Word
+) -> Word:
+    """The same for two operands, whose data are counted meanwhile."""
     arguments = room(2)
-    slot = arguments
-    slot.value = incref(o, first)
-    slot = arguments + 8
-    slot.value = incref(o, second)
+    put(arguments, incref(o, first))
+    put(arguments + 8, incref(o, second))
     made = folded(o, record, like, arguments, 2)
     call("void(ptr)", o.decref, first)
     call("void(ptr)", o.decref, second)
     return made
 
-# The same for three nodes, of which the first one is a literal.
-def folded_three(o, record, a, b, c):
+
+def folded_three(o: Operators, record: OperatorRecord, a: Node, b: Node, c: Node) -> Word:
+    """The same for three nodes, of which the first one is a literal."""
     if b.op != o.literal or c.op != o.literal:
         return 0
     arguments = room(3)
-    slot = arguments
-    slot.value = a.data
-    slot = arguments + 8
-    slot.value = b.data
-    slot = arguments + 16
-    slot.value = c.data
+    put(arguments, a.data)
+    put(arguments + 8, b.data)
+    put(arguments + 16, c.data)
     return folded(o, record, a, arguments, 3)
 
-def of_one(o, record, x):
-    a = node_of(o, record, x)
+
+def of_one(o: Operators, record: OperatorRecord, x: Word) -> Word:
+    a: Node = node_of(o, record, x)
     if a == 0:
         return 0
     if a.op == o.literal:
@@ -62,35 +71,42 @@ def of_one(o, record, x):
             return 0
         arguments = room(1)
         data = incref(o, a.data)
-        slot = arguments
-        slot.value = data
+        put(arguments, data)
         made = folded(o, record, a, arguments, 1)
         call("void(ptr)", o.decref, data)
         return made
     if a.op == record.inverse:
         return 0
-    return new_array(o, record, a, 0, variable(o, record, x), 0, a)
+    return new_array(o, record, a, 0, variable(o, record, x), NULL, a)
 
-# Whether a literal has one entry, a number that does not simplify the operation.
-def is_ordinary(o, record, node, numbers, zero):
+
+def is_ordinary(
+    o: Operators, record: OperatorRecord, node: Node, numbers: Word, zero: Word
+) -> Word:
+    """Whether a literal has one entry, a number that does not simplify the operation."""
     if node.size != o.one or numbers == 0 or record.in_code != 0:
         return 0
     if zero != 0:
         if node.data == o.zero:
             return 1
-        if word(node.data + TYPE) == o.float_type:
-            if word(node.data + NUMBER) << 1 == 0:
-                return 1
+        if word(node.data + TYPE) == o.float_type and word(node.data + NUMBER) << 1 == 0:
+            return 1
     value = call("i64(ptr, ptr)", o.item, numbers, node.data)
     call("void(ptr)", o.decref, value)
     return value != 0 and value != o.none
 
-def of_arrays(o, record, x, y):
-    a = node_of(o, record, x)
-    b = node_of(o, record, y)
+
+def is_equal(o: Operators, x: Word, y: Word) -> Word:
+    """Whether two numbers of Python's are equal."""
+    return call("i64(ptr)", o.integer, x) == call("i64(ptr)", o.integer, y)
+
+
+def of_arrays(o: Operators, record: OperatorRecord, x: Word, y: Word) -> Word:
+    a: Node = node_of(o, record, x)
+    b: Node = node_of(o, record, y)
     if a == 0 or b == 0:
         return 0
-    like = a
+    like: Node = a
     if a.op == o.literal or b.op == o.literal:
         if a.op == b.op:
             if a.size != b.size or variable(o, record, x) != o.none:
@@ -120,13 +136,22 @@ def of_arrays(o, record, x, y):
             if a.size == o.one and b.size != o.zero:
                 like = b
             else:
-                if b.size != o.one or a.size == o.zero:
-                    if call("i64(ptr)", o.integer, a.size) != call("i64(ptr)", o.integer, b.size):
-                        return 0
+                broadcast = b.size == o.one and a.size != o.zero
+                if not (broadcast or is_equal(o, a.size, b.size)):
+                    return 0
     return new_array(o, record, a, b, variable(o, record, x), variable(o, record, y), like)
 
-# The operation on the literal `a`, which is counted, and a number.
-def of_numbers(o, record, a, number, reflected, numbers, zero):
+
+def of_numbers(
+    o: Operators,
+    record: OperatorRecord,
+    a: Node,
+    number: Word,
+    reflected: Word,
+    numbers: Word,
+    zero: Word,
+) -> Word:
+    """The operation on the literal `a`, which is counted, and a number."""
     value = converted(o, record, number, numbers, zero)
     if value == 0:
         return 0
@@ -137,22 +162,24 @@ def of_numbers(o, record, a, number, reflected, numbers, zero):
     call("void(ptr)", o.decref, value)
     return made
 
-# The operation on a node, which is counted, and a number that becomes part of the code.
-def of_code(o, record, a, number):
+
+def of_code(o: Operators, record: OperatorRecord, a: Node, number: Word) -> Word:
+    """The operation on a node, which is counted, and a number that becomes part of the code."""
     value = converted(o, record, number, record.numbers, 0)
     if value == 0:
         return 0
     deps = new_tuple(o, incref(o, a), 0, 0)
     if deps == 0:
         return failed(o, value)
-    node = new_node(o, record.op, record.out, a.size, deps, value)
+    node: Node = new_node(o, record.op, record.out, a.size, deps, value)
     if node == 0:
         return 0
     return array_of(o, record, node, incref(o, o.none))
 
-# The operation on an array and a number, which come in reverse order if `reflected`.
-def of_number(o, record, x, number, reflected):
-    a = node_of(o, record, x)
+
+def of_number(o: Operators, record: OperatorRecord, x: Word, number: Word, reflected: Word) -> Word:
+    """The operation on an array and a number, which come in reverse order if `reflected`."""
+    a: Node = node_of(o, record, x)
     numbers = record.numbers
     zero = record.zero
     if reflected:
@@ -173,7 +200,7 @@ def of_number(o, record, x, number, reflected):
         if record.in_code:
             made = of_code(o, record, a, number)
         else:
-            b = new_literal(o, record, number, numbers, zero)
+            b: Node = new_literal(o, record, number, numbers, zero)
             if b != 0:
                 if reflected:
                     made = new_array(o, record, b, a, o.none, u, a)
@@ -184,34 +211,36 @@ def of_number(o, record, x, number, reflected):
     call("void(ptr)", o.decref, a)
     return made
 
-# One of the operands `y` and `z` of an operation on three: a node that is counted, with as many
-# entries as `like` or one for all, or 0.
-def operand(o, record, x, like):
+
+def operand(o: Operators, record: OperatorRecord, x: Word, like: Node) -> Node:
+    """One of the operands `y` and `z` of an operation on three: a node that is counted, with as
+    many entries as `like` or one for all, or 0."""
     if word(x + TYPE) != record.type:
         if record.numbers == 0:
-            return 0
+            return NULL
         return new_literal(o, record, x, record.numbers, record.zero)
-    node = node_of(o, record, x)
+    node: Node = node_of(o, record, x)
     if node == 0:
-        return 0
+        return NULL
     broadcast = node.size == o.one and like.size != o.zero
-    if node.size != like.size and broadcast == 0:
-        if call("i64(ptr)", o.integer, node.size) != call("i64(ptr)", o.integer, like.size):
-            return 0
+    if not (node.size == like.size or broadcast or is_equal(o, node.size, like.size)):
+        return NULL
     return incref(o, node)
 
-# The variable of such an operand.
+
 @inline
-def variable_of_operand(o, record, x):
+def variable_of_operand(o: Operators, record: OperatorRecord, x: Word) -> Word:
+    """The variable of such an operand."""
     if word(x + TYPE) != record.type:
         return o.none
     return variable(o, record, x)
 
-# The operation on three operands, of which `x` is an array of the class `record.first`.
-def of_three(o, record, x, y, z):
+
+def of_three(o: Operators, record: OperatorRecord, x: Word, y: Word, z: Word) -> Word:
+    """The operation on three operands, of which `x` is an array of the class `record.first`."""
     if word(x + TYPE) != record.first:
         return 0
-    a = word(x + record.first_node)
+    a: Node = word(x + record.first_node)
     u = o.none
     if record.first == record.type:
         a = node_of(o, record, x)
@@ -221,9 +250,9 @@ def of_three(o, record, x, y, z):
     # Making a literal runs code, so what is read before is counted before.
     incref(o, a)
     incref(o, u)
-    b = operand(o, record, y, a)
+    b: Node = operand(o, record, y, a)
     v = incref(o, variable_of_operand(o, record, y))
-    c = 0
+    c: Node = NULL
     if b != 0:
         c = operand(o, record, z, a)
     w = incref(o, variable_of_operand(o, record, z))
@@ -258,22 +287,21 @@ def of_three(o, record, x, y, z):
         return failed(o, variables)
     return finished(o, record, deps, variables, tape, a)
 
-# Calls a function of Python unless there was an error; `y` and `z` are 0 if it takes fewer
-# arguments.
-def general(o, function, x, y, z):
+
+def general(o: Operators, function: Word, x: Word, y: Word, z: Word) -> Word:
+    """Calls a function of Python unless there was an error; `y` and `z` are 0 if it takes fewer
+    arguments."""
     if call("i64()", o.error):
         return 0
     arguments = room(3)
-    slot = arguments
-    slot.value = x
-    slot = arguments + 8
-    slot.value = y
-    slot = arguments + 16
-    slot.value = z
+    put(arguments, x)
+    put(arguments + 8, y)
+    put(arguments + 16, z)
     count = 1 + (y != 0) + (z != 0)
     return call("i64(ptr, ptr, i64, ptr)", o.call, function, arguments, count, 0)
 
-def forward(o, record, x, y):
+
+def forward(o: Operators, record: OperatorRecord, x: Word, y: Word) -> Word:
     if word(y + TYPE) == record.type:
         made = of_arrays(o, record, x, y)
     else:
@@ -282,58 +310,59 @@ def forward(o, record, x, y):
         return general(o, record.forward, x, y, 0)
     return made
 
+
 @inline
-def backward(o, record, x, y):
+def backward(o: Operators, record: OperatorRecord, x: Word, y: Word) -> Word:
     made = of_number(o, record, y, x, 1)
     if made == 0:
         return general(o, record.backward, y, x, 0)
     return made
 
-# An operator of Python's.
-def binary(number, x, y):
-    o = external("drjit_operators")
-    record = record_of(o, word(x + TYPE), number)
+
+def binary(number: Word, x: Word, y: Word) -> Word:
+    """An operator of Python's."""
+    o: Operators = external("drjit_operators")
+    record: OperatorRecord = record_of(o, word(x + TYPE), number)
     if record != 0:
         return forward(o, record, x, y)
     if word(x + TYPE) == o.float_type or word(x + TYPE) == o.int_type:
         record = record_of(o, word(y + TYPE), number)
         if record != 0:
             return backward(o, record, x, y)
-    slot = o.others[number]
-    return general(o, slot.value, x, y, 0)
+    return general(o, word(o.others[number]), x, y, 0)
 
-def unary(number, x):
-    o = external("drjit_operators")
+
+def unary(number: Word, x: Word) -> Word:
+    o: Operators = external("drjit_operators")
     made = 0
-    record = record_of(o, word(x + TYPE), number)
+    record: OperatorRecord = record_of(o, word(x + TYPE), number)
     if record == 0:
-        slot = o.others[number]
-        return general(o, slot.value, x, 0, 0)
+        return general(o, word(o.others[number]), x, 0, 0)
     made = of_one(o, record, x)
     if made == 0:
         return general(o, record.forward, x, 0, 0)
     return made
 
+
 @inline
-def compare(x, y, relation):
+def compare(x: Word, y: Word, relation: Word) -> Word:
     return binary(relation & 7, x, y)
 
-def take_over(o, x, made, place):
-    slot = made + place
-    after = incref(o, slot.value)
-    slot = x + place
-    before = slot.value
-    slot.value = after
+
+def take_over(o: Operators, x: Word, made: Word, place: Word) -> Word:
+    after = incref(o, word(made + place))
+    before = word(x + place)
+    put(x + place, after)
     call("void(ptr)", o.decref, before)
 
-# An operator in place: what it computes becomes the value of the array, unless it is of another
-# class.
-def in_place(number, x, y):
-    o = external("drjit_operators")
-    record = record_of(o, word(x + TYPE), number)
+
+def in_place(number: Word, x: Word, y: Word) -> Word:
+    """An operator in place: what it computes becomes the value of the array, unless it is of
+    another class."""
+    o: Operators = external("drjit_operators")
+    record: OperatorRecord = record_of(o, word(x + TYPE), number)
     if record == 0 or o.off != 0:
-        slot = o.others[OTHERS + number]
-        return general(o, slot.value, x, y, 0)
+        return general(o, word(o.others[OTHERS + number]), x, y, 0)
     made = forward(o, record, x, y)
     if made == 0:
         return 0
@@ -345,26 +374,29 @@ def in_place(number, x, y):
     call("void(ptr)", o.decref, made)
     return incref(o, x)
 
-# Functions of Python for an operation and the class of one of their arguments.
-def recorded_unary(self, arguments, count):
-    o = external("drjit_operators")
-    record = word(self + CONTENTS)
+
+def recorded_unary(self: Word, arguments: Word, count: Word) -> Word:
+    """Functions of Python for an operation and the class of one of their arguments."""
+    o: Operators = external("drjit_operators")
+    record: OperatorRecord = word(self + CONTENTS)
     made = of_one(o, record, word(arguments))
     if made == 0:
         return general(o, record.forward, word(arguments), 0, 0)
     return made
 
-def recorded_binary(self, arguments, count):
-    o = external("drjit_operators")
-    record = word(self + CONTENTS)
+
+def recorded_binary(self: Word, arguments: Word, count: Word) -> Word:
+    o: Operators = external("drjit_operators")
+    record: OperatorRecord = word(self + CONTENTS)
     x = word(arguments)
     if word(x + TYPE) == record.type:
         return forward(o, record, x, word(arguments + 8))
     return backward(o, record, x, word(arguments + 8))
 
-def recorded_ternary(self, arguments, count):
-    o = external("drjit_operators")
-    record = word(self + CONTENTS)
+
+def recorded_ternary(self: Word, arguments: Word, count: Word) -> Word:
+    o: Operators = external("drjit_operators")
+    record: OperatorRecord = word(self + CONTENTS)
     x = word(arguments)
     y = word(arguments + 8)
     z = word(arguments + 16)
@@ -372,15 +404,3 @@ def recorded_ternary(self, arguments, count):
     if made == 0:
         return general(o, record.forward, x, y, z)
     return made
-"""
-
-
-def source(binary: Sequence[str], unary: Sequence[str], first: int) -> str:
-    """Returns the code with a function for each of these operations, numbered from `first` on, and
-    one in place for each binary one; those before it are comparisons, as Python numbers them."""
-    rows = [(f"op_{name}", "x, y", f"binary({first + k}") for k, name in enumerate(binary)]
-    rows += [(f"in_place_{name}", "x, y", f"in_place({first + k}") for k, name in enumerate(binary)]
-    first += len(binary)
-    rows += [(f"op_{name}", "x", f"unary({first + k}") for k, name in enumerate(unary)]
-    made = [f"\ndef {name}({xs}):\n    return {call}, {xs})\n" for name, xs, call in rows]
-    return OBJECTS + CODE + LOOPS + "".join(made)

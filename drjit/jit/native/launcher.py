@@ -1,41 +1,78 @@
 """The code of the launcher: workers, waiters, and the functions that queue or run a job.
 
-It is written in the language of `native_ir.py`; `native.py` has the structures, compiles it and
-calls it.
+A block is claimed by a compare-and-swap on `claim`, which also holds the ticket: a worker that was
+delayed while its slot was reused for another job sees a different ticket and claims nothing. No
+wake-up is lost: a thread that parks first publishes `state`, then looks for work again; a thread
+with work first publishes it, then looks at the states.
 """
 
-# The clock of time.perf_counter_ns: CLOCK_MONOTONIC, on macOS CLOCK_UPTIME_RAW.
-CLOCK_POSIX = """
-def now(c):
-    time = room(2)
-    call("i32(i32, ptr)", c.clock, CLOCK, time)
-    return word(time) * 1000000000 + word(time + 8)
-"""
+import sys
 
-# QueryPerformanceCounter counts ticks, commonly of 100 nanoseconds.
-CLOCK_WINDOWS = """
-def now(c):
-    time = room(1)
-    call("i32(ptr)", c.clock, time)
-    return word(time) * c.tick
-"""
+from .language import (
+    Word,
+    acq_rel,
+    acquire,
+    add,
+    call,
+    cas,
+    load,
+    monotonic,
+    put,
+    release,
+    room,
+    seq_cst,
+    store,
+    word,
+    xchg,
+)
+from .objects import (
+    CONTENTS,
+    JOBS,
+    WAITERS,
+    WORKERS,
+    Control,
+    JobEntry,
+    Patch,
+    Seat,
+    Times,
+    size_of,
+)
 
-# The protocol. A block is claimed by a compare-and-swap on `claim`, which also holds the ticket: a
-# worker that was delayed while its slot was reused for another job sees a different ticket and
-# claims nothing. No wake-up is lost: a thread that parks first publishes `state`, then looks for
-# work again; a thread with work first publishes it, then looks at the states.
-CODE = """
-def relax(c):
+LOW = (1 << 32) - 1
+ENTRY, PATCH = size_of(JobEntry), size_of(Patch)
+CLOCK = 8 if sys.platform == "darwin" else 1
+
+if sys.platform == "win32":
+
+    def now(c: Control) -> Word:
+        """QueryPerformanceCounter counts ticks, commonly of 100 nanoseconds."""
+        time = room(1)
+        call("i32(ptr)", c.clock, time)
+        return word(time) * c.tick
+
+else:
+
+    def now(c: Control) -> Word:
+        """The clock of time.perf_counter_ns: CLOCK_MONOTONIC, on macOS CLOCK_UPTIME_RAW."""
+        time = room(2)
+        call("i32(i32, ptr)", c.clock, CLOCK, time)
+        return word(time) * 1000000000 + word(time + 8)
+
+
+def relax(c: Control) -> Word:
     call("i32()", c.relax)
 
-def park(c, seat, microseconds):
+
+def park(c: Control, seat: Seat, microseconds: Word) -> Word:
     return call("i32(ptr, i64, i32)", c.acquire, seat.lock, microseconds, 0) == 1
 
-def unpark(c, seat):
+
+def unpark(c: Control, seat: Seat) -> Word:
     call("void(ptr)", c.release, seat.lock)
 
-# Wakes up to `count` parked workers.
-def wake(c, count):
+
+def wake(c: Control, count: Word) -> Word:
+    """Wakes up to `count` parked workers."""
     if load(c.parked, seq_cst) > 0:
         k = 0
         while k < c.workers and count > 0:
@@ -45,8 +82,9 @@ def wake(c, count):
                 count = count - 1
             k = k + 1
 
-# Unclaimed blocks of the job that may run now.
-def claimable(c):
+
+def claimable(c: Control) -> Word:
+    """Unclaimed blocks of the job that may run now."""
     done = load(c.completed, seq_cst)
     if done < load(c.submitted, seq_cst):
         claim = load(c.jobs[done + 1].claim, seq_cst)
@@ -54,53 +92,61 @@ def claimable(c):
             return claim & LOW
     return 0
 
-# Wakes workers if spinning ones (and the caller, with `me` = 1) are too few for the blocks at hand;
-# who is woken wakes further ones.
-def recruit(c, me):
+
+def recruit(c: Control, me: Word) -> Word:
+    """Wakes workers if spinning ones (and the caller, with `me` = 1) are too few for the blocks at
+    hand; who is woken wakes further ones."""
     left = claimable(c)
     few = min(left - load(c.spinning, seq_cst) - me, 2)
     if few > 0:
         wake(c, few)
 
-# Wakes the waiters whose ticket is complete.
-def notify(c, ticket):
+
+def notify(c: Control, ticket: Word) -> Word:
+    """Wakes the waiters whose ticket is complete."""
     if load(c.waiting, seq_cst) > 0:
         k = 0
         while k < WAITERS:
             seat = c.waiters[k]
             state = load(seat.state, seq_cst)
-            if state != 0 and state <= ticket:
-                if cas(seat.state, state, 0, seq_cst, seq_cst):
-                    unpark(c, seat)
+            due = state != 0 and state <= ticket
+            if due and cas(seat.state, state, 0, seq_cst, seq_cst):
+                unpark(c, seat)
             k = k + 1
 
-def begun(c, times):
+
+def begun(c: Control, times: Times) -> Word:
     if times != 0:
         times.start = now(c)
 
-def ended(c, times):
+
+def ended(c: Control, times: Times) -> Word:
     if times != 0:
         times.end = now(c)
         times.last = times.end - times.start
         times.total = times.total + times.last
         times.launches = times.launches + 1
 
-def run_block(kernel, params, size, block, b, thread):
+
+def run_block(kernel: Word, params: Word, size: Word, block: Word, b: Word, thread: Word) -> Word:
     begin = b * block
     end = min(begin + block, size)
     if begin < end and kernel != 0:
         call("void(i64, i64, i64, i64, i64)", kernel, params, begin, end, b, thread)
 
-def run_finish(finish, params, size, blocks, threads):
+
+def run_finish(finish: Word, params: Word, size: Word, blocks: Word, threads: Word) -> Word:
     if finish != 0:
         if size <= 0:
             blocks = 0
         call("void(i64, i64, i64)", finish, params, blocks, threads)
 
-# Runs blocks of a job until none is left. `spins`: whether this worker counts as spinning; gives
-# whether it still does. `threads` says how many private copies the job has: one per thread, or, if
-# there are no more blocks than that, one per block, of which there may be fewer than threads.
-def take(c, ticket, thread, spins):
+
+def take(c: Control, ticket: Word, thread: Word, spins: Word) -> Word:
+    """Runs blocks of a job until none is left. `spins`: whether this worker counts as spinning;
+    gives whether it still does. `threads` says how many private copies the job has: one per thread,
+    or, if there are no more blocks than that, one per block, of which there may be fewer than
+    threads."""
     job = c.jobs[ticket]
     while 1:
         claim = load(job.claim, acquire)
@@ -116,7 +162,7 @@ def take(c, ticket, thread, spins):
         block = load(job.block, monotonic)
         blocks = load(job.blocks, monotonic)
         threads = load(job.threads, monotonic)
-        times = load(job.times, monotonic)
+        times: Times = load(job.times, monotonic)
         if cas(job.claim, claim, claim - 1, acq_rel, acquire):
             if spins:
                 add(c.spinning, -1, seq_cst)
@@ -137,7 +183,8 @@ def take(c, ticket, thread, spins):
                 if load(c.submitted, seq_cst) > ticket:
                     recruit(c, 1)
 
-def rest(c, seat):
+
+def rest(c: Control, seat: Seat) -> Word:
     add(c.parked, 1, seq_cst)
     xchg(seat.state, 1, seq_cst)
     add(c.spinning, -1, seq_cst)
@@ -149,15 +196,17 @@ def rest(c, seat):
         park(c, seat, -1)
     add(c.parked, -1, seq_cst)
 
-# What a worker's thread runs: it takes the next seat, if one is left.
-def work(c):
+
+def work(c: Control) -> Word:
+    """What a worker's thread runs: it takes the next seat, if one is left."""
     thread = add(c.entered, 1, seq_cst)
     if thread < c.workers:
         attend(c, thread)
     add(c.left, 1, seq_cst)
 
-# The life of a worker: run blocks, spin a little, park.
-def attend(c, thread):
+
+def attend(c: Control, thread: Word) -> Word:
+    """The life of a worker: run blocks, spin a little, park."""
     seat = c.seats[thread]
     while 1:
         add(c.spinning, 1, seq_cst)
@@ -176,12 +225,24 @@ def attend(c, thread):
                     rest(c, seat)
                     spins = 0
 
-# Queues a job and gives its ticket, which is the next one: 0 if the ring is full, -1 if another job
-# has got that ticket meanwhile. The functions are those of `entry`, if there is one. Without a
-# kernel in there, the job is closed: none of its blocks can be claimed before somebody opens it,
-# and the jobs behind it wait as for any other. Callers hold the GIL, as those of `open_jobs`, so
-# that no job is closed that nobody opens.
-def post(c, kernel, finish, params, size, block, threads, times, entry, ticket):
+
+def post(
+    c: Control,
+    kernel: Word,
+    finish: Word,
+    params: Word,
+    size: Word,
+    block: Word,
+    threads: Word,
+    times: Times,
+    entry: JobEntry,
+    ticket: Word,
+) -> Word:
+    """Queues a job and gives its ticket, which is the next one: 0 if the ring is full, -1 if
+    another job has got that ticket meanwhile. The functions are those of `entry`, if there is one.
+    Without a kernel in there, the job is closed: none of its blocks can be claimed before somebody
+    opens it, and the jobs behind it wait as for any other. Callers hold the GIL, as those of
+    `open_jobs`, so that no job is closed that nobody opens."""
     before = load(c.submitted, monotonic)
     if before + 1 != ticket:
         return -1
@@ -212,8 +273,10 @@ def post(c, kernel, finish, params, size, block, threads, times, entry, ticket):
     recruit(c, 0)
     return ticket
 
-# Sets the functions of an entry, and opens its closed jobs. Without a kernel, these do nothing.
-def open_jobs(c, entry, kernel, finish):
+
+def open_jobs(c: Control, entry: JobEntry, kernel: Word, finish: Word) -> Word:
+    """Sets the functions of an entry, and opens its closed jobs. Without a kernel, these do
+    nothing."""
     if kernel != 0:
         entry.kernel = kernel
         entry.finish = finish
@@ -229,8 +292,9 @@ def open_jobs(c, entry, kernel, finish):
             store(job.claim, ticket << 32 | load(job.blocks, monotonic), seq_cst)
             recruit(c, 0)
 
-# Gives the ticket of the first closed job, or 0.
-def first_closed(c):
+
+def first_closed(c: Control) -> Word:
+    """Gives the ticket of the first closed job, or 0."""
     ticket = load(c.completed, acquire)
     last = load(c.submitted, monotonic)
     while ticket < last:
@@ -240,9 +304,19 @@ def first_closed(c):
             return ticket
     return 0
 
-# Runs a job in the calling thread. Python read that the jobs before it are complete, without the
-# order that this thread needs to see their results.
-def run(c, kernel, finish, params, size, block, threads, times):
+
+def run(
+    c: Control,
+    kernel: Word,
+    finish: Word,
+    params: Word,
+    size: Word,
+    block: Word,
+    threads: Word,
+    times: Times,
+) -> Word:
+    """Runs a job in the calling thread. Python read that the jobs before it are complete, without
+    the order that this thread needs to see their results."""
     load(c.completed, acquire)
     begun(c, times)
     b = 0
@@ -254,48 +328,55 @@ def run(c, kernel, finish, params, size, block, threads, times):
     run_finish(finish, params, size, b, threads)
     ended(c, times)
 
-def is_idle(c):
+
+def is_idle(c: Control) -> Word:
     return load(c.completed, acquire) == load(c.submitted, monotonic)
 
-# Runs the jobs of `JobEntry` records, of which the first without a kernel is the end, as a single
-# block each in the calling thread. Their parameter blocks begin at `params`, and `lanes` is the
-# number of lanes where a record has none.
-def run_entries(c, entry, params, lanes):
+
+def run_entries(c: Control, entry: JobEntry, params: Word, lanes: Word) -> Word:
+    """Runs the jobs of `JobEntry` records, of which the first without a kernel is the end, as a
+    single block each in the calling thread. Their parameter blocks begin at `params`, and `lanes`
+    is the number of lanes where a record has none."""
     while entry.kernel != 0:
         size = max(entry.size, lanes)
         place = params + entry.params
         run(c, entry.kernel, entry.finish, place, size, size, 1, entry.times)
         entry = entry + ENTRY
 
+
 # Functions of Python: `self` are bytes with the address of the control block, `arguments` the place
 # of the `count` arguments. They run jobs in the calling thread and give True, if nothing is queued.
 
-# Takes the address of `JobEntry` records, the bytes of parameter blocks, and the number of lanes.
-def start(self, arguments, count):
-    c = word(self + CONTENTS)
+
+def start(self: Word, arguments: Word, count: Word) -> Word:
+    """Takes the address of `JobEntry` records, the bytes of parameter blocks, and the number of
+    lanes."""
+    c: Control = word(self + CONTENTS)
     idle = is_idle(c)
     if idle:
-        entry = call("i64(ptr)", c.integer, word(arguments))
+        entry: JobEntry = call("i64(ptr)", c.integer, word(arguments))
         lanes = call("i64(ptr)", c.integer, word(arguments + 16))
         run_entries(c, entry, word(arguments + 8) + CONTENTS, lanes)
     return call("i64(i64)", c.truth, idle)
 
-# Takes the address of `Patch` records, of which the first without a place is the end and followed
-# by `JobEntry` records with the addresses of their blocks, and the words that the patches refer to.
-def repeat(self, arguments, count):
-    c = word(self + CONTENTS)
+
+def repeat(self: Word, arguments: Word, count: Word) -> Word:
+    """Takes the address of `Patch` records, of which the first without a place is the end and
+    followed by `JobEntry` records with the addresses of their blocks, and the words that the
+    patches refer to."""
+    c: Control = word(self + CONTENTS)
     idle = is_idle(c)
     if idle:
-        patch = call("i64(ptr)", c.integer, word(arguments))
+        patch: Patch = call("i64(ptr)", c.integer, word(arguments))
         while patch.place != 0:
-            slot = patch.place
-            slot.value = call("i64(ptr)", c.integer, word(arguments + patch.argument))
+            put(patch.place, call("i64(ptr)", c.integer, word(arguments + patch.argument)))
             patch = patch + PATCH
         run_entries(c, patch + PATCH, 0, 0)
     return call("i64(i64)", c.truth, idle)
 
-# Waits for a ticket, for at most about `microseconds`; gives 1 when it is complete.
-def wait_for(c, ticket, waiter, microseconds):
+
+def wait_for(c: Control, ticket: Word, waiter: Word, microseconds: Word) -> Word:
+    """Waits for a ticket, for at most about `microseconds`; gives 1 when it is complete."""
     seat = c.waiters[waiter]
     deadline = now(c) + c.spin
     while load(c.completed, acquire) < ticket:
@@ -305,21 +386,21 @@ def wait_for(c, ticket, waiter, microseconds):
             return wait_parked(c, seat, ticket, microseconds)
     return 1
 
-def wait_parked(c, seat, ticket, microseconds):
+
+def wait_parked(c: Control, seat: Seat, ticket: Word, microseconds: Word) -> Word:
     add(c.waiting, 1, seq_cst)
     xchg(seat.state, ticket, seq_cst)
     woken = 0
     if load(c.completed, seq_cst) < ticket:
         woken = park(c, seat, microseconds)
-    if not woken:
-        # Nobody wakes this thread any more, or somebody is about to.
-        if not cas(seat.state, ticket, 0, seq_cst, seq_cst):
-            park(c, seat, -1)
+    # Nobody wakes this thread any more, or somebody is about to.
+    if not (woken or cas(seat.state, ticket, 0, seq_cst, seq_cst)):
+        park(c, seat, -1)
     add(c.waiting, -1, seq_cst)
     return load(c.completed, acquire) >= ticket
 
-# Tells the workers to leave, between two blocks.
-def halt(c):
+
+def halt(c: Control) -> Word:
+    """Tells the workers to leave, between two blocks."""
     store(c.stop, 1, seq_cst)
     wake(c, WORKERS)
-"""

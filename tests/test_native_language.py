@@ -1,84 +1,25 @@
-"""The language that the launcher is written in: what its functions compute, by way of ctypes."""
+"""The language of native code: what functions in it compute, by way of ctypes, and as Python."""
 
 import ctypes
 from collections.abc import Callable, Iterator
 from math import gcd
+from types import FunctionType
 
+import native_samples
 import pytest
 
-from drjit.jit.cpu import native_ir
+from drjit.jit.native import language, objects
 
 llvm = pytest.importorskip("llvmlite.binding")
-
-SOURCE = """
-def divisor(x, y):
-    while y != 0:
-        rest = x - x // y * y
-        x = y
-        y = rest
-    return x
-
-def first_above(limit):
-    k = 0
-    while 1:
-        if k * k > limit and not k == 3:
-            break
-        k = k + 1
-    return k
-
-def bits(x):
-    return x << 4 | x >> 2 & LOW
-
-def smallest(x, y):
-    if x < y or x == y:
-        return min(x, y)
-    else:
-        return max(y, -x)
-
-def count(desk, k, n):
-    drawer = desk.drawers[k]
-    before = add(drawer.sheets, n, seq_cst)
-    desk.last = drawer.sheets
-    store(desk.open, k, release)
-    return before
-
-def exchange(desk, old, new):
-    if cas(desk.open, old, new, acq_rel, acquire):
-        return 1
-    return 10 + load(desk.open, acquire)
-
-@inline
-def squared(x):
-    return x * x
-
-def sum_of_squares(x, y):
-    return squared(x) + squared(y)
-
-def place_of_abs():
-    return external("labs")
-
-def through(f, x):
-    time = room(2)
-    return call("i32(i32, i64)", f, x, 5) + word(time) * 0
-"""
-
-
-class Drawer(ctypes.Structure):
-    _fields_ = [("_pad", ctypes.c_int64), ("sheets", ctypes.c_int64)]
-
-
-class Desk(ctypes.Structure):
-    _fields_ = [("last", ctypes.c_int64), ("open", ctypes.c_int64), ("drawers", Drawer * 4)]
 
 
 @pytest.fixture(scope="module")
 def functions() -> Iterator[Callable[..., int]]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    names = ("divisor", "first_above", "bits", "smallest", "count", "exchange", "through")
-    names += "sum_of_squares", "place_of_abs"
-    structures = {"desk": Desk, "drawer": Drawer}
-    text = native_ir.module_text(SOURCE, structures, {"LOW": 15}, frozenset(names))
+    own = [f for f in vars(native_samples).values() if isinstance(f, FunctionType)]
+    own = [f for f in own if f.__module__ == native_samples.__name__]
+    text = language.module_text(own, "def twice_more(x, y):\n    return smallest(x, y) * 2\n")
     assert "@squared(i64 %x) alwaysinline" in text
     module = llvm.parse_assembly(text)
     module.verify()
@@ -109,7 +50,7 @@ def test_functions_within_others_and_outside(functions: Callable[..., int]) -> N
 
 
 def test_fields(functions: Callable[..., int]) -> None:
-    desk = Desk()
+    desk = objects.layout(native_samples.Desk)()
     where = ctypes.addressof(desk)
     assert functions("count", where, 1, 3) == 0
     assert functions("count", where, 5, 4) == 3  # the index wraps around
@@ -133,9 +74,46 @@ def test_functions_of_c(functions: Callable[..., int]) -> None:
     assert seen == [(3, 5)]
 
 
+def test_conditions_that_make_no_difference_are_not_evaluated(
+    functions: Callable[..., int],
+) -> None:
+    for x, y, result, trace in ((0, 5, 1, 7), (2, 0, 1, 202), (2, 5, 1, 25)):
+        desk = objects.layout(native_samples.Desk)()
+        assert functions("first_of", ctypes.addressof(desk), x, y) == result
+        assert desk.last == trace
+
+
+def test_further_functions(functions: Callable[..., int]) -> None:
+    assert functions("twice_more", 5, 2) == 4
+    assert [functions("is_among", x) for x in (1, 2, 3, 15)] == [0, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
-    "statement", ["del x", "for k in x: pass", "x += 1", "store(x, 1, release)"]
+    "statement",
+    ["del x", "for k in x: pass", "x += 1", "store(x, 1, release)", "return x.field", "x.y[1] = 2"],
 )
 def test_what_the_language_lacks(statement: str) -> None:
+    more = f"def f(x):\n    {statement}\n"
     with pytest.raises(SyntaxError):
-        native_ir.module_text(f"def f(x):\n    {statement}\n", {}, {}, frozenset())
+        language.module_text([native_samples.bits], more)
+
+
+def test_names_are_unique() -> None:
+    with pytest.raises(SyntaxError, match="two functions bits"):
+        language.module_text([native_samples.bits], "def bits(x):\n    return x\n")
+
+
+def test_objects_that_are_laid_out_in_another_way() -> None:
+    class Two:
+        __slots__ = ("a", "b")
+
+    class Other(objects.Object):
+        a: objects.Word
+        c: objects.Word
+
+    objects.samples[Other] = Two
+    try:
+        with pytest.raises(AttributeError):
+            objects.layout(Other)
+    finally:
+        del objects.samples[Other]

@@ -1,36 +1,70 @@
-"""The code that goes through the nodes of a program for `structure.ProgramGraph`, and makes those
-of a `Template`: what takes Python 0.2 us for each operand takes this a tenth.
-
-It is written in the language of `native_ir.py`; `graphs.py` has the structures and the data.
+"""Goes through the nodes of a program for `structure.ProgramGraph`, and makes those of a
+`Template`: what takes Python 0.2 us for each operand takes this a tenth.
 """
 
-CODE = """
-def hold(s, x):
+from ..text.structure import (
+    BODIES,
+    CHECK,
+    IS_BUFFER,
+    IS_LITERAL,
+    IS_STATE,
+    PLAIN,
+    TYPE_AND_DATA,
+    TYPE_ONLY,
+)
+from .language import Word, call, put, word
+from .objects import (
+    CONTENTS,
+    DIGIT,
+    ITEMS,
+    KEY_WORDS,
+    LARGEST_DIGIT,
+    LIST,
+    MOST_LITERALS,
+    NUMBER,
+    NUMBERS,
+    SIZE,
+    TYPE,
+    DType,
+    Node,
+    Op,
+    Walk,
+    offset,
+)
+
+FACTOR, FRACTION = 0x1E3779B97F4A7C15, (1 << 52) - 1
+MARK, ID = offset(Node, "mark"), offset(Node, "id")
+
+
+def hold(s: Walk, x: Word) -> Word:
     call("void(ptr)", s.incref, x)
     return x
 
-def push(s, x):
-    slot = s.key[s.length]
-    slot.value = x
+
+def push(s: Walk, x: Word) -> Word:
+    put(s.key[s.length], x)
     s.length = s.length + 1
 
-def append(s, items, x):
+
+def append(s: Walk, items: Word, x: Word) -> Word:
     if call("i32(ptr, ptr)", s.append, items, x) != 0:
         s.failed = 1
 
-# Turns an attribute of a node, given by its address, into another object.
-def replace(place, x, s):
-    slot = place
-    before = slot.value
-    slot.value = x
+
+def replace(place: Word, x: Word, s: Walk) -> Word:
+    """Turns an attribute of a node, given by its address, into another object."""
+    before = word(place)
+    put(place, x)
     call("void(ptr)", s.decref, before)
 
-# The value of a Python number that is neither negative nor large.
-def small(x):
+
+def small(x: Word) -> Word:
+    """The value of a Python number that is neither negative nor large."""
     return word(x + DIGIT) & LARGEST_DIGIT
 
-# Notes the position of a node, or of the first one that equals it.
-def settle(s, node, position):
+
+def settle(s: Walk, node: Node, position: Word) -> Word:
+    """Notes the position of a node, or of the first one that equals it."""
     if position < NUMBERS:
         x = hold(s, word(s.numbers + 8 * position))
     else:
@@ -39,9 +73,10 @@ def settle(s, node, position):
             s.failed = 1
     replace(node + ID, x, s)
 
-# The position of the first literal that equals this one, which it is if there is none; -1 for what
-# is compared in other ways.
-def first_equal(s, node, position):
+
+def first_equal(s: Walk, node: Node, position: Word) -> Word:
+    """The position of the first literal that equals this one, which it is if there is none; -1 for
+    what is compared in other ways."""
     data = node.data
     kind = word(data + TYPE)
     if kind == s.float_type:
@@ -66,7 +101,8 @@ def first_equal(s, node, position):
             return literal.number
         k = k + 1
 
-def add_operands(s, order, node):
+
+def add_operands(s: Walk, order: Word, node: Node) -> Word:
     items = node.deps + ITEMS
     count = word(node.deps + SIZE)
     k = 0
@@ -75,8 +111,9 @@ def add_operands(s, order, node):
         k = k + 1
     return count
 
-# What is no number among the data of nodes is added to `rows`.
-def push_data(s, rows, data):
+
+def push_data(s: Walk, rows: Word, data: Word) -> Word:
+    """What is no number among the data of nodes is added to `rows`."""
     if data == s.none:
         push(s, 0)
     else:
@@ -87,48 +124,51 @@ def push_data(s, rows, data):
             push(s, 2)
             append(s, rows, data)
 
-def type_of(s, node):
-    dtype = node.dtype
+
+def type_of(s: Walk, node: Node) -> Word:
+    dtype: DType = node.dtype
     return small(dtype.number) << 9
 
-# Whether the operands that an operation reads as memory, of which there are bits, are there.
-def is_in_memory(s, node, reads):
+
+def is_in_memory(s: Walk, node: Node, reads: Word) -> Word:
+    """Whether the operands that an operation reads as memory, one for each bit, are there."""
     items = node.deps + ITEMS
     count = word(node.deps + SIZE)
     k = 0
     while k < count:
-        operand = word(items + 8 * k)
+        operand: Node = word(items + 8 * k)
         if reads >> k & 1 and operand.op != s.buffer:
             return 0
         k = k + 1
     return reads != 0
 
-# A node that is neither plain arithmetic nor a literal or a buffer.
-def add_special(s, arguments, node, start, code):
+
+def add_special(s: Walk, arguments: Word, node: Node, start: Word, code: Word) -> Word:
+    """A node that is neither plain arithmetic nor a literal or a buffer."""
     kind = code >> 8 & 15
-    if kind == TYPE_AND_DATA or kind == IS_STATE or kind == TYPE_ONLY:
+    if kind in (TYPE_AND_DATA, IS_STATE, TYPE_ONLY):
         start = start + type_of(s, node)
     push(s, start)
     push(s, add_operands(s, word(arguments), node))
-    if code >> 12 & 1:
-        if is_in_memory(s, node, code >> 16) == 0:
-            append(s, word(arguments + 24), node)
+    if code >> 12 & 1 and is_in_memory(s, node, code >> 16) == 0:
+        append(s, word(arguments + 24), node)
     if kind == CHECK:
         append(s, word(arguments + 32), node)
-    if kind == IS_STATE or kind == BODIES:
+    if kind in (IS_STATE, BODIES):
         append(s, word(arguments + 40), node)
-    if kind == TYPE_AND_DATA or kind == IS_STATE:
+    if kind in (TYPE_AND_DATA, IS_STATE):
         push_data(s, word(arguments + 48), node.data)
 
-# Goes through a node that was not visited before; gives 0 where Python has to.
-def visit(s, arguments, node, position):
-    op = node.op
+
+def visit(s: Walk, arguments: Word, node: Node, position: Word) -> Word:
+    """Goes through a node that was not visited before; gives 0 where Python has to."""
+    op: Op = node.op
     code = small(op.code)
     kind = code >> 8 & 15
     start = 2 * (code & 255)
     if kind == IS_LITERAL:
         first = first_equal(s, node, position)
-        if first < 0 or s.literals_met > LITERALS:
+        if first < 0 or s.literals_met > MOST_LITERALS:
             return 0
         settle(s, node, first)
         if first == position:
@@ -154,10 +194,11 @@ def visit(s, arguments, node, position):
             add_special(s, arguments, node, start, code)
     return 1
 
-# A function of Python, in which no code of Python's runs: what `ProgramGraph._visit` is, or None
-# where Python has to do this.
-def collect(self, arguments, count):
-    s = word(self + CONTENTS)
+
+def collect(self: Word, arguments: Word, count: Word) -> Word:
+    """A function of Python, in which no code of Python's runs: what `ProgramGraph._visit` is, or
+    None where Python has to do this."""
+    s: Walk = word(self + CONTENTS)
     order = word(arguments)
     mark = word(arguments + 56)
     k = call("i64(ptr)", s.integer, word(arguments + 64))
@@ -171,39 +212,40 @@ def collect(self, arguments, count):
     s.failed = 0
     push(s, word(order + SIZE) - k)
     while k < word(order + SIZE):
-        node = word(word(order + LIST) + 8 * k)
+        node: Node = word(word(order + LIST) + 8 * k)
         if node.mark == mark:
             push(s, 2 * small(node.id) + 1)
         else:
             replace(node + MARK, hold(s, mark), s)
-            if visit(s, arguments, node, k) == 0 or s.length > WORDS - 8:
+            if visit(s, arguments, node, k) == 0 or s.length > KEY_WORDS - 8:
                 return hold(s, s.none)
         if s.failed:
             return 0
         k = k + 1
     return call("i64(ptr, i64)", s.bytes, s.key[0], 8 * s.length)
 
-# A tuple of values at positions.
-def operands(s, values, place, length):
+
+def operands(s: Walk, values: Word, place: Word, length: Word) -> Word:
+    """A tuple of values at positions."""
     made = call("i64(i64)", s.tuple, length)
     k = 0
     while made != 0 and k < length:
-        slot = made + ITEMS + 8 * k
-        slot.value = hold(s, word(word(values + LIST) + 8 * word(place + 8 * k)))
+        put(made + ITEMS + 8 * k, hold(s, word(word(values + LIST) + 8 * word(place + 8 * k))))
         k = k + 1
     return made
 
-# A function of Python. Arguments: the list of values, the number of lanes, and the steps of the
-# template as bytes: operation, type and data of a node, the number of its operands, and their
-# positions among the values. Adds the nodes. The garbage collector may run code of Python's.
-def remake(self, arguments, count):
-    s = word(self + CONTENTS)
+
+def remake(self: Word, arguments: Word, count: Word) -> Word:
+    """A function of Python. Arguments: the list of values, the number of lanes, and the steps of
+    the template as bytes: operation, type and data of a node, the number of its operands, and their
+    positions among the values. Adds the nodes. The garbage collector may run code of Python's."""
+    s: Walk = word(self + CONTENTS)
     values = word(arguments)
     steps = word(arguments + 16)
     at = steps + CONTENTS
     end = at + word(steps + SIZE)
     while at < end:
-        node = call("i64(ptr, i64)", s.allocate, s.node_type, 0)
+        node: Node = call("i64(ptr, i64)", s.allocate, s.node_type, 0)
         if node == 0:
             return 0
         node.op = hold(s, word(at))
@@ -222,4 +264,3 @@ def remake(self, arguments, count):
             return 0
         at = at + 32 + 8 * length
     return hold(s, s.none)
-"""

@@ -1,0 +1,112 @@
+"""The launcher: the queue of jobs, and worker threads that run them without the GIL.
+
+All state is in one control block: a ring of jobs, and a seat per worker or waiter to park on.
+Addresses of functions of the interpreter and the C library are stored there as well, so that the
+code (`drjit.jit.native.launcher`) contains none and can be kept on disk.
+"""
+
+import ctypes
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+from ..native import loader, objects
+from ..native.objects import JOBS, WAITERS, WORKERS, address_of
+
+__all__ = ["JOBS", "WAITERS", "WORKERS"]
+
+_word = ctypes.c_int64
+Times: Any = objects.layout(objects.Times)
+JobEntry: Any = objects.layout(objects.JobEntry)
+Control: Any = objects.layout(objects.Control)
+
+_EXPORTED = (
+    "post", "open_jobs", "first_closed", "run", "start", "repeat", "now", "halt", "work",
+    "wait_for",
+)  # fmt: skip
+_functions = None
+
+
+def functions() -> SimpleNamespace:
+    """Returns the compiled functions for ctypes, of which `await_` releases the GIL; the bare
+    addresses of those that ctypes does not call."""
+    global _functions
+    if _functions is None:
+        _functions = _load()
+    return _functions
+
+
+def _load() -> SimpleNamespace:
+    # The first launch waits for this: a quarter of the time, and launches take as long as before.
+    places = loader.addresses("launcher", _EXPORTED, level=0)
+    pointer = ctypes.c_void_p
+    job = (pointer, _word, _word, pointer, _word, _word, _word, _word)
+
+    def function(name, factory, result, *arguments):
+        return factory(result, *arguments)(places[name])
+
+    return SimpleNamespace(
+        post=function("post", ctypes.PYFUNCTYPE, _word, *job, _word, _word),
+        open=function("open_jobs", ctypes.PYFUNCTYPE, None, pointer, _word, _word, _word),
+        closed=function("first_closed", ctypes.PYFUNCTYPE, _word, pointer),
+        run=function("run", ctypes.PYFUNCTYPE, None, *job),
+        now=function("now", ctypes.PYFUNCTYPE, _word, pointer),
+        halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),
+        await_=function("wait_for", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),
+        start=places["start"],
+        repeat=places["repeat"],
+        work=places["work"],
+    )
+
+
+def start_thread(function: int, argument: int) -> None:
+    """Starts a thread that runs native code and is unknown to Python: it is there at once, without
+    a turn of its own in the interpreter.
+
+    Raises:
+        RuntimeError: the system refuses.
+    """
+    begin = ctypes.pythonapi.PyThread_start_new_thread
+    begin.restype, begin.argtypes = ctypes.c_ulong, (ctypes.c_void_p, ctypes.c_void_p)
+    if begin(function, argument) == ctypes.c_ulong(-1).value:
+        raise RuntimeError("can't start new thread")
+
+
+def new_control(workers: int, first: int, spin_ns: int) -> Any:
+    """Creates a control block for `workers` workers, with `first` jobs submitted and complete.
+
+    It is never freed, because a worker stuck in an endless kernel may outlive the interpreter's own
+    objects.
+    """
+    api = ctypes.pythonapi
+    api.PyMem_RawCalloc.restype = ctypes.c_void_p
+    api.PyMem_RawCalloc.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
+    api.PyThread_allocate_lock.restype = ctypes.c_void_p
+    api.PyThread_acquire_lock.argtypes = (ctypes.c_void_p, ctypes.c_int)
+    memory = api.PyMem_RawCalloc(1, ctypes.sizeof(Control) + 64)
+    if not memory:
+        raise MemoryError("No memory for the launcher's control block.")
+    control = Control.from_address((memory + 63) // 64 * 64)
+
+    control.integer = address_of(api.PyLong_AsLongLong)
+    control.truth = address_of(api.PyBool_FromLong)
+    control.acquire = address_of(api.PyThread_acquire_lock_timed)
+    control.release = address_of(api.PyThread_release_lock)
+    if sys.platform == "win32":
+        kernel32 = ctypes.WinDLL("kernel32")
+        control.relax = address_of(kernel32.SwitchToThread)
+        control.clock = address_of(kernel32.QueryPerformanceCounter)
+        frequency = _word()
+        kernel32.QueryPerformanceFrequency(ctypes.byref(frequency))
+        control.tick = 1_000_000_000 // frequency.value
+    else:
+        libc = ctypes.CDLL(None)
+        control.relax = address_of(libc.sched_yield)
+        control.clock = address_of(libc.clock_gettime)
+    control.spin = spin_ns
+    control.workers = workers
+    control.submitted = control.completed = first
+    for seat in (*control.waiters, *control.seats[:workers]):
+        seat.lock = api.PyThread_allocate_lock()
+        api.PyThread_acquire_lock(seat.lock, 1)
+    return control

@@ -1,0 +1,71 @@
+"""The loops of `drjit.ad.traverse` over variables."""
+
+from .language import Word, call, external, inline, word
+from .objects import ITEMS, LIST, SIZE, Operators, Var
+from .tracing import incref
+
+LOW = (1 << 32) - 1
+
+
+def collect(self: Word, arguments: Word, count: Word) -> Word:
+    """Appends the variables that those in a list depend on, unless they have the mark, which they
+    get; gives whether each is older than the one before."""
+    o: Operators = external("drjit_operators")
+    found = word(arguments)
+    mark = word(arguments + 8)
+    in_order = 1
+    last = LOW << 30
+    k = 0
+    while k < word(found + SIZE):
+        v: Var = word(word(found + LIST) + 8 * k)
+        if k == 0:
+            last = call("i64(ptr)", o.integer, v.serial)
+        item = v.deps + ITEMS
+        end = item + 8 * word(v.deps + SIZE)
+        while item < end:
+            d: Var = word(item)
+            item = item + 8
+            if d != o.none and d.mark != mark:
+                before = d.mark
+                d.mark = incref(o, mark)
+                call("void(ptr)", o.decref, before)
+                if call("i32(ptr, ptr)", o.append, found, d) < 0:
+                    return 0
+                serial = call("i64(ptr)", o.integer, d.serial)
+                if serial > last:
+                    in_order = 0
+                last = serial
+        k = k + 1
+    return call("i64(i64)", o.truth, in_order)
+
+
+@inline
+def replaced(o: Operators, before: Word, after: Word) -> Word:
+    incref(o, after)
+    call("void(ptr)", o.decref, before)
+
+
+def cut(self: Word, arguments: Word, count: Word) -> Word:
+    """Frees the edges of the variables in a list. Destructors may run."""
+    o: Operators = external("drjit_operators")
+    variables = word(arguments)
+    k = 0
+    while k < word(variables + SIZE):
+        v: Var = word(word(variables + LIST) + 8 * k)
+        before = v.deps
+        v.deps = o.empty
+        replaced(o, before, o.empty)
+        before = v.inputs
+        v.inputs = o.empty
+        replaced(o, before, o.empty)
+        before = v.result
+        v.result = o.none
+        replaced(o, before, o.none)
+        before = v.rule
+        v.rule = o.none
+        replaced(o, before, o.none)
+        before = v.data
+        v.data = o.none
+        replaced(o, before, o.none)
+        k = k + 1
+    return incref(o, o.none)

@@ -1,0 +1,95 @@
+"""Compiles native code, or finds it in the disk cache, and makes functions of Python's of it."""
+
+import ctypes
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+from ..run import cache
+from . import objects
+
+_METH_O, _METH_FASTCALL = 0x8, 0x80
+
+
+def addresses(
+    modules: str, names: Sequence[str], compiles: bool = True, level: int = 2, more: str = ""
+) -> dict[str, int]:
+    """Returns the addresses of functions of some modules of this folder, from the disk cache or
+    compiled at one of LLVM's levels of code generation; nothing if they are not in the cache and it
+    `compiles` nothing. `more` are definitions of further ones (see `language.module_text`)."""
+    from ..target import image
+
+    key = cache.digest(modules, "native", *names, level, more, objects.description())
+    entry = cache.get(key)
+    if entry is None and not compiles:
+        return {}
+    code = entry.code if entry else _compiled(modules, names, level, more)
+    exported = sorted(names)
+    library, found = image.link(code, exported)
+    if entry is None:
+        cache.put(key, modules, code, False)
+    # Threads may still be inside while the interpreter shuts down: code is never unloaded.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    return dict(zip(exported, found, strict=True))
+
+
+def _compiled(modules: str, names: Sequence[str], level: int, more: str) -> bytes:
+    """Returns the machine code of some functions."""
+    from ..target import image
+    from ..target.simd import llvm
+    from . import language  # not needed if the code is in the cache
+
+    found: dict[str, FunctionType] = {}
+    for module in modules.split():
+        found |= vars(importlib.import_module(f".{module}", __package__))
+    functions = [found[name] for name in names if name in found]
+    text = language.module_text(functions, more)
+    code = llvm.object_code(text, False, in_memory=True, level=level)
+    return image.linked(code, sorted(names))
+
+
+def bound(name: str, function: int, *owner: int) -> Callable[..., Any]:
+    """Returns native code as a function of Python; its first argument are bytes with the addresses
+    `owner`. A call costs a fraction of one by ctypes, which converts each argument."""
+    method = _method(name, function, _METH_FASTCALL, None)
+    create = ctypes.pythonapi.PyCFunction_NewEx
+    create.restype = ctypes.py_object
+    create.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    words = b"".join([place.to_bytes(8, sys.byteorder) for place in owner])
+    return create(ctypes.addressof(method), words, None)
+
+
+def method(cls: type, name: str, function: int, text: str) -> Any:
+    """Returns native code as a method of a class with one argument. The text begins with the
+    signature, as those of `int.__add__` and the like."""
+    create = ctypes.pythonapi.PyDescr_NewMethod
+    create.restype, create.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.c_void_p)
+    return create(cls, ctypes.addressof(_method(name, function, _METH_O, text.encode())))
+
+
+slot_wrapper: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, *[ctypes.c_void_p] * 2)(
+    ("PyDescr_NewWrapper", ctypes.pythonapi)
+)
+"""Returns the attribute of a class that puts a C function into the slot of a special method, given
+the address of what Python knows about that, and of the function."""
+
+
+class _Method(ctypes.Structure):
+    """A `PyMethodDef`."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+    ]
+
+
+@functools.cache
+def _method(name: str, function: int, flags: int, text: bytes | None) -> _Method:
+    made = _Method(name.encode(), function, flags, text)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # functions refer to it
+    return made

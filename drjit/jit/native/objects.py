@@ -1,0 +1,687 @@
+"""What native code reads and writes: structures of its own, and objects of Python's.
+
+A structure is declared by its fields, each a word, or an array of words or structures. Of an object
+with slots, only the attributes are declared. Where the interpreter has them is found by looking at
+one with known contents (`find`); if that is not possible, there is no native code.
+"""
+
+import ctypes
+import struct
+import sys
+from array import array as words_of
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ..ir import dtype as dt
+from ..ir import op
+from ..ir.node import BUFFER, LITERAL, serials
+from ..ir.node import Node as _Node
+
+T = TypeVar("T")
+Word = Any
+
+_word = ctypes.c_int64
+_HEAD = object.__basicsize__
+# Where objects have their type, their length, the items of a list (an address) and of a tuple, the
+# bits of a float, the data of bytes, and what a bound function is bound to.
+TYPE, SIZE, LIST, ITEMS = _HEAD - 8, _HEAD, _HEAD + 8, tuple.__basicsize__
+NUMBER, CONTENTS, OWNER = float.__basicsize__ - 8, bytes.__basicsize__ - 1, _HEAD + 8
+DIGIT = int.__basicsize__  # where the digits of a number begin
+LARGEST_DIGIT = (1 << 30) - 1
+
+
+class Array(Generic[T]):
+    """An array in a structure: its entries are found by their index, modulo its length."""
+
+    def __init__(self, kind: Any, length: int) -> None:
+        self.kind, self.length = kind, length
+
+    def __getitem__(self, index: int) -> T:
+        raise NotImplementedError  # of native code; see `view`
+
+
+def words(length: int) -> Array[Word]:
+    """Declares an array of words."""
+    return Array(_word, length)
+
+
+def array(kind: type[T], length: int) -> Array[T]:
+    """Declares an array of structures."""
+    return Array(kind, length)
+
+
+class Structure:
+    """The base class of structures, which only declare fields."""
+
+    def __add__(self, nbytes: int) -> Any: ...  # of native code
+
+
+class Object(Structure):
+    """The base class of what is declared of objects of Python's."""
+
+
+samples: dict[type, Callable[[], object]] = {}
+"""Functions that make objects of the classes of which native code knows attributes, by what
+declares these; set by the packages that have the classes."""
+
+_layouts: dict[type, type[ctypes.Structure]] = {}
+
+
+def is_structure(kind: type) -> bool:
+    """Returns whether a class declares fields."""
+    return issubclass(kind, Structure)
+
+
+def layout(kind: Any) -> Any:
+    """Returns the ctypes structure of what a class declares, whose entries can be read and written
+    by Python; raises `Unknown` if the interpreter's objects are laid out in another way."""
+    if kind not in _layouts:
+        fields = _found(kind) if issubclass(kind, Object) else _declared(kind)
+        _layouts[kind] = type(kind.__name__, (ctypes.Structure,), {"_fields_": fields})
+    return _layouts[kind]
+
+
+def _declared(kind: type) -> list[tuple[str, Any]]:
+    fields: dict[str, Any] = {}
+    for cls in reversed(kind.__mro__):
+        for name in getattr(cls, "__annotations__", ()) if issubclass(cls, Structure) else ():
+            fields[name] = _word
+            if isinstance(given := vars(cls).get(name), Array):
+                of = given.kind if given.kind is _word else layout(given.kind)
+                fields[name] = of * given.length
+    return [*fields.items()]
+
+
+class Unknown(Exception):
+    """The interpreter's objects are laid out in another way."""
+
+
+def _found(kind: type) -> list[tuple[str, Any]]:
+    """Returns the words of an object of a class, those of its attributes by name."""
+    made: Any = samples[kind]()
+    names: list[Any] = [f"_{k}" for k in range(type(made).__basicsize__ // 8)]
+    for name in kind.__annotations__:
+        mark, before = object(), getattr(made, name, None)
+        setattr(made, name, mark)
+        found = [k for k, word in enumerate(memory_of(made)) if word == id(mark)]
+        setattr(made, name, before)
+        if len(found) != 1:
+            raise Unknown
+        names[found[0]] = name
+    return [(name, _word) for name in names]
+
+
+def offset(kind: type, field: str) -> int:
+    """Returns where a structure has a field, in bytes."""
+    return getattr(layout(kind), field).offset
+
+
+def entry(kind: type, field: str) -> type | None:
+    """Returns the structure that the entries of an array are, or None for words."""
+    declared = _array(kind, field).kind
+    return None if declared is _word else declared
+
+
+def array_size(kind: type, field: str) -> tuple[int, int]:
+    """Returns the size in bytes of an entry of an array, and its length."""
+    declared = _array(kind, field)
+    of = declared.kind
+    return ctypes.sizeof(of if of is _word else layout(of)), declared.length
+
+
+def _array(kind: type, field: str) -> Array:
+    return getattr(kind, field)
+
+
+def size_of(kind: type) -> int:
+    """Returns the size of a structure in bytes."""
+    return ctypes.sizeof(layout(kind))
+
+
+def memory_of(thing: Any) -> list[int]:
+    """Returns the memory of an object, as words."""
+    size = type(thing).__basicsize__ // 8 * 8
+    return [*words_of("q", ctypes.string_at(id(thing), size))]
+
+
+def word_at(address: int) -> int:
+    """Returns a word in memory."""
+    return _word.from_address(address).value
+
+
+# ---- Objects of Python's
+
+
+class Node(Object):
+    op: Word
+    dtype: Word
+    size: Word
+    deps: Word
+    data: Word
+    mark: Word
+    id: Word
+    serial: Word
+
+
+class Op(Object):
+    code: Word
+
+
+class DType(Object):
+    number: Word
+
+
+class Effect(Object):
+    buffer: Word
+    dtype: Word
+    mode: Word
+    order: Word
+    reduce: Word
+    shape: Word
+    size: Word
+
+
+class Buffer(Object):
+    address: Word
+    source: Word
+    _block: Word
+
+
+class Block(Object):
+    address: Word
+    capacity: Word
+    free: Word
+    ticket: Word
+
+
+class Var(Object):
+    rule: Word
+    deps: Word
+    dtype: Word
+    size: Word
+    inputs: Word
+    result: Word
+    data: Word
+    grad: Word
+    grad_var: Word
+    mark: Word
+    serial: Word
+
+
+class GradScope(Object):
+    all: Word
+    tape: Word
+    variables: Word
+
+
+samples[Node] = _Node
+samples[Op] = lambda: object.__new__(op.Op)
+samples[DType] = lambda: object.__new__(dt.DType)
+
+
+def are_known() -> bool:
+    """Returns whether the interpreter has its objects where native code looks for them."""
+    if sys.implementation.name != "cpython" or is_free_threaded():
+        return False
+    try:
+        for kind in samples:
+            layout(kind)
+    except Unknown:
+        return False
+    one, other = _Node(), _Node()
+    pair, pairs, number = (one, other), [one, other], 1.25
+    append = pairs.append
+    return (
+        word_at(id(one) + TYPE) == id(_Node)
+        and word_at(id(pair) + SIZE) == word_at(id(pairs) + SIZE) == 2
+        and word_at(id(pair) + ITEMS + 8) == id(other)
+        and word_at(id(append) + OWNER) == id(pairs)
+        and word_at(word_at(id(pairs) + LIST) + 8) == id(other)
+        and word_at(id(number) + NUMBER) == struct.unpack("<q", struct.pack("<d", number))[0]
+        and all(word_at(id(n) + DIGIT) & LARGEST_DIGIT == n for n in (0, LARGEST_DIGIT))
+    )
+
+
+def is_free_threaded() -> bool:
+    """Returns whether this Python is built to run without the GIL, also if it has one now."""
+    return "free-threading" in sys.version
+
+
+# ---- Python's functions and objects, at the beginning of the structures of those who use them
+
+
+class Api(Structure):
+    integer: Word
+    unsigned: Word
+    number: Word
+    from_unsigned: Word
+    append: Word
+    bytes: Word
+    tuple: Word
+    next: Word
+    allocate: Word
+    incref: Word
+    decref: Word
+    error: Word
+    item: Word
+    entries: Word
+    call: Word
+    truth: Word
+    thread: Word
+    find: Word
+    members: Word
+    fetch: Word
+    restore: Word
+    report: Word
+
+    none: Word
+    float_type: Word
+    int_type: Word
+    bool_type: Word
+    method_type: Word
+    empty: Word
+    literal: Word
+    buffer: Word
+    node_type: Word
+    serials: Word
+    zero: Word
+    one: Word
+    false: Word
+
+
+_FUNCTIONS = {
+    "integer": "PyLong_AsLongLong", "unsigned": "PyLong_AsUnsignedLongLongMask",
+    "number": "PyLong_FromLongLong", "from_unsigned": "PyLong_FromUnsignedLong",
+    "append": "PyList_Append", "bytes": "PyBytes_FromStringAndSize", "tuple": "PyTuple_New",
+    "next": "PyIter_Next", "allocate": "PyType_GenericAlloc", "incref": "Py_IncRef",
+    "decref": "Py_DecRef", "error": "PyErr_Occurred", "item": "PyObject_GetItem",
+    "entries": "PyDict_Size", "call": "PyObject_Vectorcall", "truth": "PyBool_FromLong",
+    "thread": "PyThread_get_thread_ident", "find": "PyDict_GetItemWithError",
+    "members": "PySet_Size", "fetch": "PyErr_Fetch", "restore": "PyErr_Restore",
+    "report": "PyErr_WriteUnraisable",
+}  # fmt: skip
+_OBJECTS = {
+    "none": None, "float_type": float, "int_type": int, "bool_type": bool, "empty": (),
+    "method_type": type([].append), "literal": LITERAL, "buffer": BUFFER, "node_type": _Node,
+    "serials": serials, "zero": 0, "one": 1, "false": False,
+}  # fmt: skip
+
+
+def fill(api: Any, **others: Any) -> None:
+    """Writes the addresses of Python's functions and objects, and those of `others`, which have to
+    stay, to a structure that begins with an `Api`."""
+    for name, function in _FUNCTIONS.items():
+        setattr(api, name, address_of(getattr(ctypes.pythonapi, function)))
+    for name, thing in (_OBJECTS | others).items():
+        setattr(api, name, id(thing))
+
+
+def address_of(function: Any) -> int:
+    """Returns the address of a C function."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+# ---- The launcher
+
+JOBS = 256  # jobs that can be in flight, a power of two
+WAITERS = 32  # Python threads that can park in `wait_for`
+WORKERS = 512
+
+
+class Job(Structure):
+    """A launch. `claim` holds the ticket (upper half) and the number of unclaimed blocks, `closed`
+    the address of the entry of a kernel that is not compiled yet."""
+
+    kernel: Word
+    finish: Word
+    params: Word
+    size: Word
+    block: Word
+    blocks: Word
+    threads: Word
+    times: Word
+    claim: Word
+    done: Word
+    closed: Word
+    _pad: Array[Word] = words(5)
+
+
+class Times(Structure):
+    """The start and end of a launch, in nanoseconds of `time.perf_counter_ns`, and its duration;
+    the total duration of all launches that share this record, and their number."""
+
+    start: Word
+    end: Word
+    last: Word
+    total: Word
+    launches: Word
+
+
+class JobEntry(Structure):
+    """What `start` runs: the functions of a kernel, the address of its `Times`, where its parameter
+    block begins, and the number of lanes, or 0 if that is given."""
+
+    kernel: Word
+    finish: Word
+    times: Word
+    params: Word
+    size: Word
+
+
+class Patch(Structure):
+    """What `repeat` writes to a parameter block: the address of a word, and the position of the
+    argument in bytes."""
+
+    place: Word
+    argument: Word
+
+
+class Seat(Structure):
+    """Where a thread parks. `state` is nonzero while it may sleep: for waiters, their ticket."""
+
+    lock: Word
+    state: Word
+    _pad: Array[Word] = words(6)
+
+
+class Control(Structure):
+    """The control block; fields that change often have cache lines of their own."""
+
+    acquire: Word
+    release: Word
+    relax: Word
+    clock: Word
+    tick: Word
+    spin: Word
+    workers: Word
+    submitted: Word
+    stop: Word
+    integer: Word
+    truth: Word
+    entered: Word
+    left: Word
+    _pad1: Array[Word] = words(2)
+    completed: Word
+    _pad2: Array[Word] = words(7)
+    spinning: Word
+    parked: Word
+    waiting: Word
+    _pad3: Array[Word] = words(5)
+    jobs: Array[Job] = array(Job, JOBS)
+    waiters: Array[Seat] = array(Seat, WAITERS)
+    seats: Array[Seat] = array(Seat, WORKERS)
+
+
+# ---- Programs and plans (drjit.jit.cpu.programs, plans, sequence)
+
+VISITS, WORDS, INPUTS, LITERALS, OUTPUTS = 512, 1024, 128, 128, 64
+SPARES = 16  # results of the largest plan that is found without Python
+
+
+class ScanCell(Structure):
+    """A node, the place of its first word in the key, and the scan in which that is so."""
+
+    object: Word
+    number: Word
+    stamp: Word
+    _pad: Word
+
+
+class Literal(Structure):
+    """A literal, by type and bits, and the place of its first word in the key."""
+
+    dtype: Word
+    bits: Word
+    number: Word
+    _pad: Word
+
+
+class Pick(Structure):
+    """Which literal a kernel takes, and whether it is rounded to single precision."""
+
+    index: Word
+    rounds: Word
+
+
+class Room(Structure):
+    """Memory for a result: the list of free blocks, their size, and how many the launches need of
+    that size."""
+
+    pool: Word
+    capacity: Word
+    needed: Word
+    _pad: Word
+
+
+class Usage(Structure):
+    """Bytes in use, and the most that there were."""
+
+    in_use: Word
+    peak: Word
+
+
+class Record(Structure):
+    """A known program: the next one with such a hash, the key, the `JobEntry`, how often it was
+    launched, which inputs and literals the kernel takes, and the `Room` of each result."""
+
+    next: Word
+    hash: Word
+    length: Word
+    key: Word
+    entry: Word
+    launches: Word
+    inputs: Word
+    literals: Word
+    input_order: Word
+    literal_order: Word
+    rooms: Word
+
+
+class Result(Structure):
+    """The type and the number of lanes of a result, as objects."""
+
+    dtype: Word
+    lanes: Word
+
+
+class LaunchRecord(Structure):
+    """A sequence of launches: the table of patches and entries, the numbers of nodes that it reads
+    and of results, their `Room`s and `Result`s, and how often it was performed."""
+
+    table: Word
+    reads: Word
+    results: Word
+    rooms: Word
+    made: Word
+    launches: Word
+
+
+class Scan(Api):
+    """The scratch memory of the code that finds and performs programs and plans."""
+
+    buffer_type: Word
+    usage: Word
+    stamp: Word
+    size: Word
+    outputs: Word
+    hash: Word
+    length: Word
+    inputs_met: Word
+    literals_met: Word
+    effects_met: Word
+    visited: Word
+    plan: Word
+    spares_left: Word
+    cells: Array[ScanCell] = array(ScanCell, 1024)
+    plain: Array[Word] = words(256)
+    order: Array[Word] = words(VISITS)
+    key: Array[Word] = words(WORDS)
+    inputs: Array[Word] = words(INPUTS)
+    literals: Array[Literal] = array(Literal, LITERALS)
+    spares: Array[Word] = words(2 * OUTPUTS)
+    block: Array[Word] = words(512)
+    heads: Array[Word] = words(1024)
+    plans: Array[Word] = words(1024)
+
+
+class Operand(Structure):
+    """A word of a parameter block: its place, the position in bytes of the node that determines it,
+    and how."""
+
+    place: Word
+    position: Word
+    kind: Word
+
+
+IS_INTEGER, IS_SINGLE, IS_DOUBLE, IS_BUFFER, IS_CHECK, IS_TARGET, IS_SIZE = range(7)
+
+
+class Step(Structure):
+    """A launch: the `JobEntry` and the parameter block, the number of lanes, whether there are
+    bounds checks, and the number of results so far."""
+
+    entry: Word
+    block: Word
+    size: Word
+    checks: Word
+    results: Word
+
+
+class PlanRecord(Structure):
+    """Addresses of the operands of all launches, of those among them that are results, by their
+    number, of the launches, and of the positions and the memory of the results; the words for
+    errors; how many kernels were launched last and results made, and how often it was performed."""
+
+    operands: Word
+    links: Word
+    steps: Word
+    count: Word
+    results: Word
+    positions: Word
+    rooms: Word
+    report: Word
+    done: Word
+    finished: Word
+    launches: Word
+
+
+class SizeOf(Structure):
+    """The number of lanes that the node at a position has to have."""
+
+    position: Word
+    lanes: Word
+
+
+class KnownPlan(Structure):
+    """A plan that is found by the key of an evaluation, which has a hash and a number of words, and
+    by sizes; and the next one with such a hash."""
+
+    next: Word
+    hash: Word
+    length: Word
+    key: Word
+    plan: Word
+    sizes: Word
+    count: Word
+
+
+class Finalizer(Api):
+    """What the destructor of buffers uses."""
+
+    other: Word
+    runtime: Word
+    submitted: Word
+    usage: Word
+
+
+# ---- Graphs (drjit.jit.cpu.graphs)
+
+KEY_WORDS, MOST_LITERALS = 1 << 16, 1 << 11
+NUMBERS = 1 << 12
+"""Positions of nodes below this are numbers made once."""
+
+
+class WalkLiteral(Structure):
+    """A literal, its position, and the walk in which it was met."""
+
+    dtype: Word
+    bits: Word
+    number: Word
+    stamp: Word
+
+
+class Walk(Api):
+    """The scratch memory of the code that goes through graphs."""
+
+    stamp: Word
+    length: Word
+    failed: Word
+    literals_met: Word
+    owner: Word
+    numbers: Word
+    literals: Array[WalkLiteral] = array(WalkLiteral, 2 * MOST_LITERALS)
+    key: Array[Word] = words(KEY_WORDS)
+
+
+# ---- Operators (drjit.array.native_operators)
+
+
+OTHERS = 32  # the place of the first operator in place among `Operators.others`
+
+
+class OperatorCell(Structure):
+    """A class of arrays, and the address of its `OperatorRecord`s."""
+
+    object: Word
+    records: Word
+
+
+class OperatorRecord(Structure):
+    """What an operator does for arrays of a class: types and classes, where their objects have node
+    and variable, tables of numbers that do not simplify the operation, the functions of Python, and
+    the rule of its derivative."""
+
+    type: Word
+    node: Word
+    var: Word
+    first: Word
+    first_node: Word
+    op: Word
+    dtype: Word
+    out: Word
+    result: Word
+    result_node: Word
+    result_var: Word
+    first_numbers: Word
+    first_zero: Word
+    numbers: Word
+    zero: Word
+    floats: Word
+    in_code: Word
+    fold: Word
+    inverse: Word
+    forward: Word
+    backward: Word
+    rule: Word
+    keeps_inputs: Word
+    keeps_result: Word
+
+
+class Operators(Api):
+    """The classes with native operators, by address, and Python's functions for all others;
+    `off` is nonzero while those are to be called in any case."""
+
+    var_type: Word
+    inner_type: Word
+    scopes: Word
+    taped: Word
+    off: Word
+    cells: Array[OperatorCell] = array(OperatorCell, 512)
+    others: Array[Word] = words(64)
+
+
+def description() -> str:
+    """Returns what code depends on besides its text: where fields are."""
+    kinds = [kind for kind in samples if kind in _layouts]
+    fields = [(kind.__name__, *_layouts[kind]._fields_) for kind in kinds]
+    return repr((TYPE, SIZE, LIST, ITEMS, NUMBER, CONTENTS, OWNER, DIGIT, fields))

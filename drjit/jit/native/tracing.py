@@ -1,0 +1,234 @@
+"""Makes nodes, variables and arrays for `operators`. Allocating memory may run the garbage
+collector, and so any code, and may fail: before that, references to what is used afterwards are
+counted.
+"""
+
+from .language import NULL, Word, call, inline, put, word
+from .objects import (
+    ITEMS,
+    LIST,
+    NUMBER,
+    SIZE,
+    TYPE,
+    GradScope,
+    Node,
+    OperatorRecord,
+    Operators,
+    Var,
+    size_of,
+)
+
+RECORD = size_of(OperatorRecord)
+
+
+@inline
+def record_of(o: Operators, type: Word, number: Word) -> OperatorRecord:
+    """The record of an operation for a class, or 0."""
+    k = type >> 4
+    while 1:
+        cell = o.cells[k]
+        if cell.object == type:
+            record: OperatorRecord = cell.records + RECORD * number
+            if record.op == 0:
+                return NULL
+            return record
+        if cell.object == 0:
+            return NULL
+        k = k + 1
+
+
+@inline
+def incref(o: Operators, x: Word) -> Word:
+    call("void(ptr)", o.incref, x)
+    return x
+
+
+def failed(o: Operators, x: Word) -> Word:
+    """Gives up after an error, and drops what was made."""
+    call("void(ptr)", o.decref, x)
+    return 0
+
+
+@inline
+def node_of(o: Operators, record: OperatorRecord, x: Word) -> Node:
+    """The node of an array, or 0."""
+    node: Node = word(x + record.node)
+    if node == 0 or o.off != 0:
+        return NULL
+    if record.var != 0 and word(x + record.var) == 0:
+        return NULL
+    return node
+
+
+@inline
+def variable(o: Operators, record: OperatorRecord, x: Word) -> Word:
+    """The variable of an array, or None where the operation has no derivative."""
+    if record.var == 0 or record.rule == 0:
+        return o.none
+    return word(x + record.var)
+
+
+def tape_of(o: Operators) -> Word:
+    """The list to which new variables of a body are added, 1 if there is none, or 0 where variables
+    are made in other ways: where some are suspended, and for forward traversals."""
+    if call("i64(ptr)", o.entries, o.scopes) != 0:
+        key = call("i64(i64)", o.from_unsigned, call("i64()", o.thread))
+        if key == 0:
+            return 0
+        stack = call("i64(ptr, ptr)", o.find, o.scopes, key)
+        call("void(ptr)", o.decref, key)
+        if stack != 0:
+            scope: GradScope = word(word(stack + LIST) + 8 * (word(stack + SIZE) - 1))
+            if scope.all != o.false or call("i64(ptr)", o.members, scope.variables) != 0:
+                return 0
+            if scope.tape != o.none:
+                return scope.tape
+    return word(o.taped + SIZE) == 0
+
+
+def new_tuple(o: Operators, a: Word, b: Word, c: Word) -> Word:
+    """A tuple that takes over one, two or three objects; 0 if there is no memory."""
+    made = call("i64(i64)", o.tuple, 1 + (b != 0) + (c != 0))
+    if made == 0:
+        call("void(ptr)", o.decref, c)
+        call("void(ptr)", o.decref, b)
+        return failed(o, a)
+    put(made + ITEMS, a)
+    if b != 0:
+        put(made + ITEMS + 8, b)
+    if c != 0:
+        put(made + ITEMS + 16, c)
+    return made
+
+
+@inline
+def new_node(o: Operators, op: Word, dtype: Word, size: Word, deps: Word, data: Word) -> Node:
+    """A new node, which takes over `deps` and `data`; 0 if there is no memory."""
+    node: Node = call("i64(ptr, i64)", o.allocate, o.node_type, 0)
+    if node == 0:
+        call("void(ptr)", o.decref, data)
+        return failed(o, deps)
+    node.op = incref(o, op)
+    node.dtype = incref(o, dtype)
+    node.size = incref(o, size)
+    node.deps = deps
+    node.data = data
+    node.mark = incref(o, o.none)
+    node.serial = call("i64(ptr)", o.next, o.serials)
+    if node.serial == 0:
+        return failed(o, node)
+    return node
+
+
+def converted(o: Operators, record: OperatorRecord, x: Word, numbers: Word, zero: Word) -> Word:
+    """A Python number as one of the type of a class, or 0 if it may simplify the operation or is of
+    another type. The table has the others, with `zero` or 0 in place of that."""
+    is_zero = x == o.zero
+    if word(x + TYPE) != o.int_type:
+        if word(x + TYPE) != o.float_type or record.floats == 0:
+            return 0
+        is_zero = word(x + NUMBER) == 0
+    if is_zero:
+        return incref(o, zero)
+    value = call("i64(ptr, ptr)", o.item, numbers, x)
+    if value == 0 or value == o.none:
+        return failed(o, value)
+    return value
+
+
+def new_literal(o: Operators, record: OperatorRecord, x: Word, numbers: Word, zero: Word) -> Node:
+    """A new literal for a Python number, or 0."""
+    value = converted(o, record, x, numbers, zero)
+    if value == 0:
+        return NULL
+    return new_node(o, o.literal, record.dtype, o.one, incref(o, o.empty), value)
+
+
+def new_var(o: Operators, record: OperatorRecord, node: Node, variables: Word, tape: Word) -> Var:
+    """The variable of a node, which takes over the variables of its operands and is added to a
+    tape; 0 if there is no memory."""
+    kind = o.var_type
+    if tape != 1:
+        kind = o.inner_type
+    var: Var = call("i64(ptr, i64)", o.allocate, kind, 0)
+    if var == 0:
+        return failed(o, variables)
+    var.deps = variables
+    var.rule = incref(o, record.rule)
+    var.dtype = incref(o, record.out)
+    var.size = incref(o, node.size)
+    var.serial = incref(o, node.serial)
+    var.inputs = o.empty
+    if record.keeps_inputs:
+        var.inputs = node.deps
+    incref(o, var.inputs)
+    var.result = o.none
+    if record.keeps_result:
+        var.result = node
+    incref(o, var.result)
+    var.data = incref(o, o.none)
+    var.grad = incref(o, o.none)
+    var.grad_var = incref(o, o.none)
+    var.mark = incref(o, o.none)
+    if tape != 1 and call("i32(ptr, ptr)", o.append, tape, var) != 0:
+        return failed(o, var)
+    return var
+
+
+def finished(
+    o: Operators, record: OperatorRecord, deps: Word, variables: Word, tape: Word, like: Node
+) -> Word:
+    """The array of an operation whose node and variable take over the tuples `deps` and
+    `variables`, or None; 0 if there is no memory."""
+    var: Var = variables
+    node: Node = new_node(o, record.op, record.out, like.size, deps, incref(o, o.none))
+    if node == 0:
+        return failed(o, var)
+    if tape != 0:
+        var = new_var(o, record, node, variables, tape)
+        if var == 0:
+            return failed(o, node)
+    return array_of(o, record, node, var)
+
+
+def array_of(o: Operators, record: OperatorRecord, node: Node, var: Var) -> Word:
+    """A new array, which takes over its node and its variable or None; 0 if there is no memory."""
+    x = call("i64(ptr, i64)", o.allocate, record.result, 0)
+    if x == 0:
+        call("void(ptr)", o.decref, var)
+        return failed(o, node)
+    put(x + record.result_node, node)
+    if record.result_var == 0:
+        call("void(ptr)", o.decref, var)
+        return x
+    put(x + record.result_var, var)
+    return x
+
+
+def new_array(
+    o: Operators, record: OperatorRecord, a: Node, b: Node, u: Word, v: Var, like: Node
+) -> Word:
+    """The array of the operation on the nodes `a` and `b` with the variables `u` and `v`; `b` and
+    `v` are 0 if there is one operand. It has as many entries as `like`. 0 if this is left to
+    others."""
+    tape = 0
+    variables = o.none
+    if u != o.none or (v != 0 and v != o.none):
+        tape = tape_of(o)
+        if tape == 0:
+            return 0
+        incref(o, u)
+        incref(o, v)
+    incref(o, a)
+    incref(o, b)
+    if tape != 0:
+        variables = new_tuple(o, u, v, 0)
+        if variables == 0:
+            call("void(ptr)", o.decref, b)
+            return failed(o, a)
+    else:
+        incref(o, variables)
+    deps = new_tuple(o, a, b, 0)
+    if deps == 0:
+        return failed(o, variables)
+    return finished(o, record, deps, variables, tape, like)
