@@ -326,7 +326,7 @@ class Translation:
     def value(self, e: ast.expr) -> str:
         """Translates an expression to `i64`."""
         match e:
-            case ast.Constant(value=number):
+            case ast.Constant(value=int() as number):
                 return str(int(number))
             case ast.Name(id=name) if f"%{name}.v" in self.head:
                 return self.op(f"load i64, ptr %{name}.v")

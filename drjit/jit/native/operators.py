@@ -77,7 +77,7 @@ def of_one(o: Operators, record: OperatorRecord, x: Word) -> Word:
         return made
     if a.op == record.inverse:
         return 0
-    return new_array(o, record, a, 0, variable(o, record, x), NULL, a)
+    return new_array(o, record, a, NULL, variable(o, record, x), NULL, a)
 
 
 def is_ordinary(
