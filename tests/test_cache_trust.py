@@ -243,7 +243,7 @@ if mapped:
         sys.exit("no namespaces")
 if mount and libc.mount(b"none", mount.encode(), b"tmpfs", 0, None):
     sys.exit("no namespaces")
-cache.__file__ = package or cache.__file__
+cache.__file__ = package
 print(cache.info()["folder"])
 """
 OUTSIDE = "belongs to a user from outside of this user namespace.*a file system that .* tmpfs"
@@ -263,11 +263,11 @@ def test_in_a_namespace_folders_from_outside_are_trusted_as_far_as_the_package_i
     try:
         user = os.geteuid() or 4242
         os.chown(root, user, -1)
-        package = str(root / "drjit" / "jit" / "run" / "cache.py") if near else ""
+        package = (root if near else Path("/nowhere")) / "drjit" / "jit" / "run" / "cache.py"
         mount = str(Path(*root.parts[:2])) if mounts else ""
         where = Path(mount, "new") if mounts else root / "new"
         done = subprocess.run(
-            [sys.executable, "-c", NAMESPACE, str(user), mapped, mount, package],
+            [sys.executable, "-c", NAMESPACE, str(user), mapped, mount, str(package)],
             env=os.environ | {"DRJIT_CACHE_DIR": str(where)}, capture_output=True, text=True,
         )  # fmt: skip
     finally:
