@@ -424,7 +424,9 @@ class Traced:
             return first & second
         if kind == "flag":
             return dr.opaque(self.types.Bool, parts[0])
-        return dr.detach(self.value(parts[0], names)) > 0
+        # The body of a condition that is a constant is executed once, whatever its size.
+        zero = dr.opaque(self.types.Float, 0)
+        return dr.detach(self.value(parts[0], names)) + zero > 0
 
     def value(self, e: tuple, names: dict[str, Any]) -> Any:
         kind, *parts = e
