@@ -59,8 +59,9 @@ def expressions(draw, names, depth=2, net=True):
 
 
 def computed(*args):
-    """Expressions that are more than a leaf, whose gradient a statement may replace."""
-    return expressions(*args).filter(lambda e: e[0] not in ("leaf", "where"))
+    """Expressions that are more than a leaf or a name, which may be from outside: a statement
+    replaces the gradients of such, once for all lanes."""
+    return expressions(*args).filter(lambda e: e[0] not in ("leaf", "name", "where"))
 
 
 @st.composite
