@@ -452,7 +452,8 @@ warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later war
 child = os.fork()
 z = dr.cos(y) + 1
 dr.eval(z)
-print(round(float(dr.sum(y)[0]), 1), round(float(dr.sum(z)[0]), 1), flush=True)
+line = f"{round(float(dr.sum(y)[0]), 1)} {round(float(dr.sum(z)[0]), 1)}\\n"
+os.write(1, line.encode())  # at once, while the other process writes as well
 if not child:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
