@@ -36,6 +36,7 @@ def where(tmp_path, monkeypatch):
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setattr(cache, "_complained", False)
     monkeypatch.setattr(cache, "_is_lost", False)
+    monkeypatch.setattr(cache, "_is_lost", False)
     monkeypatch.setattr(cache, "_puts", 0)
     return tmp_path / "kernels" / cache._FOLDER
 

@@ -23,6 +23,7 @@ def root(tmp_path, monkeypatch) -> Path:
     """The folder that a user names."""
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "mine" / "cache"))
     monkeypatch.setattr(cache, "_complained", False)
+    monkeypatch.setattr(cache, "_is_lost", False)
     monkeypatch.setattr(cache, "_puts", 0)
     (tmp_path / "mine" / "cache").mkdir(parents=True)
     tmp_path.chmod(0o755)
