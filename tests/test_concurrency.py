@@ -461,11 +461,12 @@ def test_a_fork_while_another_thread_imports():
 def test_a_fork_waits_for_no_work_that_has_not_begun():
     text = """
     from drjit.jit.cpu import background
-    opened = threading.Event()
-    tasks = [background.submit(opened.wait)]
-    tasks += [background.submit(lambda: time.sleep(1000)) for _ in range(3)]
-    threading.Timer(0.2, opened.set).start()
     from drjit.llvm import Float
+    begun, opened = threading.Event(), threading.Event()
+    tasks = [background.submit(lambda: (begun.set(), opened.wait()))]
+    tasks += [background.submit(lambda: time.sleep(1000)) for _ in range(3)]
+    begun.wait()
+    threading.Timer(0.2, opened.set).start()
     child(lambda: dr.sum(dr.arange(Float, 100))[0] == 4950 and not tasks[1].done())
     print(tasks[0].done(), len(background._threads))
     """
@@ -476,9 +477,10 @@ def test_a_fork_waits_for_no_work_that_has_not_begun():
 def test_a_child_does_what_has_not_begun():
     text = """
     from drjit.jit.cpu import background
-    opened = threading.Event()
-    first = background.submit(opened.wait)
+    begun, opened = threading.Event(), threading.Event()
+    first = background.submit(lambda: (begun.set(), opened.wait()))
     second = background.submit(lambda: 17)
+    begun.wait()  # or the child would begin it, where nothing opens
     threading.Timer(0.2, opened.set).start()
     child(lambda: second.result() == 17)
     print(second.result())
