@@ -42,7 +42,6 @@ ALLOCATE = "allocate" if DEVICE.on_host else "block"
 
 def allocate_by(patch: Any, allocate: Callable) -> None:
     """Lets a function allocate the memory of kernels and arrays."""
-    patch.setattr(schedule, "again", None)  # which allocates by itself
     patch.setattr(schedule, "perform", None)
     patch.setattr(schedule, "repeat", None)
     patch.setattr(ALLOCATOR, ALLOCATE, allocate)
@@ -257,7 +256,6 @@ def watch_launches(monkeypatch: Any, entry: Callable[[kernel.CpuKernel, int], An
         return run(found, size, *others)
 
     monkeypatch.setattr(launch, "run", watched)
-    monkeypatch.setattr(schedule, "again", None)  # which launches by itself
     monkeypatch.setattr(schedule, "perform", None)
     monkeypatch.setattr(schedule, "repeat", None)
     return seen

@@ -65,6 +65,10 @@ def is_among(x: Word) -> Word:
     return x in (2, 3, LOW)
 
 
+def is_apart(x: Word) -> Word:
+    return x not in (2, 3, LOW)
+
+
 def drawer_of(desk: Desk, k: Word) -> Drawer:
     return desk.drawers[k]
 

@@ -1217,7 +1217,7 @@ def test_a_thousand_calls_keep_nothing():
         dr.sync_thread()
         return DEVICE.memory_statistics()["in_use"]
 
-    run(150)  # with the first compilations
+    run(350)  # with the first compilations, and native code
     settle()
     gc.disable()  # what is not freed at once is part of a cycle
     try:

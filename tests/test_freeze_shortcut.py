@@ -14,8 +14,16 @@ from helpers import settle
 
 import drjit as dr
 from drjit.flow.freeze import frozen
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, programs, sequence
 from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Native code performs launches from the first call on."""
+    monkeypatch.setattr(sequence, "_OFTEN", 1)
+    if places := programs.loaded():
+        monkeypatch.setattr(programs, "_known", programs.KnownPrograms(places))
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from helpers import growth, settle
 
 import drjit as dr
-from drjit.jit.cpu import background, device, kernel, memory, programs
+from drjit.jit.cpu import device, kernel, memory, plans, programs
 from drjit.jit.native import objects
 from drjit.jit.run import schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
@@ -23,18 +23,21 @@ pytestmark = pytest.mark.skipif(not programs.loaded(), reason="other layout of o
 def taken(monkeypatch):
     """The numbers of nodes that native code has evaluated."""
     known, found = programs.KnownPrograms(programs.loaded()), []
+    find = known.repeat
 
-    def again(roots):
-        done = known.again(roots)
+    def repeat(roots, device):
+        done = find(roots, device)
         if done:
             found.append(len(roots))
         return done
 
+    known.repeat = repeat
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(programs, "_known", known)
-    monkeypatch.setattr(schedule, "again", again)
-    monkeypatch.setattr(schedule, "forget_again", known.forget)
-    monkeypatch.setattr(kernel, "learn", programs.learn)
+    monkeypatch.setattr(schedule, "repeat", None)
+    monkeypatch.setattr(schedule, "perform", plans.perform)
+    monkeypatch.setattr(schedule, "forget", known.forget)
+    schedule.forget_kernels()
     yield found
     known.forget()
 
@@ -236,7 +239,7 @@ def test_more_programs_than_are_kept(taken, monkeypatch):
                 dr.eval(y)
                 assert y.numpy().tolist() == (x.numpy() * 2 + size).tolist()
     known = programs._known
-    assert known is not None and 0 < len(known._records) <= 3
+    assert known is not None and 0 < len(known._known) <= 3
     assert taken
 
 
@@ -307,9 +310,9 @@ def test_the_code_is_made_once_there_are_many_launches(stored, monkeypatch):
     for name, value in {"_known": None, "_coming": None, "_seen": 0, "OFTEN": 4}.items():
         monkeypatch.setattr(programs, name, value)
     monkeypatch.setattr(programs, "MANY", 8)
-    monkeypatch.setattr(kernel, "learn", programs.learn)
-    monkeypatch.setattr(schedule, "again", None)
-    monkeypatch.setattr(schedule, "forget_again", None)
+    monkeypatch.setattr(schedule, "perform", plans.perform)
+    monkeypatch.setattr(schedule, "repeat", None)
+    monkeypatch.setattr(schedule, "forget", None)
     real, asked = programs.loaded, []
 
     def loaded(compiles=True):
@@ -317,6 +320,7 @@ def test_the_code_is_made_once_there_are_many_launches(stored, monkeypatch):
         return real(compiles) if stored or compiles else {}
 
     monkeypatch.setattr(programs, "loaded", loaded)
+    schedule.forget_kernels()
     x = data(Float, 5)
     for k in range(20):
         y = x * k - 0.5
@@ -324,24 +328,22 @@ def test_the_code_is_made_once_there_are_many_launches(stored, monkeypatch):
         assert y.numpy()[0] == k - 0.5
         if programs._coming is not None:
             programs._coming.result()
-    assert programs._known is not None and schedule.again is not None
+    assert programs._known is not None and schedule.repeat is not None
     assert asked == ([False] if stored else [False, True])
     programs._known.forget()
 
 
-def test_programs_are_counted_before_anything_is_loaded(monkeypatch):
+def test_launches_are_counted_before_anything_is_loaded(monkeypatch):
     counted = []
     monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(schedule, "again", None)
-    monkeypatch.setattr(programs, "learn", lambda *program: counted.append(program))
-    monkeypatch.setattr(kernel, "learn", device._learn)
+    monkeypatch.setattr(schedule, "repeat", None)
+    monkeypatch.setattr(plans, "perform", lambda *plan: counted.append(plan) or 0)
+    monkeypatch.setattr(schedule, "perform", device._perform)
     monkeypatch.setattr(device, "_seen", device._REPEATED - 3)
     schedule.forget_kernels()
     kernel.forget()
     x = data(Float, 7)
     for _ in range(10):
         dr.eval(x - 9.5)
-        dr.sync_thread()  # the first launch waits for its kernel
-        background.finish()
-    assert len(counted) in (6, 7)  # the structure may be known
-    assert kernel.learn is programs.learn
+    assert len(counted) == 7
+    assert schedule.perform is plans.perform

@@ -86,11 +86,21 @@ def test_conditions_that_make_no_difference_are_not_evaluated(
 def test_further_functions(functions: Callable[..., int]) -> None:
     assert functions("twice_more", 5, 2) == 4
     assert [functions("is_among", x) for x in (1, 2, 3, 15)] == [0, 1, 1, 1]
+    assert [functions("is_apart", x) for x in (1, 2, 3, 15)] == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
     "statement",
-    ["del x", "for k in x: pass", "x += 1", "store(x, 1, release)", "return x.field", "x.y[1] = 2"],
+    [
+        "del x",
+        "for k in x: pass",
+        "x += 1",
+        "store(x, 1, release)",
+        "return x.field",
+        "x.y[1] = 2",
+        "return (x, 1)",
+        "return x / 2",
+    ],
 )
 def test_what_the_language_lacks(statement: str) -> None:
     more = f"def f(x):\n    {statement}\n"

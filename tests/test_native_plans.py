@@ -9,6 +9,7 @@ from helpers import growth, settle
 
 import drjit as dr
 from drjit.jit.cpu import kernel, memory, plans, programs
+from drjit.jit.run import plan as plan_table
 from drjit.jit.run import schedule
 from drjit.llvm import Float, Float16, Float64, Int, UInt
 
@@ -25,34 +26,35 @@ class Taken(list):
 @pytest.fixture
 def taken(monkeypatch):
     known, seen = programs.KnownPrograms(programs.loaded()), Taken()
-    launch_plan, first = schedule.launch_plan, []
+    launch_all, first, find = schedule.launch_all, [], known.repeat
+    known.repeat = lambda *call: repeat(*call)
 
     def perform(plan, roots, order):
         done = plans.perform(plan, roots, order)
         if done:
             seen.append(done)
-        if schedule.repeat is not None:
-            schedule.repeat = repeat
         return done
 
-    def launch(plan, order, done):
-        first.append(done)
-        launch_plan(plan, order, done)
+    def launch(launches, order):
+        made = known._known.get(known.scan.plan)
+        first.append(len(made[0].launches) - len(launches) if made else 0)
+        launch_all(launches, order)
 
     def repeat(roots, device):
         first.clear()
-        performed = plans.again(roots, device)
+        performed = find(roots, device)
         if performed:
             seen.found += 1
-            seen.append(first[0] if first else len(known._plans[known.scan.plan][0].launches))
+            count = len(known._known[known.scan.plan][0].launches)
+            seen.append(first[0] if first else count)
         return performed
 
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(programs, "_known", known)
     monkeypatch.setattr(schedule, "perform", perform)
-    monkeypatch.setattr(schedule, "launch_plan", launch)
+    monkeypatch.setattr(schedule, "launch_all", launch)
     monkeypatch.setattr(schedule, "repeat", None)
-    monkeypatch.setattr(schedule, "forget_again", known.forget)
+    monkeypatch.setattr(schedule, "forget", known.forget)
     schedule.forget_kernels()  # and plans
     yield seen
     schedule.forget_kernels()
@@ -273,8 +275,9 @@ def test_better_forms_are_asked_for(taken, monkeypatch):
     for _ in range(6):
         dr.eval(dr.sum(x) * x)
         dr.sync_thread()
-    (plan,) = [p for found in schedule._plans.values() for p in found]
-    for k in plan.native._kernels:
+    every = [p for found in plan_table._plans.values() for p in found]
+    (plan,) = [p for p in every if len(p.launches) == 2]
+    for k in plan.native[0]._kernels:
         k.provisional = True
     asked.clear()
     for _ in range(2 * plans._LATER):

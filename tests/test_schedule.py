@@ -23,7 +23,7 @@ from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import ReduceMode
 from drjit.jit.ir.scope import ACTIVE
-from drjit.jit.run import schedule, stages
+from drjit.jit.run import plan, schedule, stages
 from drjit.jit.text import program, structure
 from drjit.jit.trace import access, record
 from drjit.jit.trace.access import Access
@@ -467,11 +467,11 @@ def test_literals_never_make_a_new_kernel(tier: str, launches: list) -> None:
         z = ir.apply(op.sub, mul(k, number(step + 2, dt.i32)), number(step, dt.i32))
         schedule.evaluate([y, z])
         results.append(values(z))
-        known = known or len(schedule._kernels)
+        known = known or len(plan._plans)
         assert np.allclose(values(y), (np.arange(4) + step * 0.1) * -step * 1e3, rtol=1e-5)
     assert results == [[j * (step + 2) - step for j in range(4)] for step in range(1, 9)]
     assert len({text for text, _ in launches}) == 1
-    assert len(schedule._kernels) == known
+    assert len(plan._plans) == known
 
 
 def test_equal_literals_are_one_parameter(tier: str, launches: list) -> None:
@@ -540,7 +540,7 @@ def test_known_programs_may_be_forgotten(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule.forget_kernels()
-    monkeypatch.setattr(schedule, "MOST_KEYS", 0)
+    monkeypatch.setattr(plan, "MOST_KEYS", 0)
     x = ramp(4)
     for _ in range(3):
         for k in range(1, 4):
@@ -548,7 +548,7 @@ def test_known_programs_may_be_forgotten(
             for _ in range(k):
                 n = add(n, number(k))
             assert values(n) == [i + k * k for i in range(4)]
-        assert len(schedule._kernels) == 1
+        assert len(plan._plans) == 1
     assert len({text for text, _ in launches}) == 3
 
 
@@ -581,7 +581,7 @@ def test_the_plans_of_the_sizes_that_were_used_last_are_kept(
     tier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule.forget_kernels()
-    monkeypatch.setattr(schedule, "MOST_PLANS", 3)
+    monkeypatch.setattr(plan, "MOST_SIZES", 3)
     made = []
     find = stages.find
     monkeypatch.setattr(stages, "find", lambda *parts: made.append(1) or find(*parts))
@@ -596,7 +596,7 @@ def test_the_plans_of_the_sizes_that_were_used_last_are_kept(
 
     assert [plans(n) for n in (5, 6, 7, 5, 8)] == [1, 1, 1, 0, 1]  # which drops that of 6
     assert [plans(n) for n in (5, 7, 8, 6)] == [0, 0, 0, 1]
-    assert max(map(len, schedule._plans.values())) == 3
+    assert max(map(len, plan._plans.values())) == 3
 
 
 def test_a_plan_keeps_the_order_of_side_effects(tier: str) -> None:

@@ -148,12 +148,6 @@ class Kernel(ABC):
         nothing has to be prepared; or returns None. Errors are reported as those of a launch."""
         return None
 
-    def learn(self, size: int, roots: list, graph: Any, passed: Any) -> None:
-        """Takes note of a program of plain operations that the kernel is about to evaluate, so that
-        `schedule.again` may do that from now on. It takes inputs and literals of the `graph` in the
-        order `passed`."""
-        return
-
     def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
         """What launches the kernel for the values of a recording, again and again: `general`, or
         something faster for `step`, a `drjit.jit.run.freeze.Launch`."""

@@ -13,7 +13,7 @@ from ..device import Buffer, Device, elements
 from ..ir.dtype import DType
 from ..lazy import np
 from ..run import schedule
-from ..run.plan import EvaluationPlan
+from ..run.plan import Plan
 from ..text import structure
 from . import collective, kernel, matmul, memory, runtime, sequence, sorting
 from .event import Event
@@ -92,22 +92,14 @@ _REPEATED = 512  # launches of small kernels that take as long as importing `pro
 _seen = 0
 
 
-def _count(launches: int) -> None:
-    """Counts launches of small kernels; `programs` and `plans` take over after many."""
+def _perform(plan: Plan, *_: Any) -> int:
+    """Counts launches of plans; `plans.perform` takes over after many."""
     global _seen
-    _seen += launches
+    _seen += len(plan.launches)
     if _seen >= _REPEATED:
-        from . import plans, programs
+        from . import plans
 
-        kernel.learn, schedule.perform = programs.learn, plans.perform
-
-
-def _learn(*program: Any) -> None:
-    _count(1)
-
-
-def _perform(plan: EvaluationPlan, *_: Any) -> int:
-    _count(len(plan.launches))
+        schedule.perform = plans.perform
     return 0
 
 
@@ -117,6 +109,6 @@ def _load_collect(operands: int) -> int:
     return graphs.load(operands)
 
 
-kernel.learn, schedule.perform = _learn, _perform
+schedule.perform = _perform
 structure.load_collect = _load_collect
 CPU = memory.Buffer.device = Cpu()

@@ -12,7 +12,7 @@ import math
 import os
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .. import flags, log
@@ -75,8 +75,6 @@ _BLOCKING = int(JitFlag.LaunchBlocking)
 _kernels: dict[Any, "CpuKernel"] = {}
 _reports: list[ErrorWords] = []  # of launches that have ended without an error
 _plain = 0.0  # estimated seconds that they have run on single numbers
-learn: Callable[..., None] = None  # type: ignore[assignment]
-"""Takes note of the program of a small kernel; set by the device to that of `programs`."""
 
 
 class CpuKernel(CompiledKernel):
@@ -262,10 +260,6 @@ class CpuKernel(CompiledKernel):
         failed = ErrorRecord(self.device, checked(checks), report)
         runtime.report(failed.check)
         link([n.data for n in inputs], outputs, [e.buffer for e in targets], failed)
-
-    def learn(self, size: int, roots: list, graph: Any, passed: Any) -> None:
-        if size <= self.few and self.passed is None and not self.provisional:
-            learn(self, roots, graph, passed)
 
     def room_for(self, size: int) -> list[int]:
         """Returns the bytes of each buffer of a launch in one block."""

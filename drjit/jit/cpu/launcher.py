@@ -21,7 +21,7 @@ JobEntry: Any = objects.layout(objects.JobEntry)
 Control: Any = objects.layout(objects.Control)
 
 _EXPORTED = (
-    "post", "open_jobs", "first_closed", "run", "start", "repeat", "now", "halt", "work",
+    "post", "open_jobs", "first_closed", "run", "start", "now", "halt", "work",
     "wait_for",
 )  # fmt: skip
 _functions = None
@@ -54,7 +54,6 @@ def _load() -> SimpleNamespace:
         halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),
         await_=function("wait_for", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),
         start=places["start"],
-        repeat=places["repeat"],
         work=places["work"],
     )
 

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from .. import log
-from ..device import Device, current, size_class
+from ..device import size_class
 from ..ir import dtype as dt
 from ..ir.node import BUFFER, Node
 from ..native import objects
@@ -20,7 +20,7 @@ from ..native.objects import (
     SPARES,
 )
 from ..run import schedule
-from ..run.plan import EvaluationPlan, taken
+from ..run.plan import MOST_SIZES, Plan, taker
 from . import kernel, memory, programs, runtime
 
 PlanRecord = objects.layout(objects.PlanRecord)
@@ -29,57 +29,41 @@ _LATER = 64  # calls after which kernels are asked whether a better form would p
 _PASSED_ON = size_class(8) + memory.PADDING
 
 
-def perform(plan: EvaluationPlan, roots: list[Node], order: list[Node]) -> int:
+def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
     """Performs the launches of a plan, if native code can; see `schedule.perform`."""
-    made: LaunchPlan | None = plan.native
-    if made is None:
+    lanes = roots[0].size if plan.is_for_any_size else 0
+    made = plan.native.get(lanes, 0)
+    if type(made) is int:
         known = programs.known(len(plan.launches))
         if known is not None:
-            plan.calls += 1
+            if len(plan.native) > MOST_SIZES:
+                plan.native.clear()
+            plan.native[lanes] = made = made + 1
             # If some kernels are not compiled yet, they may be later.
-            if plan.calls & (plan.calls - 1) == 0 and _is_small(plan.launches):
-                plan.native = LaunchPlan(known, plan.launches, len(order))
+            if made & (made - 1) == 0 and _is_small(plan.launches, lanes):
+                plan.native[lanes] = LaunchPlan(known, plan, lanes, len(order))
         return 0
     if runtime.unfinished or log.level >= 3 or kernel.tier in kernel.INTERPRETED:
         return 0
-    if runtime.repeat is not made.seen:
+    if runtime.control() is not made.control:
         made.bind()
     if made.calls & (made.calls - 1) == 0:
-        made.learn(plan, roots, order)
-    made.count()
+        made.learn(roots, order)
+    made.calls += 1
     done = made.replay(order)
     if done:
-        for n in made.effects(order):
-            schedule.finish_effect(n)
+        made.look()
+        made.finish_effects(order)
         return len(plan.launches)
     return made.fail(order) if done is None else 0
 
 
-def again(roots: list[Node], device: Device | None) -> bool:
-    """Performs the plan of an evaluation that native code finds; see `schedule.repeat`."""
-    known = programs.known()
-    if known is None or (device or current()) is not memory.Buffer.device:
-        return False
-    found = known.again_plan(roots)
-    if found is None:
-        return False
-    plan, done = found
-    plan.native.count()
-    if done:
-        for n in roots:
-            if n.op.effect:
-                schedule.finish_effect(n)
-    else:
-        schedule.launch_plan(plan, roots, plan.native.fail(roots))
-    return True
-
-
-def _is_small(launches: Sequence[tuple]) -> bool:
+def _is_small(launches: Sequence[tuple], lanes: int) -> bool:
     """Returns whether the calling thread can run all kernels in their compiled form, and native
     code knows what they take."""
     results = 0
     for made, size, *_ in launches:
-        if type(made) is not kernel.CpuKernel or size > made.few:
+        if type(made) is not kernel.CpuKernel or (size or lanes) > made.few:
             return False
         used = made.program
         if dt.f16 in used.literals:
@@ -106,15 +90,19 @@ def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
 
 
 class LaunchPlan:
-    """The launches of a plan, for nodes in lists of `length`; `effects` takes the side effects from
-    such a list.
+    """The launches of a plan, for nodes in lists of `length`. A plan for any size is performed for
+    one number of `lanes`.
 
     The parameter blocks stay where they are, and so does what kernels pass on, because no other job
     runs meanwhile.
     """
 
-    def __init__(self, known: programs.KnownPrograms, launches: list[tuple], length: int) -> None:
-        self._known, self._launches = known, launches
+    def __init__(self, known: programs.KnownPrograms, plan: Plan, lanes: int, length: int) -> None:
+        self._known, launches = known, plan.launches
+        self.launches = launches  # rather than the plan, which refers to this
+        self.sizes = plan.sizes
+        if plan.is_for_any_size:
+            self.sizes = [(k, lanes) for k in launches[0][2](range(length))]
         self._kernels: list[kernel.CpuKernel] = [made for made, *_ in launches]
         self.calls = 0
         inside = [kind for k in self._kernels for kind, _ in k.own].count("passed on")
@@ -140,7 +128,7 @@ class LaunchPlan:
             values = []
             for k, (kind, _) in zip(roots(range(length)), made.outputs, strict=True):
                 (effects if kind == "effect" else values).append(k)
-            for (kind, _), room in zip(made.own, made.room_for(size), strict=True):
+            for (kind, _), room in zip(made.own, made.room_for(size or lanes), strict=True):
                 if kind == "passed on":
                     words[at] = address
                     address += _PASSED_ON
@@ -151,8 +139,8 @@ class LaunchPlan:
                     links += (start + 8 * at, 8 * number[k], 0)
                 at += 1
             checks = made.program.checks > 0
-            steps += (made.entry_address, start + 8 * block, size, checks, len(number))
-        self.effects = taken(effects)
+            steps += (made.entry_address, start + 8 * block, size or lanes, checks, len(number))
+        self._effects = taker(effects)
         self._report = memory.Buffer.device.error_words()
         positions = [8 * k for k in number]
         tables = [array("q", [*rows, 0]) for rows in (operands, links, steps, positions)]
@@ -160,7 +148,7 @@ class LaunchPlan:
         given, made, todo, places, rooms = [t.buffer_info()[0] for t in tables]
         counts = len(launches), len(number)
         self._record = PlanRecord(
-            given, made, todo, *counts, places, rooms, self._report.address, 0, 0, 0
+            given, made, todo, *counts, places, rooms, self._report.address, 0, 0, 0, 0
         )
         self._owned = own, words, tables
         for k in self._kernels:
@@ -176,22 +164,25 @@ class LaunchPlan:
         """Binds native code to the current control block of the launcher. From then on, `replay`
         performs the launches for a list of nodes, and returns True; or False, if that is not
         possible now; or None, if an index was out of bounds in the last kernel that it launched."""
-        self.seen = runtime.repeat
+        self.control = runtime.control()
         self.replay = self._known.bound("perform_plan", self._record)
 
-    def learn(self, plan: EvaluationPlan, roots: list[Node], order: list[Node]) -> None:
+    def learn(self, roots: Sequence[Node], order: list[Node]) -> None:
         """Has native code find the plan from now on, where it can."""
         if self._record.results <= SPARES:
-            self._known.learn_plan(plan, self._record, roots, order)
-            schedule.repeat = again
+            self._known.learn(self, self._record, [*roots], order)
 
-    def count(self) -> None:
-        """Counts a call; has better forms of the kernels compiled if it is time."""
-        self.calls += 1
-        if self.calls % _LATER == 0:
+    def look(self) -> None:
+        """Has better forms of the kernels compiled if it is time."""
+        if self._record.launches % _LATER == 0:
             for k in self._kernels:
                 if k.provisional:
                     k.compile(True)
+
+    def finish_effects(self, order: Sequence[Node]) -> None:
+        """Completes the side effects, given the nodes in traversal order."""
+        for n in self._effects(order):
+            schedule.finish_effect(n)
 
     def fail(self, order: list[Node]) -> int:
         """Sees to the launches until one in which an index was out of bounds; returns their
@@ -199,7 +190,7 @@ class LaunchPlan:
         done = self._record.done
         report, self._report = self._report, memory.Buffer.device.error_words()
         self._record.report = self._report.address
-        for k, (made, _, *parts) in enumerate(self._launches[:done]):
+        for k, (made, _, *parts) in enumerate(self.launches[:done]):
             roots, inputs, _, checks, targets = [part(order) for part in parts]
             made.counted += 1
             outputs = [n.data for n in roots if n.op is BUFFER]

@@ -66,10 +66,6 @@ start: Callable[[int, bytes, int], bool] = _not_yet
 returns True; or returns False if something is queued, or there is no native code yet. It is the
 short way of `launch` for work of a few microseconds that nothing has to be kept alive for."""
 
-repeat: Callable[..., bool] = _not_yet
-"""The same for several kernels whose parameter blocks stay where they are: takes the address of
-`Patch` and `JobEntry` records, and the words to write to the blocks."""
-
 
 def thread_count() -> int:
     """Returns the number of threads that run kernels.
@@ -281,7 +277,7 @@ def retain(thing: object) -> None:
 
 def _prepare() -> Any:
     """Creates the control block and loads the native code, at the first launch."""
-    global _control, _address, _open, _post, _run, _wait, start, repeat
+    global _control, _address, _open, _post, _run, _wait, start
     functions = launcher.functions()
     control = launcher.new_control(thread_count(), submitted, SPIN_NS)
     _post, _run, _wait = functions.post, functions.run, functions.await_
@@ -289,7 +285,6 @@ def _prepare() -> Any:
     _address = ctypes.addressof(control)
     _control = control
     start = loader.bound("start", functions.start, _address)
-    repeat = loader.bound("repeat", functions.repeat, _address)
     return control
 
 
@@ -309,8 +304,8 @@ def _start() -> None:
 
 def _stop(seconds: float | None) -> bool:
     """Tells the workers to stop; returns whether all have done so within that time."""
-    global _control, _started, start, repeat
-    start = repeat = _not_yet
+    global _control, _started, start
+    start = _not_yet
     if _control is None:
         return True
     launcher.functions().halt(_address)
@@ -456,10 +451,10 @@ def _settle() -> None:
 def _after_fork(in_child: bool) -> None:
     """Resets the state in a child, which has no workers; jobs whose wait was interrupted are lost
     to it."""
-    global _control, _started, _seats, start, repeat
+    global _control, _started, _seats, start
     if not in_child:
         return
-    start = repeat = _not_yet
+    start = _not_yet
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
     _control, _started = None, False

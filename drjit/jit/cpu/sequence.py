@@ -8,11 +8,11 @@ from typing import Any
 
 from .. import flags, log
 from ..device import size_class
-from ..ir.node import BUFFER, Node, buffer, next_serial
 from ..native import objects
 from ..run.launch import layout_of
 from . import kernel, memory, runtime
 
+PlanRecord = objects.layout(objects.PlanRecord)
 _OFTEN = 256  # calls that take as long as importing `programs` does
 
 
@@ -48,12 +48,12 @@ class LaunchSequence:
             self._operands([k for k, *_ in step.effects], inside)
             self._results(step, kept, inside)
         self._read = [*dict.fromkeys([k for _, k in self._addresses if k not in self._made])]
-        self._room = [size_class(nbytes) for *_, nbytes in self._made.values()]
-        self._address = 0  # of the table that native code reads
-        self._owned: Any = None
         self._calls = 0
-        self._record: Any = None  # of native code, with everything that it refers to
-        self.seen: Any = None  # `runtime.repeat` when native code was bound
+        self._record: Any = None  # of native code
+        self._owned: Any = None  # what it refers to
+        self._known: Any = None
+        self.control: Any = None  # that of the launcher when native code was bound
+        self.replay: Any = None
 
     def _operands(self, numbers: Sequence[int], inside: dict[int, int]) -> None:
         for k in numbers:
@@ -82,28 +82,13 @@ class LaunchSequence:
             return False
         if log.level >= 3 or kernel.tier in kernel.INTERPRETED:
             return False
-        if runtime.repeat is not self.seen:
+        if runtime.control() is not self.control:
             self.bind()
         made = self.replay(*[values[k] for k in self._read])
-        if made is not False:
-            for number, n in zip(self._made, made, strict=True):
-                values[number] = n
-            return True
-        words = []
-        for k in self._read:
-            b = values[k].data
-            if b.source is not None:
-                return False
-            words.append(b.address or b.copy_for_launch())
-        buffers = memory.allocate_all(self._room)
-        for b in buffers:
-            words.append(b.address)
-        if not runtime.repeat(self._address, *words):
+        if made is False:
             return False
-        for k, _ in self._steps:
-            k.counted += 1
-        for (number, (t, lanes, _)), b in zip(self._made.items(), buffers):  # noqa: B905
-            values[number] = buffer(t, lanes, b)
+        for number, n in zip(self._made, made, strict=True):
+            values[number] = n
         return True
 
     def statements(self, known: Callable[[object], str], refused: str) -> list[str]:
@@ -113,91 +98,75 @@ class LaunchSequence:
         f, r, g, k = map(known, (flags, runtime, log, kernel))
         watched = f"{f}.current & {kernel.SLOW} or {r}.unfinished or {g}.level >= 3"
         s, made = known(self), "".join([f"v{v}, " for v in self._made])
-        steps = self._steps_in_python(known, refused, r)
         return [
             f"if {watched} or {k}.tier == 'numpy': {refused}",
-            f"if {r}.repeat is not {s}.seen: {s}.bind()",
+            f"if {r}.control() is not {s}.control: {s}.bind()",
             f"made = {s}.replay({', '.join([f'v{v}' for v in self._read])})",
-            "if made is False:",
-            *["    " + line for line in steps],
-            *(["else:", f"    {made}= made"] if made else []),
+            f"if made is False: {refused}",
+            *([f"{made}= made"] if made else []),
         ]
-
-    def _steps_in_python(self, known: Callable[[object], str], refused: str, r: str) -> list[str]:
-        """Returns the same statements without `replay`."""
-        lines = []
-        for v in self._read:
-            lines += [f"b{v} = v{v}.data", f"if b{v}.source is not None: {refused}"]
-        names = "".join([f"b{v}, " for v in self._made])
-        if names:
-            lines.append(f"{names}= {known(memory)}.allocate_all({known(self._room)})")
-        words = [f"b{v}.address or b{v}.copy_for_launch()" for v in self._read]
-        words += [f"b{v}.address" for v in self._made]
-        call = ", ".join([known(self._address), *words])
-        lines.append(f"if not {r}.repeat({call}): {refused}")
-        lines += [f"{known(k)}.counted += 1" for k, _ in self._steps]
-        for v, (t, lanes, _) in self._made.items():  # as by `make`, without a call for each
-            parts = ("op", known(BUFFER)), ("dtype", known(t)), ("size", lanes), ("data", f"b{v}")
-            more = ("deps", "()"), ("mark", None), ("serial", f"{known(next_serial)}()")
-            lines.append(f"v{v} = {known(Node)}()")
-            lines += [f"v{v}.{name} = {value}" for name, value in (*parts, *more)]
-        return lines
-
-    def replay(self, *_: Node) -> Any:
-        """Performs the launches for the nodes that they read, and returns the nodes of the results;
-        or returns False, and nothing has happened. Native code takes the place of this method."""
-        self._calls += 1
-        if self._calls < _OFTEN:
-            return False
-        from . import programs
-
-        found = programs.known()
-        if found is not None and len(self._made) <= objects.OUTPUTS:
-            results = [*self._made.values()]
-            self._record = *found.sequence(self._address, len(self._read), results), found
-            for k, _ in self._steps:
-                k.records.append(self._record[0])
-            self.bind()
-        return False
 
     def bind(self) -> None:
         """Binds native code to the current control block of the launcher."""
-        self.seen = runtime.repeat
-        if self._record is not None:
-            record, _, known = self._record
-            self.__dict__["replay"] = known.bound("replay", record)
+        self.control = runtime.control()
+        self.replay = self._known.bound("replay", self._record)
 
     def __del__(self) -> None:
         if self._record is not None:
             for k, _ in self._steps:
-                k.records.remove(self._record[0])
-                k.counted += self._record[0].launches
+                k.records.remove(self._record)
+                k.counted += self._record.launches
 
     def is_ready(self) -> bool:
-        """Returns whether all kernels are compiled; makes what native code needs once they are."""
-        if self._address:
+        """Returns whether native code can perform the launches; makes what that needs once all
+        kernels are compiled."""
+        if self._record is not None:
             return True
-        if any(size > k.few for k, size in self._steps):
+        self._calls += 1
+        if self._calls < _OFTEN or any(size > k.few for k, size in self._steps):
             return False
+        from . import programs
+
+        known = programs.known(len(self._steps))
+        if known is None or len(self._made) > objects.OUTPUTS:
+            return False
+        self._prepare(known)
+        return True
+
+    def _prepare(self, known: Any) -> None:
+        """Makes the record for native code."""
         layout = struct.Struct("<" + "".join([layout_of(k.program) for k, _ in self._steps]))
         own = memory.allocate(self._bytes)
         for word, offset in self._offsets:
             self._words[word] = own.address + offset
         block = ctypes.create_string_buffer(layout.pack(*self._words), layout.size)
         start = ctypes.addressof(block)
-        argument = {k: 8 + 8 * place for place, k in enumerate((*self._read, *self._made))}
-        table: list[int] = []
+        read = {k: 8 * place for place, k in enumerate(self._read)}
+        made = {k: 8 * place for place, k in enumerate(self._made)}
+        operands: list[int] = []
+        links: list[int] = []
         for word, k in self._addresses:
-            table += (start + 8 * word, argument[k])
-        table += (0, 0)
-        code = [k.loaded for k, _ in self._steps]  # others may take their place at any time
-        for form, (k, size) in zip(code, self._steps, strict=True):
-            table += (form.kernel, form.finish, k.entry.times, start, size)
+            if k in made:
+                links += (start + 8 * word, made[k], 0)
+            else:
+                operands += (start + 8 * word, read[k], objects.IS_BUFFER)
+        steps: list[int] = []
+        for k, size in self._steps:
+            steps += (k.entry_address, start, size, 0, len(made))
             start += 8 * k.program.words
-        table += (0,) * 5
-        # `Patch` and `JobEntry` records; an array of ctypes would be of a new type,
-        # which only the collector of cycles frees
-        words = array("q", table)
-        self._owned = own, block, words, code
-        self._address = words.buffer_info()[0]
-        return True
+        lanes = [n for _, n, _ in self._made.values()]
+        types = [t for t, *_ in self._made.values()]
+        results = [id(x) for pair in zip(types, lanes, strict=True) for x in pair]
+        rows = (operands, links, steps, results)
+        tables = [array("q", [*row, 0]) for row in rows]
+        tables.append(known.rooms([nbytes for *_, nbytes in self._made.values()]))
+        given, linked, todo, kinds, rooms = [t.buffer_info()[0] for t in tables]
+        counts = len(self._steps), len(made)
+        report = array("q", [0])
+        self._record = PlanRecord(
+            given, linked, todo, *counts, 0, rooms, report.buffer_info()[0], 0, 0, 0, kinds
+        )
+        self._known, self._owned = known, (own, block, lanes, tables, report)
+        for k, _ in self._steps:
+            k.records.append(self._record)
+        self.bind()

@@ -292,12 +292,13 @@ class Translation:
     def test(self, e: ast.expr) -> str:
         """Translates a condition to `i1`."""
         match e:
-            case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.Tuple(elts=among)]):
-                x, *ys = [self.value(e) for e in (left, *among)]
+            case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as relation], comparators=[of]):
+                x, *ys = [self.value(e) for e in (left, *of.elts)]  # type: ignore[attr-defined]
                 result = self.op(f"icmp eq i64 {x}, {ys[0]}")
                 for y in ys[1:]:
                     result = self.op(f"or i1 {result}, {self.op(f'icmp eq i64 {x}, {y}')}")
-                return result
+                inverted = isinstance(relation, ast.NotIn)
+                return self.op(f"xor i1 {result}, true") if inverted else result
             case ast.Compare(left=left, ops=[relation], comparators=[right]):
                 x, y = self.value(left), self.value(right)
                 return self.op(f"icmp {_COMPARISONS[type(relation)]} i64 {x}, {y}")
@@ -334,7 +335,7 @@ class Translation:
                 return str(int(self.meaning(name)))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return self.op(f"sub i64 0, {self.value(operand)}")
-            case ast.BinOp(left=left, op=op, right=right):
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 x, y = self.value(left), self.value(right)
                 return self.op(f"{_BINARY[type(op)]} i64 {x}, {y}")
             case ast.Attribute():
@@ -343,7 +344,9 @@ class Translation:
                 return self.place(of, index)
             case ast.Call(func=ast.Name(id=name), args=args):
                 return self.call(name, args)
-        return self.op(f"zext i1 {self.test(e)} to i64")
+            case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+                return self.op(f"zext i1 {self.test(e)} to i64")
+        raise SyntaxError(ast.unparse(e))
 
     def place(self, of: ast.Attribute, index: ast.expr) -> str:
         """Translates the address of an entry of an array."""

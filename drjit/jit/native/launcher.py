@@ -17,7 +17,6 @@ from .language import (
     cas,
     load,
     monotonic,
-    put,
     release,
     room,
     seq_cst,
@@ -32,14 +31,13 @@ from .objects import (
     WORKERS,
     Control,
     JobEntry,
-    Patch,
     Seat,
     Times,
     size_of,
 )
 
 LOW = (1 << 32) - 1
-ENTRY, PATCH = size_of(JobEntry), size_of(Patch)
+ENTRY = size_of(JobEntry)
 CLOCK = 8 if sys.platform == "darwin" else 1
 
 if sys.platform == "win32":
@@ -357,21 +355,6 @@ def start(self: Word, arguments: Word, count: Word) -> Word:
         entry: JobEntry = call("i64(ptr)", c.integer, word(arguments))
         lanes = call("i64(ptr)", c.integer, word(arguments + 16))
         run_entries(c, entry, word(arguments + 8) + CONTENTS, lanes)
-    return call("i64(i64)", c.truth, idle)
-
-
-def repeat(self: Word, arguments: Word, count: Word) -> Word:
-    """Takes the address of `Patch` records, of which the first without a place is the end and
-    followed by `JobEntry` records with the addresses of their blocks, and the words that the
-    patches refer to."""
-    c: Control = word(self + CONTENTS)
-    idle = is_idle(c)
-    if idle:
-        patch: Patch = call("i64(ptr)", c.integer, word(arguments))
-        while patch.place != 0:
-            put(patch.place, call("i64(ptr)", c.integer, word(arguments + patch.argument)))
-            patch = patch + PATCH
-        run_entries(c, patch + PATCH, 0, 0)
     return call("i64(i64)", c.truth, idle)
 
 

@@ -368,14 +368,6 @@ class JobEntry(Structure):
     size: Word
 
 
-class Patch(Structure):
-    """What `repeat` writes to a parameter block: the address of a word, and the position of the
-    argument in bytes."""
-
-    place: Word
-    argument: Word
-
-
 class Seat(Structure):
     """Where a thread parks. `state` is nonzero while it may sleep: for waiters, their ticket."""
 
@@ -436,13 +428,6 @@ class Literal(Structure):
     _pad: Word
 
 
-class Pick(Structure):
-    """Which literal a kernel takes, and whether it is rounded to single precision."""
-
-    index: Word
-    rounds: Word
-
-
 class Room(Structure):
     """Memory for a result: the list of free blocks, their size, and how many the launches need of
     that size."""
@@ -460,40 +445,11 @@ class Usage(Structure):
     peak: Word
 
 
-class Record(Structure):
-    """A known program: the next one with such a hash, the key, the `JobEntry`, how often it was
-    launched, which inputs and literals the kernel takes, and the `Room` of each result."""
-
-    next: Word
-    hash: Word
-    length: Word
-    key: Word
-    entry: Word
-    launches: Word
-    inputs: Word
-    literals: Word
-    input_order: Word
-    literal_order: Word
-    rooms: Word
-
-
 class Result(Structure):
     """The type and the number of lanes of a result, as objects."""
 
     dtype: Word
     lanes: Word
-
-
-class LaunchRecord(Structure):
-    """A sequence of launches: the table of patches and entries, the numbers of nodes that it reads
-    and of results, their `Room`s and `Result`s, and how often it was performed."""
-
-    table: Word
-    reads: Word
-    results: Word
-    rooms: Word
-    made: Word
-    launches: Word
 
 
 class Scan(Api):
@@ -502,8 +458,6 @@ class Scan(Api):
     buffer_type: Word
     usage: Word
     stamp: Word
-    size: Word
-    outputs: Word
     hash: Word
     length: Word
     inputs_met: Word
@@ -511,6 +465,7 @@ class Scan(Api):
     effects_met: Word
     visited: Word
     plan: Word
+    failed: Word
     spares_left: Word
     cells: Array[ScanCell] = array(ScanCell, 1024)
     plain: Array[Word] = words(256)
@@ -519,8 +474,6 @@ class Scan(Api):
     inputs: Array[Word] = words(INPUTS)
     literals: Array[Literal] = array(Literal, LITERALS)
     spares: Array[Word] = words(2 * OUTPUTS)
-    block: Array[Word] = words(512)
-    heads: Array[Word] = words(1024)
     plans: Array[Word] = words(1024)
 
 
@@ -550,7 +503,8 @@ class Step(Structure):
 class PlanRecord(Structure):
     """Addresses of the operands of all launches, of those among them that are results, by their
     number, of the launches, and of the positions and the memory of the results; the words for
-    errors; how many kernels were launched last and results made, and how often it was performed."""
+    errors; how many kernels were launched last and results made, and how often it was performed;
+    the `Result`s of a frozen function."""
 
     operands: Word
     links: Word
@@ -563,6 +517,7 @@ class PlanRecord(Structure):
     done: Word
     finished: Word
     launches: Word
+    made: Word
 
 
 class SizeOf(Structure):

@@ -1,4 +1,4 @@
-"""Performs the launches of an evaluation that is planned; `cpu.plans` makes the records."""
+"""Finds and performs plans; `cpu.plans` makes the records."""
 
 from .language import NULL, Word, call, put, room, rounded, word
 from .launcher import is_idle, run_entries
@@ -13,7 +13,6 @@ from .objects import (
     ITEMS,
     LIST,
     NUMBER,
-    OUTPUTS,
     SIZE,
     SPARES,
     TYPE,
@@ -24,26 +23,19 @@ from .objects import (
     Node,
     Operand,
     PlanRecord,
+    Result,
     Scan,
     SizeOf,
     Step,
     Usage,
     size_of,
 )
-from .programs import (
-    ROOM,
-    drop_operands,
-    finish_node,
-    has_room,
-    hashed,
-    is_equal,
-    prepare,
-    scan_nodes,
-    taken,
-)
-from .special import push
+from .results import ROOM, drop_operands, finish_node, has_room, prepare, taken
+from .scan import hashed, is_equal, scan_plan
 
 OPERAND, STEP, SIZES = size_of(Operand), size_of(Step), size_of(SizeOf)
+RESULT = size_of(Result)
+OFTEN = 63  # launches after which Python is asked whether better kernels would pay, less one
 
 
 def write_operands(s: Scan, operand: Operand, items: Word) -> Word:
@@ -144,24 +136,6 @@ def launch_plan(c: Control, s: Scan, plan: PlanRecord, made: Word) -> Word:
     return failed == 0
 
 
-def scan_plan(s: Scan, roots: Word) -> Word:
-    """Writes what an evaluation consists of to `s.key`, except for sizes, and the nodes in the
-    order of their traversal to `s.order`; gives the number of words, or 0 if there is no plan for
-    it."""
-    s.stamp = s.stamp + 1
-    s.inputs_met = 0
-    s.literals_met = 0
-    s.effects_met = 0
-    last = word(roots + SIZE)
-    if last > OUTPUTS:
-        return 0
-    k = 0
-    while k < last:
-        put(s.order[k], word(word(roots + LIST) + 8 * k))
-        k = k + 1
-    return scan_nodes(s, last, push(s, 0, last), 1)
-
-
 def has_sizes(s: Scan, known: KnownPlan) -> Word:
     """Whether the nodes at the positions in a table have the sizes there."""
     size: SizeOf = known.sizes
@@ -175,7 +149,7 @@ def has_sizes(s: Scan, known: KnownPlan) -> Word:
     return 1
 
 
-def find_plan(s: Scan, length: Word) -> PlanRecord:
+def find_plan(s: Scan, length: Word) -> KnownPlan:
     """The plan of the evaluation in `s.key` and `s.order`, or 0."""
     h = hashed(s, length)
     s.hash = h
@@ -183,23 +157,22 @@ def find_plan(s: Scan, length: Word) -> PlanRecord:
     while known != 0:
         same = known.hash == h and known.length == length and is_equal(s, known.key, length)
         if same and has_sizes(s, known):
-            return known.plan
+            return known
         known = known.next
     return NULL
 
 
-def outcome(c: Control, s: Scan, good: Word) -> Word:
-    """True, or None if launches are not `good`."""
-    if good:
+def outcome(c: Control, s: Scan, done: Word) -> Word:
+    """True if all is `done`, or None."""
+    if done:
         return call("i64(i64)", c.truth, 1)
     call("void(ptr)", s.incref, s.none)
     return s.none
 
 
 def perform_plan(self: Word, arguments: Word, count: Word) -> Word:
-    """Functions of Python: True if all kernels of a plan were launched, False if none was, and None
-    if an index was out of bounds. The argument is the list of nodes in the order of their
-    traversal."""
+    """A function of Python, of the list of nodes in the order of their traversal: True if all
+    kernels of a plan were launched, False if none was, and None if an index was out of bounds."""
     c: Control = word(self + CONTENTS)
     s: Scan = word(self + CONTENTS + 8)
     plan: PlanRecord = word(self + CONTENTS + 16)
@@ -214,9 +187,11 @@ def perform_plan(self: Word, arguments: Word, count: Word) -> Word:
     return call("i64(i64)", c.truth, 0)
 
 
-def again_plan(self: Word, arguments: Word, count: Word) -> Word:
-    """Finds the plan first, of which `s.plan` is the record; the argument is the list of nodes to
-    be evaluated. If an index was out of bounds, it becomes that of all nodes."""
+def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
+    """A function of Python, of the list of nodes to be evaluated: True if it has found their plan
+    and performed it, False if not, and None if something is left to do. That is so for effects, now
+    and then for kernels of which there may be better ones, and where an index was out of bounds
+    (`s.failed`): the list becomes that of all nodes. `s.plan` is what it has found."""
     c: Control = word(self + CONTENTS)
     s: Scan = word(self + CONTENTS + 8)
     roots = word(arguments)
@@ -226,25 +201,30 @@ def again_plan(self: Word, arguments: Word, count: Word) -> Word:
     length = 0
     if is_idle(c):
         length = scan_plan(s, roots)
-    plan: PlanRecord = NULL
+    known: KnownPlan = NULL
     if length > 0:
-        plan = find_plan(s, length)
-    s.plan = plan
-    if plan != 0 and is_prepared(c, s, plan, s.order[0]):
-        good = launch_plan(c, s, plan, made)
-        if good == 0:
-            k = word(roots + SIZE)
-            while k < s.visited:
-                call("i32(ptr, ptr)", s.append, roots, word(s.order[k]))
-                k = k + 1
-        finish_results(s, plan, s.order[0], made)
-        return outcome(c, s, good)
-    return call("i64(i64)", c.truth, 0)
+        known = find_plan(s, length)
+    s.plan = known
+    if known == 0:
+        return call("i64(i64)", c.truth, 0)
+    plan: PlanRecord = known.plan
+    if is_prepared(c, s, plan, s.order[0]) == 0:
+        return call("i64(i64)", c.truth, 0)
+    good = launch_plan(c, s, plan, made)
+    s.failed = good == 0
+    done = good and s.effects_met == 0 and plan.launches & OFTEN != 0
+    if good == 0:
+        k = word(roots + SIZE)
+        while k < s.visited:
+            call("i32(ptr, ptr)", s.append, roots, word(s.order[k]))
+            k = k + 1
+    finish_results(s, plan, s.order[0], made)
+    return outcome(c, s, done)
 
 
 def examine_plan(self: Word, arguments: Word, count: Word) -> Word:
-    """Gives whether an evaluation can have a plan that this code finds. `s.length` is the number of
-    words in `s.key`, and `s.plan` the plan that is known."""
+    """A function of Python: whether an evaluation can have a plan that this code finds. `s.length`
+    is the number of words in `s.key`, and `s.plan` the plan that is known."""
     c: Control = word(self + CONTENTS)
     s: Scan = word(self + CONTENTS + 8)
     s.plan = 0
@@ -252,3 +232,59 @@ def examine_plan(self: Word, arguments: Word, count: Word) -> Word:
     if s.length > 0:
         s.plan = find_plan(s, s.length)
     return call("i64(i64)", c.truth, s.length > 0)
+
+
+def new_nodes(s: Scan, count: Word) -> Word:
+    """Makes a tuple of nodes without contents, or gives 0."""
+    found = call("i64(i64)", s.tuple, count)
+    k = 0
+    while k < count and found != 0:
+        node = call("i64(ptr, i64)", s.allocate, s.node_type, 0)
+        put(found + ITEMS + 8 * k, node)
+        if node == 0:
+            call("void(ptr)", s.decref, found)
+            return 0
+        k = k + 1
+    return found
+
+
+def become_buffer(s: Scan, node: Node, result: Result, buffer: Buffer) -> Word:
+    """Turns a node without contents into a buffer that is there."""
+    node.op = s.buffer
+    node.dtype = result.dtype
+    node.size = result.lanes
+    node.deps = s.empty
+    node.mark = s.none
+    call("void(ptr)", s.incref, s.buffer)
+    call("void(ptr)", s.incref, result.dtype)
+    call("void(ptr)", s.incref, result.lanes)
+    call("void(ptr)", s.incref, s.empty)
+    call("void(ptr)", s.incref, s.none)
+    node.data = buffer
+    node.serial = call("i64(ptr)", s.next, s.serials)
+
+
+def replay(self: Word, arguments: Word, count: Word) -> Word:
+    """A function of Python, of the nodes that launches of a frozen function read: the tuple of
+    their results, or False if they cannot be performed now."""
+    c: Control = word(self + CONTENTS)
+    s: Scan = word(self + CONTENTS + 8)
+    plan: PlanRecord = word(self + CONTENTS + 16)
+    made = room(64)
+    # The garbage collector may run, and leave something queued.
+    found = new_nodes(s, plan.results)
+    if found == 0:
+        return 0
+    if prepare(s, plan.results) == 0:
+        call("void(ptr)", s.decref, found)
+        return 0
+    if is_prepared(c, s, plan, arguments) == 0:
+        call("void(ptr)", s.decref, found)
+        return call("i64(i64)", c.truth, 0)
+    launch_plan(c, s, plan, made)
+    k = 0
+    while k < plan.results:
+        place = found + ITEMS + 8 * k
+        become_buffer(s, word(place), plan.made + RESULT * k, word(made + 8 * k))
+        k = k + 1
+    return found

@@ -16,6 +16,7 @@ from ..target.foreign import ForeignFunction
 from ..text.program import Output, Program, Work
 from ..text.structure import KernelArguments
 from . import cache
+from .plan import Plan
 
 
 def name_of(key: tuple, device: Device) -> str:
@@ -55,9 +56,10 @@ def find(name: str, device: Device) -> tuple[Kernel, KernelArguments] | None:
     return found, KernelArguments(*taken)
 
 
-def keep(name: str, made: Kernel, taken: KernelArguments) -> None:
+def keep(name: str, plan: Plan) -> None:
     """Adds the text and the program of a kernel that has been launched, and what that takes, to the
     disk cache."""
+    made, taken = plan.launches[0][0], plan.passed
     program = made.program
     row = (
         [(o.kind, o.dtype.name, o.value, o.param) for o in program.outputs],

@@ -1,43 +1,105 @@
-"""Plans: the launches of an evaluation in which something waits for something else."""
+"""Plans: what evaluations launch, found again by their structure.
 
-from collections.abc import Sequence
+A plan is data: kernels, and which nodes each of them computes and takes, by position among all
+nodes of an evaluation in traversal order. It serves every evaluation with its key (see
+`structure.ProgramGraph`) whose nodes have the same sizes; one of a single launch serves any number
+of lanes.
+"""
+
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..device import Kernel
 from ..ir.node import Node
+from ..text import structure
 
-# A kernel to launch for a number of lanes: the nodes that it computes, and those that it takes
-# (inputs, literals, checks), and effects, one for each buffer that it writes to.
-Launch = tuple[Kernel, int, list[Node], list[Node], list[Node], Sequence[Node], list[Node]]
+MOST_SIZES = 8  # plans for the same structure
+MOST_KEYS = 1 << 22  # size of all keys at which everything is forgotten
 
 
-class EvaluationPlan:
-    """The `launches` of an evaluation, with functions that take nodes from those in traversal
-    order; and the `sizes` of nodes on which the launches depend, by position.
+class Launch(NamedTuple):
+    """A kernel to launch for a number of lanes: the nodes that it computes, and those that it takes
+    (inputs, literals, checks), and effects, one for each buffer that it writes to."""
 
-    A device that performs them in a way of its own keeps what it needs in `native`, and counts its
-    `calls` until then.
+    kernel: Kernel
+    lanes: int
+    roots: Sequence[Node]
+    inputs: Sequence[Node]
+    literals: Sequence[Node]
+    checks: Sequence[Node]
+    targets: Sequence[Node]
+
+
+class Plan:
+    """The `launches` of an evaluation: kernels and numbers of lanes, with functions that take nodes
+    from those in traversal order; and the `sizes` of nodes on which they depend, by position. The
+    number of lanes is 0 if the plan serves any (`is_for_any_size`).
+
+    A device that performs it in a way of its own keeps what it needs in `native`.
     """
 
-    __slots__ = ("calls", "launches", "native", "sizes")
+    __slots__ = ("is_for_any_size", "launches", "native", "passed", "sizes")
 
-    def __init__(
-        self, launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]
-    ) -> None:
-        place = dict(zip(order, range(len(order)), strict=True))
-        sizes = watched + [(n, n.size) for _, _, roots, *_ in launches for n in roots]
-        self.launches: list[tuple] = [
-            (*v[:2], *[taken([place[n] for n in part]) for part in v[2:]]) for v in launches
-        ]
-        self.sizes = [*{place[n]: size for n, size in sizes}.items()]
-        self.native: Any = None
-        self.calls = 0
+    def __init__(self, launches: Sequence[tuple], sizes: Sequence[tuple[int, int]]) -> None:
+        """The launches are those of `Launch`, with positions in place of nodes."""
+        self.launches: list[tuple] = [(*v[:2], *map(taker, v[2:])) for v in launches]
+        self.is_for_any_size = not launches[0][1]
+        self.sizes = sizes
+        self.native: dict[int, Any] = {}
+        self.passed: Any = None  # the `KernelArguments` of a single launch
+
+    def fits(self, order: Sequence[Node]) -> bool:
+        """Returns whether the nodes of an evaluation with this structure have the sizes."""
+        for k, size in self.sizes:  # noqa: SIM110 (`all` would start a generator)
+            if order[k].size != size:
+                return False
+        return True
 
 
-def taken(places: list[int]) -> itemgetter:
+def taker(places: Sequence[int]) -> Callable[[Sequence[Node]], Sequence[Node]]:
     """Returns a function that takes the entries of a list at some places."""
     if len(places) > 1:
         return itemgetter(*places)
     start = places[0] if places else 0
     return itemgetter(slice(start, start + len(places)))
+
+
+_plans: dict[tuple, list[Plan]] = {}
+"""The plans by key; those that were used last come first."""
+_entries = 0  # size of the keys
+
+
+def find(key: tuple, order: Sequence[Node], for_any_size: bool) -> Plan | None:
+    """Returns the plan of an evaluation, if there is one. `for_any_size` says that its results all
+    have one size, and none waits for another."""
+    plans = _plans.get(key)
+    if plans is not None:
+        for plan in plans:
+            if plan.is_for_any_size is for_any_size and plan.fits(order):
+                if plan is not plans[0]:
+                    plans.remove(plan)
+                    plans.insert(0, plan)
+                return plan
+    return None
+
+
+def add(key: tuple, plan: Plan) -> None:
+    """Keeps a plan."""
+    plans = _plans.setdefault(key, [])
+    plans.insert(0, plan)
+    del plans[MOST_SIZES:]
+
+
+def is_crowded(more: int) -> bool:
+    """Counts further entries of keys; returns whether it is time to forget everything."""
+    global _entries
+    _entries += more
+    return _entries > MOST_KEYS or structure.is_full()
+
+
+def forget() -> None:
+    """Forgets all plans."""
+    global _entries
+    _plans.clear()
+    _entries = 0

@@ -25,43 +25,33 @@ from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, innermost, stack
 from ..text import program, source, structure
 from . import interrupt, launch, stages
 from . import known as known_programs
-from .plan import EvaluationPlan, Launch
+from . import plan as plans
+from .plan import Launch, Plan
 
 lock = locks.lock
 pending: list[Node] = []
 observers: list[tuple[Any, Callable[[], None]]] = []
 """Samples of future kernels (see `lane_values`), and callbacks for when they have been launched."""
 
-again: Callable[[list[Node]], bool] | None = None
-"""Evaluates nodes in a shorter way than this module, and returns whether it has; set by a device.
-Without pending effects it may be called first."""
 on_collect: Callable[[list[Node]], None] | None = None
 """Called with the nodes of an evaluation before it is carried out; set by `freeze`."""
-forget_again: Callable[[], None] | None = None
-"""Makes it forget what it knows."""
 
-perform: Callable[[EvaluationPlan, list[Node], list[Node]], int] | None = None
-"""Performs the first launches of a plan, given the nodes to be evaluated and all nodes in traversal
-order, in a shorter way than this module, and returns how many it has; set by a device."""
 repeat: Callable[[list[Node], Device | None], bool] | None = None
 """Finds the plan of an evaluation in a shorter way than this module, and performs it; returns
-whether it has. It is given the nodes to be evaluated, and where."""
+whether it has. It is given the nodes to be evaluated, and where. Set by a device."""
+perform: Callable[[Plan, Sequence[Node], list[Node]], int] | None = None
+"""Performs the first launches of a plan, given the nodes to be evaluated and all nodes in traversal
+order, in a shorter way than this module, and returns how many it has; set by a device."""
+forget: Callable[[], None] | None = None
+"""Makes both forget what they know."""
 
 _serial, _id = attrgetter("serial"), attrgetter("id")
-# Kernels by the structure of programs, with what they take of these, and by that of programs in
-# which inputs come in the order of their use.
-_kernels: dict[tuple, tuple[Kernel, structure.KernelArguments]] = {}
 _settled: dict[tuple, Kernel] = {}
-# What evaluations launch in which something waits for something else, by all that is met; the plans
-# for other sizes that were used last come first.
-_plans: dict[tuple, list["EvaluationPlan"]] = {}
-MOST_PLANS = 8
-_entries = 0  # size of the keys of both
+"""Kernels by the structure of programs in which inputs come in the order of their use."""
 STREAM_BYTES = 1 << 24  # results of a kernel from this size on bypass the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have such results
 LARGE = 512  # programs with this many operands defer the garbage collector
 FEW = 1 << 14  # the host writes fewer entries faster than a kernel
-MOST_KEYS = 1 << 22  # size of the keys of known programs at which these are forgotten
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 # Accesses with a check of bounds in a kernel. Each has branches of its own, among which LLVM
 # allocates registers in a time that is linear up to about a thousand reads, or 256 writes, each
@@ -197,8 +187,7 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
         milestone = math.inf  # other threads, and evaluations meanwhile, do not come here
         milestone = pass_milestone(roots[-1].serial)
     with lock:
-        apart = pending or observers or _labels or flags.current & _APART
-        if again is not None and not apart and again(roots):
+        if not pending and repeat is not None and _is_plain() and repeat(roots, device):
             return True
         todo = [n for n in roots if n.op not in _NOT_COMPUTED]
         if pending:
@@ -216,6 +205,11 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     return True
 
 
+def _is_plain() -> bool:
+    """Returns whether nothing asks for launches to be seen one by one."""
+    return not (observers or _labels or flags.current & _APART)
+
+
 def catch_up() -> None:
     """Does what evaluations put off: waits until devices have not too much to do, once nothing is
     held, and collects garbage that threads of the package must not collect."""
@@ -228,7 +222,9 @@ def _evaluate_effects(roots: list[Node], device: Device | None) -> None:
     effects = pending[:]
     pending.clear()
     try:
-        _evaluate(roots + effects + _old_values(effects), device)
+        every = roots + effects + _old_values(effects)
+        if repeat is None or not _is_plain() or not repeat(every, device):
+            _evaluate(every, device)
     except BaseException as error:
         left = [e for e in effects if e.op.effect or e.op.block]
         if isinstance(error, DeviceMismatch):  # what would raise again is given up
@@ -254,13 +250,10 @@ def _observe() -> None:
 
 def forget_kernels() -> None:
     """Forgets the kernels of all structures."""
-    global _entries
-    _entries = 0
-    _kernels.clear()
+    plans.forget()
     _settled.clear()
-    _plans.clear()
-    if forget_again is not None:
-        forget_again()
+    if forget is not None:
+        forget()
 
 
 def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
@@ -360,105 +353,88 @@ def _old_values(roots: list[Node]) -> list[Node]:
 
 
 def _evaluate(roots: list[Node], device: Device | None) -> None:
+    """Launches kernels for nodes, among which there may be side effects."""
     if len(roots) > 1:
         roots = list(dict.fromkeys(roots))
-    direct = not flags.current & _APART and _preview is None
-    if repeat is not None and direct and not _labels and repeat(roots, device):
-        return
     roots, graph = _collect(roots)
     if on_collect is not None:
         on_collect(graph.order)
-    noted = graph.noted
     waits = None
-    for n in noted:
+    for n in graph.noted:
         if n.op is _REDUCE or stages.waits(n):
             waits = n
             break
-    if waits is None and roots:
-        size = roots[0].size
-        for n in roots:
-            if n.size != size:
-                break
-        else:
-            if noted or not _again(size, roots, graph):
-                (_work if _is_long(graph) else _run)(size, roots, graph, device)
-            return
-    key = _plan_key(graph, device)
-    order = graph.order
-    plans = _plans.get(key, []) if key is not None else []
-    for plan in plans:
-        for k, size in plan.sizes:
-            if order[k].size != size:
-                break
-        else:
-            if plan is not plans[0]:
-                plans.remove(plan)
-                plans.insert(0, plan)
-            first = perform(plan, roots, order) if perform is not None and direct else 0
-            launch_plan(plan, order, first)
-            return
+    if waits is None and _have_one_size(roots):
+        if roots:
+            _in_one(roots[0].size, roots, graph, device)
+        return
+    key = None if _is_long(graph) else _key_of(graph, device)
+    plan = None if key is None else plans.find(key, graph.order, False)
+    if plan is not None:
+        _perform(plan, roots, graph.order)
+        return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
     found = [roots]
     if waits is not None:
-        found = stages.find(roots, *graph.apart(), [n for n in noted if stages.waits(n)])
-    launches = [group for stage in found for group in _by_lanes(stage)]
+        found = stages.find(roots, *graph.apart(), [n for n in graph.noted if stages.waits(n)])
     done: list[Launch | None] = []
-    for size, group in launches:
-        again = [n for n in group if n.op is not BUFFER]
-        done += _work(size, again, structure.ProgramGraph(again), device)
+    for size, group in [row for stage in found for row in _by_lanes(stage)]:
+        left = [n for n in group if n.op is not BUFFER]
+        if left:
+            done += _in_one(size, left, structure.ProgramGraph(left), device)
     if key is not None and None not in done:
-        _make_room(0 if key in _plans else len(order))
-        plans = _plans.setdefault(key, [])
-        plans.insert(0, EvaluationPlan([v for v in done if v], watched, order))
-        del plans[MOST_PLANS:]
+        _keep([v for v in done if v], watched, graph.order, key)
 
 
-def launch_plan(plan: EvaluationPlan, order: list[Node], first: int) -> None:
-    """Performs the launches of a plan from one on."""
-    for made, size, a, b, c, d, e in plan.launches[first:]:
-        _launch(made, size, a(order), b(order), c(order), d(order), e(order))
-
-
-def _again(size: int, roots: list[Node], graph: structure.ProgramGraph) -> bool:
-    """Launches a known kernel without effects in the shortest way; returns whether there is one.
-    All other programs are left to `_run`."""
-    if size >= STREAM_LANES or _labels or flags.current & 1 or _preview is not None:
-        return False
-    inputs, literals, checks = graph.inputs, graph.literals, graph.checks
-    if not inputs or not size:
-        return False
-    known = _kernels.get(graph.plain_key())
-    if known is None:
-        return False
-    made, (some, others, tested) = known
-    if not checks:
-        made.learn(size, roots, graph, known[1])
-    elif tested is not None:
-        checks = [checks[k] for k in tested]
-    if some is not None:
-        inputs = [inputs[k] for k in some]
-    if others is not None:
-        literals = [literals[k] for k in others]
-    _finish_all(roots, launch.run(made, size, inputs, literals, checks, ()))
+def _have_one_size(roots: list[Node]) -> bool:
+    """Returns whether nodes have as many entries as the others."""
+    for n in roots:  # noqa: SIM110 (`all` would start a generator)
+        if n.size != roots[0].size:
+            return False
     return True
 
 
-def _plan_key(graph: structure.ProgramGraph, device: Device | None) -> tuple | None:
-    """Returns the key that determines the launches of an evaluation, except sizes; None if they
-    must not be reused, because the kernel texts refer to these nodes."""
-    if graph.open or _is_long(graph):
+def _keep(
+    launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node], key: tuple
+) -> None:
+    """Keeps the plan of an evaluation of several launches."""
+    place = dict(zip(order, range(len(order)), strict=True))
+    sizes = watched + [(n, n.size) for v in launches for n in v.roots]
+    rows = [(v.kernel, v.lanes, *[[place[n] for n in part] for part in v[2:]]) for v in launches]
+    _make_room(len(order))
+    plans.add(key, Plan(rows, [*{place[n]: size for n, size in sizes}.items()]))
+
+
+def _perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> None:
+    """Performs the launches of a plan."""
+    first = 0
+    if perform is not None and not flags.current & _APART and _preview is None:
+        first = perform(plan, roots, order)
+    launch_all(plan.launches[first:] if first else plan.launches, order)
+
+
+def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
+    """Performs launches of a plan."""
+    for made, lanes, a, b, c, d, e in launches:
+        roots = a(order)
+        _launch(made, lanes or roots[0].size, roots, b(order), c(order), d(order), e(order))
+
+
+def _key_of(graph: structure.ProgramGraph, device: Device | None, *more: object) -> tuple | None:
+    """Returns the key that determines the launches of an evaluation, except for sizes; None if they
+    must not be repeated, because the kernel texts refer to these nodes."""
+    if graph.open or ((_labels or flags.current & 1) and _is_named(graph)):
         return None
-    if (_labels or flags.current & 1) and _is_named(graph):
-        return None
-    orders, effects = [], graph.effects()
+    effects = graph.effects() if graph.noted else []
+    orders = []
     for n in effects:
         for before in n.data.order:
             if before.op is not BUFFER:
                 if before.mark is not graph.mark:
                     return None
                 orders.append((n.id, before.id))
-    return (graph.key(effects)[0], device or current(), *orders)
+    return graph.key(effects, device or current(), *orders, *more)
 
 
 def _is_named(graph: structure.ProgramGraph) -> bool:
@@ -476,21 +452,47 @@ def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
     return [*groups.items()]
 
 
-def _work(
+def _in_one(
     size: int, roots: list[Node], graph: structure.ProgramGraph, device: Device | None
 ) -> list[Launch | None]:
-    """Launches a kernel, or several if it would be very long, for roots of `size` lanes, where
-    `graph` is everything below them. Returns the launches."""
-    if not _is_long(graph):
-        return [_run(size, roots, graph, device)] if roots else []
+    """Launches a kernel for nodes of `size` lanes, where `graph` is everything below them and
+    nothing waits for anything else; or several, if it would be very long. Returns the launches."""
+    if size == 0:
+        _finish_empty(roots, graph, device)
+        return [None]
+    if graph.open:
+        raise stages.symbolic()
+    if _is_long(graph):
+        first = _first_part(_by_roots(graph, roots), set(roots))
+        if first:
+            return _in_parts(size, first, roots, device)
+    key = _key_of(graph, device, *((True,) if _streams(size, roots) else ()))
+    reduces = graph.noted and any(n.op is _REDUCE for n in roots)
+    plan = None if key is None else plans.find(key, graph.order, not reduces)
+    name = ""
+    if plan is None:
+        devices = graph.devices()
+        if len(devices) > 1:
+            _on_devices(size, roots, device)
+            return [None]
+        plan, name = _planned(size, roots, graph, key, next(iter(devices), device or current()))
+    _perform(plan, roots, graph.order)
+    if name:
+        known_programs.keep(name, plan)
+    made, _, a, b, c, d, e = plan.launches[0]
+    order = graph.order
+    return [Launch(made, size, a(order), b(order), c(order), d(order), e(order))]
+
+
+def _in_parts(
+    size: int, first: list[Node], roots: list[Node], device: Device | None
+) -> list[Launch | None]:
+    """Launches kernels for some nodes, and then for roots, which depend on them."""
     done: list[Launch | None] = []
-    first = _first_part(_by_roots(graph, roots), set(roots))
-    if not first:
-        return [_run(size, roots, graph, device)]
     for lanes, group in _by_lanes(first):
-        done += _work(lanes, group, structure.ProgramGraph(group), device)
+        done += _in_one(lanes, group, structure.ProgramGraph(group), device)
     left = [n for n in roots if n.op is not BUFFER]
-    return done + _work(size, left, structure.ProgramGraph(left), device)
+    return done + (_in_one(size, left, structure.ProgramGraph(left), device) if left else [])
 
 
 def _length(n: Node) -> int:
@@ -581,69 +583,48 @@ def _companions(loops: list[Node], mark: object) -> list[Node]:
     return [v for v in alive if v not in summed]
 
 
-def _run(
-    size: int, roots: list[Node], graph: structure.ProgramGraph, device: Device | None
-) -> Launch | None:
-    """Launches one kernel for roots that all have `size` lanes, if there are any; or one for each
-    device on which they are."""
-    if size == 0:
-        empty = next(iter(graph.devices()), device or current()).allocate(0)
-        for n in roots:
-            if n.op.effect or n.op.block:
-                finish_effect(n)
-            else:
-                _finish(n, empty)
-        return None
-    if graph.open:
-        raise stages.symbolic()
-    key, targets = _key_of(graph, size, roots, device)
-    named = (_labels or flags.current & 1) and _is_named(graph)
+def _finish_empty(roots: list[Node], graph: structure.ProgramGraph, device: Device | None) -> None:
+    """Completes nodes without lanes."""
+    empty = next(iter(graph.devices()), device or current()).allocate(0)
+    for n in roots:
+        if n.op.effect or n.op.block:
+            finish_effect(n)
+        else:
+            _finish(n, empty)
+
+
+def _planned(
+    size: int, roots: list[Node], graph: structure.ProgramGraph, key: tuple | None, at: Device
+) -> tuple[Plan, str]:
+    """Returns the plan of a new program, and the name under which the disk cache is to keep it once
+    it has been launched; no name if it has it, or cannot."""
+    targets = graph.targets()
     if targets:
         # The text, which identifies kernels, does not show the positions of effects among the
         # roots.
         roots = sorted(roots, key=_has_value, reverse=True)
-    name = ""  # under which a new program is kept
-    known = None if named else _kernels.get(key)
-    if known is None:
-        devices = graph.devices()
-        if len(devices) > 1:
-            return _run_apart(size, roots, device)
-        at = next(iter(devices), device or current())
-        _make_room(0 if named else 2 * len(graph.order))
-        comments = label.comments(graph.ordered()) if named else None
-        name = "" if named else known_programs.name_of(key, at)
-        known = known_programs.find(name, at) if name else None
-        if known is None:
-            known = _settle(graph, roots, _streams(size, roots), at, comments)
-        else:
-            name = ""
-        if not named:  # other programs of this structure get a text of their own
-            _kernels[key] = known
-    made, passed = known
-    inputs, literals, checks = [
-        found if taken is None else [found[k] for k in taken]
-        for found, taken in zip((graph.inputs, graph.literals, graph.checks), passed, strict=True)
-    ]
-    parts = made, size, roots, inputs, literals, checks, targets
-    _launch(*parts)
-    if name:
-        known_programs.keep(name, made, passed)
-    return parts
+    every = roots, graph.inputs, graph.literals, graph.checks, targets
+    places = [[n.id for n in part] for part in every]
+    reduced = [n.deps[0].id for n in roots if n.op is _REDUCE]
+    _make_room(0 if key is None else 2 * len(graph.order))
+    comments = label.comments(graph.ordered()) if key is None else None
+    name = "" if key is None else known_programs.name_of(key, at)
+    known = known_programs.find(name, at) if name else None
+    made, passed = known or _settle(graph, roots, _streams(size, roots), at, comments)
+    for k, chosen in enumerate(passed, 1):
+        if chosen is not None:
+            places[k] = [places[k][c] for c in chosen]
+    if reduced:
+        plan = Plan([(made, size, *places)], [(k, size) for k in reduced])
+    else:
+        plan = Plan([(made, 0, *places)], ())
+    plan.passed = passed
+    if key is not None:  # other programs of this structure get a text of their own
+        plans.add(key, plan)
+    return plan, "" if known else name
 
 
-def _key_of(
-    graph: structure.ProgramGraph, size: int, roots: list[Node], device: Device | None
-) -> tuple[tuple, list[Node]]:
-    """Returns the key that determines the kernel of a program, and its effects."""
-    key, targets = graph.key()
-    if _streams(size, roots):
-        key = (*key, True)
-    if not graph.inputs and not targets:  # the key may say nothing about the device
-        key = (*key, device or current())
-    return key, targets
-
-
-def _run_apart(size: int, roots: list[Node], device: Device | None) -> None:
+def _on_devices(size: int, roots: list[Node], device: Device | None) -> None:
     """Launches the kernels of several devices.
 
     Raises:
@@ -656,7 +637,7 @@ def _run_apart(size: int, roots: list[Node], device: Device | None) -> None:
             raise mismatch(devices)
         groups.setdefault(devices.pop() if devices else device, []).append(n)
     for group in groups.values():
-        _run(size, group, structure.ProgramGraph(group), device)
+        _in_one(size, group, structure.ProgramGraph(group), device)
 
 
 def _mixes(n: Node) -> bool:
@@ -685,13 +666,11 @@ def _settle(
     return made, passed
 
 
-def _make_room(more: int = 0) -> None:
+def _make_room(more: int) -> None:
     """Forgets known programs if their keys, with `more` entries, become too large."""
-    global _entries
-    if _entries + more > MOST_KEYS or structure.is_full():
+    if plans.is_crowded(more):
         structure.forget()
         forget_kernels()
-    _entries += more
 
 
 def _launch(

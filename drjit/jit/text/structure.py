@@ -243,27 +243,24 @@ class ProgramGraph:
         found = {part for part in self._key if isinstance(part, Device)}
         return found | {n.data.buffer.device for n in self.effects()}
 
-    def plain_key(self) -> tuple:
-        """Returns the key of a program in which nothing is `noted`."""
-        return tuple(self._key)
-
-    def key(self, effects: list[Node] | None = None) -> tuple[tuple, list[Node]]:
-        """Returns the key of the program, and the effects by which buffers are written, in
-        order. The side effects may be given."""
-        if not self.noted:
-            return tuple(self._key), []
-        if effects is None:
-            effects = self.effects()
-        targets, numbers = effects, [0]
-        if len(effects) > 1:
-            places: dict[Any, tuple[int, Node]] = {}
-            numbers = [_place(n, places) for n in effects]
-            targets = [n for _, n in places.values()]
+    def key(self, effects: Sequence[Node] = (), *more: object) -> tuple:
+        """Returns the key of the program, with its `effects`."""
+        if not effects:
+            return (*self._key, *more)
         rows = [*self._key]
-        for n, at in zip(effects, numbers):  # noqa: B905
+        places: dict[Any, tuple[int, Node]] = {}
+        for n in effects:
             e = n.data
+            at = _place(n, places)
             rows += (n.id, e.dtype, e.reduce, e.mode, e.shape, e.buffer.device, at)
-        return tuple(rows), targets
+        return (*rows, *more)
+
+    def targets(self) -> list[Node]:
+        """Returns the effects by which buffers are written, in order."""
+        places: dict[Any, tuple[int, Node]] = {}
+        for n in self.effects():
+            _place(n, places)
+        return [n for _, n in places.values()]
 
 
 def is_open(n: Node) -> bool:

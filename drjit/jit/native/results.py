@@ -1,0 +1,68 @@
+"""Memory for results, and the nodes that become them."""
+
+from .language import Word, call, put, word
+from .objects import LIST, OUTPUTS, SIZE, Block, Buffer, Node, Room, Scan, size_of
+
+ROOM = size_of(Room)
+
+
+def has_room(rooms: Word, count: Word) -> Word:
+    """Whether the pools have memory for all results."""
+    k = 0
+    while k < count:
+        room: Room = rooms + ROOM * k
+        if word(room.pool + SIZE) < room.needed:
+            return 0
+        k = k + 1
+    return 1
+
+
+def prepare(s: Scan, count: Word) -> Word:
+    """Makes new buffers without memory, so that there are `count`. The garbage collector may run,
+    and code that evaluates in it, so that there may be one more."""
+    if count > OUTPUTS:
+        return 1
+    while s.spares_left < count:
+        x = call("i64(ptr, i64)", s.allocate, s.buffer_type, 0)
+        if x == 0:
+            return 0
+        put(s.spares[s.spares_left], x)
+        s.spares_left = s.spares_left + 1
+    return 1
+
+
+def taken(s: Scan, room: Room) -> Buffer:
+    """Takes memory from a pool for a buffer that is ready; gives the buffer."""
+    pool = room.pool
+    last = word(pool + SIZE) - 1
+    put(pool + SIZE, last)
+    block: Block = word(word(pool + LIST) + 8 * last)
+    s.spares_left = s.spares_left - 1
+    buffer: Buffer = word(s.spares[s.spares_left])
+    buffer._block = block
+    buffer.address = block.address
+    buffer.source = s.none
+    call("void(ptr)", s.incref, block.address)
+    call("void(ptr)", s.incref, s.none)
+    put(s.usage, word(s.usage) + room.capacity)
+    return buffer
+
+
+def finish_node(s: Scan, node: Node, buffer: Buffer) -> Word:
+    """Turns a node into a buffer that is there."""
+    data = node.data
+    o = node.op
+    node.data = buffer
+    node.op = s.buffer
+    call("void(ptr)", s.incref, s.buffer)
+    call("void(ptr)", s.decref, data)
+    call("void(ptr)", s.decref, o)
+
+
+def drop_operands(s: Scan, node: Node) -> Word:
+    """Drops the operands of a node that has become a buffer. Destructors may run."""
+    deps = node.deps
+    if node.op == s.buffer and deps != s.empty:
+        node.deps = s.empty
+        call("void(ptr)", s.incref, s.empty)
+        call("void(ptr)", s.decref, deps)
