@@ -577,6 +577,19 @@ def test_launches_that_wait_for_each_other_are_planned_once(
         assert n == 0 or check(n, m) == count
 
 
+def test_a_kernel_for_all_results_serves_while_they_have_one_size(
+    tier: str, launches: list
+) -> None:
+    schedule.forget_kernels()
+    for n, m in [(4, 4), (4, 6), (5, 5), (6, 4), (4, 4)]:
+        launches.clear()
+        y, z = mul(ramp(n), number(0.375)), add(ramp(m), number(2.5))
+        schedule.evaluate([y, z])
+        assert values(y) == [k * 0.375 for k in range(n)]
+        assert values(z) == [k + 2.5 for k in range(m)]
+        assert len(launches) == 1 + (n != m)
+
+
 def test_the_plans_of_the_sizes_that_were_used_last_are_kept(
     tier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
