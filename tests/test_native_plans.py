@@ -157,6 +157,37 @@ def test_an_index_out_of_bounds_in_one_of_the_kernels(taken, monkeypatch):
     assert "dr.gather: index 72 is out of bounds for an array of size 6 (lane 2; " in str(found[6])
 
 
+def test_finalizers_evaluate_where_operands_are_dropped(taken):
+    """Where an index was out of bounds, what is left to do belongs to the evaluation around."""
+    x, other, seen, nested = data(Float, 6), data(Float, 5), [], []
+
+    def evaluates():
+        before, z = taken.found, other * 3 + 1
+        dr.eval(z)
+        nested.append(taken.found - before)
+        seen.append(z.numpy().tolist())
+
+    for _ in range(8):
+        assert (other * 3 + 1).numpy()[0] == 4
+    errors = 0
+    for bad in [0] * 8 + [70, 0, 70, 71, 0]:
+        total, inner = dr.sum(x), dr.gather(Float, x, UInt(0, 1, bad, 3))
+        z = dr.sum(inner * total) + 1
+        weakref.finalize(inner._node, evaluates)
+        del inner
+        dr.eval(z)
+        try:
+            assert z.numpy().tolist() == [(1 + 2 + 1 + 4) * 21 + 1]
+            assert not bad
+        except IndexError:
+            assert bad
+            errors += 1
+        assert total.numpy().tolist() == [21]
+    dr.sync_thread()
+    assert errors == 3 and sum(nested) > 8
+    assert seen == [[4, 7, 10, 13, 16]] * 13
+
+
 def test_what_is_left_to_the_general_way(taken):
     half, large, x = data(Float16, 6), data(Float, 1 << 20), data(Float, 6)
     failed = dr.gather(Float, x, UInt(0, 1, 2, 3, 4, 99))

@@ -182,7 +182,9 @@ def perform_plan(self: Word, arguments: Word, count: Word) -> Word:
         return 0
     if is_prepared(c, s, plan, items):
         good = launch_plan(c, s, plan, made)
+        launched = plan.done
         finish_results(s, plan, items, made)
+        plan.done = launched  # again, as destructors may have evaluated the same
         return outcome(c, s, good)
     return call("i64(i64)", c.truth, 0)
 
@@ -211,14 +213,18 @@ def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
     if is_prepared(c, s, plan, s.order[0]) == 0:
         return call("i64(i64)", c.truth, 0)
     good = launch_plan(c, s, plan, made)
-    s.failed = good == 0
     done = good and s.effects_met == 0 and plan.launches & OFTEN != 0
     if good == 0:
         k = word(roots + SIZE)
         while k < s.visited:
             call("i32(ptr, ptr)", s.append, roots, word(s.order[k]))
             k = k + 1
+    launched = plan.done
     finish_results(s, plan, s.order[0], made)
+    # Again, as destructors may have evaluated something.
+    plan.done = launched
+    s.plan = known
+    s.failed = good == 0
     return outcome(c, s, done)
 
 
