@@ -369,7 +369,7 @@ def test_what_is_there_soon_gives_way_to_the_best(one, monkeypatch, limit):
     one()
     assert own.address == first
     monkeypatch.setattr(compiled, *limit)
-    for _ in range(20):
+    for _ in range(80):
         _, found = one()
         assert (found == want).all()
     background.finish()
