@@ -49,6 +49,82 @@ def test_branches_propagate_in_their_lanes(backward, by, size, both, mode):
     assert dr.all(y.grad == 0)
 
 
+@pytest.mark.parametrize("active", [0, 1, 3, 5])
+@pytest.mark.parametrize("size", [5, 1])
+def test_gradients_set_for_what_is_around(active, size, mode):
+    """Those of an argument, and of what the function computes, count in the lanes that execute it;
+    those of anything else count once."""
+
+    def grad(body, other=lambda lane, y: lane):
+        x, y = tracked(size)
+        dr.if_stmt((LANES, y), LANES < active, lambda lane, v: body(lane, v, x), other, mode=mode)
+        assert size == 5 or dr.width(y) == 1
+        assert dr.all(y.grad == 0)
+        return list(x.grad)
+
+    def argument(lane, v, _):
+        dr.backward(v)
+        return lane
+
+    def value(lane, v, _):
+        dr.set_grad(v, Float(lane))
+        dr.backward_from(v)
+        return lane
+
+    def number(lane, v, _):
+        dr.set_grad(v, 3)
+        dr.backward_from(v)
+        return lane
+
+    def captured(lane, _, x):
+        dr.backward(x * 1)
+        return lane
+
+    def leaf(lane, _, x):
+        dr.backward(x)
+        return lane
+
+    def lanes(values):
+        values = [v * (k < active) for k, v in enumerate(values)]
+        return values if size == 5 else [sum(values)]
+
+    assert grad(argument) == lanes([2] * 5)
+    assert grad(number) == lanes([6] * 5)
+    assert grad(captured) == lanes([1] * 5)
+    assert grad(leaf) == [1] * size
+    if size == 5:
+        assert grad(value) == lanes([0, 2, 4, 6, 8])
+    both = grad(argument, lambda lane, v: argument(lane, v, None))
+    assert both == ([2] * 5 if size == 5 else [10])
+
+
+@pytest.mark.parametrize("construct", ["if", "while", "switch"])
+def test_a_traversal_that_begins_outside_of_a_recorded_body(construct):
+    def grad(g):
+        x, y = tracked(5)
+
+        def body(lane):
+            dr.set_grad(y, g(lane))
+            dr.backward_from(y)
+            return lane
+
+        active = LANES < 2
+        if construct == "if":
+            dr.if_stmt((LANES,), active, body, lambda lane: lane, mode="symbolic")
+        elif construct == "while":
+            dr.while_loop(
+                (LANES, UInt(0)), lambda lane, i: (i < 1) & (lane < 2),
+                lambda lane, i: (body(lane), i + 1), mode="symbolic",
+            )  # fmt: skip
+        else:
+            index = dr.select(active, UInt(0), UInt(1))
+            dr.switch(index, [body, lambda lane: lane], LANES, mode="symbolic")
+        return list(x.grad)
+
+    assert grad(lambda lane: 3) == [6] * 5
+    assert grad(lambda lane: Float(lane) + 1) == [2, 4, 0, 0, 0]
+
+
 def test_what_goes_on_after_the_branch(mode):
     x, y = tracked(5)
 

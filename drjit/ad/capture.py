@@ -40,6 +40,7 @@ class OuterGradients:
         self.written: dict[int, ScatterTarget] = {}
         self.aliases: dict[Var, Var] = {}
         self.reached: set[Var] = set()  # inputs reached by traversals
+        self.seeds: dict[Var, Any] = {}  # outer variables at which traversals in the body begin
         self._shared: dict[Var, Node | None] = {}  # of the gradient of an input, what is shared
         self._region, self._lanes = lane_region(), active().size
         self._found: dict[Var, Var] = {}
@@ -126,9 +127,7 @@ class OuterGradients:
 
     def finish(self) -> None:
         """Continues the traversals of recorded bodies outside them."""
-        if not self._found:
-            return
-        waiting = []
+        waiting = [v for v in self.seeds if v not in self._found]
         for v in list(self._found):
             g = self.pop(v)
             if g is not None:
@@ -157,7 +156,11 @@ class body:
 
     def __enter__(self) -> GradScope:
         stack = graph.scopes.setdefault(get_ident(), [])
-        around, outer, first = stack[-1] if stack else _OUTSIDE, self.outer_gradients, next_serial()
+        around, outer, first = (
+            stack[-1] if stack else graph.OUTSIDE,
+            self.outer_gradients,
+            next_serial(),
+        )
         inner = GradScope(around.all, around.variables, first, None, outer)
         inner.tape = self.tape = []
         outer.first = first
@@ -167,7 +170,7 @@ class body:
     def __exit__(self, *_: object) -> None:
         ident = get_ident()
         stack = graph.scopes[ident]
-        stack.pop()
+        self.outer_gradients.seeds.update(stack.pop().postponed)
         if not stack:
             del graph.scopes[ident]
         self.tape.clear()  # there may be references to the scope
@@ -187,7 +190,7 @@ class recorded:
     def __enter__(self) -> None:
         outer = self.outer_gradients
         outer.first, outer.copies = self.first, self.copies
-        around = graph.scope() or _OUTSIDE
+        around = graph.scope() or graph.OUTSIDE
         inner = GradScope(around.all, around.variables, self.first, None, outer)
         inner.tape = self.tape = []
         graph.push(inner)
@@ -196,6 +199,3 @@ class recorded:
         graph.pop()
         self.tape.clear()
         self.outer_gradients.copies = None
-
-
-_OUTSIDE = GradScope()

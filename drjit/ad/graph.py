@@ -10,7 +10,7 @@ Variables of a body that is being recorded are in a separate list (`GradScope.ta
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -341,11 +341,12 @@ class GradScope:
     the set of variables to which the traversal continues, or None for all; it continues on
     `device`. In the body of a loop, branch or call, `outer_gradients` stores the gradients of outer
     arrays that the body gathers from (`capture.OuterGradients`), and `tape` has the variables
-    recorded so far.
+    recorded so far. The gradients of `arguments` are set in the active lanes only.
     """
 
     __slots__ = (
-        "all", "device", "isolate_from", "outer_gradients", "postponed", "tape", "variables",
+        "all", "arguments", "device", "isolate_from", "outer_gradients", "postponed", "tape",
+        "variables",
     )  # fmt: skip
 
     def __init__(
@@ -362,6 +363,7 @@ class GradScope:
         self.device: Any = None
         self.outer_gradients = outer_gradients
         self.tape: list[Var] | None = None
+        self.arguments: Set[Var] = frozenset()
 
     def hides(self, v: Var) -> bool:
         """Returns whether the variable is suspended."""
@@ -382,13 +384,20 @@ class GradScope:
         else:
             all_, found = self.all, self.variables
             variables = frozenset(found | variables if all_ is on else found - variables)
-        return GradScope(all_, variables, self.isolate_from, self.postponed, self.outer_gradients)
+        return self._within(all_, variables, self.isolate_from, self.postponed)
 
     def isolated(self) -> "GradScope":
         """Returns the nested scope that traversals do not leave."""
-        return GradScope(self.all, self.variables, next_serial(), None, self.outer_gradients)
+        return self._within(self.all, self.variables, next_serial(), None)
+
+    def _within(self, *attributes: Any) -> "GradScope":
+        inner = GradScope(*attributes, self.outer_gradients)
+        inner.arguments = self.arguments
+        return inner
 
 
+OUTSIDE = GradScope()
+"""Stands for no scope."""
 scopes: dict[int, list[GradScope]] = {}
 """The scopes of each thread, innermost last. Threads without scopes have no entry, so testing
 whether any thread is in a scope is fast."""

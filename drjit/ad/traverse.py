@@ -18,7 +18,7 @@ from ..jit import flags as jit_flags
 from ..jit.device import Device, current, using
 from ..jit.enumeration import Named
 from ..jit.flags import JitFlag
-from ..jit.ir import node
+from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.ir.scope import region as lane_region
@@ -33,6 +33,7 @@ from . import (
 )
 from .algebra import PLAIN, RECORDED, Guards, guard, keep_graph, set_keep_graph
 from .graph import (
+    OUTSIDE,
     GradScope,
     Value,
     Var,
@@ -247,10 +248,17 @@ def traverse(
 
 def _start(seeds: Sequence[Var], anew: bool) -> None:
     if anew or not any(_has_gradient(v) for v in seeds):
+        inner = scope() or OUTSIDE
+        arguments = inner.arguments
         for v in seeds:
-            v.grad = v.grad_var = None
+            if not (v in arguments and v in inner.postponed):  # by what other lanes execute
+                v.grad = v.grad_var = None
         for v in seeds:  # a variable may occur several times
             one = node.CONSTANTS[v.dtype, 1]
+            if v in arguments:
+                one = node.apply(op.select, active(), one, node.literal(v.dtype, 0))
+                if v.size == 1:
+                    one = arriving(v, Value(one)).node
             v.grad = one if v.grad is None else PLAIN.add(v.grad, one)
 
 
@@ -353,13 +361,18 @@ def _check_outside(outside: dict[Var, None]) -> None:
 
 def _postpone(inner: GradScope, outside: dict[Var, None], members: set[Var] | None) -> None:
     """Records the variables from which a traversal must be continued outside a scope."""
-    inner.device = current()
+    inner.device, outer = current(), inner.outer_gradients
+    begin = inner.isolate_from if outer and outer.atomic else _NEVER
     for v in outside:
-        if v.grad is not None:
-            if members is None:
-                inner.postponed[v] = None
-            elif not members.isdisjoint(v.deps):
-                inner.postponed.setdefault(v, members)
+        if (g := v.grad) is None:
+            continue
+        if g.serial >= begin and g.op is not LITERAL:  # a value of the body that is recorded
+            v.grad = v.grad_var = None
+            outer.add(v, g)
+        elif members is None:
+            inner.postponed[v] = None
+        elif not members.isdisjoint(v.deps):
+            inner.postponed.setdefault(v, members)
 
 
 def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: "GradientSink") -> None:

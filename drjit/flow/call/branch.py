@@ -6,7 +6,7 @@ from functools import partial
 from operator import attrgetter, is_
 from typing import Any
 
-from ...ad import capture
+from ...ad import capture, graph
 from ...ad.graph import Value, node_of
 from ...array import leaf, pytree, signatures
 from ...array.base import type_label
@@ -139,6 +139,7 @@ class _Branch:
         try:
             # Propagated gradients continue after both have run.
             with isolate_grad(), all_lanes():
+                graph.scope().arguments = {v.var for v in before if v and v.var}
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                     with masked(mask._node) as written:
                         result = call(self.what, body, *args.values)

@@ -345,6 +345,8 @@ def _set_grad(target: object, source: object) -> None:
 def _in_active_lanes(v: Var, g: Value) -> Value:
     """Returns a new gradient with that of now in the lanes that do not execute the current code."""
     mask, before = active(), v.grad
+    if v.size == 1 and v in (graph.scope() or graph.OUTSIDE).arguments:
+        return _of_lanes(v, g.node, "dr.set_grad")
     if v.size == 1 or mask.size != v.size or v.rule is lanes.SCATTER:
         return g
     before = Value(ir.literal(v.dtype, 0) if before is None else before, v.grad_var)
