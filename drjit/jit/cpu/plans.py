@@ -63,7 +63,11 @@ def _is_small(launches: Sequence[tuple], lanes: int) -> bool:
     code knows what they take."""
     results = 0
     for made, size, *_ in launches:
-        if type(made) is not kernel.CpuKernel or (size or lanes) > made.few:
+        if type(made) is not kernel.CpuKernel:
+            return False
+        if made.address and not made.few:
+            made.note_few()
+        if (size or lanes) > made.few:
             return False
         used = made.program
         if dt.f16 in used.literals:
