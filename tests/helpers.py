@@ -19,6 +19,7 @@ from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import BUFFER, Node
+from drjit.jit.native import functions
 from drjit.jit.run import cache, launch, schedule
 
 ELEMENTWISE = tuple([o.name for o in op.TABLE.values() if o.plain])
@@ -42,8 +43,8 @@ ALLOCATE = "allocate" if DEVICE.on_host else "block"
 
 def allocate_by(patch: Any, allocate: Callable) -> None:
     """Lets a function allocate the memory of kernels and arrays."""
-    patch.setattr(schedule, "perform", None)
-    patch.setattr(schedule, "repeat", None)
+    patch.setattr(functions, "perform", None)
+    patch.setattr(functions, "repeat", None)
     patch.setattr(ALLOCATOR, ALLOCATE, allocate)
     if hasattr(ALLOCATOR, "allocate_all"):
         patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
@@ -52,7 +53,7 @@ def allocate_by(patch: Any, allocate: Callable) -> None:
 def settle(collect: bool = True) -> None:
     """Waits until no thread compiles or writes to the cache, whose objects a test would count, and
     collects garbage if asked to. Native operators do not come meanwhile."""
-    schedule.milestone += 1 << 20
+    functions.milestone += 1 << 20
     background.finish()
     while collector.pauses:  # by threads that are about to leave
         time.sleep(1e-3)
@@ -256,6 +257,6 @@ def watch_launches(monkeypatch: Any, entry: Callable[[kernel.CpuKernel, int], An
         return run(found, size, *others)
 
     monkeypatch.setattr(launch, "run", watched)
-    monkeypatch.setattr(schedule, "perform", None)
-    monkeypatch.setattr(schedule, "repeat", None)
+    monkeypatch.setattr(functions, "perform", None)
+    monkeypatch.setattr(functions, "repeat", None)
     return seen

@@ -38,7 +38,7 @@ class _Places(ast.NodeTransformer):
     """Writes fields as their addresses: `c.stop` as `word(c + 72)`."""
 
     def __init__(self, definition: ast.FunctionDef, home: Any) -> None:
-        self.types = language.Translation(definition, home)
+        self.types = language.Translation(definition, home, {})
 
     def address(self, e: Any) -> ast.expr:
         """Returns the address of a field."""

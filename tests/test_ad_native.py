@@ -14,23 +14,24 @@ from hypothesis import strategies as st
 import drjit as dr
 from drjit.ad import traverse
 from drjit.array import native_operators
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, warm_up
+from drjit.jit.native import functions
 from drjit.llvm.ad import Float
 
-pytestmark = pytest.mark.skipif(not native_operators.loaded(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def installed():
     before, kernel.tier = kernel.tier, "compiled"  # results are the same to the last bit
-    if native_operators._installed is None and (places := native_operators.loaded()):
+    if native_operators._installed is None and (places := warm_up.places()):
         native_operators.install(places)
     yield
     kernel.tier = before
 
 
 def test_native_code_is_in_use():
-    assert traverse.collect is not traverse._collect and traverse.cut is not traverse._cut_all
+    assert functions.collect_variables is not None and functions.cut is not None
 
 
 def graph(steps):
@@ -52,7 +53,7 @@ def test_the_same_variables_in_the_same_order(steps, seeds):
     starts = [v._var for v in values[-seeds:] if v._var is not None]
     starts = [*dict.fromkeys(starts)]
     found = []
-    for collect in (traverse._collect, traverse.collect):
+    for collect in (traverse._collect, functions.collect_variables):
         reached, mark = [*starts], object()
         for v in starts:
             v.mark = mark
@@ -67,15 +68,15 @@ def test_the_same_variables_in_the_same_order(steps, seeds):
 @settings(max_examples=20, deadline=None, database=None)
 def test_gradients(steps):
     found = []
-    native = traverse.collect, traverse.cut
-    for collect, cut in (native, (traverse._collect, traverse._cut_all)):
-        traverse.collect, traverse.cut = collect, cut
+    native = functions.collect_variables, functions.cut
+    for collect, cut in (native, (None, None)):
+        functions.collect_variables, functions.cut = collect, cut
         try:
             values = graph(steps)
             dr.backward(dr.sum(sum(values)))
             found.append([v.grad.numpy() for v in values[:2]])
         finally:
-            traverse.collect, traverse.cut = native
+            functions.collect_variables, functions.cut = native
     np.testing.assert_array_equal(found[0], found[1])
 
 

@@ -11,14 +11,14 @@ import drjit as dr
 from drjit import llvm
 from drjit.jit import device
 from drjit.jit.backend import JitBackend
-from drjit.jit.cpu import collective, graphs, runtime
+from drjit.jit.cpu import collective, programs, runtime, warm_up
 from drjit.jit.cpu.device import CPU
 from drjit.jit.device import Buffer, Device, Kernel
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
+from drjit.jit.native import functions
 from drjit.jit.run import launch
 from drjit.jit.target import numpy as target
-from drjit.jit.text import structure
 
 
 class HostBuffer(Buffer):
@@ -294,10 +294,10 @@ def test_two_devices_side_by_side(second: Second):
 
 
 def test_native_code_tells_devices_apart(second: Second, monkeypatch: pytest.MonkeyPatch):
-    found = graphs.loaded()
+    found = warm_up.places()
     if not found:
         pytest.skip("other layout of objects")
-    monkeypatch.setattr(structure, "collect", graphs.functions(found)[0])
+    monkeypatch.setattr(functions, "collect_nodes", programs.walks(found)[0])
     for _ in range(2):
         for mod, n in ((dr.cuda, 1), (llvm, 0)):
             second.calls.clear()

@@ -57,7 +57,7 @@ def test_gradients_set_for_what_is_around(active, size, mode):
 
     def grad(body, other=lambda lane, y: lane):
         x, y = tracked(size)
-        dr.if_stmt((LANES, y), LANES < active, lambda lane, v: body(lane, v, x), other, mode=mode)
+        dr.if_stmt((LANES, y), active > LANES, lambda lane, v: body(lane, v, x), other, mode=mode)
         assert size == 5 or dr.width(y) == 1
         assert dr.all(y.grad == 0)
         return list(x.grad)

@@ -2,6 +2,7 @@
 nothing behind."""
 
 import gc
+import math
 import os
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 from helpers import growth, settle
 
 import drjit as dr
-from drjit.jit.cpu import compiled, kernel, memory, programs, sequence
+from drjit.jit.cpu import compiled, kernel, memory, programs, sequence, warm_up
+from drjit.jit.native import functions
 from drjit.llvm.ad import Float, Float64, UInt
 
-pytestmark = pytest.mark.skipif(not programs.loaded(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +24,7 @@ def at_once(monkeypatch):
     gc.disable()
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(sequence, "_OFTEN", 1)
-    monkeypatch.setattr(programs, "_known", programs.KnownPrograms(programs.loaded()))
+    monkeypatch.setattr(functions, "plans", programs.KnownPrograms(warm_up.places()))
     yield
     gc.enable()
 
@@ -200,3 +202,24 @@ def test_a_kernel_gets_a_better_form(monkeypatch, replayed):
     for _ in range(4):
         for found, values in zip(f(*inputs), expected, strict=True):
             np.testing.assert_array_equal(found.numpy(), values)
+
+
+def test_the_code_is_loaded_for_what_only_replays(monkeypatch):
+    """Nodes are not evaluated then."""
+    known, asked = functions.plans, []
+
+    def warm_up_(nodes):
+        asked.append(nodes)
+        monkeypatch.setattr(functions, "plans", known)
+        return math.inf
+
+    monkeypatch.setattr(functions, "warm_up", warm_up_)
+    monkeypatch.setattr(functions, "plans", None)
+    f, inputs = dr.freeze(several), data(21)
+    for _ in range(4):
+        f(*inputs)
+    monkeypatch.setattr(functions, "milestone", 0)
+    before = replays()
+    for _ in range(8):
+        f(*inputs)
+    assert len(asked) == 1 and replays() > before

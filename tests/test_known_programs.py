@@ -10,19 +10,19 @@ import pytest
 from helpers import growth, settle
 
 import drjit as dr
-from drjit.jit.cpu import device, kernel, memory, plans, programs
-from drjit.jit.native import objects
+from drjit.jit.cpu import kernel, memory, plans, programs, warm_up
+from drjit.jit.native import functions, objects
 from drjit.jit.run import schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
 
-pytestmark = pytest.mark.skipif(not programs.loaded(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
 
 
 @pytest.fixture
 def taken(monkeypatch):
     """The numbers of nodes that native code has evaluated."""
-    known, found = programs.KnownPrograms(programs.loaded()), []
+    known, found = programs.KnownPrograms(warm_up.places()), []
     find = known.repeat
 
     def repeat(roots, device):
@@ -33,10 +33,10 @@ def taken(monkeypatch):
 
     known.repeat = repeat
     monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(programs, "_known", known)
-    monkeypatch.setattr(schedule, "repeat", None)
-    monkeypatch.setattr(schedule, "perform", plans.perform)
-    monkeypatch.setattr(schedule, "forget", known.forget)
+    monkeypatch.setattr(functions, "plans", known)
+    monkeypatch.setattr(functions, "repeat", None)
+    monkeypatch.setattr(functions, "perform", plans.perform)
+    monkeypatch.setattr(functions, "forget", known.forget)
     schedule.forget_kernels()
     yield found
     known.forget()
@@ -238,7 +238,7 @@ def test_more_programs_than_are_kept(taken, monkeypatch):
                 y = x * 2 + size
                 dr.eval(y)
                 assert y.numpy().tolist() == (x.numpy() * 2 + size).tolist()
-    known = programs._known
+    known = functions.plans
     assert known is not None and 0 < len(known._known) <= 3
     assert taken
 
@@ -301,49 +301,4 @@ def test_a_forked_child(taken):
 
 def test_the_layout_of_objects_is_checked(monkeypatch):
     monkeypatch.setattr(objects, "word_at", lambda address: 0)
-    assert not programs.loaded()
-
-
-@pytest.mark.parametrize("stored", [True, False])
-def test_the_code_is_made_once_there_are_many_launches(stored, monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
-    for name, value in {"_known": None, "_coming": None, "_seen": 0, "OFTEN": 4}.items():
-        monkeypatch.setattr(programs, name, value)
-    monkeypatch.setattr(programs, "MANY", 8)
-    monkeypatch.setattr(schedule, "perform", plans.perform)
-    monkeypatch.setattr(schedule, "repeat", None)
-    monkeypatch.setattr(schedule, "forget", None)
-    real, asked = programs.loaded, []
-
-    def loaded(compiles=True):
-        asked.append(compiles)
-        return real(compiles) if stored or compiles else {}
-
-    monkeypatch.setattr(programs, "loaded", loaded)
-    schedule.forget_kernels()
-    x = data(Float, 5)
-    for k in range(20):
-        y = x * k - 0.5
-        dr.eval(y)
-        assert y.numpy()[0] == k - 0.5
-        if programs._coming is not None:
-            programs._coming.result()
-    assert programs._known is not None and schedule.repeat is not None
-    assert asked == ([False] if stored else [False, True])
-    programs._known.forget()
-
-
-def test_launches_are_counted_before_anything_is_loaded(monkeypatch):
-    counted = []
-    monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(schedule, "repeat", None)
-    monkeypatch.setattr(plans, "perform", lambda *plan: counted.append(plan) or 0)
-    monkeypatch.setattr(schedule, "perform", device._perform)
-    monkeypatch.setattr(device, "_seen", device._REPEATED - 3)
-    schedule.forget_kernels()
-    kernel.forget()
-    x = data(Float, 7)
-    for _ in range(10):
-        dr.eval(x - 9.5)
-    assert len(counted) == 7
-    assert schedule.perform is plans.perform
+    assert not warm_up.places()

@@ -8,7 +8,7 @@ from types import FunctionType
 import native_samples
 import pytest
 
-from drjit.jit.native import language, objects
+from drjit.jit.native import language, objects, plans, walker
 
 llvm = pytest.importorskip("llvmlite.binding")
 
@@ -19,7 +19,8 @@ def functions() -> Iterator[Callable[..., int]]:
     llvm.initialize_native_asmprinter()
     own = [f for f in vars(native_samples).values() if isinstance(f, FunctionType)]
     own = [f for f in own if f.__module__ == native_samples.__name__]
-    text = language.module_text(own, "def twice_more(x, y):\n    return smallest(x, y) * 2\n")
+    more = "def twice_more(x, y):\n    return smallest(x, y) * 2\n"
+    text = language.module_text(own, [(more, native_samples)])
     assert "@squared(i64 %x) alwaysinline" in text
     module = llvm.parse_assembly(text)
     module.verify()
@@ -105,12 +106,13 @@ def test_further_functions(functions: Callable[..., int]) -> None:
 def test_what_the_language_lacks(statement: str) -> None:
     more = f"def f(x):\n    {statement}\n"
     with pytest.raises(SyntaxError):
-        language.module_text([native_samples.bits], more)
+        language.module_text([native_samples.bits], [(more, native_samples)])
 
 
-def test_names_are_unique() -> None:
-    with pytest.raises(SyntaxError, match="two functions bits"):
-        language.module_text([native_samples.bits], "def bits(x):\n    return x\n")
+def test_modules_may_have_functions_of_one_name() -> None:
+    text = language.module_text([walker.collect_nodes, plans.perform_plan, plans.examine_plan])
+    assert "i64 @walker.push(" in text and "i64 @scan.push(" in text
+    assert "define i64 @collect_nodes(" in text and "define internal i64 @walker.visit(" in text
 
 
 def test_objects_that_are_laid_out_in_another_way() -> None:

@@ -7,22 +7,20 @@ from types import SimpleNamespace
 import nursery
 import pytest
 
-from drjit.array import native_operators
-from drjit.jit.cpu import graphs, programs
-from drjit.jit.native import objects
+from drjit.jit.cpu import warm_up
+from drjit.jit.native import functions, objects
 
 PROGRAM = """
 import drjit as dr
 from drjit.array import native_operators
-from drjit.jit.cpu import background, kernel, memory, programs
-from drjit.jit.native import objects
-from drjit.jit.text import structure
+from drjit.jit.cpu import background, kernel, memory
+from drjit.jit.native import functions, objects
 from drjit.llvm.ad import Float
 
 kernel.tier = "compiled"
 x, y = Float(1, 2, 3), Float(0)
 for _ in range(4):
-    for _ in range(programs.MANY):  # small programs, which are evaluated by one call in the end
+    for _ in range(2048):  # small programs, which are evaluated by one call in the end
         y = y * 0.5 + x
         dr.eval(y)
     for _ in range(20):  # long ones, which are not
@@ -32,13 +30,14 @@ for _ in range(4):
     background.finish()
 print(y)
 print(any(r.launches for k in kernel.kernels() for r in k.records))
-print(native_operators._installed is not None, structure.collect is not None)
+print(native_operators._installed is not None, functions.collect_nodes is not None)
 print(type(Float.__mul__).__name__, type(memory.Buffer.__del__).__name__)
 """
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="about objects of CPython")
 @pytest.mark.skipif(objects.is_free_threaded(), reason="not supported")
+@pytest.mark.skipif(functions.SWITCH == "off", reason="switched off")
 def test_long_programs_come_to_use_native_code():
     done = nursery.run(PROGRAM)
     assert done.stderr == ""
@@ -68,10 +67,11 @@ OTHERS = {
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_there_is_no_native_code_for_other_layouts(other, monkeypatch):
+    warm_up.places()  # imports what knows the objects
     with monkeypatch.context() as patch:
         OTHERS[other](patch)
         assert not objects.are_known()
-        assert programs.loaded() == graphs.loaded() == native_operators.loaded() == {}
+        assert warm_up.places() == {}
 
 
 @pytest.mark.parametrize("change", [

@@ -23,23 +23,22 @@ from hypothesis import strategies as st
 import drjit as dr
 from drjit.ad import graph
 from drjit.array import inline, native_operators, table
-from drjit.jit.cpu import background, kernel
+from drjit.jit.cpu import warm_up
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import label, node
 from drjit.jit.ir import op as ops
 from drjit.jit.native import objects
-from drjit.jit.run import schedule
 from drjit.llvm import Float, Int, UInt
 from drjit.llvm.ad import Array3f
 from drjit.llvm.ad import Float as ADFloat
 
-pytestmark = pytest.mark.skipif(not native_operators.loaded(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
 code = native_operators._operators
 
 
 @pytest.fixture(autouse=True, scope="module")
 def installed():
-    if native_operators._installed is None and (places := native_operators.loaded()):
+    if native_operators._installed is None and (places := warm_up.places()):
         native_operators.install(places)
 
 
@@ -562,34 +561,7 @@ def test_the_layout_of_objects_is_checked(part, monkeypatch):
     else:
         words = objects.memory_of
         monkeypatch.setattr(objects, "memory_of", lambda thing: words(thing)[:6])
-    assert not native_operators.loaded()
-
-
-@pytest.mark.parametrize("stored", [True, False])
-def test_they_come_once_a_program_has_traced_much(stored, monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
-    for name, value in {"_installed": None, "_coming": None, "LOADED": 10}.items():
-        monkeypatch.setattr(native_operators, name, value)
-    real, asked, given = native_operators.loaded, [], []
-
-    def loaded(compiles=True):
-        asked.append(compiles)
-        return real(compiles) if stored or compiles else {}
-
-    monkeypatch.setattr(native_operators, "loaded", loaded)
-    monkeypatch.setattr(native_operators, "install", given.append)
-    x = made(Float, 5)
-    first = (x + 1)._node.serial
-    monkeypatch.setattr(native_operators, "COMPILED", first + 100)
-    monkeypatch.setattr(schedule, "milestone", first + 10)
-    for k in range(100):
-        y = (x * x - k) * x
-        dr.eval(y)
-        assert y.numpy()[0] == 1 - k
-        background.finish()
-    assert len(given) == 1 and given[0].keys() == real().keys()
-    assert asked == ([False] if stored else [False, True])
-    assert schedule.milestone == math.inf
+    assert not warm_up.places()
 
 
 def test_classes_and_functions_that_come_later(monkeypatch):

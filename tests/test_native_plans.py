@@ -8,12 +8,13 @@ import pytest
 from helpers import growth, settle
 
 import drjit as dr
-from drjit.jit.cpu import kernel, memory, plans, programs
+from drjit.jit.cpu import kernel, memory, plans, programs, warm_up
+from drjit.jit.native import functions
 from drjit.jit.run import plan as plan_table
 from drjit.jit.run import schedule
 from drjit.llvm import Float, Float16, Float64, Int, UInt
 
-pytestmark = pytest.mark.skipif(not programs.loaded(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
 
 
 class Taken(list):
@@ -25,7 +26,7 @@ class Taken(list):
 
 @pytest.fixture
 def taken(monkeypatch):
-    known, seen = programs.KnownPrograms(programs.loaded()), Taken()
+    known, seen = programs.KnownPrograms(warm_up.places()), Taken()
     launch_all, first, find = schedule.launch_all, [], known.repeat
     known.repeat = lambda *call: repeat(*call)
 
@@ -50,11 +51,11 @@ def taken(monkeypatch):
         return performed
 
     monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(programs, "_known", known)
-    monkeypatch.setattr(schedule, "perform", perform)
+    monkeypatch.setattr(functions, "plans", known)
+    monkeypatch.setattr(functions, "perform", perform)
     monkeypatch.setattr(schedule, "launch_all", launch)
-    monkeypatch.setattr(schedule, "repeat", None)
-    monkeypatch.setattr(schedule, "forget", known.forget)
+    monkeypatch.setattr(functions, "repeat", None)
+    monkeypatch.setattr(functions, "forget", known.forget)
     schedule.forget_kernels()  # and plans
     yield seen
     schedule.forget_kernels()
@@ -152,7 +153,7 @@ def test_an_index_out_of_bounds_in_one_of_the_kernels(taken, monkeypatch):
     found = [run(k) for k in bad]
     performed = len(taken)
     assert performed >= 6 and len({*taken}) == 2  # the last kernel does not follow
-    monkeypatch.setattr(schedule, "perform", None)
+    monkeypatch.setattr(functions, "perform", None)
     assert found == [run(k) for k in bad]
     assert "dr.gather: index 72 is out of bounds for an array of size 6 (lane 2; " in str(found[6])
 

@@ -390,8 +390,10 @@ class GradScope:
         """Returns the nested scope that traversals do not leave."""
         return self._within(self.all, self.variables, next_serial(), None)
 
-    def _within(self, *attributes: Any) -> "GradScope":
-        inner = GradScope(*attributes, self.outer_gradients)
+    def _within(
+        self, all_: bool, variables: Iterable[int], isolate_from: int, postponed: Any
+    ) -> "GradScope":
+        inner = GradScope(all_, variables, isolate_from, postponed, self.outer_gradients)
         inner.arguments = self.arguments
         return inner
 

@@ -8,7 +8,7 @@ otherwise, edges are freed at the end: a traversal that fails can be repeated.
 
 import enum
 import threading
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -23,6 +23,7 @@ from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.ir.scope import region as lane_region
 from ..jit.locks import catch_up, due, is_held, lock
+from ..jit.native import functions as native
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import (
@@ -159,7 +160,7 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
         if first:
             in_order = _collect(found, mark, first, queue.outside)
         else:
-            in_order = collect(found, mark)
+            in_order = (native.collect_variables or _collect)(found, mark)
     except BaseException:  # such as an interrupt: what was reached has the mark
         queue.variables, queue.mark, queue.sorted = [], object(), False
         queue.add(before)
@@ -196,11 +197,6 @@ def _cut_all(variables: list[Var]) -> None:
     for v in variables:
         v.deps = v.inputs = ()
         v.result = v.rule = v.data = None
-
-
-collect: Callable[[list[Var], object], bool] = _collect
-cut: Callable[[list[Var]], None] = _cut_all
-"""The same in native code, in programs that trace much; see `drjit.jit.native.adjoint`."""
 
 
 def traverse(
@@ -434,7 +430,7 @@ def _unguarded(v: Var, rule: Any, g: Any, sink: "GradientSink") -> None:
 def _cut(variables: list[Var], members: set[Var] | None) -> None:
     """Frees the edges of variables, or those to the members of a traversal."""
     if members is None:
-        cut(variables)
+        (native.cut or _cut_all)(variables)
         return
     for v in variables:
         if any(d is not None and d not in members for d in v.deps):

@@ -1,6 +1,6 @@
 """Native operators of traced one-dimensional arrays: slots of their classes that make the array and
 the node themselves where operands are plain (`drjit.jit.native.operators`), and call the functions
-of `inline` for all others. A program that traces much gets them, see `schedule.milestone`.
+of `inline` for all others. A program that traces much gets them, see `cpu.warm_up`.
 
 A slot wrapper, as classes written in C have, is what puts native code into a slot: Python does so
 itself when a class gets one as an attribute, and subclasses inherit and override it as usual.
@@ -10,19 +10,16 @@ import ctypes
 import sys
 from collections.abc import Callable
 from functools import cache
-from math import inf
 from types import FunctionType
 from typing import Any
 
-from ..ad import traverse
 from ..ad.algebra import element_recorder
 from ..ad.graph import GradScope, Inner, Var, scopes, taped
 from ..jit import flags
-from ..jit.cpu import background, kernel
 from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.op import Op
-from ..jit.native import loader, objects
+from ..jit.native import functions, loader, objects
 from ..jit.run import launch
 from ..jit.target import foreign
 from . import inline, table
@@ -31,7 +28,6 @@ from . import inline, table
 _COMPARISONS = ops.lt, ops.le, ops.eq, ops.ne, ops.gt, ops.ge
 _NUMBERED = (*_COMPARISONS, *ops.ARITHMETIC, *ops.UNARY)
 _RECORDED = "recorded_unary", "recorded_binary", "recorded_ternary"
-_LOOPS = "collect", "cut"
 _MOST = 256  # classes with native operators: look-ups end at an empty one of twice as many cells
 
 _OBJECTS = {"var_type": Var, "inner_type": Inner, "scopes": scopes, "taped": taped}
@@ -45,21 +41,39 @@ _operators: Any = Operators.from_address(_start + -_start % 64)
 foreign.symbols["drjit_operators"] = ctypes.addressof(_operators)
 
 
-def loaded(compiles: bool = True) -> dict[str, int]:
-    """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
-    or is not in the disk cache and this `compiles` nothing."""
-    # Windows has no table of far addresses, through which the code refers to its data elsewhere.
-    if sys.platform == "win32" or not (objects.are_known() and _bases()):
-        return {}
+# Windows has no table of far addresses, through which the code refers to its data elsewhere.
+HAS_SLOTS = sys.platform != "win32"
+MODULES = "operators adjoint" if HAS_SLOTS else ""
+
+
+def fits() -> bool:
+    """Returns whether the interpreter's wrappers of slots are as expected."""
+    return not HAS_SLOTS or bool(_bases())
+
+
+def exported() -> list[str]:
+    """Returns the names of the code's functions."""
+    if not HAS_SLOTS:
+        return []
+    return ["compare", *_RECORDED, "collect_variables", "cut", *[f for f, *_ in _definitions()]]
+
+
+def definitions() -> dict[str, str]:
+    """Returns those of them that the modules do not have, one for each operator: see
+    `loader.addresses`."""
+    rows = _definitions() if HAS_SLOTS else []
+    text = "".join([f"def {f}({xs}):\n    return {call}, {xs})\n" for f, xs, call in rows])
+    return {"operators": text} if text else {}
+
+
+def _definitions() -> list[tuple[str, str, str]]:
     two, one = [[o.name for o in row] for row in (ops.ARITHMETIC, ops.UNARY)]
     first = len(_COMPARISONS)
     rows = [(f"op_{name}", "x, y", f"binary({first + k}") for k, name in enumerate(two)]
     rows += [(f"in_place_{name}", "x, y", f"in_place({first + k}") for k, name in enumerate(two)]
     first += len(two)
     rows += [(f"op_{name}", "x", f"unary({first + k}") for k, name in enumerate(one)]
-    more = "".join([f"def {f}({xs}):\n    return {call}, {xs})\n" for f, xs, call in rows])
-    names = ("compare", *_RECORDED, *_LOOPS, *[f for f, *_ in rows])
-    return loader.addresses("operators adjoint", names, compiles, more=more)
+    return rows
 
 
 def _bases() -> dict[str, int]:
@@ -210,39 +224,19 @@ class NativeOperators:
         return loader.bound(name, self._places[name], ctypes.addressof(record))
 
 
-LOADED, COMPILED = 1 << 14, 1 << 16
-"""Nodes traced after which the code is loaded, if the disk cache has it, and after which it is
-compiled in the background, once for many processes."""
-_coming: Any = None
 _installed: NativeOperators | None = None
 
 
-def advance(serial: int) -> float:
-    """Called when a program has traced this many nodes; returns how many are next of interest."""
-    global _coming
-    if kernel.tier == "numpy" or _installed is not None:
-        return inf
-    if serial < COMPILED:
-        places = loaded(compiles=False)
-        if not places:
-            return COMPILED
-    elif _coming is None or not _coming.done():
-        _coming = _coming or background.submit(loaded)
-        return serial + LOADED
-    else:
-        places = _coming.result()
-    if places:
-        install(places)
-    return inf
-
-
 def install(places: dict[str, int]) -> None:
-    """Gives all classes native operators."""
+    """Gives all classes native operators, and the traversals of variables theirs."""
     global _installed
+    if not HAS_SLOTS:
+        return
     _installed = made = NativeOperators(places)
     table.for_each(made.add)
     inline.use_native(made.recorder)
-    traverse.collect, traverse.cut = [loader.bound(name, places[name]) for name in _LOOPS]
+    functions.collect_variables = loader.bound("collect_variables", places["collect_variables"])
+    functions.cut = loader.bound("cut", places["cut"])
     flags.when_debugging(_switch)
     launch.when_watched(_switch)
 

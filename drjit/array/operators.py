@@ -12,7 +12,7 @@ from typing import Any
 from ..jit.ir import op as ops
 from ..jit.ir.op import Op
 from ..jit.lazy import np
-from ..jit.run import schedule
+from ..jit.native import functions
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
@@ -326,11 +326,5 @@ def install() -> None:
     ArrayBase.__hash__ = object.__hash__
 
 
-def _advance(serial: int) -> float:
-    from . import native_operators  # for programs that trace much
-
-    return native_operators.advance(serial)
-
-
 install()
-schedule.pass_milestone = _advance
+functions.rooms.append("drjit.array.native_operators")

@@ -139,7 +139,8 @@ class _Branch:
         try:
             # Propagated gradients continue after both have run.
             with isolate_grad(), all_lanes():
-                graph.scope().arguments = {v.var for v in before if v and v.var}
+                inner: Any = graph.scope()
+                inner.arguments = {v.var for v in before if v and v.var}
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                     with masked(mask._node) as written:
                         result = call(self.what, body, *args.values)

@@ -12,9 +12,7 @@ from ..backend import JitBackend
 from ..device import Buffer, Device, elements
 from ..ir.dtype import DType
 from ..lazy import np
-from ..run import schedule
-from ..run.plan import Plan
-from ..text import structure
+from ..native import functions
 from . import collective, kernel, matmul, memory, runtime, sequence, sorting
 from .event import Event
 
@@ -88,27 +86,12 @@ class Cpu(Device):
         return buffer.view(dtype.numpy, size)
 
 
-_REPEATED = 512  # launches of small kernels that take as long as importing `programs` does
-_seen = 0
+def _warm_up(nodes: int) -> float:
+    from . import warm_up
+
+    return warm_up.advance(nodes)
 
 
-def _perform(plan: Plan, *_: Any) -> int:
-    """Counts launches of plans; `plans.perform` takes over after many."""
-    global _seen
-    _seen += len(plan.launches)
-    if _seen >= _REPEATED:
-        from . import plans
-
-        schedule.perform = plans.perform
-    return 0
-
-
-def _load_collect(operands: int) -> int:
-    from . import graphs
-
-    return graphs.load(operands)
-
-
-schedule.perform = _perform
-structure.load_collect = _load_collect
+functions.rooms.append("drjit.jit.cpu.programs")
+functions.warm_up = _warm_up
 CPU = memory.Buffer.device = Cpu()

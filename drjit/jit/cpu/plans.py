@@ -8,7 +8,7 @@ from .. import log
 from ..device import size_class
 from ..ir import dtype as dt
 from ..ir.node import BUFFER, Node
-from ..native import objects
+from ..native import functions, objects
 from ..native.objects import (
     IS_BUFFER,
     IS_CHECK,
@@ -30,18 +30,16 @@ _PASSED_ON = size_class(8) + memory.PADDING
 
 
 def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
-    """Performs the launches of a plan, if native code can; see `schedule.perform`."""
+    """Performs the launches of a plan, if native code can; see `functions.perform`."""
     lanes = roots[0].size if plan.is_for_any_size else 0
     made = plan.native.get(lanes, 0)
     if type(made) is int:
-        known = programs.known(len(plan.launches))
-        if known is not None:
-            if len(plan.native) > MOST_SIZES:
-                plan.native.clear()
-            plan.native[lanes] = made = made + 1
-            # If some kernels are not compiled yet, they may be later.
-            if made & (made - 1) == 0 and _is_small(plan.launches, lanes):
-                plan.native[lanes] = LaunchPlan(known, plan, lanes, len(order))
+        if len(plan.native) > MOST_SIZES:
+            plan.native.clear()
+        plan.native[lanes] = made = made + 1
+        # If some kernels are not compiled yet, they may be later.
+        if made & (made - 1) == 0 and _is_small(plan.launches, lanes):
+            plan.native[lanes] = LaunchPlan(functions.plans, plan, lanes, len(order))
         return 0
     if runtime.unfinished or log.level >= 3 or kernel.tier in kernel.INTERPRETED:
         return 0

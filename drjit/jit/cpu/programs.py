@@ -18,19 +18,16 @@ from .. import log
 from ..device import Device, size_class
 from ..ir import op
 from ..ir.node import Node
-from ..native import loader, objects
+from ..native import functions, loader, objects
 from ..run import schedule
 from ..target import foreign
 from ..text.structure import TYPE_AND_DATA
-from . import background, kernel, memory, runtime
+from . import kernel, memory, runtime
 
-# Further launches of small kernels after which the native code is loaded, if the disk cache has it,
-# and after which it is compiled, which takes as long as 20,000 launches save.
-OFTEN, MANY = 256, 2048
 MOST = 2048  # programs known, and programs met once
 
-Scan, KnownPlan, Finalizer = map(
-    objects.layout, (objects.Scan, objects.KnownPlan, objects.Finalizer)
+Scan, KnownPlan, Finalizer, _Walk = map(
+    objects.layout, (objects.Scan, objects.KnownPlan, objects.Finalizer, objects.Walk)
 )
 _finalizer: Any = Finalizer()
 foreign.symbols["drjit_finalizer"] = ctypes.addressof(_finalizer)
@@ -79,16 +76,23 @@ objects.samples[objects.Block] = lambda: object.__new__(memory.Block)
 objects.samples[objects.Effect] = lambda: object.__new__(schedule.Effect)
 
 
-_EXPORTED = ("repeat_plan", "examine_plan", "replay", "perform_plan", *["finalize"] * _FINALIZES)
+MODULES = "plans walker finalizer" if _FINALIZES else "plans walker"
 
 
-def loaded(compiles: bool = True) -> dict[str, int]:
-    """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
-    or is not in the disk cache and this `compiles` nothing."""
-    if not objects.are_known():
-        return {}
-    modules = "plans finalizer" if _FINALIZES else "plans"
-    return loader.addresses(modules, _EXPORTED, compiles)
+def fits() -> bool:
+    """Returns whether the interpreter has what this code needs."""
+    return True
+
+
+def exported() -> list[str]:
+    """Returns the names of the code's functions."""
+    names = ["repeat_plan", "examine_plan", "replay", "perform_plan", "collect_nodes", "remake"]
+    return names + ["finalize"] * _FINALIZES
+
+
+def definitions() -> dict[str, str]:
+    """Returns those of them that the modules do not have, see `loader.addresses`."""
+    return {}
 
 
 def rooms_for(sizes: Sequence[int]) -> array:
@@ -144,7 +148,7 @@ class KnownPrograms:
 
     def repeat(self, roots: list[Node], device: Device | None) -> bool:
         """Evaluates nodes if their plan is known and nothing is queued; returns whether it has; see
-        `schedule.repeat`."""
+        `functions.repeat`."""
         if not self._known or self._is_busy():
             return False
         done = self._repeat(roots)
@@ -185,38 +189,34 @@ class KnownPrograms:
         )  # fmt: skip
         self._known[ctypes.addressof(known)] = made, known, words, sizes, named
         s.plans[place] = ctypes.addressof(known)
-        schedule.repeat = self.repeat
+        functions.repeat = self.repeat
 
 
 def _nothing(*_: Any) -> bool:
     return False
 
 
-_known: KnownPrograms | None = None
-_coming: Any = None
-_seen = 0
+_kept: list[Any] = []  # memory that native code uses
 
 
-def known(launches: int = 1) -> KnownPrograms | None:
-    """Returns what knows the programs, if the native code is there; counts launches until then.
-    Where it has to be compiled, this happens in the background."""
-    global _known, _coming, _seen
-    if _known is not None:
-        return _known
-    before = _seen
-    _seen += launches
-    if before // OFTEN == _seen // OFTEN:
-        return None
-    places: dict[str, int] = {}
-    if before < OFTEN:
-        places = loaded(compiles=False)
-    elif _coming is None:
-        _coming = background.submit(loaded) if _seen >= MANY else None
-    elif _coming.done():
-        places = _coming.result()
-    if places:
-        _known = KnownPrograms(places)
-        if _FINALIZES:
-            install_finalizer(places["finalize"])
-        schedule.forget = _known.forget
-    return _known
+def walks(places: dict[str, int]) -> tuple[Any, Any]:
+    """Returns the functions for `functions.collect_nodes` and `functions.remake`."""
+    base, address = memory.from_system(ctypes.sizeof(_Walk))  # pages that few programs all touch
+    s: Any = _Walk.from_address(address)
+    objects.fill(s)
+    numbers = [*range(objects.NUMBERS)]
+    s.numbers = objects.word_at(id(numbers) + objects.LIST)
+    _kept.extend((base, numbers))
+    owner = ctypes.addressof(s)
+    return tuple([loader.bound(name, places[name], owner) for name in ("collect_nodes", "remake")])
+
+
+def install(places: dict[str, int]) -> None:
+    """Has native code go through programs, perform plans, and free buffers."""
+    from . import plans
+
+    functions.collect_nodes, functions.remake = walks(places)
+    functions.plans = known = KnownPrograms(places)
+    functions.perform, functions.forget = plans.perform, known.forget
+    if _FINALIZES:
+        install_finalizer(places["finalize"])

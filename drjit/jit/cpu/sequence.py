@@ -8,12 +8,13 @@ from typing import Any
 
 from .. import flags, log
 from ..device import size_class
-from ..native import objects
+from ..ir.node import next_serial
+from ..native import functions, objects
 from ..run.launch import layout_of
 from . import kernel, memory, runtime
 
 PlanRecord = objects.layout(objects.PlanRecord)
-_OFTEN = 256  # calls that take as long as importing `programs` does
+_OFTEN = 64  # calls before it is worth a record for native code
 
 
 def can_join(step: Any) -> bool:
@@ -125,12 +126,11 @@ class LaunchSequence:
         self._calls += 1
         if self._calls < _OFTEN or any(size > k.few for k, size in self._steps):
             return False
-        from . import programs
-
-        known = programs.known(len(self._steps))
-        if known is None or len(self._made) > objects.OUTPUTS:
+        functions.milestone -= functions.LAUNCH * len(self._steps)
+        functions.look(next_serial())
+        if functions.plans is None or len(self._made) > objects.OUTPUTS:
             return False
-        self._prepare(known)
+        self._prepare(functions.plans)
         return True
 
     def _prepare(self, known: Any) -> None:

@@ -7,7 +7,7 @@ from .tracing import incref
 LOW = (1 << 32) - 1
 
 
-def collect(self: Word, arguments: Word, count: Word) -> Word:
+def collect_variables(self: Word, arguments: Word, count: Word) -> Word:
     """Appends the variables that those in a list depend on, unless they have the mark, which they
     get; gives whether each is older than the one before."""
     o: Operators = external("drjit_operators")

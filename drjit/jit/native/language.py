@@ -15,7 +15,7 @@ through it (tests/native_stepping.py).
 
 import ast
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
@@ -91,34 +91,40 @@ _COMPARISONS: dict[type, str] = {
 }  # fmt: skip
 
 
-def module_text(functions: Iterable[FunctionType], more: str = "") -> str:
+def module_text(
+    functions: Iterable[FunctionType], more: Sequence[tuple[str, ModuleType]] = ()
+) -> str:
     """Returns the LLVM module of some functions, which it exports, and of all that they call.
-    `more` are definitions of further functions, which may call those, in the text of one of their
-    modules."""
-    entries = dict.fromkeys(functions)
-    todo, texts, externals = [*entries], {}, set()
-    definitions: dict[FunctionType, tuple[ast.FunctionDef, ModuleType]] = {}
-    extra: list[Translation] = []
-    if more:
-        home = sys.modules[todo[0].__module__]
-        extra = [Translation(f, home) for f in syntax_tree(more).body]  # type: ignore[arg-type]
-        for f in extra:
-            texts[f.definition.name] = f.text("")
+    `more` are texts with definitions of further exported functions, and the modules in which their
+    names have a meaning."""
+    symbols = _Symbols({f: f.__name__ for f in functions})
+    exported, texts, externals = {*symbols}, {}, set()
+    todo = [*symbols]
+    for text, home in more:
+        for found in syntax_tree(text).body:
+            f = Translation(found, home, symbols)  # type: ignore[arg-type]
+            texts[f.definition.name] = f.text(f.definition.name)
             externals |= f.externals
             todo += f.callees
     while todo:
         function = todo.pop()
-        if function in definitions:
-            continue
-        definitions[function] = found, home = definition(function)
-        if function.__name__ in texts:
-            raise SyntaxError(f"there are two functions {function.__name__}")
-        f = Translation(found, home)
-        texts[function.__name__] = f.text("" if function in entries else "internal ")
-        externals |= f.externals
-        todo += f.callees
+        name = symbols[function]
+        if name not in texts:
+            f = Translation(*definition(function), symbols)
+            texts[name] = f.text(name, "" if function in exported else "internal ")
+            externals |= f.externals
+            todo += f.callees
     heads = [f"@{name} = external global i64" for name in sorted(externals)]
     return "\n".join([*heads, *[texts[name] for name in sorted(texts)]])
+
+
+class _Symbols(dict[FunctionType, str]):
+    """The names of functions in the code. Those that are not exported have that of their module as
+    well, since several modules may have functions of one name."""
+
+    def __missing__(self, function: FunctionType) -> str:
+        name = self[function] = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        return name
 
 
 _definitions: dict[str, dict[int, ast.FunctionDef]] = {}  # by the first line
@@ -141,8 +147,10 @@ def definition(function: FunctionType) -> tuple[ast.FunctionDef, ModuleType]:
 class Translation:
     """One function. Variables are on the stack, from where LLVM moves them to registers."""
 
-    def __init__(self, definition: ast.FunctionDef, home: ModuleType) -> None:
-        self.definition, self.home = definition, home
+    def __init__(
+        self, definition: ast.FunctionDef, home: ModuleType, symbols: dict[FunctionType, str]
+    ) -> None:
+        self.definition, self.home, self.symbols = definition, home, symbols
         self.head: dict[str, str] = {}  # contents of the stack
         self.lines: list[str] = []
         self.number = 0
@@ -151,8 +159,8 @@ class Translation:
         self.externals: set[str] = set()
         self.callees: list[FunctionType] = []
 
-    def text(self, linkage: str) -> str:
-        """Returns the definition."""
+    def text(self, name: str, linkage: str = "") -> str:
+        """Returns the definition under a name."""
         arguments = self.definition.args.args
         for a in arguments:
             self.note(a.arg, self.annotated(a.annotation))
@@ -161,7 +169,6 @@ class Translation:
         self.do("ret i64 0")
         head = [f"{name} = alloca {kind}" for name, kind in self.head.items()]
         parameters = ", ".join([f"i64 %{a.arg}" for a in arguments])
-        name = self.definition.name
         inlined = " alwaysinline" * bool(self.definition.decorator_list)
         lines = [f"define {linkage}i64 @{name}({parameters}){inlined} {{"]
         return "\n".join([*lines, *head, *self.lines, "}"])
@@ -363,7 +370,7 @@ class Translation:
             return self.op(f"call i64 @llvm.s{name}.i64({self.values(args)})")
         if function.__module__ != __name__:
             self.callees.append(function)
-            return self.op(f"call i64 @{name}({self.values(args)})")
+            return self.op(f"call i64 @{self.symbols[function]}({self.values(args)})")
         if name in _ATOMIC:
             orders = [str(a.id) for a in args if isinstance(a, ast.Name) and a.id in _ORDERS]
             return self.atomic(name, args[: len(args) - len(orders)], " ".join(orders))

@@ -15,14 +15,19 @@ _METH_O, _METH_FASTCALL = 0x8, 0x80
 
 
 def addresses(
-    modules: str, names: Sequence[str], compiles: bool = True, level: int = 2, more: str = ""
+    modules: str,
+    names: Sequence[str],
+    compiles: bool = True,
+    level: int = 2,
+    more: dict[str, str] | None = None,
 ) -> dict[str, int]:
     """Returns the addresses of functions of some modules of this folder, from the disk cache or
     compiled at one of LLVM's levels of code generation; nothing if they are not in the cache and it
-    `compiles` nothing. `more` are definitions of further ones (see `language.module_text`)."""
+    `compiles` nothing. `more` are definitions of further ones by the module that knows what their
+    names mean (see `language.module_text`)."""
     from ..target import image
 
-    key = cache.digest(modules, "native", *names, level, more, objects.description())
+    key = cache.digest(modules, "native", *names, level, repr(more), objects.description())
     entry = cache.get(key)
     if entry is None and not compiles:
         return {}
@@ -36,17 +41,18 @@ def addresses(
     return dict(zip(exported, found, strict=True))
 
 
-def _compiled(modules: str, names: Sequence[str], level: int, more: str) -> bytes:
+def _compiled(modules: str, names: Sequence[str], level: int, more: dict[str, str] | None) -> bytes:
     """Returns the machine code of some functions."""
     from ..target import image
     from ..target.simd import llvm
     from . import language  # not needed if the code is in the cache
 
-    found: dict[str, FunctionType] = {}
-    for module in modules.split():
-        found |= vars(importlib.import_module(f".{module}", __package__))
-    functions = [found[name] for name in names if name in found]
-    text = language.module_text(functions, more)
+    found = {m: importlib.import_module(f".{m}", __package__) for m in modules.split()}
+    functions = [
+        f for m in found.values() for name, f in vars(m).items()
+        if isinstance(f, FunctionType) and f.__module__ == m.__name__ and name in names
+    ]  # fmt: skip
+    text = language.module_text(functions, [(t, found[m]) for m, t in (more or {}).items()])
     code = llvm.object_code(text, False, in_memory=True, level=level)
     return image.linked(code, sorted(names))
 

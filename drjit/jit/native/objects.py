@@ -6,6 +6,7 @@ one with known contents (`find`); if that is not possible, there is no native co
 """
 
 import ctypes
+import functools
 import struct
 import sys
 from array import array as words_of
@@ -100,14 +101,17 @@ def _found(kind: type) -> list[tuple[str, Any]]:
     """Returns the words of an object of a class, those of its attributes by name."""
     made: Any = samples[kind]()
     names: list[Any] = [f"_{k}" for k in range(type(made).__basicsize__ // 8)]
-    for name in kind.__annotations__:
-        mark, before = object(), getattr(made, name, None)
+    marks = {name: object() for name in kind.__annotations__}
+    before = [(name, getattr(made, name, None)) for name in marks]
+    for name, mark in marks.items():
         setattr(made, name, mark)
-        found = [k for k, word in enumerate(memory_of(made)) if word == id(mark)]
-        setattr(made, name, before)
-        if len(found) != 1:
+    words = memory_of(made)
+    for name, value in before:
+        setattr(made, name, value)
+    for name, mark in marks.items():
+        if words.count(id(mark)) != 1:
             raise Unknown
-        names[found[0]] = name
+        names[words.index(id(mark))] = name
     return [(name, _word) for name in names]
 
 
@@ -310,10 +314,16 @@ _OBJECTS = {
 def fill(api: Any, **others: Any) -> None:
     """Writes the addresses of Python's functions and objects, and those of `others`, which have to
     stay, to a structure that begins with an `Api`."""
-    for name, function in _FUNCTIONS.items():
-        setattr(api, name, address_of(getattr(ctypes.pythonapi, function)))
+    for name, address in _addresses().items():
+        setattr(api, name, address)
     for name, thing in (_OBJECTS | others).items():
         setattr(api, name, id(thing))
+
+
+@functools.cache
+def _addresses() -> dict[str, int]:
+    found = {name: getattr(ctypes.pythonapi, f) for name, f in _FUNCTIONS.items()}
+    return {name: address_of(f) for name, f in found.items()}
 
 
 def address_of(function: Any) -> int:

@@ -195,7 +195,7 @@ def visit(s: Walk, arguments: Word, node: Node, position: Word) -> Word:
     return 1
 
 
-def collect(self: Word, arguments: Word, count: Word) -> Word:
+def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
     """A function of Python, in which no code of Python's runs: what `ProgramGraph._visit` is, or
     None where Python has to do this."""
     s: Walk = word(self + CONTENTS)

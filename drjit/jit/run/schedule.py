@@ -7,7 +7,6 @@ target, waits for the previous stage), and runs each stage size by size. The gra
 produces a key, so a known program, or a whole known evaluation, is found by one dictionary look-up.
 """
 
-import math
 import time
 import weakref
 from bisect import bisect_left
@@ -22,6 +21,7 @@ from ..ir import label, op
 from ..ir.effects import afters, inside, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, innermost, stack
+from ..native import functions as native
 from ..text import program, source, structure
 from . import interrupt, launch, stages
 from . import known as known_programs
@@ -36,15 +36,7 @@ observers: list[tuple[Any, Callable[[], None]]] = []
 on_collect: Callable[[list[Node]], None] | None = None
 """Called with the nodes of an evaluation before it is carried out; set by `freeze`."""
 
-repeat: Callable[[list[Node], Device | None], bool] | None = None
-"""Finds the plan of an evaluation in a shorter way than this module, and performs it; returns
-whether it has. It is given the nodes to be evaluated, and where. Set by a device."""
-perform: Callable[[Plan, Sequence[Node], list[Node]], int] | None = None
-"""Performs the first launches of a plan, given the nodes to be evaluated and all nodes in traversal
-order, in a shorter way than this module, and returns how many it has; set by a device."""
-forget: Callable[[], None] | None = None
-"""Makes both forget what they know."""
-
+_Planned = list[tuple[Plan, list[Node]] | None]
 _serial, _id = attrgetter("serial"), attrgetter("id")
 _settled: dict[tuple, Kernel] = {}
 """Kernels by the structure of programs in which inputs come in the order of their use."""
@@ -69,12 +61,6 @@ _labels: dict = label.labels.data  # type: ignore[attr-defined]
 # These have no single value to keep. An observer needs to know of every launch.
 _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
 _APART = _WATCHED | int(flags.JitFlag.LaunchBlocking)
-
-
-milestone: float = 1 << 14
-"""A serial number: when nodes with larger ones are evaluated, `pass_milestone` is called with one
-of them, and returns the next milestone. It has work to do in programs that trace much."""
-pass_milestone: Callable[[int], float] = None  # type: ignore[assignment]
 
 
 class Effect:
@@ -179,15 +165,13 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     `materialize` turns one into a buffer. What is computed from constants alone is computed on the
     `device`, or the current one.
     """
-    global milestone
     if not roots:
         if not (pending or observers):
             return False
-    elif roots[-1].serial > milestone:
-        milestone = math.inf  # other threads, and evaluations meanwhile, do not come here
-        milestone = pass_milestone(roots[-1].serial)
+    elif roots[-1].serial > native.milestone:
+        native.look(roots[-1].serial)
     with lock:
-        if not pending and repeat is not None and _is_plain() and repeat(roots, device):
+        if not pending and native.repeat and _is_plain() and native.repeat(roots, device):
             return True
         todo = [n for n in roots if n.op not in _NOT_COMPUTED]
         if pending:
@@ -223,7 +207,7 @@ def _evaluate_effects(roots: list[Node], device: Device | None) -> None:
     pending.clear()
     try:
         every = roots + effects + _old_values(effects)
-        if repeat is None or not _is_plain() or not repeat(every, device):
+        if not (native.repeat and _is_plain() and native.repeat(every, device)):
             _evaluate(every, device)
     except BaseException as error:
         left = [e for e in effects if e.op.effect or e.op.block]
@@ -252,8 +236,8 @@ def forget_kernels() -> None:
     """Forgets the kernels of all structures."""
     plans.forget()
     _settled.clear()
-    if forget is not None:
-        forget()
+    if native.forget is not None:
+        native.forget()
 
 
 def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
@@ -364,10 +348,16 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         if n.op is _REDUCE or stages.waits(n):
             waits = n
             break
-    if waits is None and _have_one_size(roots):
-        if roots:
-            _in_one(roots[0].size, roots, graph, device)
-        return
+    if waits is not None or not _have_one_size(roots):
+        _in_stages(roots, graph, waits, device)
+    elif roots:
+        _in_one(roots[0].size, roots, graph, device)
+
+
+def _in_stages(
+    roots: list[Node], graph: structure.ProgramGraph, waits: Node | None, device: Device | None
+) -> None:
+    """Launches kernels for nodes of several sizes, or of which one `waits` for others."""
     key = None if _is_long(graph) else _key_of(graph, device)
     plan = None if key is None else plans.find(key, graph.order, False)
     if plan is not None:
@@ -382,9 +372,24 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
     for size, group in [row for stage in found for row in _by_lanes(stage)]:
         left = [n for n in group if n.op is not BUFFER]
         if left:
-            done += _in_one(size, left, structure.ProgramGraph(left), device)
+            done += _launched(size, left, device)
     if key is not None and None not in done:
         _keep([v for v in done if v], watched, graph.order, key)
+
+
+def _launched(size: int, roots: list[Node], device: Device | None) -> list[Launch | None]:
+    """Launches kernels for nodes of `size` lanes, which are all that is left of an evaluation;
+    returns the launches, with None for those that a plan cannot have."""
+    done: list[Launch | None] = []
+    for row in _in_one(size, roots, structure.ProgramGraph(roots), device):
+        if row is None:
+            done.append(None)
+        else:
+            plan, order = row
+            made, lanes, *parts = plan.launches[0]
+            nodes = [part(order) for part in parts]
+            done.append(Launch(made, lanes or nodes[0][0].size, *nodes))
+    return done
 
 
 def _have_one_size(roots: list[Node]) -> bool:
@@ -409,16 +414,20 @@ def _keep(
 def _perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> None:
     """Performs the launches of a plan."""
     first = 0
-    if perform is not None and not flags.current & _APART and _preview is None:
-        first = perform(plan, roots, order)
+    if native.perform is None:
+        native.milestone -= native.LAUNCH * len(plan.launches)
+    elif not flags.current & _APART and _preview is None:
+        first = native.perform(plan, roots, order)
     launch_all(plan.launches[first:] if first else plan.launches, order)
 
 
 def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
-    """Performs launches of a plan."""
+    """Performs launches of a plan: nodes become buffers."""
     for made, lanes, a, b, c, d, e in launches:
-        roots = a(order)
-        _launch(made, lanes or roots[0].size, roots, b(order), c(order), d(order), e(order))
+        roots, targets = a(order), e(order)
+        effects = [n.data for n in targets] if targets else ()
+        operands = b(order), c(order), d(order)
+        _launch(made, lanes or roots[0].size, roots, operands, effects)
 
 
 def _key_of(graph: structure.ProgramGraph, device: Device | None, *more: object) -> tuple | None:
@@ -454,9 +463,10 @@ def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
 
 def _in_one(
     size: int, roots: list[Node], graph: structure.ProgramGraph, device: Device | None
-) -> list[Launch | None]:
+) -> _Planned:
     """Launches a kernel for nodes of `size` lanes, where `graph` is everything below them and
-    nothing waits for anything else; or several, if it would be very long. Returns the launches."""
+    nothing waits for anything else; or several, if it would be very long. Returns their plans,
+    each of one launch, with all nodes in traversal order; or None for what cannot be planned."""
     if size == 0:
         _finish_empty(roots, graph, device)
         return [None]
@@ -466,7 +476,8 @@ def _in_one(
         first = _first_part(_by_roots(graph, roots), set(roots))
         if first:
             return _in_parts(size, first, roots, device)
-    key = _key_of(graph, device, *((True,) if _streams(size, roots) else ()))
+    streams = size >= STREAM_LANES and _streams(size, roots)
+    key = _key_of(graph, device, *((True,) if streams else ()))
     reduces = graph.noted and any(n.op is _REDUCE for n in roots)
     plan = None if key is None else plans.find(key, graph.order, not reduces)
     name = ""
@@ -479,16 +490,12 @@ def _in_one(
     _perform(plan, roots, graph.order)
     if name:
         known_programs.keep(name, plan)
-    made, _, a, b, c, d, e = plan.launches[0]
-    order = graph.order
-    return [Launch(made, size, a(order), b(order), c(order), d(order), e(order))]
+    return [(plan, graph.order)]
 
 
-def _in_parts(
-    size: int, first: list[Node], roots: list[Node], device: Device | None
-) -> list[Launch | None]:
+def _in_parts(size: int, first: list[Node], roots: list[Node], device: Device | None) -> _Planned:
     """Launches kernels for some nodes, and then for roots, which depend on them."""
-    done: list[Launch | None] = []
+    done: _Planned = []
     for lanes, group in _by_lanes(first):
         done += _in_one(lanes, group, structure.ProgramGraph(group), device)
     left = [n for n in roots if n.op is not BUFFER]
@@ -674,20 +681,22 @@ def _make_room(more: int) -> None:
 
 
 def _launch(
-    made: Kernel, size: int, roots: Sequence[Node], inputs: Any, literals: Any,
-    checks: Sequence[Node], targets: Sequence[Node],
-) -> None:  # fmt: skip
+    made: Kernel,
+    size: int,
+    roots: Sequence[Node],
+    operands: tuple[Any, Any, Any],
+    effects: Sequence[Effect],
+) -> None:
     """Launches a kernel for nodes, which become buffers."""
-    effects = [e.data for e in targets] if targets else ()
     if _preview is not None:
         _preview.append(made)
         _finish_all(roots, [made.device.allocate(0) if _has_value(n) else None for n in roots])
-    elif targets and made.can_be_interrupted:
+    elif effects and made.can_be_interrupted:
         # Updates take effect one by one, and those made must count as made.
         with interrupt.postponed():
-            _finish_all(roots, launch.run(made, size, inputs, literals, checks, effects))
+            _finish_all(roots, launch.run(made, size, *operands, effects))
     else:
-        _finish_all(roots, launch.run(made, size, inputs, literals, checks, effects))
+        _finish_all(roots, launch.run(made, size, *operands, effects))
 
 
 def _finish_all(roots: Sequence[Node], outputs: Sequence[Buffer | None]) -> None:
@@ -707,8 +716,6 @@ def _has_value(n: Node) -> bool:
 
 def _streams(size: int, roots: list[Node]) -> bool:
     """Returns whether results are so large that they bypass the caches."""
-    if size < STREAM_LANES:
-        return False
     values = [n.dtype.itemsize for n in roots if n.op is not op.reduce and _has_value(n)]
     return size * sum(values) >= STREAM_BYTES
 

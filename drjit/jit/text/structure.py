@@ -12,13 +12,14 @@ launch to launch costs one more kernel, not one per value.
 from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import attrgetter
-from struct import pack
+from struct import Struct
 from typing import Any
 
 from ..device import Device
 from ..ir import op
 from ..ir.nesting import RegionOperands
 from ..ir.node import AFTER, BUFFER, LITERAL, Node
+from ..native import functions as native
 from ..tuples import NamedTuple
 from . import program
 
@@ -31,6 +32,15 @@ class _Interned(dict[tuple, int]):
         return number
 
 
+class _Packers(dict[int, Callable[..., bytes]]):
+    """Functions that make bytes of a number of words."""
+
+    def __missing__(self, count: int) -> Callable[..., bytes]:
+        packer = self[count] = Struct(f"{count}Q").pack
+        return packer
+
+
+_packers = _Packers()
 _interned = _Interned()
 _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
@@ -50,12 +60,6 @@ def forget() -> None:
     _equal.clear()
 
 
-collect: Callable[..., bytes | None] | None = None
-"""Does what `ProgramGraph._visit` does in less time, or returns None; set by a device."""
-load_collect: Callable[[int], int] | None = None
-"""Sets it, given the number of operands visited so far; returns at which to call this again, or
-0."""
-_visited, _load_at = 0, 1 << 12
 _WORD = (1 << 64) - 1
 
 # What identifies a node besides its operation and its operands.
@@ -92,7 +96,7 @@ class ProgramGraph:
     def __init__(self, roots: list[Node]) -> None:
         self._roots = [roots]
         self._begin()
-        if collect is None or not self._add(roots, collect):
+        if not self._add(roots, native.collect_nodes or self._visit):
             self._begin_again()
 
     def _begin(self) -> None:
@@ -111,9 +115,7 @@ class ProgramGraph:
     def add(self, roots: list[Node]) -> None:
         """Adds the nodes below more roots."""
         self._roots.append(roots)
-        if collect is None:
-            self._add(roots, self._visit)
-        elif not self._add(roots, collect):
+        if not self._add(roots, native.collect_nodes or self._visit):
             self._begin_again()
 
     def _begin_again(self) -> None:
@@ -157,7 +159,6 @@ class ProgramGraph:
         what else identifies it; what is no number is added to `rows`. A later occurrence has a
         number. Since the number of operands is known, no two programs have the same key. `regions`
         are nodes inside of bodies, and those with bodies."""
-        global _visited, _load_at
         values = self._values
         words = [len(order) - start]
         for k, n in enumerate(islice(order, start, None), start):  # it grows during iteration
@@ -213,10 +214,7 @@ class ProgramGraph:
             else:
                 words.append(2)
                 rows.append(data)
-        _visited += len(order) - start
-        if _load_at and _visited > _load_at and load_collect is not None:
-            _load_at = load_collect(_visited)
-        return pack(f"{len(words)}Q", *words)
+        return _packers[len(words)](*words)
 
     def apart(self) -> tuple[list[Node], list[Node]]:
         """Returns the literals and buffers, and the other nodes, without duplicates."""

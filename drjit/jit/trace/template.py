@@ -11,10 +11,7 @@ from .. import flags
 from ..ir.dtype import DType
 from ..ir.node import BUFFER, LITERAL, Node, make, next_serial
 from ..ir.scope import innermost
-
-remake: Callable[[list[Node], int, bytes], None] | None = None
-"""Adds the nodes of a template to its operands like `Template.__call__`, in less time; set by a
-device (see `drjit.jit.native.walker`)."""
+from ..native import functions as native
 
 
 class Template:
@@ -78,8 +75,8 @@ class Template:
             if n.op is LITERAL or n.size != size:
                 return None
         values = [*sources, *lanes, *self._constants]
-        if remake is not None:
-            remake(values, size, self._words)
+        if native.remake is not None:
+            native.remake(values, size, self._words)
             return [values[k] for k in self._results]
         add = values.append
         for op, dtype, data, one, several in self._steps:
