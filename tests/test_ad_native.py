@@ -164,7 +164,7 @@ def test_failing_allocations():
         z = y + k
         try:
             limits.set_nomemory(k, k + 1)
-            traverse.enqueue(traverse.ADMode.Backward, [z._var])
+            traverse.enqueue(dr.ADMode.Backward, [z._var])
         except MemoryError:
             assert not traverse._thread.queue.variables
         finally:

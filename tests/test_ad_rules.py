@@ -10,7 +10,7 @@ import drjit as dr
 from drjit.ad import graph
 from drjit.ad.algebra import Guards
 from drjit.ad.rules import RULES
-from drjit.ad.traverse import GradientSink
+from drjit.ad.sink import GradientSink
 from drjit.array import leaf
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op

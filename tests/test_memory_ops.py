@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit.run import schedule
+from drjit.jit.run import cutting
 from drjit.llvm import (
     Array2f,
     Array3f,
@@ -898,7 +898,7 @@ def test_many_scatters_are_several_kernels():
 
 
 def test_many_gathers_are_several_kernels(monkeypatch):
-    monkeypatch.setattr(schedule, "MOST_CHECKS", 50)
+    monkeypatch.setattr(cutting, "MOST_CHECKS", 50)
     index = dr.opaque(UInt, 1, 4) + dr.arange(UInt, 4)
     tables = [Float(np.arange(8) * k) for k in range(200)]
     got = {}
@@ -928,7 +928,7 @@ def counted(steps: int) -> tuple:
 def test_old_values_stay_with_their_updates_in_many_kernels(monkeypatch):
     want = counted(40)
     dr.eval(want)
-    monkeypatch.setattr(schedule, "MOST_CHECKS", 24)
+    monkeypatch.setattr(cutting, "MOST_CHECKS", 24)
     got = {}
     assert len(launched(lambda: got.setdefault("all", counted(40)))) >= 12
     got = got["all"]

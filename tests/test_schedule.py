@@ -24,7 +24,7 @@ from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import ReduceMode
 from drjit.jit.ir.scope import ACTIVE
 from drjit.jit.native import functions
-from drjit.jit.run import plan, schedule, stages
+from drjit.jit.run import cutting, plan, schedule, stages
 from drjit.jit.text import program, structure
 from drjit.jit.trace import access, record
 from drjit.jit.trace.access import Access
@@ -756,7 +756,7 @@ def test_a_long_chain(
     tier: str, uniform: bool, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No recursion anywhere, not even when the graph is freed; several kernels."""
-    monkeypatch.setattr(schedule, "LONGEST", 6000)
+    monkeypatch.setattr(cutting, "LONGEST", 6000)
     x = opaque([1.0]) if uniform else ramp(3)
     y, length = x, 32_000
     one = opaque([1.0])
@@ -766,7 +766,7 @@ def test_a_long_chain(
     schedule.evaluate([z])
     assert values(z) == [1 + length] * 3 if uniform else [length, length + 1, length + 2]
     assert len(launches) > 5
-    assert max(text.count("\n") for text, _ in launches) <= schedule.LONGEST + 2
+    assert max(text.count("\n") for text, _ in launches) <= cutting.LONGEST + 2
 
 
 def test_a_program_of_8_000_operations_is_one_kernel(tier: str, launches: list) -> None:
@@ -800,25 +800,25 @@ def test_a_long_program_with_many_values_alive(tier: str) -> None:
 def test_more_outputs_than_a_kernel_takes(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "LONGEST", 300)
+    monkeypatch.setattr(cutting, "LONGEST", 300)
     x = ramp(3)
-    roots = [add(x, opaque([k])) for k in range(schedule.LONGEST)]
+    roots = [add(x, opaque([k])) for k in range(cutting.LONGEST)]
     target = Array(ramp(3))
     target.scatter([roots[7]], ir.lane(3))
     schedule.evaluate(roots)
     assert len(launches) > 1
-    assert max(text.count("\n") for text, _ in launches) <= 2 * schedule.LONGEST
+    assert max(text.count("\n") for text, _ in launches) <= 2 * cutting.LONGEST
     assert values(target.node) == [7, 8, 9]
-    assert all(values(roots[k]) == [k, k + 1, k + 2] for k in range(0, schedule.LONGEST, 97))
+    assert all(values(roots[k]) == [k, k + 1, k + 2] for k in range(0, cutting.LONGEST, 97))
 
 
 def test_several_launches_of_which_one_is_cut(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What one launch finishes early, another one wants."""
-    monkeypatch.setattr(schedule, "LONGEST", 200)
+    monkeypatch.setattr(cutting, "LONGEST", 200)
     shared = add(opaque([1]), opaque([2]))
-    roots = [add(ramp(3), mul(shared, opaque([k]))) for k in range(schedule.LONGEST)]
+    roots = [add(ramp(3), mul(shared, opaque([k]))) for k in range(cutting.LONGEST)]
     total = access.reduce_all("add", roots[0])
     last = add(total, roots[1])
     schedule.evaluate([*roots, shared, last])
@@ -979,7 +979,7 @@ def test_large_results_bypass_the_caches(launches: list, monkeypatch: pytest.Mon
 def test_a_long_program_is_cut_where_the_fewest_values_are_needed(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "LONGEST", 16)
+    monkeypatch.setattr(cutting, "LONGEST", 16)
     x = y = ramp(3)
     for k in range(1, 12):
         a, b = add(mul(x, x), y), mul(x, y)

@@ -15,10 +15,10 @@ from ..jit.ir.scope import active, recording
 from ..jit.ir.scope import region as lane_region
 from ..jit.run import schedule
 from ..jit.trace.access import Access
-from . import graph, traverse
+from . import graph, sink, traverse
+from .flags import ADFlag, ADMode
 from .graph import GradScope, Value, Var, get_ident
 from .scatter_target import ScatterTarget
-from .traverse import ADFlag, ADMode
 
 
 class OuterGradients:
@@ -132,7 +132,7 @@ class OuterGradients:
             g = self.pop(v)
             if g is not None:
                 if v.size == 1 != g.size:
-                    g = traverse.arriving(v, Value(g)).node
+                    g = sink.arriving(v, Value(g)).node
                 v.grad = g if v.grad is None else node.apply(op.add, v.grad, g)
                 waiting.append(v)
         inner = graph.scope() or GradScope()

@@ -10,9 +10,10 @@ from typing import Any
 
 from ..jit.ir.scope import recording
 from .algebra import keep_graph
+from .flags import ADMode
 from .graph import GradScope, Value, Var, as_value, new_input, seen, within
 from .lanes import LaneRule
-from .traverse import ADMode, visit
+from .traverse import visit
 
 _serial = attrgetter("serial")
 

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from itertools import repeat
 from operator import attrgetter
 
-from ...ad import capture, graph, traverse
+from ...ad import capture, graph, sink
 from ...ad.algebra import RECORDED
 from ...ad.graph import GradScope, Value, Var, as_value, node_of, variable_of
 from ...function.ad.custom import attached
@@ -200,7 +200,7 @@ class RecordedCall(RecordedOp):
             if k not in touched:
                 n, added = added or node.literal(v.dtype, 0), None
             elif v.size == 1:
-                n = traverse.arriving(v, as_value((n, None))).node
+                n = sink.arriving(v, as_value((n, None))).node
             found[k] = n if added is None else node.apply(op.add, added, n)
         return found + self.targets.before(held)
 

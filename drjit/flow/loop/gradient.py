@@ -8,7 +8,7 @@ of every term is that of the sum, so that one pass, in any order, does.
 
 from collections.abc import Sequence
 
-from ...ad import capture, traverse
+from ...ad import capture, sink, traverse
 from ...ad.graph import Value, Var, visible
 from ...function.ad.custom import attached
 from ...jit import log
@@ -115,7 +115,7 @@ class Tape(RecordedLoop):
             found = self._backward_general(gradients[:count], held, outer_gradients)
         for k, v in enumerate(self.wanted()):
             if v.size == 1:
-                found[k] = traverse.arriving(v, Value(found[k]), self.size).node
+                found[k] = sink.arriving(v, Value(found[k]), self.size).node
             added = outer_gradients.pop(v)
             if added is not None:
                 found[k] = added if is_zero(found[k]) else _sum(added, found[k])

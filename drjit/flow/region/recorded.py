@@ -11,8 +11,8 @@ from operator import attrgetter
 from typing import Any
 
 from ...ad import capture, graph, lanes, traverse
+from ...ad.flags import ADMode
 from ...ad.graph import GradScope, Value, Var, variable_of
-from ...ad.traverse import ADMode
 from ...function.ad.custom import HUB, ValueOp
 from ...jit.ir import dtype as dt
 from ...jit.ir import op

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...ad import graph
+from ...ad.flags import ADFlag, ADMode
 from ...ad.graph import Var
-from ...ad.traverse import ADFlag, ADMode
 from ...array import leaf, pytree
 from ...array.base import ArrayBase
 from ...jit import flags as jit_flags

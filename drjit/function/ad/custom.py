@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ...ad import graph, lanes, traverse
 from ...ad.algebra import keep_graph
+from ...ad.flags import ADFlag, ADMode
 from ...ad.graph import GradScope, Value, Var, visible
 from ...ad.lanes import LaneRule
-from ...ad.traverse import ADFlag, ADMode
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit import locks, log

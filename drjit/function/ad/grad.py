@@ -304,7 +304,7 @@ def fitting(v: Var, gradient: Node, what: str) -> Value:
     if size in (1, v.size):
         return as_value((gradient, None))
     if v.size == 1:
-        from ...ad.traverse import arriving  # which programs without derivatives do not need
+        from ...ad.sink import arriving  # which programs without derivatives do not need
 
         return arriving(v, Value(gradient))
     raise RuntimeError(

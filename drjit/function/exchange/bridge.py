@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from ...ad import graph, lanes
+from ...ad.flags import ADFlag, ADMode
 from ...ad.graph import GradScope
-from ...ad.traverse import ADFlag, ADMode
 from ...array import foreign, interop, leaf, pytree, table
 from ...array.base import type_label
 from ...array.namespace import chosen

@@ -9,7 +9,6 @@ produces a key, so a known program, or a whole known evaluation, is found by one
 
 import time
 import weakref
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -23,7 +22,7 @@ from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, innermost, stack
 from ..native import functions as native
 from ..text import program, source, structure
-from . import interrupt, launch, stages
+from . import cutting, interrupt, launch, stages
 from . import known as known_programs
 from . import plan as plans
 from .plan import Launch, Plan
@@ -44,12 +43,6 @@ STREAM_BYTES = 1 << 24  # results of a kernel from this size on bypass the cache
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have such results
 LARGE = 512  # programs with this many operands defer the garbage collector
 FEW = 1 << 14  # the host writes fewer entries faster than a kernel
-LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
-# Accesses with a check of bounds in a kernel. Each has branches of its own, among which LLVM
-# allocates registers in a time that is linear up to about a thousand reads, or 256 writes, each
-# with its check: 1.3 and 2.7 ms for each of them, but three times that for four times as many.
-MOST_CHECKS = 1 << 10
-_EFFECT = 3  # what a side effect is worth in checks
 _preview: list[Kernel] | None = None  # where `preview` collects kernels
 
 _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
@@ -358,7 +351,7 @@ def _in_stages(
     roots: list[Node], graph: structure.ProgramGraph, waits: Node | None, device: Device | None
 ) -> None:
     """Launches kernels for nodes of several sizes, or of which one `waits` for others."""
-    key = None if _is_long(graph) else _key_of(graph, device)
+    key = None if cutting.is_long(graph) else _key_of(graph, device)
     plan = None if key is None else plans.find(key, graph.order, False)
     if plan is not None:
         _perform(plan, roots, graph.order)
@@ -472,8 +465,8 @@ def _in_one(
         return [None]
     if graph.open:
         raise stages.symbolic()
-    if _is_long(graph):
-        first = _first_part(_by_roots(graph, roots), set(roots))
+    if cutting.is_long(graph):
+        first = cutting.first_part(graph, roots)
         if first:
             return _in_parts(size, first, roots, device)
     streams = size >= STREAM_LANES and _streams(size, roots)
@@ -500,69 +493,6 @@ def _in_parts(size: int, first: list[Node], roots: list[Node], device: Device | 
         done += _in_one(lanes, group, structure.ProgramGraph(group), device)
     left = [n for n in roots if n.op is not BUFFER]
     return done + (_in_one(size, left, structure.ProgramGraph(left), device) if left else [])
-
-
-def _length(n: Node) -> int:
-    """Returns how much of the length of a kernel a node is."""
-    checks = _EFFECT if n.op.effect else n.op is op.in_bounds
-    return 1 + checks * LONGEST // MOST_CHECKS
-
-
-def _is_long(graph: structure.ProgramGraph) -> bool:
-    """Returns whether a program is too long for one kernel."""
-    checks = len(graph.checks) + _EFFECT * len(graph.noted)
-    most = len(graph.order) + checks * LONGEST // MOST_CHECKS
-    return most > LONGEST and sum(map(_length, dict.fromkeys(graph.order))) > LONGEST
-
-
-def _by_roots(graph: structure.ProgramGraph, roots: list[Node]) -> list[Node]:
-    """Returns all nodes, operands first, those of one root after the other, so that parts of the
-    list have few values in common."""
-    nodes = sorted(graph.ordered(), key=_serial)
-    owner = {n: k for k, n in enumerate(sorted(roots, key=_serial))}
-    for n in reversed(nodes):
-        k = owner.setdefault(n, len(roots))
-        for d in n.deps:
-            if owner.get(d, k) >= k:
-                owner[d] = k
-    return sorted(nodes, key=owner.__getitem__)
-
-
-def _first_part(nodes: list[Node], roots: set[Node]) -> list[Node]:
-    """Returns values to finish in a separate kernel, which splits a very long program at the cut
-    that the fewest values cross; nothing if it cannot be cut."""
-    place = {n: k for k, n in enumerate(nodes)}
-    last = list(range(len(nodes)))
-    whole = [_is_whole(n) for n in nodes]
-    for k, n in enumerate(nodes):
-        for d in n.deps:
-            at = place[d]
-            last[at] = k
-            whole[at] = whole[at] or d.op.effect  # the kernel that updates has the old values
-    crossing, ends = [0] * (len(nodes) + 1), [0]
-    for k, end in enumerate(last):
-        n = nodes[k]
-        ends.append(ends[k] + _length(n))
-        # Leaves exist anyway.
-        if n.deps or n.op is _STATE:
-            weight = len(nodes) if whole[k] else 1
-            crossing[k + 1] += weight
-            crossing[end + 1] -= weight
-    for k in range(1, len(crossing)):
-        crossing[k] += crossing[k - 1]
-    # Of a program that is many times too long one half, as both are collected again.
-    middle = max(LONGEST * 3 // 4, ends[-1] // 2)
-    first, after = [bisect_left(ends, middle + d) for d in (-LONGEST // 4, LONGEST // 4)]
-    cut = min(range(first, after), key=crossing.__getitem__)
-    if crossing[cut] >= LONGEST // 4:
-        return []
-    return [n for k, n in enumerate(nodes[:cut]) if n in roots or (last[k] >= cut and n.deps)]
-
-
-def _is_whole(n: Node) -> bool:
-    """Returns whether a node stays in the kernel of those that use it: what belongs to a loop, and
-    what has no single value."""
-    return n.op.several or n.op.block or n.op is _STATE or n.dtype.is_vector
 
 
 def _collect(roots: list[Node]) -> tuple[list[Node], structure.ProgramGraph]:
@@ -681,12 +611,9 @@ def _make_room(more: int) -> None:
 
 
 def _launch(
-    made: Kernel,
-    size: int,
-    roots: Sequence[Node],
-    operands: tuple[Any, Any, Any],
+    made: Kernel, size: int, roots: Sequence[Node], operands: tuple[Any, Any, Any],
     effects: Sequence[Effect],
-) -> None:
+) -> None:  # fmt: skip
     """Launches a kernel for nodes, which become buffers."""
     if _preview is not None:
         _preview.append(made)

@@ -1,0 +1,260 @@
+"""Where the gradients of a traversal arrive: what is added to the gradient of a variable, and where
+it has one entry, or belongs to a body that is being recorded.
+"""
+
+from collections.abc import Set
+from typing import Any
+
+from ..jit import flags as jit_flags
+from ..jit.flags import JitFlag
+from ..jit.ir import node
+from ..jit.ir.node import Node
+from ..jit.ir.scope import ACTIVE, active, recording
+from ..jit.ir.scope import region as lane_region
+from ..jit.trace import access
+from ..jit.trace.access import Access
+from . import lanes
+from .algebra import PLAIN, RECORDED, guard
+from .flags import ADFlag
+from .graph import Value, Var, as_value, scatter_gradient, scope, scopes
+from .rules import same
+
+# Numbers, because members of an enumeration are slow to access.
+_CLEAR_INPUT, _CLEAR_INTERIOR = int(ADFlag.ClearInput), int(ADFlag.ClearInterior)
+_DEBUG, _TRAPS = int(JitFlag.Debug), int(JitFlag.TrapNaN | JitFlag.TrapInf)
+_NEVER = 1 << 64
+
+
+class GradientSink:
+    """Accumulates the gradients of a traversal: as nodes, or as recorded values if the graph is
+    kept.
+
+    `masked` are variables whose gradient may be 0 in some lanes because an operation passes nothing
+    on there, so products must be guarded against turning it into NaN.
+
+    A reverse traversal `clears` all gradients behind it, or those that `flags` say: of variables
+    among the `interior`, or of others. The edges of those `kept` stay in any case.
+    """
+
+    clears: bool
+    flags: int
+    interior: Set[Var]
+
+    def __init__(self, keep: bool, members: set[Var] | None) -> None:
+        self.keep, self.members = keep, members
+        inner = scope() if scopes else None
+        first = self.first = 0 if inner is None else inner.isolate_from
+        self.inner = inner if first else None
+        self.var: Any = None
+        self.masked: set[Var] = set()
+        self.kept: set[Var] = set()
+        self.masking = False
+        self.recording = recording()
+        # From this serial number on, variables of size 1 have gradients of each lane.
+        region = lane_region()
+        self.own = 0 if self.recording else _NEVER if region is None else region.begin
+        now = jit_flags.current
+        self.trap = bool(now & _DEBUG and now & _TRAPS)
+        outer: Any = self.inner.outer_gradients if self.inner and self.recording else None
+        self.outer = outer
+        # Contributions are nodes that are only added up.
+        self.plain = not (keep or self.trap or (outer and outer.atomic))
+
+    def begin(self, variables: list[Var]) -> None:
+        """Prepares a traversal within a body: gradients of inputs of a body being recorded are
+        handed over, and those of code that is restricted to some lanes count in these lanes
+        only."""
+        if self.recording:
+            outer: Any = self.outer
+            for v in variables if outer and outer.aliases else ():
+                if v in outer.aliases:
+                    outer.share(v)
+        elif (mask := active()) is not ACTIVE:
+            for v in variables:
+                if v.grad is not None and v.rule not in (None, lanes.SCATTER):
+                    self._restrict(v, mask)
+
+    def visit(self, v: Var, rule: Any) -> None:
+        """Passes the gradient of a variable on, and clears it: the general case."""
+        g = v.grad
+        self.var = v
+        if rule.elementwise:
+            if g is not None:
+                _partials(v, rule, self)
+        elif g is not None or rule.always:
+            self.masking = rule.masks or v in self.masked
+            given = None if g is None else as_value((g, v.grad_var))
+            if v.size == 1 and not (rule.lanewise or self.recording or given is None):
+                given = _total(given, 1)
+            rule.backward(v, given, self)
+            self.masking = False
+        self.clear(v, rule)
+
+    def clear(self, v: Var, rule: Any) -> None:
+        """Clears the gradient of a visited variable if the flags say so."""
+        if not self.clears:
+            which = _CLEAR_INTERIOR if v in self.interior else _CLEAR_INPUT
+            if v.serial < self.first or not self.flags & which:
+                return
+        if rule.keeps_gradient:
+            rule.clears(v)
+        else:
+            v.grad = v.grad_var = None
+
+    def takes(self, v: Var) -> bool:
+        """Returns whether the traversal visits a variable."""
+        return self.members is None or v in self.members
+
+    def operands(self, v: Var, grad: Any, grad_var: Var | None) -> tuple[Any, Any, Any, Any]:
+        """Returns the gradient, result and inputs of a variable in the algebra of this traversal,
+        and the algebra."""
+        if not self.keep:
+            return grad, v.result, v.inputs, PLAIN
+        inputs = [Value(n, d) for n, d in zip(v.inputs, v.deps, strict=False)]
+        result = None if v.result is None else Value(v.result, v)
+        return Value(grad, grad_var), result, inputs, RECORDED
+
+    def add(self, i: int, value: Value, lanes_: int = 1) -> None:
+        """Adds to the gradient of operand `i` of the current variable."""
+        d = self.var.deps[i]
+        if d is not None and (self.members is None or d in self.members):
+            self.accumulate(d, value if self.keep else value.node, lanes_)
+
+    def accumulate(self, v: Var, c: Any, lanes_: int) -> None:
+        """Adds a contribution, which represents a number of lanes, to a gradient. It is summed if
+        the variable has one entry, which was broadcast. In code that runs for several lanes, it
+        counts for the lane that executes it; the sum is computed where it leaves that code."""
+        if self.plain and (
+            v.size != 1
+            or (v.serial >= self.own and v.rule is not lanes.SCATTER)
+            or (c.size == 1 and lanes_ == 1)
+        ):
+            v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
+            if self.masking:
+                self.masked.add(v)
+            return
+        if self.trap:
+            self._check(c.node if self.keep else c)
+        if self.outer is not None and self.outer.takes(v):
+            self.outer.add(v, c.node if self.keep else c)
+            self.mark(v)
+            return
+        if v.size == 1:
+            c = arriving(v, c, lanes_) if self.keep else arriving(v, as_value((c, None)), lanes_)[0]
+        if not self.keep:
+            v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
+        else:
+            if v.grad is not None:
+                c = RECORDED.add(Value(v.grad, v.grad_var), c)
+            v.grad, v.grad_var = c
+        if self.masking:  # as `mark`, here without a call
+            self.masked.add(v)
+
+    def _restrict(self, v: Var, mask: Node) -> None:
+        """Sets a gradient to 0 in the lanes that do not execute the code that propagates it."""
+        g, zero = Value(v.grad, v.grad_var), Value(node.literal(v.dtype, 0))  # type: ignore[arg-type]
+        if len({g.node.size, v.size, mask.size} - {1}) > 1:
+            return  # of an array that does not have those lanes
+        v.grad, v.grad_var = RECORDED.select(Value(mask), g, zero)
+        self.masked.add(v)
+
+    def mark(self, v: Var) -> None:
+        """Records what must follow a contribution to the gradient of a variable."""
+        if self.masking:
+            self.masked.add(v)
+
+    def target(self, i: int) -> Var | None:
+        """Returns the variable whose gradient receives the side effects for operand `i`."""
+        d = self.var.deps[i]
+        if d is None or (self.members is not None and d not in self.members):
+            return None
+        if self.masking:
+            self.masked.add(d)
+        return d if self.outer is None else self.outer[d]
+
+    def scatter_add(self, i: int, values: list[Value], at: Access) -> None:
+        """Adds records of values to the gradient of operand `i`, in place if nothing else holds
+        it."""
+        for value in values if self.trap else ():
+            self._check(value.node)
+        d = self.target(i)
+        if d is None:
+            return
+        nodes = [v.node for v in values]
+        if self.keep:
+            if access.is_idle(nodes, at, d.size):
+                return
+            for value, one in zip(values, at.entries(d.size), strict=True):
+                d.grad, d.grad_var = lanes.scatter(lanes.full_gradient(d), value, one)
+            return
+        scatter_gradient(d, nodes, at)
+
+    def _check(self, contribution: Node) -> None:
+        from .trap import check
+
+        check(self.var, contribution)
+
+
+def lane_sum(a: Value) -> Value:
+    """Returns the sum over all lanes, also of vectors."""
+    if a.node.dtype.is_vector:
+        from .vector import sum_lanes  # most programs have no vectors
+
+        return sum_lanes(a)
+    return lanes.reduce("add", a)
+
+
+def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
+    """Returns what a contribution, which represents a number of lanes, adds to the gradient of a
+    variable of one entry. That is their sum, unless the variable has a gradient in each of them:
+    because it stands for a value of each of the lanes that execute the current code, or the code
+    around that."""
+    if recording():
+        return c
+    region, serial = lane_region(), v.serial
+    if region is None or v.rule is lanes.SCATTER:  # what has been written is there only once
+        return _total(c, lanes_)
+    if serial >= region.begin:
+        return c
+    while (around := region.around) is not None:
+        if region.index is not None:
+            count, size = region.index.size, region.size
+            if count != size and c.node.size in (1, count):
+                at = Access(region.index, what="gradient", inside=True)
+                zero = Value(node.literal(v.dtype, 0, size))
+                c = lanes.scatter(zero, lanes.full(c, count), at)
+        if serial >= around.begin:
+            return c
+        region = around
+    return _total(c, lanes_)
+
+
+def _total(c: Value, lanes_: int) -> Value:
+    """Returns the sum of a contribution over its lanes, or the multiple of a contribution that
+    represents several lanes."""
+    if c.node.size != 1:
+        return lane_sum(c)
+    return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
+
+
+def _partials(v: Var, rule: Any, sink: GradientSink) -> None:
+    """Passes the gradient of an element-wise operation's result on to its operands: the general
+    case."""
+    masking = sink.masking = rule.masks or v in sink.masked
+    guarded = rule.guarded or (masking and rule.product)
+    g, y, inputs, o = v.grad, v.result, v.inputs, PLAIN
+    if sink.keep:
+        g, y, inputs, o = sink.operands(v, g, v.grad_var)
+    zeros = None
+    for d, partial in zip(v.deps, rule.partials, strict=True):
+        if d is None or partial is None or not (sink.members is None or d in sink.members):
+            continue
+        if partial is same:
+            c = g
+        else:
+            c = partial(o, g, y, *inputs)
+            if guarded:
+                zeros = zeros or guard(o, g)
+                c = o.select(*zeros, c)
+        sink.accumulate(d, c, v.size)
+    sink.masking = False
