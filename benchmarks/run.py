@@ -74,9 +74,21 @@ ROWS = (
     Row("compile_3000", "new kernel of 3000 operations", "ms"),
     Row("disk_cache", "300 operations from the disk cache, new process", "ms", warm=True),
     Row("small_launch", "two operations on 64 entries", "µs"),
+    Row(
+        "first_launches",
+        "the same, the mean of the first 1000 of a process, kernels in the disk cache",
+        "µs",
+        warm=True,
+    ),
+    Row("first_launches_python", "the same with `DRJIT_NATIVE=off`", "µs", warm=True),
     Row("small_wide", "16 inputs and 16 outputs of 64 entries", "µs"),
     Row("small_round_trip", "the same, waiting for each", "µs"),
-    Row("small_frozen", "frozen function with two kernels on 64 entries", "µs"),
+    Row(
+        "small_frozen",
+        "frozen function with two kernels on 64 entries, after 500 calls, kernels in the disk cache",
+        "µs",
+        warm=True,
+    ),
     Row("memory_growth", "memory left by 10,000 evaluations", "KiB"),
     *(
         Row(name, title, "ms", limit, script="control_flow.py")
@@ -151,6 +163,8 @@ def measure(python: str, row: Row, threads: int) -> float:
         environment = os.environ | {"HOME": home, "DRJIT_CACHE_DIR": f"{home}/cache"}
         if row.name.startswith("disk") or row.script == "control_flow.py":
             environment["DRJIT_TIER"] = "compiled"  # else small work would run uncompiled
+        if row.name == "first_launches_python":
+            environment["DRJIT_NATIVE"] = "off"
         if python != sys.executable:
             environment.pop("PYTHONPATH", None)
         command = [python, str(FOLDER / row.script), row.name, str(threads)]

@@ -9,7 +9,7 @@ from math import inf
 from ..native import functions, loader, objects
 from . import background, kernel
 
-COMPILED, FIRST = 1 << 15, 1 << 16
+COMPILED, FIRST = 1 << 14, 1 << 16
 """How much later a process has it compiled in the background, once for all that follow, if the disk
 cache does not have it: where a compiler is there already, and where it has to be loaded."""
 
