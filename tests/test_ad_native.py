@@ -18,13 +18,15 @@ from drjit.jit.cpu import kernel, warm_up
 from drjit.jit.native import functions
 from drjit.llvm.ad import Float
 
-pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(
+    not warm_up.places(native_operators), reason="other layout"
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def installed():
     before, kernel.tier = kernel.tier, "compiled"  # results are the same to the last bit
-    if native_operators._installed is None and (places := warm_up.places()):
+    if native_operators._installed is None and (places := warm_up.places(native_operators)):
         native_operators.install(places)
     yield
     kernel.tier = before

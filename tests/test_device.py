@@ -294,7 +294,7 @@ def test_two_devices_side_by_side(second: Second):
 
 
 def test_native_code_tells_devices_apart(second: Second, monkeypatch: pytest.MonkeyPatch):
-    found = warm_up.places()
+    found = warm_up.places(programs)
     if not found:
         pytest.skip("other layout of objects")
     monkeypatch.setattr(functions, "collect_nodes", programs.walks(found)[0])

@@ -14,7 +14,7 @@ from drjit.jit.cpu import compiled, kernel, memory, programs, sequence, warm_up
 from drjit.jit.native import functions
 from drjit.llvm.ad import Float, Float64, UInt
 
-pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(programs), reason="other layout of objects")
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def at_once(monkeypatch):
     gc.disable()
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(sequence, "_OFTEN", 1)
-    monkeypatch.setattr(functions, "plans", programs.KnownPrograms(warm_up.places()))
+    monkeypatch.setattr(functions, "plans", programs.KnownPrograms(warm_up.places(programs)))
     yield
     gc.enable()
 

@@ -23,7 +23,7 @@ from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
 def at_once(monkeypatch):
     """Native code performs launches from the first call on."""
     monkeypatch.setattr(sequence, "_OFTEN", 1)
-    if places := warm_up.places():
+    if places := warm_up.places(programs):
         monkeypatch.setattr(functions, "plans", programs.KnownPrograms(places))
 
 

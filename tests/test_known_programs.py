@@ -16,13 +16,13 @@ from drjit.jit.run import schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
 
-pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(programs), reason="other layout of objects")
 
 
 @pytest.fixture
 def taken(monkeypatch):
     """The numbers of nodes that native code has evaluated."""
-    known, found = programs.KnownPrograms(warm_up.places()), []
+    known, found = programs.KnownPrograms(warm_up.places(programs)), []
     find = known.repeat
 
     def repeat(roots, device):
@@ -301,4 +301,4 @@ def test_a_forked_child(taken):
 
 def test_the_layout_of_objects_is_checked(monkeypatch):
     monkeypatch.setattr(objects, "word_at", lambda address: 0)
-    assert not warm_up.places()
+    assert not warm_up.places(programs)

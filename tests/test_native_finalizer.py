@@ -14,7 +14,7 @@ import drjit as dr
 from drjit.jit.cpu import memory, programs, runtime, warm_up
 from drjit.jit.ir import dtype as dt
 
-places = warm_up.places()
+places = warm_up.places(programs)
 pytestmark = pytest.mark.skipif("finalize" not in places, reason="other layout of objects")
 in_python = programs._FINALIZED["other"]
 
@@ -121,7 +121,7 @@ def test_the_end_of_a_process():
     program = (
         "import drjit as dr, sys\n"
         "from drjit.jit.cpu import programs, warm_up\n"
-        "programs.install_finalizer(warm_up.places()['finalize'])\n"
+        "programs.install_finalizer(warm_up.places(programs)['finalize'])\n"
         "x = dr.arange(dr.llvm.Float, 1000) + 1\n"
         "dr.eval(x)\n"
         "sys.kept = [x, dr.llvm.Float(x.numpy()), dr.copy(x)]\n"

@@ -32,13 +32,15 @@ from drjit.llvm import Float, Int, UInt
 from drjit.llvm.ad import Array3f
 from drjit.llvm.ad import Float as ADFloat
 
-pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(
+    not warm_up.places(native_operators), reason="other layout"
+)
 code = native_operators._operators
 
 
 @pytest.fixture(autouse=True, scope="module")
 def installed():
-    if native_operators._installed is None and (places := warm_up.places()):
+    if native_operators._installed is None and (places := warm_up.places(native_operators)):
         native_operators.install(places)
 
 
@@ -561,7 +563,7 @@ def test_the_layout_of_objects_is_checked(part, monkeypatch):
     else:
         words = objects.memory_of
         monkeypatch.setattr(objects, "memory_of", lambda thing: words(thing)[:6])
-    assert not warm_up.places()
+    assert not warm_up.places(native_operators)
 
 
 def test_classes_and_functions_that_come_later(monkeypatch):

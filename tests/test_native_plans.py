@@ -14,7 +14,7 @@ from drjit.jit.run import plan as plan_table
 from drjit.jit.run import schedule
 from drjit.llvm import Float, Float16, Float64, Int, UInt
 
-pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(programs), reason="other layout of objects")
 
 
 class Taken(list):
@@ -26,7 +26,7 @@ class Taken(list):
 
 @pytest.fixture
 def taken(monkeypatch):
-    known, seen = programs.KnownPrograms(warm_up.places()), Taken()
+    known, seen = programs.KnownPrograms(warm_up.places(programs)), Taken()
     launch_all, first, find = schedule.launch_all, [], known.repeat
     known.repeat = lambda *call: repeat(*call)
 

@@ -13,31 +13,33 @@ from drjit.jit.native import functions
 from drjit.jit.run import cache
 from drjit.llvm import Float
 
-pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(
+    not any(map(warm_up.places, warm_up.rooms())), reason="other layout"
+)
+ROOMS = warm_up.rooms()
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """What the disk cache and the compiler are asked for, in a process without native code."""
+def installed(monkeypatch):
+    """The rooms that get native code, in a process that has none."""
     monkeypatch.setattr(kernel, "tier", "compiled")
     for name in ("perform", "repeat", "collect_nodes"):
         monkeypatch.setattr(functions, name, None)
-    for name, value in {"_installed": False, "_asked": False, "_coming": None}.items():
-        monkeypatch.setattr(warm_up, name, value)
+    monkeypatch.setattr(warm_up, "_missing", None)
     seen = []
-    monkeypatch.setattr(warm_up, "install", lambda found: seen.append(found.keys()))
+    for room in ROOMS:
+        monkeypatch.setattr(room, "install", lambda found, room=room: seen.append((room, found)))
     return seen
 
 
-@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("stored", [2, 1, 0])
 @pytest.mark.parametrize("how", ["nodes", "launches"])
-def test_it_comes_once_a_process_does_much(stored, how, asked, monkeypatch):
-    places = warm_up.places
-    queries = []
+def test_it_comes_once_a_process_does_much(stored, how, installed, monkeypatch):
+    places, queries = warm_up.places, []
 
-    def query(compiles=True):
-        queries.append(compiles)
-        return places() if stored or compiles else {}
+    def query(room, compiles=True):
+        queries.append((room, compiles))
+        return places(room) if compiles or room in ROOMS[:stored] else {}
 
     monkeypatch.setattr(warm_up, "places", query)
     x = Float(1, 2, 3)
@@ -46,8 +48,8 @@ def test_it_comes_once_a_process_does_much(stored, how, asked, monkeypatch):
     for name in ("COMPILED", "FIRST"):
         monkeypatch.setattr(warm_up, name, 1000)
     monkeypatch.setattr(functions, "FIRST", 10)
-    monkeypatch.setattr(functions, "milestone", start + 1000)
     before = start + 1000
+    monkeypatch.setattr(functions, "milestone", before)
     for k in range(1000):
         y = x * 3 + k
         if how == "nodes":
@@ -56,22 +58,20 @@ def test_it_comes_once_a_process_does_much(stored, how, asked, monkeypatch):
         dr.eval(y)
         background.finish()
         if not queries:
-            assert functions.milestone < before + 1 and not asked
+            assert functions.milestone < before + 1 and not installed
             before = functions.milestone
-        if asked:
+        if len(installed) == len(ROOMS):
             break
     assert k < (10 if how == "nodes" else 120)
-    assert len(asked) == 1 and asked[0] == places().keys()
-    assert queries == ([False] if stored else [False, True])
+    assert [room for room, _ in installed] == ROOMS
+    assert all(found.keys() == places(room).keys() for room, found in installed)
+    assert queries == [(room, False) for room in ROOMS] + [(room, True) for room in ROOMS[stored:]]
     assert functions.milestone == math.inf
 
 
-def test_what_pays_sooner(asked, monkeypatch):
-    monkeypatch.setattr(warm_up, "places", lambda compiles=True: {})
-    assert 0 < warm_up.advance(100) - 100 <= warm_up.FIRST
-    monkeypatch.setattr(warm_up, "_asked", False)
+def test_where_nothing_is_compiled(installed, monkeypatch):
     monkeypatch.setattr(kernel, "tier", "numpy")
-    assert warm_up.advance(100) == math.inf
+    assert warm_up.advance(100) == math.inf and not installed
 
 
 PROGRAM = """

@@ -17,12 +17,12 @@ from drjit.jit.text import structure
 from drjit.llvm import Array3f, Bool, Float, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
 
-pytestmark = pytest.mark.skipif(not warm_up.places(), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(programs), reason="other layout of objects")
 
 
 @pytest.fixture(autouse=True)
 def native(monkeypatch):
-    collect, remake = programs.walks(warm_up.places())
+    collect, remake = programs.walks(warm_up.places(programs))
     monkeypatch.setattr(functions, "collect_nodes", collect)
     monkeypatch.setattr(functions, "remake", remake)
     schedule.forget_kernels()

@@ -1,10 +1,12 @@
-"""Loads native code in processes that trace much: all of it at once, from one library, after so
-many nodes that it pays.
+"""Loads native code in processes that trace much, after so many nodes that it pays: that of all
+rooms in `functions.rooms`, each from a library of its own.
 """
 
 import sys
+from functools import partial
 from importlib import import_module
 from math import inf
+from typing import Any
 
 from ..native import functions, loader, objects
 from . import background, kernel
@@ -13,47 +15,49 @@ COMPILED, FIRST = 1 << 14, 1 << 16
 """How much later a process has it compiled in the background, once for all that follow, if the disk
 cache does not have it: where a compiler is there already, and where it has to be loaded."""
 
-_coming: background.Task | None = None
-_asked = False  # whether the disk cache has been
-_installed = False
+_missing: list[Any] | None = None
+"""The rooms whose code is not there, once the disk cache has been asked."""
+_coming: list[tuple[Any, background.Task]] = []
 
 
-def places(compiles: bool = True) -> dict[str, int]:
-    """Returns the addresses of the code's functions; nothing if it does not fit to the interpreter,
-    or is not in the disk cache and this `compiles` nothing."""
-    rooms = [import_module(name) for name in functions.rooms]
-    if not objects.are_known() or not all(room.fits() for room in rooms):
+def rooms() -> list[Any]:
+    """Returns the modules that native code is for."""
+    return [import_module(name) for name in functions.rooms]
+
+
+def places(room: Any, compiles: bool = True) -> dict[str, int]:
+    """Returns the addresses of the functions that a room needs; nothing if they do not fit to the
+    interpreter, or are not in the disk cache and this `compiles` nothing."""
+    rooms()  # all of them know objects that native code reads
+    if not (objects.are_known() and room.fits()):
         return {}
-    modules = " ".join([room.MODULES for room in rooms])
-    names = [name for room in rooms for name in room.exported()]
-    more = {module: text for room in rooms for module, text in room.definitions().items()}
-    return loader.addresses(modules, names, compiles, more=more)
+    return loader.addresses(room.MODULES, room.exported(), compiles, more=room.definitions())
 
 
 def advance(nodes: int) -> float:
     """Called when a process has traced so many nodes, and first when it is time to look into the
     disk cache; returns when to call it again, see `functions.milestone`."""
-    global _asked, _coming
-    if _installed or kernel.tier == "numpy":
+    global _missing
+    if kernel.tier == "numpy":
         return inf
-    if not _asked:
-        _asked = True
-        if not (found := places(compiles=False)):
+    if _missing is None:
+        _missing = [room for room in rooms() if not _install(room, places(room, False))]
+        if _missing:
             return nodes + (COMPILED if "llvmlite" in sys.modules else FIRST)
-        install(found)
-        return inf
-    if _coming is None:
-        _coming = background.submit(places)
-    elif _coming.done():
-        install(_coming.result())
-        return inf
-    return nodes + functions.FIRST
+    elif not _coming:
+        for room in _missing:
+            if task := background.submit(partial(places, room)):
+                _coming.append((room, task))
+    for room, task in _coming[:]:
+        if task.done():
+            _coming.remove((room, task))
+            _missing.remove(room)
+            _install(room, task.result())
+    return nodes + functions.FIRST if _missing else inf
 
 
-def install(found: dict[str, int]) -> None:
-    """Has the code at some addresses do what it can."""
-    global _installed
-    if found and not _installed:
-        _installed = True
-        for name in functions.rooms:
-            import_module(name).install(found)
+def _install(room: Any, found: dict[str, int]) -> bool:
+    """Has the code of a room do what it can; returns whether there is any."""
+    if found:
+        room.install(found)
+    return bool(found)
