@@ -18,9 +18,7 @@ from drjit.jit.cpu import kernel, warm_up
 from drjit.jit.native import functions
 from drjit.llvm.ad import Float
 
-pytestmark = pytest.mark.skipif(
-    not warm_up.places(native_operators), reason="other layout"
-)
+pytestmark = pytest.mark.skipif(not warm_up.places(native_operators), reason="other layout")
 
 
 @pytest.fixture(autouse=True, scope="module")

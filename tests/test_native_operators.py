@@ -32,9 +32,7 @@ from drjit.llvm import Float, Int, UInt
 from drjit.llvm.ad import Array3f
 from drjit.llvm.ad import Float as ADFloat
 
-pytestmark = pytest.mark.skipif(
-    not warm_up.places(native_operators), reason="other layout"
-)
+pytestmark = pytest.mark.skipif(not warm_up.places(native_operators), reason="other layout")
 code = native_operators._operators
 
 

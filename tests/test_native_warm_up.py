@@ -13,10 +13,8 @@ from drjit.jit.native import functions
 from drjit.jit.run import cache
 from drjit.llvm import Float
 
-pytestmark = pytest.mark.skipif(
-    not any(map(warm_up.places, warm_up.rooms())), reason="other layout"
-)
 ROOMS = warm_up.rooms()
+pytestmark = pytest.mark.skipif(not any(map(warm_up.places, ROOMS)), reason="other layout")
 
 
 @pytest.fixture
