@@ -30,14 +30,12 @@ class Observer(Protocol):
 
 
 observers: "weakref.WeakSet[Observer]" = weakref.WeakSet()
-_used = False
 
 
 def observe(observer: Observer) -> None:
     """Has an observer told about gradients as long as it exists."""
-    global _used
     observers.add(observer)
-    _used = True
+    steps.divides = True
 
 
 def parts(variables: list[Var], keep: bool, whole: bool) -> Iterable[list[Var]]:
@@ -45,7 +43,7 @@ def parts(variables: list[Var], keep: bool, whole: bool) -> Iterable[list[Var]]:
     gradients are complete. Traversals that are recorded, keep their graph, or are not the `whole`
     (others complete the gradients) are not observed."""
     found = steps.parts(variables, True, keep)
-    if not (_used and whole and observers) or keep or recording() or freeze.active() is not None:
+    if not (whole and observers) or keep or recording() or freeze.active() is not None:
         return found
     return _observed(variables, found)
 

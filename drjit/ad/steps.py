@@ -21,16 +21,19 @@ _record = recorder(STEP)
 _serial = attrgetter("serial")
 
 
+divides = False
+"""Whether traversals may have to stop on their way: for boundaries, or observers (`completion`)."""
+
+
 class Steps:
     """The boundaries of a loop, created at the first one."""
 
     __slots__ = ("_start",)
 
-    used = False
-
     def __init__(self) -> None:
+        global divides
         self._start = next_serial()
-        Steps.used = True
+        divides = True
 
     def end(self, values: Sequence[Value]) -> list[Var | None]:
         """Ends an iteration that returned these values. Returns their variables from now on;
@@ -49,7 +52,7 @@ def parts(variables: list[Var], backward: bool, keep: bool) -> Iterable[list[Var
     When a part is done, its gradients are evaluated; if the graph is to be kept (`keep`), they also
     end an iteration.
     """
-    if not Steps.used or recording():
+    if recording():
         return (variables,)
     cuts = {serial for v in variables if v.rule is STEP for serial in v.data}
     return _divided(variables, backward, keep, sorted(cuts)) if cuts else (variables,)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Sequence, Set
 from itertools import chain
 from operator import attrgetter
+from typing import Any
 
 from ..jit import collector, locks
 from ..jit.device import Device, current, using
@@ -253,8 +254,11 @@ def _traverse(
                 sink.begin(variables)
             clears = flags & _CLEAR_VERTICES
             interior = _used() if clears not in (0, _CLEAR_VERTICES) else _NONE
-            for part in completion.parts(variables, keep, not first and members is None):
-                _backward(part, flags, interior, sink)
+            if steps.divides:
+                for part in completion.parts(variables, keep, not first and members is None):
+                    _backward(part, flags, interior, sink)
+            else:
+                _backward(variables, flags, interior, sink)
             if sink.inner is not None:
                 _postpone(sink.inner, outside, members)
             if flags & _CLEAR_EDGES:
@@ -367,57 +371,67 @@ def _cut(variables: list[Var], members: set[Var] | None) -> None:
 
 
 def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
-    """Visits variables, first one first. This loop runs for every edge."""
-    members, first, keep = set(variables), sink.first, sink.keep
-    plain, recording, lasting = sink.plain, sink.recording, []
-    for v in chain.from_iterable(steps.parts(variables, False, keep)):
+    """Visits variables, first one first."""
+    members, first, lasting = set(variables), sink.first, []
+    parts = steps.parts(variables, False, sink.keep) if steps.divides else (variables,)
+    for v in chain.from_iterable(parts):
         rule = v.rule
         if rule is None or v.serial < first:
             continue
         if not rule.elementwise:
             if rule.lasts:
                 lasting.append(v)
-            if members.isdisjoint(v.deps):
-                continue
-            if rule.lasts:  # the tangent of an earlier traversal
-                v.grad = v.grad_var = None
-            sink.var = v
-            tangents = [
-                None if d is None or d.grad is None or d not in members
-                else Value(d.grad, d.grad_var)
-                for d in v.deps
-            ]  # fmt: skip
-            if any(t is not None for t in tangents) or rule.always:
-                t = rule.forward(v, tangents)
-                if t is not None:
-                    sink.accumulate(v, t if sink.keep else t.node, 1)
-            continue
-        if plain and rule.tangent is not None and (recording or v.size != 1):
+            if not members.isdisjoint(v.deps):
+                _push(v, rule, members, sink)
+        elif sink.plain and rule.tangent is not None and (sink.recording or v.size != 1):
             sink.var = v
             rule.tangent(v, members)
-            continue
-        for d, partial in zip(v.deps, rule.partials, strict=True):
-            if d is None or (g := d.grad) is None or partial is None or d not in members:
-                continue
-            sink.var = v
-            t, y, inputs, o = g, v.result, v.inputs, PLAIN
-            if keep:
-                t, y, inputs, o = sink.operands(v, g, d.grad_var)
-            c = partial(o, t, y, *inputs)
-            if rule.guarded and (g.op is not LITERAL or not g.data):
-                c = o.select(*guard(o, t), c)
-            sink.accumulate(v, c, 1)
+        else:
+            _push_partials(v, rule, members, sink)
     if flags & _CLEAR_VERTICES:
-        sources = {d for v in variables for d in v.deps if d is not None and d in members}
-    else:
-        sources = set()
-    for v in variables if sources else ():
-        cleared = flags & (_CLEAR_INTERIOR if any(v.deps) else _CLEAR_INPUT)
-        if cleared and v in sources and v.serial >= sink.first:
-            v.grad = v.grad_var = None
+        _clear_sources(variables, members, flags, first)
     if flags & _CLEAR_EDGES:
         kept = {*lasting}
-        _cut([v for v in variables if v.serial >= sink.first and v not in kept], members)
+        _cut([v for v in variables if v.serial >= first and v not in kept], members)
+
+
+def _push(v: Var, rule: Any, members: set[Var], sink: GradientSink) -> None:
+    """Computes the tangent of a variable from those of its operands."""
+    if rule.lasts:  # the tangent of an earlier traversal
+        v.grad = v.grad_var = None
+    sink.var = v
+    tangents = [
+        None if d is None or d.grad is None or d not in members else Value(d.grad, d.grad_var)
+        for d in v.deps
+    ]
+    if any(t is not None for t in tangents) or rule.always:
+        t = rule.forward(v, tangents)
+        if t is not None:
+            sink.accumulate(v, t if sink.keep else t.node, 1)
+
+
+def _push_partials(v: Var, rule: Any, members: set[Var], sink: GradientSink) -> None:
+    """The same for an element-wise operation: the sum over its operands."""
+    for d, partial in zip(v.deps, rule.partials, strict=True):
+        if d is None or (g := d.grad) is None or partial is None or d not in members:
+            continue
+        sink.var = v
+        t, y, inputs, o = g, v.result, v.inputs, PLAIN
+        if sink.keep:
+            t, y, inputs, o = sink.operands(v, g, d.grad_var)
+        c = partial(o, t, y, *inputs)
+        if rule.guarded and (g.op is not LITERAL or not g.data):
+            c = o.select(*guard(o, t), c)
+        sink.accumulate(v, c, 1)
+
+
+def _clear_sources(variables: list[Var], members: set[Var], flags: int, first: int) -> None:
+    """Clears the tangents that others were computed from, as the flags say."""
+    sources = {d for v in variables for d in v.deps if d is not None and d in members}
+    for v in variables if sources else ():
+        cleared = flags & (_CLEAR_INTERIOR if any(v.deps) else _CLEAR_INPUT)
+        if cleared and v in sources and v.serial >= first:
+            v.grad = v.grad_var = None
 
 
 def finish_isolation(inner: GradScope) -> None:
