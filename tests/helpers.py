@@ -13,13 +13,12 @@ import numpy as np
 import drjit as dr
 from drjit.ad import graph
 from drjit.array.leaf import host_node
-from drjit.jit import collector
+from drjit.jit import collector, substitutes
 from drjit.jit.cpu import background, interpreted, kernel, memory
 from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import BUFFER, Node
-from drjit.jit.native import functions
 from drjit.jit.run import cache, launch, schedule
 
 ELEMENTWISE = tuple([o.name for o in op.TABLE.values() if o.plain])
@@ -43,8 +42,8 @@ ALLOCATE = "allocate" if DEVICE.on_host else "block"
 
 def allocate_by(patch: Any, allocate: Callable) -> None:
     """Lets a function allocate the memory of kernels and arrays."""
-    patch.setattr(functions, "perform", None)
-    patch.setattr(functions, "repeat", None)
+    patch.setattr(substitutes, "perform", None)
+    patch.setattr(substitutes, "repeat", None)
     patch.setattr(ALLOCATOR, ALLOCATE, allocate)
     if hasattr(ALLOCATOR, "allocate_all"):
         patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
@@ -53,7 +52,7 @@ def allocate_by(patch: Any, allocate: Callable) -> None:
 def settle(collect: bool = True) -> None:
     """Waits until no thread compiles or writes to the cache, whose objects a test would count, and
     collects garbage if asked to. Native operators do not come meanwhile."""
-    functions.milestone += 1 << 20
+    substitutes.milestone += 1 << 20
     background.finish()
     while collector.pauses:  # by threads that are about to leave
         time.sleep(1e-3)
@@ -257,6 +256,6 @@ def watch_launches(monkeypatch: Any, entry: Callable[[kernel.CpuKernel, int], An
         return run(found, size, *others)
 
     monkeypatch.setattr(launch, "run", watched)
-    monkeypatch.setattr(functions, "perform", None)
-    monkeypatch.setattr(functions, "repeat", None)
+    monkeypatch.setattr(substitutes, "perform", None)
+    monkeypatch.setattr(substitutes, "repeat", None)
     return seen

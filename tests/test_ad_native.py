@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import drjit as dr
 from drjit.ad import traverse
 from drjit.array import native_operators
+from drjit.jit import substitutes
 from drjit.jit.cpu import kernel, warm_up
-from drjit.jit.native import functions
 from drjit.llvm.ad import Float
 
 pytestmark = pytest.mark.skipif(not warm_up.places(native_operators), reason="other layout")
@@ -31,7 +31,7 @@ def installed():
 
 
 def test_native_code_is_in_use():
-    assert functions.collect_variables is not None and functions.cut is not None
+    assert substitutes.collect_variables is not None and substitutes.cut is not None
 
 
 def graph(steps):
@@ -53,7 +53,7 @@ def test_the_same_variables_in_the_same_order(steps, seeds):
     starts = [v._var for v in values[-seeds:] if v._var is not None]
     starts = [*dict.fromkeys(starts)]
     found = []
-    for collect in (traverse._collect, functions.collect_variables):
+    for collect in (traverse._collect, substitutes.collect_variables):
         reached, mark = [*starts], object()
         for v in starts:
             v.mark = mark
@@ -68,15 +68,15 @@ def test_the_same_variables_in_the_same_order(steps, seeds):
 @settings(max_examples=20, deadline=None, database=None)
 def test_gradients(steps):
     found = []
-    native = functions.collect_variables, functions.cut
+    native = substitutes.collect_variables, substitutes.cut
     for collect, cut in (native, (None, None)):
-        functions.collect_variables, functions.cut = collect, cut
+        substitutes.collect_variables, substitutes.cut = collect, cut
         try:
             values = graph(steps)
             dr.backward(dr.sum(sum(values)))
             found.append([v.grad.numpy() for v in values[:2]])
         finally:
-            functions.collect_variables, functions.cut = native
+            substitutes.collect_variables, substitutes.cut = native
     np.testing.assert_array_equal(found[0], found[1])
 
 

@@ -9,14 +9,13 @@ from cuda_namespace import registered
 
 import drjit as dr
 from drjit import llvm
-from drjit.jit import device
+from drjit.jit import device, substitutes
 from drjit.jit.backend import JitBackend
-from drjit.jit.cpu import collective, programs, runtime, warm_up
+from drjit.jit.cpu import collective, plans, programs, runtime, warm_up
 from drjit.jit.cpu.device import CPU
 from drjit.jit.device import Buffer, Device, Kernel
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
-from drjit.jit.native import functions
 from drjit.jit.run import launch
 from drjit.jit.target import numpy as target
 
@@ -294,10 +293,10 @@ def test_two_devices_side_by_side(second: Second):
 
 
 def test_native_code_tells_devices_apart(second: Second, monkeypatch: pytest.MonkeyPatch):
-    found = warm_up.places(programs)
+    found = warm_up.places(plans)
     if not found:
         pytest.skip("other layout of objects")
-    monkeypatch.setattr(functions, "collect_nodes", programs.walks(found)[0])
+    monkeypatch.setattr(substitutes, "collect_nodes", programs.walks(found)[0])
     for _ in range(2):
         for mod, n in ((dr.cuda, 1), (llvm, 0)):
             second.calls.clear()

@@ -10,11 +10,11 @@ import pytest
 from helpers import growth, settle
 
 import drjit as dr
-from drjit.jit.cpu import compiled, kernel, memory, programs, sequence, warm_up
-from drjit.jit.native import functions
+from drjit.jit import substitutes
+from drjit.jit.cpu import compiled, kernel, memory, plans, programs, sequence, warm_up
 from drjit.llvm.ad import Float, Float64, UInt
 
-pytestmark = pytest.mark.skipif(not warm_up.places(programs), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(plans), reason="other layout of objects")
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def at_once(monkeypatch):
     gc.disable()
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(sequence, "_OFTEN", 1)
-    monkeypatch.setattr(functions, "plans", programs.KnownPrograms(warm_up.places(programs)))
+    monkeypatch.setattr(substitutes, "plans", programs.KnownPrograms(warm_up.places(plans)))
     yield
     gc.enable()
 
@@ -206,19 +206,19 @@ def test_a_kernel_gets_a_better_form(monkeypatch, replayed):
 
 def test_the_code_is_loaded_for_what_only_replays(monkeypatch):
     """Nodes are not evaluated then."""
-    known, asked = functions.plans, []
+    known, asked = substitutes.plans, []
 
     def warm_up_(nodes):
         asked.append(nodes)
-        monkeypatch.setattr(functions, "plans", known)
+        monkeypatch.setattr(substitutes, "plans", known)
         return math.inf
 
-    monkeypatch.setattr(functions, "warm_up", warm_up_)
-    monkeypatch.setattr(functions, "plans", None)
+    monkeypatch.setattr(substitutes, "warm_up", warm_up_)
+    monkeypatch.setattr(substitutes, "plans", None)
     f, inputs = dr.freeze(several), data(21)
     for _ in range(4):
         f(*inputs)
-    monkeypatch.setattr(functions, "milestone", 0)
+    monkeypatch.setattr(substitutes, "milestone", 0)
     before = replays()
     for _ in range(8):
         f(*inputs)

@@ -14,8 +14,8 @@ from helpers import settle
 
 import drjit as dr
 from drjit.flow.freeze import frozen
-from drjit.jit.cpu import kernel, programs, sequence, warm_up
-from drjit.jit.native import functions
+from drjit.jit import substitutes
+from drjit.jit.cpu import kernel, plans, programs, sequence, warm_up
 from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
 
 
@@ -23,8 +23,8 @@ from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
 def at_once(monkeypatch):
     """Native code performs launches from the first call on."""
     monkeypatch.setattr(sequence, "_OFTEN", 1)
-    if places := warm_up.places(programs):
-        monkeypatch.setattr(functions, "plans", programs.KnownPrograms(places))
+    if places := warm_up.places(plans):
+        monkeypatch.setattr(substitutes, "plans", programs.KnownPrograms(places))
 
 
 @dataclass

@@ -10,19 +10,20 @@ import pytest
 from helpers import growth, settle
 
 import drjit as dr
+from drjit.jit import substitutes
 from drjit.jit.cpu import kernel, memory, plans, programs, warm_up
-from drjit.jit.native import functions, objects
+from drjit.jit.native import objects
 from drjit.jit.run import schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
 
-pytestmark = pytest.mark.skipif(not warm_up.places(programs), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(plans), reason="other layout of objects")
 
 
 @pytest.fixture
 def taken(monkeypatch):
     """The numbers of nodes that native code has evaluated."""
-    known, found = programs.KnownPrograms(warm_up.places(programs)), []
+    known, found = programs.KnownPrograms(warm_up.places(plans)), []
     find = known.repeat
 
     def repeat(roots, device):
@@ -33,10 +34,10 @@ def taken(monkeypatch):
 
     known.repeat = repeat
     monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(functions, "plans", known)
-    monkeypatch.setattr(functions, "repeat", None)
-    monkeypatch.setattr(functions, "perform", plans.perform)
-    monkeypatch.setattr(functions, "forget", known.forget)
+    monkeypatch.setattr(substitutes, "plans", known)
+    monkeypatch.setattr(substitutes, "repeat", None)
+    monkeypatch.setattr(substitutes, "perform", plans.perform)
+    monkeypatch.setattr(substitutes, "forget", known.forget)
     schedule.forget_kernels()
     yield found
     known.forget()
@@ -238,7 +239,7 @@ def test_more_programs_than_are_kept(taken, monkeypatch):
                 y = x * 2 + size
                 dr.eval(y)
                 assert y.numpy().tolist() == (x.numpy() * 2 + size).tolist()
-    known = functions.plans
+    known = substitutes.plans
     assert known is not None and 0 < len(known._known) <= 3
     assert taken
 
@@ -301,4 +302,4 @@ def test_a_forked_child(taken):
 
 def test_the_layout_of_objects_is_checked(monkeypatch):
     monkeypatch.setattr(objects, "word_at", lambda address: 0)
-    assert not warm_up.places(programs)
+    assert not warm_up.places(plans)

@@ -11,10 +11,10 @@ import pytest
 from helpers import growth
 
 import drjit as dr
-from drjit.jit.cpu import memory, programs, runtime, warm_up
+from drjit.jit.cpu import memory, plans, programs, runtime, warm_up
 from drjit.jit.ir import dtype as dt
 
-places = warm_up.places(programs)
+places = warm_up.places(plans)
 pytestmark = pytest.mark.skipif("finalize" not in places, reason="other layout of objects")
 in_python = programs._FINALIZED["other"]
 
@@ -120,8 +120,8 @@ def test_results_are_right():
 def test_the_end_of_a_process():
     program = (
         "import drjit as dr, sys\n"
-        "from drjit.jit.cpu import programs, warm_up\n"
-        "programs.install_finalizer(warm_up.places(programs)['finalize'])\n"
+        "from drjit.jit.cpu import plans, programs, warm_up\n"
+        "programs.install_finalizer(warm_up.places(plans)['finalize'])\n"
         "x = dr.arange(dr.llvm.Float, 1000) + 1\n"
         "dr.eval(x)\n"
         "sys.kept = [x, dr.llvm.Float(x.numpy()), dr.copy(x)]\n"

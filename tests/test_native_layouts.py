@@ -7,14 +7,16 @@ from types import SimpleNamespace
 import nursery
 import pytest
 
+from drjit.jit import substitutes
 from drjit.jit.cpu import warm_up
-from drjit.jit.native import functions, objects
+from drjit.jit.native import objects
 
 PROGRAM = """
 import drjit as dr
 from drjit.array import native_operators
 from drjit.jit.cpu import background, kernel, memory
-from drjit.jit.native import functions, objects
+from drjit.jit import substitutes
+from drjit.jit.native import objects
 from drjit.llvm.ad import Float
 
 kernel.tier = "compiled"
@@ -30,14 +32,14 @@ for _ in range(4):
     background.finish()
 print(y)
 print(any(r.launches for k in kernel.kernels() for r in k.records))
-print(native_operators._installed is not None, functions.collect_nodes is not None)
+print(native_operators._installed is not None, substitutes.collect_nodes is not None)
 print(type(Float.__mul__).__name__, type(memory.Buffer.__del__).__name__)
 """
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="about objects of CPython")
 @pytest.mark.skipif(objects.is_free_threaded(), reason="not supported")
-@pytest.mark.skipif(functions.SWITCH == "off", reason="switched off")
+@pytest.mark.skipif(substitutes.SWITCH == "off", reason="switched off")
 def test_long_programs_come_to_use_native_code():
     done = nursery.run(PROGRAM)
     assert done.stderr == ""

@@ -8,13 +8,13 @@ import pytest
 from helpers import growth, settle
 
 import drjit as dr
+from drjit.jit import substitutes
 from drjit.jit.cpu import kernel, memory, plans, programs, warm_up
-from drjit.jit.native import functions
 from drjit.jit.run import plan as plan_table
 from drjit.jit.run import schedule
 from drjit.llvm import Float, Float16, Float64, Int, UInt
 
-pytestmark = pytest.mark.skipif(not warm_up.places(programs), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(plans), reason="other layout of objects")
 
 
 class Taken(list):
@@ -26,7 +26,7 @@ class Taken(list):
 
 @pytest.fixture
 def taken(monkeypatch):
-    known, seen = programs.KnownPrograms(warm_up.places(programs)), Taken()
+    known, seen = programs.KnownPrograms(warm_up.places(plans)), Taken()
     launch_all, first, find = schedule.launch_all, [], known.repeat
     known.repeat = lambda *call: repeat(*call)
 
@@ -51,11 +51,11 @@ def taken(monkeypatch):
         return performed
 
     monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(functions, "plans", known)
-    monkeypatch.setattr(functions, "perform", perform)
+    monkeypatch.setattr(substitutes, "plans", known)
+    monkeypatch.setattr(substitutes, "perform", perform)
     monkeypatch.setattr(schedule, "launch_all", launch)
-    monkeypatch.setattr(functions, "repeat", None)
-    monkeypatch.setattr(functions, "forget", known.forget)
+    monkeypatch.setattr(substitutes, "repeat", None)
+    monkeypatch.setattr(substitutes, "forget", known.forget)
     schedule.forget_kernels()  # and plans
     yield seen
     schedule.forget_kernels()
@@ -153,7 +153,7 @@ def test_an_index_out_of_bounds_in_one_of_the_kernels(taken, monkeypatch):
     found = [run(k) for k in bad]
     performed = len(taken)
     assert performed >= 6 and len({*taken}) == 2  # the last kernel does not follow
-    monkeypatch.setattr(functions, "perform", None)
+    monkeypatch.setattr(substitutes, "perform", None)
     assert found == [run(k) for k in bad]
     assert "dr.gather: index 72 is out of bounds for an array of size 6 (lane 2; " in str(found[6])
 

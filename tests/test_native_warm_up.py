@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import drjit as dr
+from drjit.jit import substitutes
 from drjit.jit.cpu import background, kernel, warm_up
-from drjit.jit.native import functions
 from drjit.jit.run import cache
 from drjit.llvm import Float
 
@@ -22,7 +22,7 @@ def installed(monkeypatch):
     """The rooms that get native code, in a process that has none."""
     monkeypatch.setattr(kernel, "tier", "compiled")
     for name in ("perform", "repeat", "collect_nodes"):
-        monkeypatch.setattr(functions, name, None)
+        monkeypatch.setattr(substitutes, name, None)
     monkeypatch.setattr(warm_up, "_missing", None)
     seen = []
     for room in ROOMS:
@@ -45,9 +45,9 @@ def test_it_comes_once_a_process_does_much(stored, how, installed, monkeypatch):
     start = (x + 1)._node.serial
     for name in ("COMPILED", "FIRST"):
         monkeypatch.setattr(warm_up, name, 1000)
-    monkeypatch.setattr(functions, "FIRST", 10)
+    monkeypatch.setattr(substitutes, "FIRST", 10)
     before = start + 1000
-    monkeypatch.setattr(functions, "milestone", before)
+    monkeypatch.setattr(substitutes, "milestone", before)
     for k in range(1000):
         y = x * 3 + k
         if how == "nodes":
@@ -56,15 +56,15 @@ def test_it_comes_once_a_process_does_much(stored, how, installed, monkeypatch):
         dr.eval(y)
         background.finish()
         if not queries:
-            assert functions.milestone < before + 1 and not installed
-            before = functions.milestone
+            assert substitutes.milestone < before + 1 and not installed
+            before = substitutes.milestone
         if len(installed) == len(ROOMS):
             break
     assert k < (10 if how == "nodes" else 120)
     assert [room for room, _ in installed] == ROOMS
     assert all(found.keys() == places(room).keys() for room, found in installed)
     assert queries == [(room, False) for room in ROOMS] + [(room, True) for room in ROOMS[stored:]]
-    assert functions.milestone == math.inf
+    assert substitutes.milestone == math.inf
 
 
 def test_where_nothing_is_compiled(installed, monkeypatch):
@@ -74,19 +74,19 @@ def test_where_nothing_is_compiled(installed, monkeypatch):
 
 PROGRAM = """
 import drjit as dr
-from drjit.jit.native import functions
+from drjit.jit import substitutes
 from drjit.llvm.ad import Float
 
 x = Float(1, 2, 3)
 dr.enable_grad(x)
-functions.milestone -= functions.FIRST
+substitutes.milestone -= substitutes.FIRST
 f = dr.freeze(lambda x: dr.sin(x) * 2)
 for k in range(300):
     dr.backward(dr.sum(dr.sin(x) * k))
     y = f(dr.detach(x)) - k
     dr.eval(x.grad, y)
 print(x.grad, y)
-print([name for name in dir(functions) if getattr(functions, name) is None])
+print([name for name in dir(substitutes) if getattr(substitutes, name) is None])
 """
 
 

@@ -10,21 +10,21 @@ from helpers import growth
 
 import drjit as dr
 import drjit.nn as nn
-from drjit.jit.cpu import programs, warm_up
-from drjit.jit.native import functions
+from drjit.jit import substitutes
+from drjit.jit.cpu import plans, programs, warm_up
 from drjit.jit.run import schedule
 from drjit.jit.text import structure
 from drjit.llvm import Array3f, Bool, Float, Float64, Int, UInt, UInt64
 from drjit.llvm.ad import Float as ADFloat
 
-pytestmark = pytest.mark.skipif(not warm_up.places(programs), reason="other layout of objects")
+pytestmark = pytest.mark.skipif(not warm_up.places(plans), reason="other layout of objects")
 
 
 @pytest.fixture(autouse=True)
 def native(monkeypatch):
-    collect, remake = programs.walks(warm_up.places(programs))
-    monkeypatch.setattr(functions, "collect_nodes", collect)
-    monkeypatch.setattr(functions, "remake", remake)
+    collect, remake = programs.walks(warm_up.places(plans))
+    monkeypatch.setattr(substitutes, "collect_nodes", collect)
+    monkeypatch.setattr(substitutes, "remake", remake)
     schedule.forget_kernels()
 
 
@@ -78,9 +78,9 @@ def vectors(x, y):
 def test_both_find_the_same(program):
     x, y = Float(1, 2, 3, 4, 5, 6), dr.opaque(Float, 0.5, 6)
     roots = [v._node for v in leaves(program(x, y))]
-    collect, words = functions.collect_nodes, []
-    functions.collect_nodes = lambda *lists: words.append(collect(*lists)) or words[-1]
-    native, functions.collect_nodes = facts(roots), None
+    collect, words = substitutes.collect_nodes, []
+    substitutes.collect_nodes = lambda *lists: words.append(collect(*lists)) or words[-1]
+    native, substitutes.collect_nodes = facts(roots), None
     assert None not in words and facts(roots) == native
 
 
@@ -92,7 +92,7 @@ def test_results(program):
         made = program(x, y)
         dr.eval(made)
         values.append([v.numpy() for v in leaves(made)])
-    functions.collect_nodes = None
+    substitutes.collect_nodes = None
     for k in range(3):
         x, y = Float(1, 2, 3, 4, 5, 6 + k), dr.opaque(Float, 0.5, 6)
         for found, v in zip(values[k], leaves(program(x, y)), strict=True):
@@ -121,7 +121,7 @@ def test_other_programs_have_other_keys(pair):
     for _ in range(2):
         a, b, again = [structure.ProgramGraph([v._node]) for v in (*pair, pair[0])]
         assert a.key() != b.key() and again.key() == a.key()
-        functions.collect_nodes = None
+        substitutes.collect_nodes = None
 
 
 @pytest.mark.parametrize("number", [math.inf, -math.inf, 0.0, -0.0, math.nan, 1e-45])
@@ -135,9 +135,9 @@ def test_numbers(number):
 def test_a_number_that_another_one_equalled():
     for a, b in ((2.5, 2.5), (2.5, 3.5), (4.5, 4.5)):
         value = chain(Float(1, 2) * a, dr.opaque(Float, 0, 2) + b)
-        functions.collect_nodes, saved = None, functions.collect_nodes
+        substitutes.collect_nodes, saved = None, substitutes.collect_nodes
         expected = chain(Float(1, 2) * a, dr.opaque(Float, 0, 2) + b).numpy()
-        functions.collect_nodes = saved
+        substitutes.collect_nodes = saved
         assert value.numpy().tolist() == expected.tolist()
 
 
@@ -174,9 +174,9 @@ def test_threads():
         except BaseException as e:
             errors.append(e)
 
-    functions.collect_nodes, saved = None, functions.collect_nodes
+    substitutes.collect_nodes, saved = None, substitutes.collect_nodes
     expected = [chain(Float(k, k + 1), dr.opaque(Float, 0.5, 2)).numpy().tolist() for k in range(4)]
-    functions.collect_nodes = saved
+    substitutes.collect_nodes = saved
     threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
     for t in threads:
         t.start()
@@ -192,6 +192,6 @@ def test_nodes_of_templates(monkeypatch):
 
     found = numbers()
     assert growth(lambda: [numbers() for _ in range(20)] and None) < 10
-    monkeypatch.setattr(functions, "remake", None)
+    monkeypatch.setattr(substitutes, "remake", None)
     for a, b in zip(found, numbers(), strict=True):
         assert a.numpy().tolist() == b.numpy().tolist()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers import ALLOCATE, ALLOCATOR, DEVICE, allocate_by, growth, in_cycles, watch_launches
 
-from drjit.jit import flags
+from drjit.jit import flags, substitutes
 from drjit.jit.cpu import kernel, memory
 from drjit.jit.device import Buffer
 from drjit.jit.flags import JitFlag
@@ -23,7 +23,6 @@ from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import ReduceMode
 from drjit.jit.ir.scope import ACTIVE
-from drjit.jit.native import functions
 from drjit.jit.run import cutting, plan, schedule, stages
 from drjit.jit.text import program, structure
 from drjit.jit.trace import access, record
@@ -954,11 +953,11 @@ def test_what_is_done_at_a_milestone_may_evaluate(monkeypatch: pytest.MonkeyPatc
         assert values(add(ramp(2), number(1))) == [1, 2]
         return serial + 1000
 
-    monkeypatch.setattr(functions, "warm_up", reach)
-    monkeypatch.setattr(functions, "milestone", 0)
+    monkeypatch.setattr(substitutes, "warm_up", reach)
+    monkeypatch.setattr(substitutes, "milestone", 0)
     x = add(ramp(3), number(1))
     assert values(x) == [1, 2, 3]
-    assert reached == [x.serial] and x.serial + 900 < functions.milestone <= x.serial + 1000
+    assert reached == [x.serial] and x.serial + 900 < substitutes.milestone <= x.serial + 1000
 
 
 # Large results, and long programs

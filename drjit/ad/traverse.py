@@ -13,12 +13,12 @@ from operator import attrgetter
 from typing import Any
 
 from ..jit import collector, locks
+from ..jit import substitutes as native
 from ..jit.device import Device, current, using
 from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL
 from ..jit.ir.scope import active
 from ..jit.locks import catch_up, due, is_held, lock
-from ..jit.native import functions as native
 from . import (
     completion,
     generated,

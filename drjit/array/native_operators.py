@@ -15,11 +15,11 @@ from typing import Any
 
 from ..ad.algebra import element_recorder
 from ..ad.graph import GradScope, Inner, Var, scopes, taped
-from ..jit import flags
+from ..jit import flags, substitutes
 from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.op import Op
-from ..jit.native import functions, loader, objects
+from ..jit.native import loader, objects
 from ..jit.run import launch
 from ..jit.target import foreign
 from . import inline, table
@@ -235,8 +235,8 @@ def install(places: dict[str, int]) -> None:
     _installed = made = NativeOperators(places)
     table.for_each(made.add)
     inline.use_native(made.recorder)
-    functions.collect_variables = loader.bound("collect_variables", places["collect_variables"])
-    functions.cut = loader.bound("cut", places["cut"])
+    substitutes.collect_variables = loader.bound("collect_variables", places["collect_variables"])
+    substitutes.cut = loader.bound("cut", places["cut"])
     flags.when_debugging(_switch)
     launch.when_watched(_switch)
 

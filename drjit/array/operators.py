@@ -9,10 +9,10 @@ the common cases.
 from collections.abc import Callable
 from typing import Any
 
+from ..jit import substitutes
 from ..jit.ir import op as ops
 from ..jit.ir.op import Op
 from ..jit.lazy import np
-from ..jit.native import functions
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
@@ -327,4 +327,4 @@ def install() -> None:
 
 
 install()
-functions.rooms.append("drjit.array.native_operators")
+substitutes.rooms.append("drjit.array.native_operators")

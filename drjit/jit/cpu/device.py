@@ -8,11 +8,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from .. import substitutes
 from ..backend import JitBackend
 from ..device import Buffer, Device, elements
 from ..ir.dtype import DType
 from ..lazy import np
-from ..native import functions
 from . import collective, kernel, matmul, memory, runtime, sequence, sorting
 from .event import Event
 
@@ -92,6 +92,6 @@ def _warm_up(nodes: int) -> float:
     return warm_up.advance(nodes)
 
 
-functions.rooms.append("drjit.jit.cpu.programs")
-functions.warm_up = _warm_up
+substitutes.rooms.append("drjit.jit.cpu.plans")
+substitutes.warm_up = _warm_up
 CPU = memory.Buffer.device = Cpu()

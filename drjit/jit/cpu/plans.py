@@ -4,11 +4,11 @@ turns the nodes into buffers (`native/plans.py`)."""
 from array import array
 from collections.abc import Iterator, Sequence
 
-from .. import log
+from .. import log, substitutes
 from ..device import size_class
 from ..ir import dtype as dt
 from ..ir.node import BUFFER, Node
-from ..native import functions, objects
+from ..native import objects
 from ..native.objects import (
     IS_BUFFER,
     IS_CHECK,
@@ -29,8 +29,36 @@ _LATER = 64  # calls after which kernels are asked whether a better form would p
 _PASSED_ON = size_class(8) + memory.PADDING
 
 
+MODULES = "plans walker finalizer" if programs.FINALIZES else "plans walker"
+
+
+def fits() -> bool:
+    """Returns whether the interpreter has what this code needs."""
+    return True
+
+
+def exported() -> list[str]:
+    """Returns the names of the code's functions."""
+    names = ["repeat_plan", "examine_plan", "replay", "perform_plan", "collect_nodes", "remake"]
+    return names + ["finalize"] * programs.FINALIZES
+
+
+def definitions() -> dict[str, str]:
+    """Returns those of them that the modules do not have, see `loader.addresses`."""
+    return {}
+
+
+def install(places: dict[str, int]) -> None:
+    """Has native code go through programs, perform plans, and free buffers."""
+    substitutes.collect_nodes, substitutes.remake = programs.walks(places)
+    substitutes.plans = known = programs.KnownPrograms(places)
+    substitutes.perform, substitutes.forget = perform, known.forget
+    if programs.FINALIZES:
+        programs.install_finalizer(places["finalize"])
+
+
 def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
-    """Performs the launches of a plan, if native code can; see `functions.perform`."""
+    """Performs the launches of a plan, if native code can; see `substitutes.perform`."""
     lanes = roots[0].size if plan.is_for_any_size else 0
     made = plan.native.get(lanes, 0)
     if type(made) is int:
@@ -39,7 +67,7 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
         plan.native[lanes] = made = made + 1
         # If some kernels are not compiled yet, they may be later.
         if made & (made - 1) == 0 and _is_small(plan.launches, lanes):
-            plan.native[lanes] = LaunchPlan(functions.plans, plan, lanes, len(order))
+            plan.native[lanes] = LaunchPlan(substitutes.plans, plan, lanes, len(order))
         return 0
     if runtime.unfinished or log.level >= 3 or kernel.tier in kernel.INTERPRETED:
         return 0

@@ -14,11 +14,11 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import log
+from .. import log, substitutes
 from ..device import Device, size_class
 from ..ir import op
 from ..ir.node import Node
-from ..native import functions, loader, objects
+from ..native import loader, objects
 from ..run import schedule
 from ..target import foreign
 from ..text.structure import TYPE_AND_DATA
@@ -32,7 +32,7 @@ Scan, KnownPlan, Finalizer, _Walk = map(
 _finalizer: Any = Finalizer()
 foreign.symbols["drjit_finalizer"] = ctypes.addressof(_finalizer)
 # Windows has no table of far addresses, through which the code refers to its data elsewhere.
-_FINALIZES = sys.platform != "win32"
+FINALIZES = sys.platform != "win32"
 _FINALIZED = {
     "other": memory.Buffer.__del__, "runtime": vars(runtime), "submitted": sys.intern("submitted"),
 }  # fmt: skip
@@ -74,25 +74,6 @@ def _buffer() -> memory.Buffer:
 objects.samples[objects.Buffer] = _buffer
 objects.samples[objects.Block] = lambda: object.__new__(memory.Block)
 objects.samples[objects.Effect] = lambda: object.__new__(schedule.Effect)
-
-
-MODULES = "plans walker finalizer" if _FINALIZES else "plans walker"
-
-
-def fits() -> bool:
-    """Returns whether the interpreter has what this code needs."""
-    return True
-
-
-def exported() -> list[str]:
-    """Returns the names of the code's functions."""
-    names = ["repeat_plan", "examine_plan", "replay", "perform_plan", "collect_nodes", "remake"]
-    return names + ["finalize"] * _FINALIZES
-
-
-def definitions() -> dict[str, str]:
-    """Returns those of them that the modules do not have, see `loader.addresses`."""
-    return {}
 
 
 def rooms_for(sizes: Sequence[int]) -> array:
@@ -148,7 +129,7 @@ class KnownPrograms:
 
     def repeat(self, roots: list[Node], device: Device | None) -> bool:
         """Evaluates nodes if their plan is known and nothing is queued; returns whether it has; see
-        `functions.repeat`."""
+        `substitutes.repeat`."""
         if not self._known or self._is_busy():
             return False
         done = self._repeat(roots)
@@ -189,7 +170,7 @@ class KnownPrograms:
         )  # fmt: skip
         self._known[ctypes.addressof(known)] = made, known, words, sizes, named
         s.plans[place] = ctypes.addressof(known)
-        functions.repeat = self.repeat
+        substitutes.repeat = self.repeat
 
 
 def _nothing(*_: Any) -> bool:
@@ -200,7 +181,7 @@ _kept: list[Any] = []  # memory that native code uses
 
 
 def walks(places: dict[str, int]) -> tuple[Any, Any]:
-    """Returns the functions for `functions.collect_nodes` and `functions.remake`."""
+    """Returns the functions for `substitutes.collect_nodes` and `substitutes.remake`."""
     base, address = memory.from_system(ctypes.sizeof(_Walk))  # pages that few programs all touch
     s: Any = _Walk.from_address(address)
     objects.fill(s)
@@ -209,14 +190,3 @@ def walks(places: dict[str, int]) -> tuple[Any, Any]:
     _kept.extend((base, numbers))
     owner = ctypes.addressof(s)
     return tuple([loader.bound(name, places[name], owner) for name in ("collect_nodes", "remake")])
-
-
-def install(places: dict[str, int]) -> None:
-    """Has native code go through programs, perform plans, and free buffers."""
-    from . import plans
-
-    functions.collect_nodes, functions.remake = walks(places)
-    functions.plans = known = KnownPrograms(places)
-    functions.perform, functions.forget = plans.perform, known.forget
-    if _FINALIZES:
-        install_finalizer(places["finalize"])

@@ -6,10 +6,10 @@ from array import array
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from .. import flags, log
+from .. import flags, log, substitutes
 from ..device import size_class
 from ..ir.node import next_serial
-from ..native import functions, objects
+from ..native import objects
 from ..run.launch import layout_of
 from . import kernel, memory, runtime
 
@@ -126,11 +126,11 @@ class LaunchSequence:
         self._calls += 1
         if self._calls < _OFTEN or any(size > k.few for k, size in self._steps):
             return False
-        functions.milestone -= functions.LAUNCH * len(self._steps)
-        functions.look(next_serial())
-        if functions.plans is None or len(self._made) > objects.OUTPUTS:
+        substitutes.milestone -= substitutes.LAUNCH * len(self._steps)
+        substitutes.look(next_serial())
+        if substitutes.plans is None or len(self._made) > objects.OUTPUTS:
             return False
-        self._prepare(functions.plans)
+        self._prepare(substitutes.plans)
         return True
 
     def _prepare(self, known: Any) -> None:

@@ -1,5 +1,5 @@
 """Loads native code in processes that trace much, after so many nodes that it pays: that of all
-rooms in `functions.rooms`, each from a library of its own.
+rooms in `substitutes.rooms`, each from a library of its own.
 """
 
 import sys
@@ -8,7 +8,8 @@ from importlib import import_module
 from math import inf
 from typing import Any
 
-from ..native import functions, loader, objects
+from .. import substitutes
+from ..native import loader, objects
 from . import background, kernel
 
 COMPILED, FIRST = 1 << 14, 1 << 16
@@ -22,7 +23,7 @@ _coming: list[tuple[Any, background.Task]] = []
 
 def rooms() -> list[Any]:
     """Returns the modules that native code is for."""
-    return [import_module(name) for name in functions.rooms]
+    return [import_module(name) for name in substitutes.rooms]
 
 
 def places(room: Any, compiles: bool = True) -> dict[str, int]:
@@ -36,7 +37,7 @@ def places(room: Any, compiles: bool = True) -> dict[str, int]:
 
 def advance(nodes: int) -> float:
     """Called when a process has traced so many nodes, and first when it is time to look into the
-    disk cache; returns when to call it again, see `functions.milestone`."""
+    disk cache; returns when to call it again, see `substitutes.milestone`."""
     global _missing
     if kernel.tier == "numpy":
         return inf
@@ -53,7 +54,7 @@ def advance(nodes: int) -> float:
             _coming.remove((room, task))
             _missing.remove(room)
             _install(room, task.result())
-    return nodes + functions.FIRST if _missing else inf
+    return nodes + substitutes.FIRST if _missing else inf
 
 
 def _install(room: Any, found: dict[str, int]) -> bool:

@@ -14,13 +14,13 @@ from operator import attrgetter
 from typing import Any
 
 from .. import collector, flags, locks
+from .. import substitutes as native
 from ..device import Buffer, Device, DeviceMismatch, Kernel, current, mismatch
 from ..ir import dtype as dt
 from ..ir import label, op
 from ..ir.effects import afters, inside, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, innermost, stack
-from ..native import functions as native
 from ..text import program, source, structure
 from . import cutting, interrupt, launch, stages
 from . import known as known_programs

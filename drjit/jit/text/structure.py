@@ -15,11 +15,11 @@ from operator import attrgetter
 from struct import Struct
 from typing import Any
 
+from .. import substitutes as native
 from ..device import Device
 from ..ir import op
 from ..ir.nesting import RegionOperands
 from ..ir.node import AFTER, BUFFER, LITERAL, Node
-from ..native import functions as native
 from ..tuples import NamedTuple
 from . import program
 

@@ -8,10 +8,10 @@ from itertools import chain
 from operator import itemgetter
 
 from .. import flags
+from .. import substitutes as native
 from ..ir.dtype import DType
 from ..ir.node import BUFFER, LITERAL, Node, make, next_serial
 from ..ir.scope import innermost
-from ..native import functions as native
 
 
 class Template:
