@@ -377,3 +377,19 @@ def _popped(stack: list[Any], count: int) -> list[Any]:
     found = stack[: -count - 1 : -1]
     del stack[-count:]
     return found
+
+
+def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
+    """Returns a tree of the same structure with `f(array, class)` in place of every traced
+    one-dimensional array, in the order of `traced`, and copies of all other arrays.
+
+    A tensor whose number of entries changes becomes one-dimensional.
+    """
+    apart = Tree((tree,))
+    made = [f(a, type(a)) if a._kind == "leaf" else a for a in apart.leaves]
+    return apart.put_together(made)[0]
+
+
+def traced(tree: Any) -> list[Any]:
+    """Returns the traced one-dimensional arrays in a tree."""
+    return [a for a in Tree((tree,)).leaves if a._kind == "leaf"]

@@ -21,14 +21,29 @@ from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node
 from ...jit.ir.scope import StateTarget, active, all_lanes, nothing_runs, stack
 from ...jit.trace import record
-from ..region.closure import CapturedArrays
-from ..region.condition import check_mode, chosen_mode, mask_of
-from ..region.failure import RecordAgain, call
-from ..region.masked import masked, merged, same_constant
-from ..region.outcome import BranchOutcome, Version, as_version, parted
+from ..region.functions import (
+    BodyProfile,
+    ClosureArrays,
+    RecordAgain,
+    call,
+    check_mode,
+    chosen_mode,
+    mask_of,
+    profile_of,
+)
+from ..region.merging import (
+    BranchOutcome,
+    Version,
+    as_version,
+    joined,
+    masked,
+    merged,
+    parted,
+    same_constant,
+    spread,
+    spreading,
+)
 from ..region.state import State, WeakValue, names
-from ..region.tables import Known, known
-from ..region.vectors import joined, spread, spreading
 from .gradient import RecordedCall
 
 
@@ -80,11 +95,11 @@ def if_stmt(
     mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
-    noted = known(true_fn)
+    profile = profile_of(true_fn)
     if mode == "evaluated":
         args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
-    state = State(args, titles, what, True, noted.taken_apart(args, "args"))
-    branch = _Branch(state, mask, (true_fn, false_fn), rv_labels, strict, noted)
+    state = State(args, titles, what, True, profile.decompose(args, "args"))
+    branch = _Branch(state, mask, (true_fn, false_fn), rv_labels, strict, profile)
     with using(mask._device):
         if mode == "evaluated":
             evaluate(mask, args)
@@ -95,9 +110,11 @@ def if_stmt(
 
 
 _size, _array_size = attrgetter("node.size"), attrgetter("_node.size")
+_Reader = Callable[[list[Any]], list[Value | None]]
+"""Gives the contents of arrays, with None for those that a function has written to."""
 
 
-class Unchanged:
+class Passthrough:
     """The second function of a branch without `else`: returns those of its arguments that the first
     one may change, given by their places."""
 
@@ -118,9 +135,9 @@ class _Branch:
 
     def __init__(
         self, args: State, mask: Any, bodies: tuple, labels: Sequence[str], strict: bool,
-        noted: Known,
+        profile: BodyProfile,
     ) -> None:  # fmt: skip
-        self.args, self.mask, self.bodies, self.known = args, mask, bodies, noted
+        self.args, self.mask, self.bodies, self.profile = args, mask, bodies, profile
         self.labels, self.strict, self.what = labels, strict, args.what
         self.before: list[Value | None] = leaf.values(args.leaves)  # type: ignore[assignment]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
@@ -164,16 +181,16 @@ class _Branch:
         omitted and do not change."""
         found: dict[int, tuple[Version, Version]] = {}
         for k in parted(outcomes, self.args):
-            unchanged = self._version(k, leaf.values)
+            unchanged = self._version(k, leaf.values)  # type: ignore[arg-type]
             first, second = (o.version(k, unchanged, self.args) for o in outcomes)
             with suppress(RuntimeError):
                 found[k] = first, second.like(first, False)
         return found
 
-    def _version(self, k: int, held: Callable[[list[Any]], Sequence[Value | None]]) -> Version:
+    def _version(self, k: int, contents_of: _Reader) -> Version:
         """Returns the current version of an argument, given by number."""
         state = State((self.args.objects()[k],), ("argument",), self.what, False)
-        return Version(state, state.tree, [*held(state.leaves)])
+        return Version(state, state.tree, [*contents_of(state.leaves)])
 
     def outcome(
         self,
@@ -195,14 +212,14 @@ class _Branch:
         args = self.args
         if args.attributes:
             args.check_attributes(written or frozenset())
-        held = self._holder(written)
+        contents_of = self._reader(written)
         rows = self._rows(result)
-        found = as_version((rows, rows.tree, held(rows.leaves)))
+        found = as_version((rows, rows.tree, contents_of(rows.leaves)))
         if others:
             found = found.like(others[0].versions[0], self.strict)
         outcome = BranchOutcome(found)
-        if held is not leaf.values:
-            for k, v in enumerate(held(args.leaves)):
+        if contents_of is not leaf.values:
+            for k, v in enumerate(contents_of(args.leaves)):
                 if v is None:
                     self.before[k] = None
             given = [v and g for v, g in zip(self.before, given, strict=True)]
@@ -214,41 +231,44 @@ class _Branch:
                     args.undo(k, given)
                 elif written is not None:
                     a = args.leaves
-                    outcome.kept[k] = held([a[k]]) if k < len(a) else self._version(k, held)
+                    outcome.kept[k] = (
+                        contents_of([a[k]]) if k < len(a) else self._version(k, contents_of)
+                    )
         if written is not None:
-            outcome.left = held(args.leaves)
+            outcome.left = contents_of(args.leaves)
         if self.parted:
-            self._add_parted(outcome, others, held)
+            self._add_parted(outcome, others, contents_of)
         return outcome
 
-    def unchanged(self, function: Unchanged, others: Sequence[BranchOutcome]) -> BranchOutcome:
+    def passed_through(
+        self, function: Passthrough, others: Sequence[BranchOutcome]
+    ) -> BranchOutcome:
         """Returns the outcome of a function that returns its arguments."""
-        held, result = self._holder(None), function(*self.args.values)
+        contents_of, result = self._reader(None), function(*self.args.values)
         rows, first = result if self.labels else (result,), others[0].versions[0]
         last = max(others[0].altered, default=0)
         if last < len(self.args.leaves) and all(map(is_, rows, first.state.values)):
             # The other function has changed what the same arrays hold, as restored since.
-            outcome = BranchOutcome(first._replace(contents=held(first.arrays)))
+            outcome = BranchOutcome(first._replace(contents=contents_of(first.arrays)))
             outcome.places = others[0].places
         else:
             everything = self.labels and function.places == [*range(len(self.args.values))]
             tree = self.args.tree if everything else Tree(rows)
-            found = as_version((first.state, tree, held(tree.leaves)))
+            found = as_version((first.state, tree, contents_of(tree.leaves)))
             outcome = BranchOutcome(found.like(first, self.strict))
         if self.parted:
-            self._add_parted(outcome, others, held)
+            self._add_parted(outcome, others, contents_of)
         return outcome
 
-    def _holder(self, written: set[int] | None) -> Callable[[list[Any]], list[Value | None]]:
-        """Returns a function that gives the contents of arrays, with None for those that the
-        function has written to."""
+    def _reader(self, written: set[int] | None) -> _Reader:
+        """Returns the function that reads what the function that ran last has left in arrays."""
         if written is not None:
 
-            def held(arrays: list[Any]) -> list[Value | None]:
+            def contents_of(arrays: list[Any]) -> list[Value | None]:
                 found = leaf.values(arrays)
                 return [None if v.node.serial in written else v for v in found]
 
-            return held
+            return contents_of
         # Nothing may hold pending tables, because the other function may write to them.
         if not self.writes:
             opened = stack()
@@ -266,11 +286,11 @@ class _Branch:
         self,
         outcome: BranchOutcome,
         others: Sequence[BranchOutcome],
-        held: Callable[[list[Any]], list[Value | None]],
+        contents_of: _Reader,
     ) -> None:
         """Adds the versions of parted arguments to an outcome."""
         for j, k in enumerate(self.parted, 1):
-            version = self._version(k, held)
+            version = self._version(k, contents_of)
             if others:
                 try:
                     version = version.like(others[0].versions[j], False)
@@ -287,7 +307,7 @@ class _Branch:
             values, labels = (result,), ("rv",)
         elif not isinstance(result, tuple) or len(result) != len(labels):
             raise self._wrong(result)
-        tree = self.known.taken_apart(values, "result")
+        tree = self.profile.decompose(values, "result")
         state = State(values, labels, self.what, False, tree)
         state.origin = self.args
         if 0 in map(_array_size, state.leaves) and self.mask._node.size:
@@ -356,7 +376,7 @@ class _Symbolic:
     """A branch whose functions are recorded with arrays that stand for their arguments.
 
     Arguments whose size is incompatible with the mask, or that are written to by scatters, are
-    passed unchanged: they are `outside`, and nothing else may hold their contents.
+    passed unchanged: they are `captured`, and nothing else may hold their contents.
     """
 
     def __init__(self, branch: _Branch, label: str) -> None:
@@ -364,35 +384,35 @@ class _Symbolic:
         wide, sizes = branch.mask._node.size, branch.sizes
         if wide == 1:
             wide = max(sizes, default=1)
-        self.outside: dict[int, WeakValue] = {}
-        self.tables = branch.known.tables
+        self.captured: dict[int, WeakValue] = {}
+        self.tables = branch.profile.tables
         self.presumed: set[int] = set()
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:
-                self._leave_outside(k)
+                self._capture(k)
             elif k in self.tables:
                 self._presume(k)
-        self.captured = CapturedArrays(branch.bodies, branch.args.leaves)
+        self.closure = ClosureArrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
         self.inside: list[list[Value]] = []
 
-    def _leave_outside(self, k: int) -> None:
+    def _capture(self, k: int) -> None:
         before = self.branch.before[k]
         if before is not None:
-            self.outside[k] = WeakValue(before)
+            self.captured[k] = WeakValue(before)
             self.branch.before[k] = None
 
     def _presume(self, k: int) -> None:
-        """Leaves an argument outside that was a table before, unless a scatter to it is pending."""
+        """Captures an argument that was a table before, unless a scatter to it is pending."""
         before = self.branch.before[k]
         if before is not None and before.node.op is not AFTER:
             self.presumed.add(k)
-            self._leave_outside(k)
+            self._capture(k)
 
     def _presume_nothing(self) -> None:
         """Makes presumed tables arguments like others, with the contents that they had."""
         for k in self.presumed:
-            self.branch.before[k] = self.outside.pop(k).recovered()
+            self.branch.before[k] = self.captured.pop(k).recovered()
         self.presumed = set()
 
     def run(self) -> Any:
@@ -409,7 +429,7 @@ class _Symbolic:
                     raise
                 if not target.written:
                     self.tables.add(k)
-                self._leave_outside(k)
+                self._capture(k)
                 self._begin_again()
             except RecordAgain:
                 self._presume_nothing()
@@ -418,41 +438,41 @@ class _Symbolic:
             except BaseException:
                 self._presume_nothing()
                 branch.args.restore(branch.before)
-                for k, held in self.outside.items():
-                    held.restore(branch.args.leaves[k])
-                self.captured.restore()
+                for k, saved in self.captured.items():
+                    saved.restore(branch.args.leaves[k])
+                self.closure.restore()
                 raise
 
     def _begin_again(self) -> None:
         """Records the contents of tables: undone scatters may have left other nodes."""
         args = self.branch.args
-        for k, held in self.outside.items():
-            held.restore(args.leaves[k])
-            self.outside[k] = WeakValue(leaf.value(args.leaves[k]))
-        self.captured.restore()
-        self.captured = CapturedArrays(self.branch.bodies, args.leaves)
+        for k, saved in self.captured.items():
+            saved.restore(args.leaves[k])
+            self.captured[k] = WeakValue(leaf.value(args.leaves[k]))
+        self.closure.restore()
+        self.closure = ClosureArrays(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
-        for held in self.inside:
+        for values in self.inside:
             for k in self._places():
-                if held[k].node is n:
+                if values[k].node is n:
                     return k
         return None
 
     def _places(self) -> Sequence[int]:
-        return [k for k in range(len(self.branch.before)) if k not in self.outside]
+        return [k for k in range(len(self.branch.before)) if k not in self.captured]
 
     def _record(self) -> Any:
         branch = self.branch
-        places = self._places() if self.outside else range(len(branch.before))
+        places = self._places() if self.captured else range(len(branch.before))
         self.outcomes, self.inside = [], []
         branch.first = ir.next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
         masks = [mask, ir.combine(op.not_, (mask,))]
-        arguments: Any = [*branch.before]  # nothing else may hold what is outside
-        for k, held in self.outside.items():
-            arguments[k] = held.stand_in()
-        recorded = RecordedCall(branch.what, arguments, places, masks, self.outside.keys())
+        arguments: Any = [*branch.before]  # nothing else may hold what is captured
+        for k, saved in self.captured.items():
+            arguments[k] = saved.stand_in()
+        recorded = RecordedCall(branch.what, arguments, places, masks, self.captured.keys())
         del arguments
         scope = capture.body(outer_gradients)
         first, second = branch.bodies
@@ -462,14 +482,14 @@ class _Symbolic:
         )
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         outer_gradients.finish()
-        known = self._known(places)
+        unchanged = self._unchanged(places)
         if recorded.outputs:
-            recorded.outputs.difference_update(known)
-        if self.outside and recorded.differentiable:
-            for k, held in self.outside.items():
-                recorded.given[k] = held.content() or held.stand_in()
+            recorded.outputs.difference_update(unchanged)
+        if self.captured and recorded.differentiable:
+            for k, saved in self.captured.items():
+                recorded.given[k] = saved.content() or saved.stand_in()
         made: list[Value | None] = recorded.attached(finals)  # type: ignore[assignment]
-        for j, v in known.items():
+        for j, v in unchanged.items():
             made[j] = v
         return branch.place(self.outcomes, made)
 
@@ -480,15 +500,15 @@ class _Symbolic:
         with scope as inner:
             values = recorded.begin(nodes, inner)
             given: list[Value | None] = [*values]
-            for k in self.outside:
+            for k in self.captured:
                 given[k] = None
             args.put(given)
             self.inside.append(values)
-            if type(function) is Unchanged:
-                outcome = branch.unchanged(function, self.outcomes)
+            if type(function) is Passthrough:
+                outcome = branch.passed_through(function, self.outcomes)
             else:
                 result = call(branch.what, function, *args.values)
-                if self.outside or self.captured.arrays:
+                if self.captured or self.closure.arrays:
                     self._check()
                 outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size
@@ -514,12 +534,12 @@ class _Symbolic:
 
     def _check(self) -> None:
         """Raises a RuntimeError if a function has changed captured arrays, or arguments that are
-        outside, other than by scatters."""
+        captured, other than by scatters."""
         branch, args = self.branch, self.branch.args
-        self.captured.check(branch.what)
-        for k, held in self.outside.items():
+        self.closure.check(branch.what)
+        for k, saved in self.captured.items():
             now = args.leaves[k]._node
-            if now.serial != held.serial and now.op is not AFTER:
+            if now.serial != saved.serial and now.op is not AFTER:
                 if k in self.presumed:
                     self.tables.discard(k)
                     raise RecordAgain
@@ -529,24 +549,24 @@ class _Symbolic:
                     "the target of a scatter, and changes in other ways as well"
                 )
 
-    def _known(self, places: Sequence[int]) -> dict[int, Value | None]:
+    def _unchanged(self, places: Sequence[int]) -> dict[int, Value | None]:
         """Returns the results, by number, that neither function changes. None stands for those that
         are written to."""
-        known: dict[int, Value | None] = {}
+        unchanged: dict[int, Value | None] = {}
         left: dict[tuple[Value, Value], int] = {}
         first, second = self.outcomes
         for j, (a, b) in enumerate(zip(first.contents, second.contents, strict=True)):
             if a is None or b is None:
-                known[j] = None
+                unchanged[j] = None
             elif a == b:
-                known[j] = a
+                unchanged[j] = a
             elif a.node.op is LITERAL:
                 same = a.node.size == b.node.size and same_constant(a, b)
                 if same and flags.current & JitFlag.OptimizeCalls:
-                    known[j] = a
+                    unchanged[j] = a
             elif a.node.op is op.state:
                 if not left:  # arguments by their counterparts in the functions
                     left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
                 if (k := left.get((a, b))) is not None and self.branch.before[k] is not None:
-                    known[j] = self.branch.before[k]
-        return known
+                    unchanged[j] = self.branch.before[k]
+        return unchanged

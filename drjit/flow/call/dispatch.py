@@ -4,10 +4,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ...array.base import ArrayBase, IncompatibleError, type_label
+from ...array.tree import traced
 from ...function.evaluation import copy
 from ...function.protocols import CallableSelfPT
 from ...jit.ir import dtype as dt
-from ..region.result import traced
 from .instance import InstanceArray
 from .switch import Callee, check_mode, run, split_mask
 

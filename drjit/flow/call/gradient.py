@@ -17,15 +17,18 @@ from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import active, stack
 from ...jit.trace import record
 from ...jit.trace.substitute import Substitution
-from ..region.dependence import Term, is_sum, starts
-from ..region.recorded import (
+from ..region.recording import (
     NOTHING,
     Memories,
     Recomputation,
     RecordedOp,
     RecordedRegion,
+    Targets,
+    Term,
+    is_sum,
+    is_zero,
+    starts,
 )
-from ..region.targets import Targets, is_zero
 
 _rule = attrgetter("rule")
 
@@ -39,10 +42,10 @@ class RecordedCall(RecordedOp):
     """A call or branch as its derivatives need it: the masks of the lanes of the functions, and
     what the arguments hold.
 
-    `passed` lists the positions of arguments that the functions see as symbolic values, `outside`
-    those that they see unchanged, like captured arrays. `bodies` are the functions. `outputs` lists
-    the positions of differentiable results, `around` the variables other than arguments on which
-    results depend, and `targets` what the functions write to.
+    `passed` lists the positions of arguments that the functions see as symbolic values, `captured`
+    those that they see unchanged. `bodies` are the functions. `outputs` lists the positions of
+    differentiable results, `free_variables` those, other than arguments, on which results depend,
+    and `targets` is what the functions write to.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class RecordedCall(RecordedOp):
         arguments: list[Value],
         passed: Sequence[int],
         masks: list[Node],
-        outside: Set[int] = frozenset(),
+        captured: Set[int] = frozenset(),
     ) -> None:
         self.what, self.masks, self.passed = what, masks, passed
         if opened := stack():
@@ -61,14 +64,14 @@ class RecordedCall(RecordedOp):
         self.tracked: list[int] = []
         self.variables: list[Var] = []
         for k, v in enumerate(map(variable_of, self.given)):
-            if v is not None and k not in outside:
+            if v is not None and k not in captured:
                 self.tracked.append(k)
                 self.variables.append(v)
         self.outputs: set[int] = set()
         self.bodies: list[RecordedRegion] = []
         self.targets = Targets()
 
-    around: Sequence[Var] = ()
+    free_variables: Sequence[Var] = ()
 
     def follows(self) -> bool:
         return all(body.follows for body in self.bodies)
@@ -113,13 +116,13 @@ class RecordedCall(RecordedOp):
         inputs = [*map(variable_of, arguments)]
         body = RecordedRegion(names, inputs, found, self.targets, inner)  # type: ignore[arg-type]
         self.bodies.append(body)
-        if not body.variables and not body.around:
+        if not body.variables and not body.free_variables:
             return
         for k, (_, v) in enumerate(body.results):
             if v is not None:
                 self.outputs.add(k)
-        if body.around:
-            self.around = list(dict.fromkeys([*self.around, *body.around]))
+        if body.free_variables:
+            self.free_variables = list(dict.fromkeys([*self.free_variables, *body.free_variables]))
 
     @cached_property
     def _terms(self) -> dict[int, Term]:
@@ -178,7 +181,7 @@ class RecordedCall(RecordedOp):
 
     def _wanted(self) -> list[Var]:
         """Returns the variables on which results depend: of arguments, and captured ones."""
-        return [*self.variables, *self.around]
+        return [*self.variables, *self.free_variables]
 
     def pull(self, gradients: list[Node]) -> list[Node]:
         """Returns gradients of the arguments, of captured variables, and of the targets' previous
@@ -186,11 +189,11 @@ class RecordedCall(RecordedOp):
         given, written = gradients[: len(self.outputs)], gradients[len(self.outputs) :]
         outer_gradients = capture.OuterGradients()
         wanted = self._wanted()
-        held = self.targets.gradients(written)
+        memories = self.targets.gradients(written)
         touched: set[int] = set()  # those whose gradient is not 0 everywhere
-        outer_gradients.resume(self.around)
+        outer_gradients.resume(self.free_variables)
         try:
-            pulled = partial(self._pulled, wanted, held, touched)
+            pulled = partial(self._pulled, wanted, memories, touched)
             found = self._derived(given, outer_gradients, pulled)
         except BaseException:
             outer_gradients.abandon()
@@ -202,21 +205,21 @@ class RecordedCall(RecordedOp):
             elif v.size == 1:
                 n = sink.arriving(v, as_value((n, None))).node
             found[k] = n if added is None else node.apply(op.add, added, n)
-        return found + self.targets.before(held)
+        return found + self.targets.before(memories)
 
     def _pulled(
-        self, wanted: list[Var], held: Memories, touched: set[int], body: RecordedRegion,
+        self, wanted: list[Var], memories: Memories, touched: set[int], body: RecordedRegion,
         seeds: list[Node], copies: Substitution | None,
     ) -> list[Node]:  # fmt: skip
         """Propagates gradients of the results through a function; see `pull`."""
         pairs, results = zip(sorted(self.outputs), seeds, strict=True), body.results
         pairs = [(v, g) for k, g in pairs if (v := results[k].var) is not None]
         inputs = self._inputs(body)
-        found = body.pull(pairs, inputs, held, copies)
-        if self.around:
+        found = body.pull(pairs, inputs, memories, copies)
+        if self.free_variables:
             count = len(inputs)
-            at = dict(zip(body.around, found[count:], strict=True))
-            found[count:] = map(at.get, self.around)
+            at = dict(zip(body.free_variables, found[count:], strict=True))
+            found[count:] = map(at.get, self.free_variables)
         made = []
         for k, (g, v) in enumerate(zip(found, wanted, strict=True)):
             if g is None:
@@ -230,18 +233,22 @@ class RecordedCall(RecordedOp):
         """Returns tangents of results and targets, given tangents of the arguments and of the
         targets' previous contents; captured variables have theirs."""
         count = len(self.variables)
-        given, before = gradients[:count], gradients[count + len(self.around) :]
-        held = self.targets.tangents(before)
-        found = self._derived(given, capture.OuterGradients(), partial(self._pushed, held))
-        return found + self.targets.after(held)
+        given, before = gradients[:count], gradients[count + len(self.free_variables) :]
+        memories = self.targets.tangents(before)
+        found = self._derived(given, capture.OuterGradients(), partial(self._pushed, memories))
+        return found + self.targets.after(memories)
 
     def _pushed(
-        self, held: Memories, body: RecordedRegion, seeds: list[Node], copies: Substitution | None
+        self,
+        memories: Memories,
+        body: RecordedRegion,
+        seeds: list[Node],
+        copies: Substitution | None,
     ) -> list[Node]:
         """Propagates tangents of the arguments through a function; see `push`."""
         numbers = sorted(self.outputs)
         pairs = zip(self._inputs(body), seeds, strict=True)
-        found = body.push(pairs, [body.results[k].var for k in numbers], held, copies)
+        found = body.push(pairs, [body.results[k].var for k in numbers], memories, copies)
         pairs_ = zip(numbers, found, strict=True)
         return [node.literal(self._type(k), 0) if g is None else g for k, g in pairs_]
 
@@ -264,19 +271,19 @@ class RecordedCall(RecordedOp):
         values."""
         passed = [n for n in given if n.op is not LITERAL]
         masks, nodes = self.masks, self.nodes
-        around = outer_gradients.outer and outer_gradients.outer.copies
-        if around is not None:
-            copied = around([*masks, *nodes])
+        enclosing = outer_gradients.outer and outer_gradients.outer.copies
+        if enclosing is not None:
+            copied = enclosing([*masks, *nodes])
             masks, nodes = copied[: len(masks)], copied[len(masks) :]
         then, now = self.scope or GradScope(), graph.outer_gradients()
         with graph.within(GradScope(then.all, then.variables, outer_gradients=now)):
-            rest = given, outer_gradients, around, propagate
+            rest = given, outer_gradients, enclosing, propagate
             bodies = [partial(self._derived_body, b, *rest) for b in self.bodies]
             return record.branches(masks, bodies, nodes + passed, self.what)
 
     def _derived_body(
         self, body: RecordedRegion, given: list[Node], outer_gradients: capture.OuterGradients,
-        around: Substitution | None, propagate: Callable[..., list[Node]], names: list[Node],
+        enclosing: Substitution | None, propagate: Callable[..., list[Node]], names: list[Node],
     ) -> list[Node]:  # fmt: skip
         """Records what `propagate` computes for one function; see `_derived`."""
         count = len(self.passed)
@@ -288,14 +295,14 @@ class RecordedCall(RecordedOp):
             with body.derived(outer_gradients, active()) as derived:
                 derived.close(propagate(body, seeds, None))
             return derived.again(names[:count])
-        copies = body.substitution(names[:count], active(), around=around)
+        copies = body.substitution(names[:count], active(), enclosing=enclosing)
         with body.entered(outer_gradients, copies):
             return propagate(body, seeds, copies)
 
-    def recomputed(self, around: Recomputation | None = None) -> list[Value]:
+    def recomputed(self, enclosing: Recomputation | None = None) -> list[Value]:
         """Recomputes the differentiable results with differentiable operations: every function is
-        computed for all lanes. `around` is the body that contains the call, if that is recomputed
-        as well.
+        computed for all lanes. `enclosing` is the body that contains the call, if that is
+        recomputed as well.
 
         Raises:
             RuntimeError: functions scatter differentiable values.
@@ -303,11 +310,11 @@ class RecordedCall(RecordedOp):
         self.targets.check_first_order(self.what)
         found: list[Value] = []
         arguments, masks = self.given, self.masks
-        if around is not None:
-            arguments, masks = around.values(arguments), around.copies(masks)
+        if enclosing is not None:
+            arguments, masks = enclosing.values(arguments), enclosing.copies(masks)
         for body, mask in zip(self.bodies, masks, strict=True):
             lanes = node.apply(op.and_, mask, active())
-            again = body.recomputed(arguments, self.passed, lanes, around)
+            again = body.recomputed(arguments, self.passed, lanes, enclosing)
             rows = again.values([body.results[k] for k in sorted(self.outputs)])
             found = found or [Value(node.literal(r.node.dtype, 0)) for r in rows]
             pairs = zip(rows, found, strict=True)

@@ -32,13 +32,10 @@ from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
-from ..region.condition import chosen_mode
-from ..region.failure import failed
-from ..region.masked import masked, same_constant
-from ..region.result import matched
+from ..region.functions import chosen_mode, profile_of
+from ..region.merging import has_vectors, joined, masked, reading, same_constant, spread
+from ..region.messages import failed, matched
 from ..region.state import copied
-from ..region.tables import known
-from ..region.vectors import has_vectors, joined, reading, spread
 from .gradient import RecordedCall
 
 if TYPE_CHECKING:
@@ -253,7 +250,7 @@ def _result(
 ) -> Tree:
     """Returns the result of a function that is called for `count` lanes, or any number."""
     result = _guarded(call.what, function, args, kwargs)
-    tree = known(function.target).taken_apart((result,), "result")
+    tree = profile_of(function.target).decompose((result,), "result")
     if has_vectors(tree):
         tree = Tree((spread(result),))
     for a in tree.leaves:

@@ -24,7 +24,7 @@ from ...jit.run.freeze import Recorder, Recording, Replay, SizeChanged, active
 from ...jit.run.freeze_size import plain
 from ...jit.trace.access import Replacement
 from ...jit.tuples import NamedTuple
-from ..region.failure import call
+from ..region.functions import call
 from . import flat
 from .layout import FreeVariables, InputLayout
 from .recordings import Family, Structure

@@ -1,7 +1,7 @@
 """Loops that run one iteration at a time: each is evaluated before the next one is traced, as long
 as some lane is active."""
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...ad.graph import Value
 from ...ad.steps import Steps
@@ -16,13 +16,14 @@ from ...jit.ir.node import LITERAL, Node
 from ...jit.run.schedule import as_data
 from ...jit.trace import record
 from ...jit.trace.access import Access
-from ..region.masked import masked, merged
-from ..region.private_state import PrivateState
-from ..region.state import State, WeakValue, assign
-from .body import ArrayLoop
+from ..region.merging import masked, merged
+from ..region.state import PrivateState, State, WeakValue, assign
+
+if TYPE_CHECKING:
+    from .while_loop import ArrayLoop
 
 
-def run(loop: ArrayLoop, before: list[Any], compress: bool) -> tuple:
+def run(loop: "ArrayLoop", before: list[Any], compress: bool) -> tuple:
     """Returns the final values of the variables, which initially hold `before`. Gradients
     propagated in iterations continue outside the loop when it has ended."""
     tables = _tables(before, loop.test._node.size)
@@ -33,7 +34,7 @@ def run(loop: ArrayLoop, before: list[Any], compress: bool) -> tuple:
 
 
 def _run(
-    loop: ArrayLoop, before: list[Value | None], tables: dict[int, WeakValue], compress: bool
+    loop: "ArrayLoop", before: list[Value | None], tables: dict[int, WeakValue], compress: bool
 ) -> tuple:
     private = PrivateState(loop.start, tables.keys())
     state, active = private.state, leaf.wrap(type(loop.test), loop.test._node)
@@ -86,7 +87,7 @@ def _tables(before: list[Value], size: int) -> dict[int, WeakValue]:
 
 
 def _iteration(
-    loop: ArrayLoop,
+    loop: "ArrayLoop",
     state: State,
     active: Any,
     memory: dict[int, int],
@@ -102,12 +103,12 @@ def _iteration(
     nodes created by scatters.
     """
     # Only such an array may hold its node, or it would have to be copied.
-    held = [None if k in memory else v for k, v in enumerate(state.contents())]
+    saved = [None if k in memory else v for k, v in enumerate(state.contents())]
     after, arrays = loop.run_body(state, written)
     values = leaf.values(arrays)
     size = active._node.size
-    loop.check_sizes(state, held, values, size, written, not dropped)
-    for k, (array, old) in enumerate(zip(arrays, held, strict=True)):
+    loop.check_sizes(state, saved, values, size, written, not dropped)
+    for k, (array, old) in enumerate(zip(arrays, saved, strict=True)):
         serial = array._node.serial
         if serial in written:
             memory[k] = serial
@@ -124,9 +125,9 @@ def _iteration(
                 f"{loop.what}: variable '{state.paths[k]}' is the target of a scatter, and changes "
                 "in other ways as well. Use two variables."
             )
-    state.put(held)
+    state.put(saved)
     placed = state.place(after, values, True)
-    return State(placed, state.titles, state.what, True, loop.known.taken_apart(placed, "state"))
+    return State(placed, state.titles, state.what, True, loop.profile.decompose(placed, "state"))
 
 
 def _end_iteration(steps: Steps, state: State) -> None:

@@ -17,31 +17,69 @@ from ...jit.ir import op
 from ...jit.ir.node import Node
 from ...jit.ir.scope import active
 from ...jit.trace import record
-from ..region.dependence import Trace
-from ..region.recorded import Memories, Recomputation
-from ..region.targets import Targets, is_zero
+from ..region.recording import Memories, Recomputation, RecordedRegion, Targets, is_zero
 from .recorded_loop import RecordedLoop, number, zero
 from .trajectory import trajectory
 
 SUM = -1
 
 
+class Trace:
+    """The dependences of a body's results on its inputs, by position: `reach[k]` are the positions
+    of inputs, and `written` the inputs on which scatters, as further results, depend. `results` are
+    variables or None, `inputs` the positions of the variables that stood for the state."""
+
+    def __init__(
+        self, body: RecordedRegion, results: Sequence[Var | None], inputs: dict[Var, int]
+    ) -> None:
+        self.body, self.inputs = body, inputs
+        self.reach: list[set[int]] = []
+        self.touches: list[bool] = []
+        for v in results:
+            reach: set[int] = set()
+            touches = False
+            for d in () if v is None else body.sources([v]):
+                if d in inputs:
+                    reach.add(inputs[d])
+                touches = touches or d.serial < body.begin
+            self.reach.append(reach)
+            self.touches.append(touches)
+        self.written: set[int] = set()
+        if body.written:
+            self.written = {inputs[d] for d in body.sources(body.scatters) if d in inputs}
+
+    def spread(self, active: set[int]) -> set[int]:
+        """Returns the positions whose values depend, after any number of iterations, on those of
+        `active` or on earlier variables."""
+        active = active | {k for k, touches in enumerate(self.touches) if touches}
+        while True:
+            more = {k for k, reach in enumerate(self.reach) if reach & active} - active
+            if not more:
+                return active
+            active |= more
+
+
 class Tape(RecordedLoop):
     """A recorded loop in the form that its derivatives need; see `RecordedLoop`.
 
     `inputs` are the positions of differentiable variables, `outputs` those of differentiable
-    results, and `around` variables from outside on which results depend. `sums` are the positions
-    of variables that the loop only adds to, and `targets` what it writes to.
+    results, and `free_variables` those from outside on which results depend. `sums` are the
+    positions of variables that the loop only adds to, and `targets` what it writes to.
     """
 
     def __init__(
-        self, what: str, paths: Sequence[str], before: list[Value], places: list[int], going: Node,
-        trace: Trace, targets: Targets, changing: set[int], sums: set[int], limit: int | None,
+        self, what: str, paths: Sequence[str], before: list[Value], places: list[int],
+        condition: Node, trace: Trace, targets: Targets, changing: set[int], sums: set[int],
+        limit: int | None,
     ) -> None:  # fmt: skip
         given = {k for k in places if visible(before[k].var) is not None}
         tracked = trace.spread(given) & set(places)
-        super().__init__(what, paths, before, places, changing, going, trace.body)
-        self.limit, self.around, self.targets = limit or 0, trace.body.around, targets
+        super().__init__(what, paths, before, places, changing, condition, trace.body)
+        self.limit, self.free_variables, self.targets = (
+            limit or 0,
+            trace.body.free_variables,
+            targets,
+        )
         self.sums = sums & tracked
         self.inputs = sorted(given)
         self.outputs = sorted(tracked & changing)
@@ -68,11 +106,11 @@ class Tape(RecordedLoop):
     def wanted(self) -> list[Var]:
         """The variables that receive gradients: inputs and captured ones."""
         found = [visible(self.before[k].var) for k in self.inputs]
-        return [v for v in (*found, *self.around) if v is not None]
+        return [v for v in (*found, *self.free_variables) if v is not None]
 
-    def recomputed(self, around: Recomputation | None = None) -> list[Value]:
+    def recomputed(self, enclosing: Recomputation | None = None) -> list[Value]:
         self.targets.check_first_order(self.what)
-        contents = self.unrolled(around)
+        contents = self.unrolled(enclosing)
         return [contents[k] for k in self.outputs]
 
     # ---- Forward mode
@@ -81,7 +119,7 @@ class Tape(RecordedLoop):
         """Returns tangents of the outputs and targets, given tangents of the inputs and of the
         targets' previous contents; captured variables have theirs."""
         given = dict(zip(self.inputs, tangents, strict=False))
-        held = self.targets.tangents(tangents[len(self.inputs) + len(self.around) :])
+        memories = self.targets.tangents(tangents[len(self.inputs) + len(self.free_variables) :])
         body, moving, outer_gradients = self.recorded, self.outputs, capture.OuterGradients()
         kinds = [body.results[k].node.dtype for k in moving]
         fixed = [(body.inputs[k], given[k]) for k in self.inputs if k not in moving]
@@ -89,7 +127,7 @@ class Tape(RecordedLoop):
         def step(nodes: list[Node]) -> list[Node]:
             """Returns the tangents after an iteration, given those before."""
             seeds = [(body.inputs[k], n) for k, n in zip(moving, nodes, strict=True)]
-            found = body.push(seeds + fixed, [body.results[k].var for k in moving], held)
+            found = body.push(seeds + fixed, [body.results[k].var for k in moving], memories)
             return [n or zero(t) for t, n in zip(kinds, found, strict=True)]
 
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
@@ -97,7 +135,7 @@ class Tape(RecordedLoop):
             found = self.extended(start, step)
         if found is None:
             found = self.repeated(start, step, outer_gradients)
-        return found + self.targets.after(held)
+        return found + self.targets.after(memories)
 
     # ---- Reverse mode
 
@@ -108,18 +146,18 @@ class Tape(RecordedLoop):
             self._check_sum()
         outer_gradients = capture.OuterGradients()
         count = len(self.outputs)
-        held = self.targets.gradients(gradients[count:])
+        memories = self.targets.gradients(gradients[count:])
         if self.simple or self.limit == SUM:
-            found = self._backward_sum(gradients[:count], held, outer_gradients)
+            found = self._backward_sum(gradients[:count], memories, outer_gradients)
         else:
-            found = self._backward_general(gradients[:count], held, outer_gradients)
+            found = self._backward_general(gradients[:count], memories, outer_gradients)
         for k, v in enumerate(self.wanted()):
             if v.size == 1:
                 found[k] = sink.arriving(v, Value(found[k]), self.size).node
             added = outer_gradients.pop(v)
             if added is not None:
                 found[k] = added if is_zero(found[k]) else _sum(added, found[k])
-        return found + self.targets.before(held)
+        return found + self.targets.before(memories)
 
     def _check_sum(self) -> None:
         """Warns that a loop with `max_iterations=-1` is assumed to sum up terms that do not depend
@@ -146,11 +184,11 @@ class Tape(RecordedLoop):
         return [k for k in self.inputs if k not in self.changing]
 
     def _pull(
-        self, gradients: Sequence[Node], held: Memories, moving: Sequence[int]
+        self, gradients: Sequence[Node], memories: Memories, moving: Sequence[int]
     ) -> tuple[list[Node], list[Node]]:
         """Returns the gradients of the variables `moving`, and of the fixed ones and captured
         variables, before an iteration, given those of the outputs after it and of the targets,
-        which are `held` in memory."""
+        which are `memories` in memory."""
         body = self.recorded
         seeds = [
             (v, g)
@@ -158,15 +196,15 @@ class Tape(RecordedLoop):
             if (v := body.results[k].var) is not None
         ]
         wanted = [*moving, *self._fixed()]
-        pulled = body.pull(seeds, [body.inputs[k] for k in wanted], held)
-        kinds = [self.before[k].node.dtype for k in wanted] + [v.dtype for v in self.around]
+        pulled = body.pull(seeds, [body.inputs[k] for k in wanted], memories)
+        kinds = [self.before[k].node.dtype for k in wanted] + [v.dtype for v in self.free_variables]
         found = [n or zero(t) for t, n in zip(kinds, pulled, strict=True)]
         return found[: len(moving)], found[len(moving) :]
 
     def _collected(self) -> list[Node]:
         """Returns the initial values of gradient sums, for fixed inputs and captured variables."""
         kinds = [self.before[k].node.dtype for k in self._fixed()]
-        return [zero(t) for t in (*kinds, *[v.dtype for v in self.around])]
+        return [zero(t) for t in (*kinds, *[v.dtype for v in self.free_variables])]
 
     def _in_order(self, moved: dict[int, Node], collected: list[Node]) -> list[Node]:
         """Returns gradients in the order of `wanted`."""
@@ -175,20 +213,20 @@ class Tape(RecordedLoop):
         return [*inputs, *collected[len(fixed) :]]
 
     def _backward_sum(
-        self, gradients: list[Node], held: Memories, outer_gradients: capture.OuterGradients
+        self, gradients: list[Node], memories: Memories, outer_gradients: capture.OuterGradients
     ) -> list[Node]:
         def pull(sums: list[Node]) -> list[Node]:
-            return [*map(_sum, sums, self._pull(gradients, held, ())[1])]
+            return [*map(_sum, sums, self._pull(gradients, memories, ())[1])]
 
         found = self.repeated(self._collected(), pull, outer_gradients)
         return self._in_order(dict(zip(self.outputs, gradients, strict=True)), found)
 
     def _backward_general(
-        self, gradients: list[Node], held: Memories, outer_gradients: capture.OuterGradients
+        self, gradients: list[Node], memories: Memories, outer_gradients: capture.OuterGradients
     ) -> list[Node]:
         moving, recorded = self.outputs, self.recorded
         with recorded.derived(outer_gradients) as derived:
-            pulled, more = self._pull(derived.stand_ins(gradients), held, moving)
+            pulled, more = self._pull(derived.stand_ins(gradients), memories, moving)
             derived.close([*pulled, *more])
         needs = derived.needs()
         own = {k: n for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}

@@ -19,25 +19,25 @@ from ...jit.ir.node import Node, broadcast_size
 from ...jit.ir.scope import ACTIVE, active, innermost
 from ...jit.run import schedule
 from ...jit.trace import record
-from ..region.masked import masked
-from ..region.recorded import EVERYWHERE, Recomputation, RecordedOp, RecordedRegion
+from ..region.merging import masked
+from ..region.recording import EVERYWHERE, Recomputation, RecordedOp, RecordedRegion
 
 
 class RecordedLoop(RecordedOp):
     """A recorded loop.
 
     `before` is what the variables were, `paths` are their names, `places` the positions of those
-    that are symbolic, `changing` those that the loop changes. `going` is the condition, `recorded`
-    the body as it was traced, and `after` what it makes of the symbolic variables.
+    that are symbolic, `changing` those that the loop changes. `condition` is that of the loop,
+    `recorded` the body as it was traced, and `after` what it makes of the symbolic variables.
     """
 
     def __init__(
         self, what: str, paths: Sequence[str], before: list[Value], places: list[int],
-        changing: set[int], going: Node, recorded: RecordedRegion,
+        changing: set[int], condition: Node, recorded: RecordedRegion,
     ) -> None:  # fmt: skip
         self.what, self.paths, self.before = what, paths, before
         self.places, self.changing = places, changing
-        self.going, self.recorded = going, recorded
+        self.condition, self.recorded = condition, recorded
         # The loop that the nodes of the body belong to, until it has run.
         self.loop: weakref.ref[Node] | None = None
         self.after = [recorded.results[k].node for k in places]
@@ -62,11 +62,11 @@ class RecordedLoop(RecordedOp):
 
     def run_test(self, nodes: Sequence[Node]) -> Node:
         """Returns the condition of a loop for given nodes."""
-        return self.recorded.again([self.going], nodes, active())[0]
+        return self.recorded.substitution(nodes, active())([self.condition])[0]
 
     def run_body(self, nodes: Sequence[Node]) -> list[Node]:
         """Returns the result of the body of a loop for given nodes."""
-        return self.recorded.again(self.after, nodes, active())
+        return self.recorded.substitution(nodes, active())(self.after)
 
     def count(self) -> Node:
         """Returns the number of iterations of each lane."""
@@ -122,7 +122,7 @@ class RecordedLoop(RecordedOp):
             with body.entered(outer_gradients):
                 finals = record.loop(
                     before,
-                    lambda _: self.going,
+                    lambda _: self.condition,
                     lambda nodes: [*self.after, *step(nodes[count:])],
                     self.what,
                     ([*body.nodes, *own], body.mask),
@@ -148,9 +148,9 @@ class RecordedLoop(RecordedOp):
         left = lambda nodes: ir.apply(op.ne, nodes[-1], number(0))  # noqa: E731
         return record.loop([*begin, count], left, body, self.what)[:-1]
 
-    def unrolled(self, around: Recomputation | None) -> list[Value]:
+    def unrolled(self, enclosing: Recomputation | None) -> list[Value]:
         """Returns the final contents of the variables, computed iteration by iteration with
-        differentiable operations. `around` is the body that contains the loop, if that is
+        differentiable operations. `enclosing` is the body that contains the loop, if that is
         recomputed as well.
 
         Raises:
@@ -164,20 +164,21 @@ class RecordedLoop(RecordedOp):
                 "loop, branch or call around them is recorded, nor with cooperative vectors as "
                 "variables. Use mode='evaluated' for what is around."
             )
-        body, contents, going = self.recorded, self.before, self._mask or ACTIVE
-        if around is not None:
-            contents, (going,) = around.values(contents), around.copies([going])
+        body, contents, active_mask = self.recorded, self.before, self._mask or ACTIVE
+        if enclosing is not None:
+            contents = enclosing.values(contents)
+            (active_mask,) = enclosing.copies([active_mask])
         contents = [*contents]
         while True:
             nodes = [contents[k].node for k in self.places]
-            test = body.substitution(nodes, going, around=around and around.copies)
-            going = ir.apply(op.and_, going, test([self.going])[0])
+            copied = body.substitution(nodes, active_mask, enclosing=enclosing and enclosing.copies)
+            active_mask = ir.apply(op.and_, active_mask, copied([self.condition])[0])
             schedule.evaluate(nodes)
             # A mask that stands for all lanes of a kernel cannot be evaluated.
-            if going is not ACTIVE and not leaf.any_set(going):
+            if active_mask is not ACTIVE and not leaf.any_set(active_mask):
                 return contents
-            again = body.recomputed(contents, self.places, going, around)
-            mask = Value(ir.literal(dt.mask, True) if going is ACTIVE else going)
+            again = body.recomputed(contents, self.places, active_mask, enclosing)
+            mask = Value(ir.literal(dt.mask, True) if active_mask is ACTIVE else active_mask)
             results = again.values(body.results)
             for k in self.changing:
                 contents[k] = RECORDED.select(mask, results[k], contents[k])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from ...ad import capture, graph
 from ...ad.graph import GradScope, Value, Var, as_value, variable_of, visible
@@ -13,16 +14,14 @@ from ...jit.flags import JitFlag
 from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ...jit.ir.scope import ACTIVE, StateTarget
 from ...jit.trace import record
-from ..region.closure import CapturedArrays
-from ..region.dependence import Trace, adds_to
-from ..region.failure import RecordAgain
-from ..region.private_state import PrivateState
-from ..region.recorded import NOTHING, RecordedRegion
-from ..region.state import WeakValue
-from ..region.targets import Targets
-from .body import ArrayLoop
-from .gradient import Tape
+from ..region.functions import ClosureArrays, RecordAgain
+from ..region.recording import NOTHING, RecordedRegion, Targets, adds_to
+from ..region.state import PrivateState, WeakValue
+from .gradient import Tape, Trace
 from .recorded_loop import loop_of
+
+if TYPE_CHECKING:
+    from .while_loop import ArrayLoop
 
 
 def _differentiable(contents: Sequence[Value | None]) -> list[int]:
@@ -37,39 +36,39 @@ class Symbolic:
     """A loop that is recorded once, with arrays that stand for any iteration.
 
     Arrays whose size differs from the number of lanes, such as tables that the body reads or
-    accumulators that it scatters to, are not part of the state: they are `outside`. Sometimes this
+    accumulators that it scatters to, are not part of the state: they are `captured`. Sometimes this
     is known only after the body has been traced; then the recording is undone and starts again.
     """
 
-    def __init__(self, loop: ArrayLoop, before: list[Value], limit: int | None) -> None:
+    def __init__(self, loop: "ArrayLoop", before: list[Value], limit: int | None) -> None:
         self.loop, self.limit = loop, limit
         self.before: list[Value | None] = [*before]
         self.state = loop.start
-        self.captured = CapturedArrays((loop.cond, loop.body), loop.start.leaves)
+        self.closure = ClosureArrays((loop.cond, loop.body), loop.start.leaves)
         self.serials = [v.node.serial for v in before]
-        self.outside = self._misfits(loop.test._node.size)
+        self.captured = self._non_lane_arrays(loop.test._node.size)
         self.settled = loop.test._node.size != 1
         # Whether arrays of several entries are considered per-lane variables.
-        self.guessed = not (self.settled or self.outside or {v.node.size for v in before} <= {1})
+        self.guessed = not (self.settled or self.captured or {v.node.size for v in before} <= {1})
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
-        self.known = loop.known
+        self.profile = loop.profile
         self.tracked = _differentiable(before)
         self.tracking = bool(self.tracked)
-        self.presumed = self.known.tracks and not self.tracking
+        self.presumed = self.profile.tracks and not self.tracking
         self.tracking = self.tracking or self.presumed
         self.trace: Trace | None = None
-        self.going = ACTIVE
+        self.condition = ACTIVE
         self.targets: Targets
-        self.lost: dict[int, WeakValue] = {}  # former entries of `before`
+        self.released: dict[int, WeakValue] = {}  # former entries of `before`
         if self.settled:
-            for k in self.outside:
-                self._lose(k)
+            for k in self.captured:
+                self._release(k)
         # Arrays that the body has read like tables before.
-        self.tables = self.known.tables
+        self.tables = self.profile.tables
         self.read: set[int] = set()
         if self.tables:
             self.read = {k for k in self.tables if k < len(before) and self._may_be_read(k)}
-            self.outside |= self.read
+            self.captured |= self.read
         self.sums: set[int] = set()
         self.after: Tree
         self.results: list[Value]
@@ -79,25 +78,25 @@ class Symbolic:
         before = self.before[k]
         return before is not None and before.node.size != 1 and before.node.op is not AFTER
 
-    def _lose(self, k: int) -> None:
+    def _release(self, k: int) -> None:
         """Releases the previous contents of an array: nothing else may hold what the loop writes
         to."""
         before, self.before[k] = self.before[k], None
         if before is not None:
-            self.lost[k] = WeakValue(before)
+            self.released[k] = WeakValue(before)
 
     def _restore(self) -> None:
         """Undoes the body's changes to the arrays, including its scatters: nodes that stood for
         targets become their memory again."""
         before = list(self.before)
-        for k, held in self.lost.items():
+        for k, saved in self.released.items():
             now = self.state.leaves[k]._node
-            if now.op is AFTER or (now.op is BUFFER and now.data is held.memory):
+            if now.op is AFTER or (now.op is BUFFER and now.data is saved.memory):
                 continue
-            before[k] = held.recovered()
+            before[k] = saved.recovered()
         self.state.restore(before)
 
-    def _misfits(self, width: int) -> set[int]:
+    def _non_lane_arrays(self, width: int) -> set[int]:
         """Returns the arrays whose number of entries is neither 1 nor `width`. If that is 1, any
         number may be the number of lanes; if there are several, tracing the body decides which."""
         sizes = [1 if v is None else v.node.size for v in self.before]
@@ -124,12 +123,12 @@ class Symbolic:
     def _record(self) -> tuple:
         # Nothing else may hold what the loop writes to.
         self.after, self.results = self.loop.start.tree, []
-        private = PrivateState(self.loop.start, self.outside)
+        private = PrivateState(self.loop.start, self.captured)
         self.state = state = private.state
         inside: list[Node] = []
-        places = [k for k in range(len(self.before)) if k not in self.outside]
+        places = [k for k in range(len(self.before)) if k not in self.captured]
         outer_gradients = capture.OuterGradients(atomic=True)
-        self.trace, self.targets = None, Targets()
+        self.trace = None
 
         def cond(nodes: list[Node]) -> Node:
             inside[:] = nodes
@@ -146,21 +145,21 @@ class Symbolic:
             self._restore()
             for k, n in zip(places, inside, strict=False):
                 if n is target.node:
-                    self.outside.add(k)
+                    self.captured.add(k)
                     if target.written:
-                        self._lose(k)
+                        self._release(k)
                     else:
                         self.tables.add(k)
                     raise RecordAgain from None
             raise
         except BaseException as error:
             self._restore()
-            self.captured.restore()
+            self.closure.restore()
             if isinstance(error, SizeError) and self.guessed:
                 # The arrays of another size may be tables or targets of scatters.
                 self.guessed = False
                 sizes = [1 if v is None else v.node.size for v in self.before]
-                self.outside = {k for k, size in enumerate(sizes) if size != 1}
+                self.captured = {k for k, size in enumerate(sizes) if size != 1}
                 raise RecordAgain from None
             raise
         outer_gradients.finish()
@@ -171,7 +170,7 @@ class Symbolic:
         if self.trace is not None:
             for k, value in self._tape(self.trace, places, finals).items():
                 found[k] = value
-            for k in self.outside:
+            for k in self.captured:
                 now = leaf.value(state.leaves[k])  # depends on what was written to it
                 found[k] = now if now.node is found[k].node else found[k]
         return private.returned(state.place(self.after, found, True))
@@ -183,16 +182,16 @@ class Symbolic:
             for k, n in zip(places, finals, strict=True)
             if (v := self.before[k]) is None or n is not v.node
         }
-        held = [
-            v or self.lost[k].content() or self.lost[k].stand_in()
+        saved = [
+            v or self.released[k].content() or self.released[k].stand_in()
             for k, v in enumerate(self.before)
         ]
         tape = Tape(
             self.loop.what,
             self.loop.start.paths.alone(),
-            held,
+            saved,
             places,
-            self.going,
+            self.condition,
             trace,
             self.targets,
             changing,
@@ -226,7 +225,7 @@ class Symbolic:
                 raise RuntimeError(
                     f"{self.loop.what}: the condition changes variable '{self.state.paths[k]}'"
                 )
-        self.going = test._node
+        self.condition = test._node
         return test._node
 
     def _body(
@@ -241,10 +240,10 @@ class Symbolic:
                     {v.var: b.var for v, b in pairs if v and b and v.var and visible(b.var)}  # type: ignore[misc]
                 )
             self.after, arrays = self.loop.run_body(self.state)
-            if self.captured.arrays:
-                self.captured.check(self.loop.what)
+            if self.closure.arrays:
+                self.closure.check(self.loop.what)
             self.results = results = leaf.values(arrays)
-            for k in self.outside:
+            for k in self.captured:
                 self._check_outside(k, results[k].node)
             reached = outer_gradients.reached
             for k, v in enumerate(inputs if reached else ()):
@@ -256,7 +255,7 @@ class Symbolic:
                     )
             self._note(places, inputs, variables, nodes, inner)
         before = [*self.before]
-        for k in self.outside:
+        for k in self.captured:
             before[k] = None
         self.state.put(before)
         size = self.loop.test._node.size
@@ -271,11 +270,11 @@ class Symbolic:
         found = [results[k].node for k in places]
         if flags.current & JitFlag.OptimizeLoops:
             for i, k in enumerate(places):
-                if found[i].op is LITERAL and self._stays(k):
+                if found[i].op is LITERAL and self._is_invariant(k):
                     found[i] = nodes[i]
         return found
 
-    def _stays(self, k: int) -> bool:
+    def _is_invariant(self, k: int) -> bool:
         """Returns whether a variable that becomes a constant in an iteration already had the same
         value."""
         before, after = self.before[k], self.results[k]
@@ -297,8 +296,16 @@ class Symbolic:
     ) -> None:
         """Records the variables and captured arrays on which the results depend."""
         results = [*self.results]
-        for k in self.outside:
+        for k in self.captured:
             results[k] = NOTHING
+        if not (
+            self.tracked
+            or inner.tape
+            or inner.outer_gradients.written
+            or any(map(variable_of, results))
+        ):
+            return  # nothing is differentiable
+        self.targets = Targets()
         body = RecordedRegion(nodes, own, results, self.targets, inner)
         # Lanes that never enter the loop keep the previous value of a variable.
         tracked = _differentiable(self.before) if self.tracked else ()
@@ -310,11 +317,11 @@ class Symbolic:
             return
         if not self.tracking:
             self.tracking = True
-            self.known.tracks = True
+            self.profile.tracks = True
             raise RecordAgain
         owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
         self.trace = trace = Trace(body, variables, owners)
-        if self.presumed and not body.around:
+        if self.presumed and not body.free_variables:
             self.trace, self.presumed = None, False
             if body.scatters:  # would make their targets differentiable
                 self.tracking = False
@@ -332,12 +339,12 @@ class Symbolic:
             return
         if k in self.read:
             self.tables.discard(k)
-            self.outside.discard(k)
+            self.captured.discard(k)
             self.read.discard(k)
             raise RecordAgain
         if not self.settled:
             self.settled = True
-            self.outside = self._misfits(now.size)
+            self.captured = self._non_lane_arrays(now.size)
             raise RecordAgain
         sizes = [self.loop.test._node.size, *map(_size, self.results)]
         size, path = next((n for n in sizes if n not in (1, now.size)), None), self.state.paths[k]

@@ -15,7 +15,7 @@ from ...ad import vector as derivatives
 from ...ad.graph import Value
 from ...array import leaf, pytree, table
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
-from ...array.tree import Tree
+from ...array.tree import Tree, map_arrays, traced
 from ...function.conversion import index_leaf, mask_leaf
 from ...function.data.create import zeros
 from ...jit.ir import dtype as dt
@@ -27,7 +27,7 @@ from ...jit.ir.scope import active as active_lanes
 from ...jit.run.launch import OutOfBoundsError, out_of_bounds
 from ...jit.trace import feature_vectors as vector
 from ...jit.trace.access import Access
-from .result import compare, map_arrays, traced
+from .messages import matched
 
 if TYPE_CHECKING:
     from ...array.kinds import Active, Convertible, Index
@@ -108,7 +108,8 @@ class EntryLayout:
 
     def __eq__(self, other: object) -> bool:
         try:
-            compare("", self.tree, other.tree if isinstance(other, EntryLayout) else other)
+            entry = other.tree if isinstance(other, EntryLayout) else other
+            matched("", Tree((self.tree,)), Tree((entry,)))
         except IncompatibleError:
             return False
         return True

@@ -1,5 +1,5 @@
 """The state of loops and branches: PyTrees of arrays whose values are exchanged while the objects
-remain; comparison of the state before and after a body; and messages that name the differences.
+remain, what a body changes in them, and how that is undone.
 
 The position of an array is its place among the leaves of the tree before the body, or of the first
 function's result in a branch. An array that is the same object on both sides is updated in place,
@@ -11,21 +11,21 @@ from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache, partial
 from itertools import chain
 from math import prod
-from operator import attrgetter, is_not
+from operator import is_not
 from types import FunctionType, ModuleType
 from typing import Any
 
 from ...ad.graph import Value
-from ...array import leaf, pytree
+from ...array import leaf
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.pytree import ROLES, role
+from ...array.pytree import ROLES, is_data_class, leaf_arrays, role
 from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
-from .undefined import Undefined, UndefinedError
+from ...jit.tuples import NamedTuple
+from .messages import NUMBERS, check_pair, check_same
 
-_NUMBERS = (bool, int, float)
 _ARRAYS = frozenset(("leaf", "nested", "tensor", "vector"))
-_SIMPLE = frozenset((*_NUMBERS, str, type(None), type))
+_SIMPLE = frozenset((*NUMBERS, str, type(None), type))
 _PLAIN = (ModuleType, FunctionType, type, ArrayBase)
 
 
@@ -36,14 +36,6 @@ def assign(array: Any, value: Value) -> None:
         array._var = value.var
 
 
-def is_traced(value: Any) -> bool:
-    """Returns whether a value is an array, or a vector, that can be part of kernels."""
-    kind = type(value)
-    if issubclass(kind, ArrayBase):
-        return kind.__meta__.is_jit
-    return issubclass(kind, KernelValue)
-
-
 def names(count: int, labels: Sequence[str], noun: str, what: str) -> tuple[str, ...]:
     """Returns the names of the entries of a tuple for messages.
 
@@ -51,7 +43,7 @@ def names(count: int, labels: Sequence[str], noun: str, what: str) -> tuple[str,
         RuntimeError: the number of labels differs from the number of entries.
     """
     if not labels:
-        return numbered(count, noun)
+        return _numbered(count, noun)
     if len(labels) != count:
         raise RuntimeError(
             f"{what}: there are {count} variables ('{noun}') and {len(labels)} labels"
@@ -60,74 +52,20 @@ def names(count: int, labels: Sequence[str], noun: str, what: str) -> tuple[str,
 
 
 @lru_cache(64)
-def numbered(count: int, noun: str) -> tuple[str, ...]:
+def _numbered(count: int, noun: str) -> tuple[str, ...]:
     """Returns names of the entries of a tuple without labels."""
     return tuple([f"{noun}[{k}]" for k in range(count)])
 
 
-class Attributes:
-    """The arrays, `found` by name, among the attributes of an object other than a PyTree, so that a
-    loop or branch cannot exchange their values.
-
-    Evaluated contents are held weakly, because a scatter would have to copy them if anything else
-    held them.
-    """
-
-    def __init__(self, place: int, owner: Any, found: dict[str, Any]) -> None:
-        self.place, self.owner, self.found = place, owner, found
-        leaves = self._leaves()
-        self._serials = [*map(_serial, leaves)]
-        self._before = [*zip(_held([*map(_node, leaves)]), map(_var, leaves), strict=True)]
-
-    def _leaves(self) -> list[Any]:
-        return [*chain.from_iterable(map(pytree.leaf_arrays, self.found.values()))]
-
-    def changed(self, written: Set[int]) -> str | None:
-        """Returns the name of an array that has changed other than by a scatter, if any. The nodes
-        of scatters have the serial numbers `written`, or are pending."""
-        now, found = vars(self.owner), self.found
-        same = not any(map(is_not, map(now.get, found), found.values()))
-        if same and [*map(_serial, self._leaves())] == self._serials:
-            return None
-        serials = iter(self._serials)
-        for name, array in found.items():
-            if now.get(name) is not array:
-                return name
-            for a in pytree.leaf_arrays(array):
-                n = a._node
-                if n.serial != next(serials, -1) and n.op is not AFTER and n.serial not in written:
-                    return name
-        return None
-
-    def restore(self) -> None:
-        """Undoes changes."""
-        vars(self.owner).update(self.found)
-        rows = zip(self._leaves(), self._serials, self._before, strict=False)
-        for a, serial, (held, var) in rows:
-            if a._node.serial != serial and a._node.op is not AFTER:
-                n = held if isinstance(held, Node) else held()
-                if n is not None:
-                    assign(a, Value(n, var))
-
-
-_serial, _node, _var = attrgetter("_node.serial"), attrgetter("_node"), attrgetter("_var")
-
-
-def _is_tensor(container: Any) -> bool:
-    return isinstance(container, ArrayBase) and container._kind == "tensor"
-
-
-def _held(nodes: Sequence[Node]) -> list[Node | weakref.ref[Node]]:
-    """Returns the nodes, or references to evaluated contents that do not hold them."""
-    return [weakref.ref(n) if n.op is AFTER or n.op is BUFFER else n for n in nodes]
-
-
 class WeakValue:
-    """The contents of an array, as long as they exist."""
+    """The contents of an array, as long as they exist. Evaluated contents are held weakly, because
+    a scatter would have to copy them if anything else held them."""
 
     def __init__(self, value: Value) -> None:
         n, self.var, self.serial = value.node, value.var, value.node.serial
-        (self._node,) = _held((n,))
+        self._node: Node | weakref.ref[Node] = n
+        if n.op is AFTER or n.op is BUFFER:
+            self._node = weakref.ref(n)
         self.dtype, self.size = n.dtype, n.size
         self.memory = n.data if n.op is BUFFER else None
 
@@ -153,13 +91,52 @@ class WeakValue:
         return Value(literal(self.dtype, 0, self.size), self.var)
 
 
+class AttributeArrays:
+    """The arrays, by `name`, among the attributes of an object other than a PyTree, so that a loop
+    or branch cannot exchange their values."""
+
+    def __init__(self, place: int, owner: Any, arrays: dict[str, Any]) -> None:
+        self.place, self.owner, self.arrays = place, owner, arrays
+        self._before = [WeakValue(leaf.value(a)) for a in self._leaves()]
+
+    def _leaves(self) -> list[Any]:
+        return [*chain.from_iterable(map(leaf_arrays, self.arrays.values()))]
+
+    def changed(self, written: Set[int]) -> str | None:
+        """Returns the name of an array that has changed other than by a scatter, if any. The nodes
+        of scatters have the serial numbers `written`, or are pending."""
+        now, before = vars(self.owner), iter(self._before)
+        for name, array in self.arrays.items():
+            if now.get(name) is not array:
+                return name
+            for a in leaf_arrays(array):
+                n, saved = a._node, next(before, None)
+                same = saved is not None and n.serial == saved.serial
+                if not same and n.op is not AFTER and n.serial not in written:
+                    return name
+        return None
+
+    def restore(self) -> None:
+        """Undoes changes."""
+        vars(self.owner).update(self.arrays)
+        for a, saved in zip(self._leaves(), self._before, strict=False):
+            saved.restore(a)
+
+
+def _is_traced(cls: Any) -> bool:
+    """Returns whether instances of a class are arrays, or vectors, that can be part of kernels."""
+    if issubclass(cls, ArrayBase):
+        return cls.__meta__.is_jit
+    return issubclass(cls, KernelValue)
+
+
 def _attributes(value: Any) -> dict[str, Any]:
     """Returns the traced arrays among the attributes of an object that is not a PyTree."""
     found = {}
     if hasattr(value, "__dict__") and not isinstance(value, _PLAIN):
         for name, array in [*vars(value).items()]:
             kind = ROLES.get(type(array))
-            if kind != "other" and (kind in _ARRAYS or is_traced(array)):
+            if kind != "other" and (kind in _ARRAYS or _is_traced(type(array))):
                 found[name] = array
     return found
 
@@ -173,7 +150,7 @@ class State:
     """
 
     _undone = False  # whether containers that have since been restored had changed
-    attributes: Sequence[Attributes] = ()
+    attributes: Sequence[AttributeArrays] = ()
     origin: "State | None" = None
     """What the values are the results of, for messages."""
     _containers: Sequence[tuple[Any, Any, Sequence[Any]]] = ()
@@ -192,7 +169,7 @@ class State:
         self.leaves = tree.leaves
         if watched and (tree.inside or tree.others):
             self.attributes = [
-                Attributes(k, tree.objects[k], found)
+                AttributeArrays(k, tree.objects[k], found)
                 for k in self._watch(tree)
                 if (found := _attributes(tree.objects[k]))
             ]
@@ -279,14 +256,16 @@ class State:
         contents, the last one of each."""
         found: dict[int, int] = {}
         now = self.contents()
-        for k, (v, held) in enumerate(zip(contents, now, strict=True)) if now != contents else ():
-            if v is not None and v != held:
+        for k, (v, current) in (
+            enumerate(zip(contents, now, strict=True)) if now != contents else ()
+        ):
+            if v is not None and v != current:
                 found[id(self.leaves[k])] = k
             elif found:
                 found.pop(id(self.leaves[k]), None)
         for k, row in enumerate(self._containers, len(now)):
             c, _, inside = row
-            if differs(*row) or (found and _is_tensor(c) and id(inside[0]) in found):
+            if differs(*row) or (found and role(type(c)) == "tensor" and id(inside[0]) in found):
                 found[id(c)] = k
         return [*found.values()]
 
@@ -314,7 +293,7 @@ class State:
         for a in self.attributes:
             if (name := a.changed(written)) is not None:
                 raise RuntimeError(
-                    f"{self.what}: attribute '{name}' of variable '{self._path(a.place)}' "
+                    f"{self.what}: attribute '{name}' of variable '{self.path(a.place)}' "
                     f"changes, but {type_label(a.owner)} is no PyTree. Make it a data class, or "
                     "give it a table DRJIT_STRUCT of its fields, or use a variable of its own for "
                     "the attribute."
@@ -329,66 +308,18 @@ class State:
         """
         tree = self.tree
         if not tree.fits(after):
-            return tree.matched(after, self._check_pair, self._check_same if strict else None)
+            check = partial(check_same, self) if strict else None
+            return tree.matched(after, partial(check_pair, self), check)
         if strict:
             before, now = tree.objects, after.objects
             for k in tree.others:
                 if before[k] is not now[k]:
-                    self._check_same(k, now[k])
+                    check_same(self, k, now[k])
         return after
 
-    def _path(self, k: int) -> str:
+    def path(self, k: int) -> str:
+        """Returns the name of an object in messages."""
         return self.tree.labels(self.titles)[k]
-
-    def _check_pair(self, i: int, after: Tree, j: int) -> None:
-        """Raises a RuntimeError if two corresponding objects have different types or parts."""
-        before, what = self.tree, self.what
-        old, now = before.objects[i], after.objects[j]
-        if type(old) is not type(now):
-            path = self._path(i)
-            initial = self.origin._find(path, old) if self.origin else old
-            if type(initial) is not type(old):
-                old, now = initial, old
-            raise _changed_type(old, now, path, what)
-        mine, theirs = before.keys.get(i), after.keys.get(j)
-        if isinstance(old, dict) and {*mine} != {*theirs}:  # type: ignore[misc]
-            raise RuntimeError(
-                f"{what}: the keys of state variable '{self._path(i)}' changed from "
-                f"{list(mine)} to {list(theirs)}"  # type: ignore[arg-type]
-            )
-        if before.counts[i] != after.counts[j]:
-            raise RuntimeError(
-                f"{what}: the size of state variable '{self._path(i)}' of type '{type_label(now)}' "
-                f"changed from {before.counts[i]} to {after.counts[j]}"
-            )
-        if isinstance(old, ArrayBase) and mine != theirs:
-            sizes = {before.inside[i][0]._node.size, after.inside[j][0]._node.size}
-            if len(sizes - {1}) > 1:
-                raise RuntimeError(
-                    f"{what}: the size of state variable '{self._path(i)}' of type "
-                    f"'{type_label(now)}' changed: it has the shape {mine} before and {theirs} "
-                    "afterwards"
-                )
-
-    def _check_same(self, k: int, after: Any) -> None:
-        """Raises a RuntimeError if a value other than an array has changed."""
-        before = self.tree.objects[k]
-        if not _same(before, after):
-            path = self._path(k)
-            initial = self.origin._find(path, before) if self.origin else before
-            if not _same(initial, before):
-                before, after = initial, before
-            raise RuntimeError(
-                f"{self.what}: the non-array state variable '{path}' of type "
-                f"'{type_label(after)}' changed from '{before}' to '{after}'. Its value would have "
-                "to be the same for all entries of the condition: make it an array, such as "
-                f"{_array_hint(after)}, or pass strict=False to ignore this."
-            )
-
-    def _find(self, path: str, other: Any) -> Any:
-        """Returns the value with a path; another one if there is none."""
-        paths = self.tree.labels(self.titles)
-        return self.tree.objects[paths.index(path)] if path in paths else other
 
     def place(self, after: Tree, contents: Sequence[Value], like: bool = False) -> tuple:
         """Returns the values of `after`, a version returned by `match`, with the given contents:
@@ -483,33 +414,152 @@ def holding(array: Any, value: Value) -> Any:
     return made
 
 
-def _array_hint(value: Any) -> str:
-    kind = {bool: "Bool", int: "Int", float: "Float"}.get(type(value), "Float")
-    return f"{kind}({value!r})" if type(value) in _NUMBERS else f"{kind}(...)"
+# ---- Private copies
 
 
-def _same(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
-    if isinstance(a, ArrayBase):
-        return list(a) == list(b)
-    try:
-        return bool(a == b) or (a != a and b != b)
-    except Exception:  # a user-defined comparison
+class _ContainerCopy(NamedTuple):
+    """A copy of a container, kept alive so that its id is not reused; its original; and the parts
+    of each, or for arrays the contents of the one-dimensional ones."""
+
+    copy: Any
+    original: Any
+    parts: Sequence[Any]
+    original_parts: Sequence[Any]
+    start: list[Value | None]
+
+
+class PrivateState:
+    """The state of a loop with private arrays and containers for its body: `state`. Other
+    references to the same arrays do not see them change while the loop runs or is recorded. The
+    arrays at the positions `kept` remain the same objects, because arrays that a body scatters to
+    must have a single owner.
+
+    An object that occurs in several places, be it an array, list, dictionary or structure, becomes
+    several objects here.
+    """
+
+    def __init__(self, state: State, kept: Set[int] = frozenset()) -> None:
+        tree = self._tree = state.tree
+        # Copies of one-dimensional arrays, their originals, and their contents, by number.
+        self._arrays: dict[int, tuple[Any, Any, Value]] = {}
+        self._copies: dict[int, _ContainerCopy] = {}
+        leaves = [*tree.leaves]
+        for k, original in enumerate(tree.leaves):
+            if k not in kept:
+                value = leaf.value(original)
+                made = leaves[k] = holding(original, value)
+                self._arrays[id(made)] = made, original, value
+        self._same = {id(tree.leaves[k]) for k in kept} if kept else frozenset()
+        if len(leaves) == len(tree.counts):
+            self.state = State(tuple(leaves), state.titles, state.what)
+        else:
+            self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
+
+    def _copy(self, k: int, values: list[Any]) -> Any:
+        """Returns the copy of a container, which consists of copies."""
+        tree = self._tree
+        cls, original, parts = tree.classes[k], tree.objects[k], tree.inside[k]
+        start: list[Value | None] = []
+        if issubclass(cls, ArrayBase):
+            for v in values:
+                if inner := self._copies.get(id(v)):
+                    start += inner.start
+                else:
+                    known = self._arrays.get(id(v))
+                    start.append(known and known[2])  # nothing may hold the contents of others
+        elif not any(map(is_not, values, parts)):
+            return original
+        made = _like(original, tree.keys.get(k), values)
+        self._copies[id(made)] = _ContainerCopy(made, original, values, parts, start)
+        return made
+
+    def returned(self, values: tuple) -> tuple:
+        """Returns the results of the loop: copies are replaced by the original objects, with new
+        contents.
+
+        If an object has several copies, those that changed assign their contents to it in order.
+        Unchanged copies become the original object as well, unless it has changed by then: in that
+        case, they become separate objects.
+        """
+        return tuple(self._returned(values)[0])
+
+    def _returned(self, values: Sequence[Any]) -> tuple[list[Any], bool]:
+        """Returns the results for some objects, and whether any of them differs from the initial
+        object."""
+        found: list[Any] = []
+        changed = False
+        for v in values:
+            kind = ROLES.get(type(v)) or role(type(v))
+            if kind == "leaf" or kind == "vector":
+                known = self._arrays.get(id(v))
+                if known is None:
+                    changed = changed or id(v) not in self._same
+                else:
+                    _, original, start = known
+                    now = leaf.value(v)
+                    if now != start:
+                        assign(original, now)
+                        v, changed = original, True
+                    elif leaf.value(original) == start:
+                        v = original
+            elif kind != "other":
+                v, other = self._container(v, kind)
+                changed = changed or other
+            found.append(v)
+        return found, changed
+
+    def _container(self, value: Any, kind: str) -> tuple[Any, bool]:
+        known = self._copies.get(id(value))
+        keys, now = opened(value, kind)
+        original = value if known is None else known.original
+        if isinstance(value, ArrayBase):
+            if known is not None and leaf.values(leaf_arrays(value)) == known.start:
+                same = leaf.values(leaf_arrays(original)) == known.start
+                return (original if same else value), False
+            set_contents(original, keys, self._returned(now)[0])
+            return original, True
+        values, changed = self._returned(now)
+        if known is None:
+            if any(map(is_not, values, now)):
+                value = _with(value, keys, values)
+            return value, True
+        changed = changed or not _same_objects(now, known.parts)
+        if _same_objects(values, known.original_parts) and (
+            not changed or isinstance(value, tuple)
+        ):
+            return original, changed
+        # An unchanged container with arrays that have changed elsewhere is split off.
+        return _with(original if changed else value, keys, values), changed
+
+
+def _with(container: Any, keys: Any, values: list[Any]) -> Any:
+    """Returns a container with other contents: itself, if it is mutable."""
+    if isinstance(container, tuple):
+        return rebuilt(type(container), keys, values)
+    set_contents(container, keys, values)
+    return container
+
+
+def _like(container: Any, keys: Any, values: list[Any]) -> Any:
+    """Returns a container of the same kind with the same keys or fields and other values."""
+    cls = type(container)
+    if role(cls) != "struct" or _is_all_fields(container, keys):
+        return rebuilt(cls, keys, values)
+    from copy import copy
+
+    made = copy(container)
+    set_contents(made, keys, values)
+    return made
+
+
+def _is_all_fields(container: Any, names: Sequence[str]) -> bool:
+    """Returns whether a structure is a data class, copied in the usual way, that has no attributes
+    other than its fields."""
+    cls = type(container)
+    if not is_data_class(cls) or hasattr(cls, "__copy__"):
         return False
+    return getattr(container, "__dict__", {}).keys() == {*names}
 
 
-def _changed_type(before: Any, after: Any, path: str, what: str) -> RuntimeError:
-    if isinstance(before, Undefined) or isinstance(after, Undefined):
-        return UndefinedError(
-            f"{what}: variable '{path}' does not have a value on all paths. It is of type "
-            f"{type_label(after if isinstance(before, Undefined) else before)} on one of them; "
-            "give it a value of that type before the statement."
-        )
-    hint = ""
-    if type(before) in _NUMBERS and isinstance(after, ArrayBase):
-        hint = f" Start with an array: {type(after).__name__}({before!r})."
-    return RuntimeError(
-        f"{what}: the type of state variable '{path}' changed from '{type_label(before)}' to "
-        f"'{type_label(after)}', which is not permitted.{hint}"
-    )
+def _same_objects(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(values) == len(others) and not any(map(is_not, values, others))

@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 from ...ad.graph import Value
 from ...array import leaf, variable_index
 from ...array.base import type_label
-from ...array.tree import Tree
+from ...array.tree import Tree, map_arrays, traced
 from ...function.ad import grad
 from ...function.inspect import traits
 from ...jit.ir.node import AFTER, literal
-from .result import map_arrays, traced
 from .state import State, assign, names
 
 T = TypeVar("T", bound=Any)

@@ -17,9 +17,9 @@ from typing import Any, TypeVar, overload
 
 from ...array.base import IncompatibleError
 from ...jit.run import cache
-from ..call.branch import Unchanged, if_stmt
+from ..call.branch import Passthrough, if_stmt
 from ..loop.while_loop import while_loop
-from ..region.undefined import is_undefined, value
+from ..region.messages import is_undefined, value
 
 T = TypeVar("T", bound=Any)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _flow = SimpleNamespace(
     while_loop=while_loop,
     if_stmt=if_stmt,
-    Unchanged=Unchanged,
+    Passthrough=Passthrough,
     value=value,
     is_undefined=is_undefined,
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from ...jit.parsing import syntax_tree
-from ..region.closure import FLOW
+from ..region.functions import FLOW
 from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, in_place, parameters, reads
 from .liveness import writes as writes_of
 
@@ -214,7 +214,7 @@ class Transformer:
         other = [_function(false, args, *keep, _ELSE, *map(_value, missing[1]), back)]
         if not s.orelse and {*results} <= {*args}:
             places = [args.index(n) for n in (*results, *kept)]
-            false, other = f"{FLOW}.Unchanged({places})", []
+            false, other = f"{FLOW}.Passthrough({places})", []
         # Arguments may depend on what the test assigns.
         assigns = [f"_if_test = {_TEST}"] if writes_of(hint.test) else []
         made = [

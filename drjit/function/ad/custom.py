@@ -128,11 +128,11 @@ class CustomOp(IntrusiveBase):
         self._assigned = True
         accum_grad(self._output, arg)
 
-    def recomputed(self, around: object = None) -> list[Value]:
+    def recomputed(self, enclosing: object = None) -> list[Value]:
         """Recomputes the one-dimensional arrays of the result from the arguments, by operations
         that can be differentiated twice. Implemented by those operations of this package that
-        support it. `around` has the values of the body that contains the operation, if that is
-        recomputed as well (`flow.region.recorded.Recomputation`).
+        support it. `enclosing` has the values of the body that contains the operation, if that is
+        recomputed as well (`flow.region.recording.Recomputation`).
 
         Raises:
             RuntimeError: the operation does not support this.

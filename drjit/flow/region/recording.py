@@ -3,6 +3,10 @@
 Traversals visit the variables of its operations. The nodes that they compute are then copied,
 together with the values of the body that these need, to where they are used, with replacements for
 the nodes that stood for the state or the arguments. The body itself does not run again.
+
+Arrays that a body writes differentiable values to are its targets. They belong to the enclosing
+code, and their contents after the block are a further result, whose gradient propagates to the
+values that were written and to the previous contents.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,21 +16,153 @@ from typing import Any
 
 from ...ad import capture, graph, lanes, traverse
 from ...ad.flags import ADMode
-from ...ad.graph import GradScope, Value, Var, variable_of
+from ...ad.graph import GradScope, Value, Var, variable_of, visible
+from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
 from ...function.ad.custom import HUB, ValueOp
 from ...jit.ir import dtype as dt
+from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import Node, apply, literal, make, next_serial
+from ...jit.ir.node import LITERAL, Node, apply, literal, make, next_serial
 from ...jit.ir.scope import innermost, stack
 from ...jit.trace import record
 from ...jit.trace.substitute import Span, Substitution
-from .targets import Targets
+from ...jit.tuples import NamedTuple
 
 _serial = attrgetter("serial")
 EVERYWHERE = nullcontext()
 NOTHING = Value(literal(dt.mask, False), None)
 Memories = list[list[Node]]
-"""The memory of the derivatives of targets; see `targets`."""
+"""The memory of the derivatives of targets: of each the node, or none."""
+
+
+def is_zero(n: Node | None) -> bool:
+    """Returns whether a gradient is known to be 0."""
+    return n is None or (n.op is LITERAL and n.data == 0)
+
+
+# ---- Targets
+
+
+class Target:
+    """A target: the `array`, until it has been attached, the reductions with which bodies write to
+    it, and its variable `before`. Within another body, the latter stands for the target in that
+    body, and `memory` is where that body stores the target's derivatives."""
+
+    __slots__ = ("array", "before", "dtype", "kinds", "memory", "size")
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.dtype, self.size = array, array._node.dtype, array._node.size
+        self.kinds: set[str] = set()
+        self.before: Var | None = None
+        self.memory: GradMemory | None = None
+
+
+class Targets:
+    """The targets of one block, in `rows`."""
+
+    def __init__(self) -> None:
+        self.rows: list[Target] = []
+
+    def note(self) -> list[tuple[int, ScatterTarget]]:
+        """Adds the targets of the body that has just been traced; returns them with their rows."""
+        found = []
+        for w in take():
+            k = next((k for k, t in enumerate(self.rows) if t.array is w.array), len(self.rows))
+            if k == len(self.rows):
+                self.rows.append(Target(w.array))
+            self.rows[k].kinds |= w.memory.kinds
+            w.array = None  # which may refer to the results
+            found.append((k, w))
+        return found
+
+    # ---- Connecting to the graph
+
+    def inputs(self) -> list[Var]:
+        """The targets' variables before the block, where they have one."""
+        for t in self.rows:
+            if graph.outer_gradients() is None:
+                t.before = visible(t.array._var)
+            else:
+                outer = written(t.array)
+                t.before, t.memory = outer.var, outer.memory
+                t.memory.kinds |= t.kinds
+        return [t.before for t in self.rows if t.before is not None]
+
+    def outputs(self) -> list[Node]:
+        """Returns the contents of the targets after the block."""
+        return [t.array._node for t in self.rows]
+
+    def attach(self, results: list[Var | None]) -> None:
+        """Makes the targets depend on the written values, with new variables."""
+        for t, v in zip(self.rows, results, strict=True):
+            if t.memory is None:
+                t.array._var = v
+            elif v is not None:
+                written(t.array).scatters.append(v)
+            t.array = None  # which may refer to the results
+
+    # ---- Derivatives
+
+    def check_first_order(self, what: str) -> None:
+        """Raises a RuntimeError if there are targets, which have no second derivatives."""
+        if self.rows:
+            raise RuntimeError(
+                f"{what}: ADFlag.KeepGraph needs derivatives of derivatives, which symbolic loops, "
+                "branches and calls that scatter differentiable values do not have. Use "
+                "mode='evaluated'."
+            )
+
+    def gradients(self, given: list[Node]) -> Memories:
+        """Returns memory for a reverse-mode traversal, given gradients of the targets.
+
+        Raises:
+            RuntimeError: scatters with and without a sum cannot be separated.
+        """
+        found = []
+        for t, g in zip(self.rows, given, strict=True):
+            if t.memory is not None:
+                found.append(t.memory.held)
+            elif is_zero(g):
+                found.append([])
+            elif len(t.kinds) > 1:
+                raise RuntimeError(
+                    "derivatives of an array that a symbolic loop, branch or call writes to both "
+                    "by dr.scatter and dr.scatter_add are not available in reverse mode. Use two "
+                    "arrays, or mode='evaluated'."
+                )
+            else:
+                # Sums do not change the gradient; replaced entries take their gradient with them.
+                found.append([ir.resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
+        return found
+
+    def before(self, memories: Memories) -> list[Node]:
+        """Returns the gradients of the targets' previous contents after the traversal: those of
+        `inputs`."""
+        return [self._result(t, n) for t, n in zip(self.rows, memories, strict=True) if t.before]
+
+    def tangents(self, given: list[Node]) -> Memories:
+        """Returns memory for a forward-mode traversal, given tangents of the targets' previous
+        contents."""
+        tangents = iter(given)
+        found = []
+        for t in self.rows:
+            n = None if t.before is None else next(tangents)
+            if t.memory is not None:
+                found.append(t.memory.held)
+            else:
+                found.append([owned(literal(t.dtype, 0) if n is None else n, t.size)])
+        return found
+
+    def after(self, memories: Memories) -> list[Node]:
+        """Returns the tangents of the targets after the traversal."""
+        return [self._result(t, n) for t, n in zip(self.rows, memories, strict=True)]
+
+    def _result(self, t: Target, memory: list[Node]) -> Node:
+        # If the memory belongs to an enclosing body, that body propagates its contents.
+        return memory[0] if memory and t.memory is None else literal(t.dtype, 0, t.size)
+
+
+# ---- Bodies
 
 
 class RecordedRegion:
@@ -36,14 +172,13 @@ class RecordedRegion:
     `nodes` stood for the state or arguments, and `mask` for the active lanes. `inputs` are the
     variables that the body received, and `results` what it returned, or `NOTHING` for arrays that
     it has written to, which nothing else may hold. `written` are the targets of its scatters with
-    their numbers in `targets.Targets`. `variables` are those of its operations, in order, on which
-    results depend, and `around` the earlier variables on which these depend. The region `moves` if
-    its nodes can be reused in another block, because it has no side effects that must not be
-    repeated.
+    their numbers in `Targets`. `variables` are those of its operations, in order, on which results
+    depend, and `free_variables` the earlier ones on which these depend. The region `moves` if its
+    nodes can be reused in another block, because it has no side effects that must not be repeated.
     """
 
     variables: Sequence[Var] = ()
-    around: Sequence[Var] = ()
+    free_variables: Sequence[Var] = ()
     _shared: dict[Node, Node] | None = None
     _follows: bool | None = None
     _bits: dict[Var, int] | None = None
@@ -75,10 +210,6 @@ class RecordedRegion:
             self._follow(found, inner.tape)  # type: ignore[arg-type]
 
     @property
-    def _span(self) -> Span:
-        return Span(self._first, self._last)
-
-    @property
     def scatters(self) -> list[Var]:
         """The variables of scatters, on which nothing depends."""
         return [v for _, w in self.written for v in w.scatters]
@@ -108,18 +239,18 @@ class RecordedRegion:
         rest = needed.difference(own)
         rest.discard(None)
         variables: list[Var] = []
-        around: list[Var] = []
+        free: list[Var] = []
         for v in sorted(rest, key=_serial):
-            (around if v.serial < begin else variables).append(v)  # without dependences
+            (free if v.serial < begin else variables).append(v)  # without dependences
         variables += reversed(own)
-        self.variables, self.around = variables, around
+        self.variables, self.free_variables = variables, free
 
     def _reached(self) -> dict[Var, int]:
         """Determines the sources that each variable depends on, as bit sets."""
         reach: dict[Var, int] = {}
         sources: list[Var] = []
         self._sources = sources
-        for v in self.around:
+        for v in self.free_variables:
             reach[v] = 1 << len(sources)
             sources.append(v)
         for v in self.variables:
@@ -183,15 +314,15 @@ class RecordedRegion:
         return self._follows
 
     def pull(
-        self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], held: Memories,
+        self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], memories: Memories,
         copies: Substitution | None = None,
     ) -> list[Node | None]:  # fmt: skip
-        """Propagates gradients of results, and of targets, which are `held` in memory, back to
+        """Propagates gradients of results, and of targets, which are in `memories`, back to
         inputs of the body. Returns the gradients of the inputs and, lane by lane, of the variables
         from outside. Primal values are taken from `copies`, if given."""
-        self._bind(held)
+        self._bind(memories)
         before = []
-        for v in self.around:
+        for v in self.free_variables:
             before.append((v, v.grad, v.grad_var))
             v.grad = v.grad_var = None
         try:
@@ -209,25 +340,25 @@ class RecordedRegion:
                     variables.append(v)
             variables.reverse()
             self._visit(ADMode.Backward, variables, copies)
-            return [None if v is None else v.grad for v in (*inputs, *self.around)]
+            return [None if v is None else v.grad for v in (*inputs, *self.free_variables)]
         finally:
             self._clear(before)
 
     def push(
         self, seeds: Iterable[tuple[Var | None, Node]], results: Iterable[Var | None],
-        held: Memories, copies: Substitution | None = None,
+        memories: Memories, copies: Substitution | None = None,
     ) -> list[Node | None]:  # fmt: skip
         """Propagates tangents of inputs of the body, and of variables from outside, forward to
         results and targets."""
-        self._bind(held)
-        before = [(v, v.grad, v.grad_var) for v in self.around]
+        self._bind(memories)
+        before = [(v, v.grad, v.grad_var) for v in self.free_variables]
         try:
             for _, w in self.written:
                 w.var.grad = literal(w.var.dtype, 0)  # so that scatters are visited
             for v, g in seeds:
                 if v is not None:
                     v.grad = g
-            sources = [v for v in self.around if v.grad is not None]
+            sources = [v for v in self.free_variables if v.grad is not None]
             reached = {*sources, *[v for v in self.variables if v.grad is not None]}
             variables = []
             for v in self.variables:
@@ -269,34 +400,27 @@ class RecordedRegion:
             for v, inputs, result in before:
                 v.inputs, v.result = inputs, result
 
-    def _bind(self, held: Memories) -> None:
+    def _bind(self, memories: Memories) -> None:
         for k, w in self.written:
-            w.memory.held = held[k]
+            w.memory.held = memories[k]
 
-    def _clear(self, around: list[tuple[Var, Node | None, Var | None]]) -> None:
+    def _clear(self, before: list[tuple[Var, Node | None, Var | None]]) -> None:
         for v in self.variables:
             v.grad = v.grad_var = None
-        for v, g, own in around:
+        for v, g, own in before:
             v.grad, v.grad_var = g, own
 
     def stand_ins(self, values: Iterable[Node]) -> list[Node]:
         """Returns nodes for additional variables of a loop."""
         return [make(op.state, n.dtype, self.lanes, (), self.depth) for n in values]
 
-    def again(
-        self, roots: Sequence[Node], nodes: Sequence[Node], mask: Node | None = None
-    ) -> list[Node]:
-        """Returns values of the body in the innermost recording, with other nodes for the state and
-        the lanes."""
-        return self.substitution(nodes, mask)(roots)
-
     def recomputed(
         self, values: Sequence[Value], places: Sequence[int], mask: Node,
-        around: "Recomputation | None",
+        enclosing: "Recomputation | None",
     ) -> "Recomputation":  # fmt: skip
         """Recomputes the body with separate variables, so that it can be differentiated twice, for
-        other values of the inputs, of which those at the `places` are symbolic. `around` is the
-        enclosing body, if that is recomputed as well."""
+        other values of the inputs, of which those at the `places` are symbolic. `enclosing`
+        is the body around it, if that is recomputed as well."""
         given, size = [*values], self.lanes
         if size == 1:
             size = max([mask.size, *[values[k].node.size for k in places]])
@@ -304,24 +428,27 @@ class RecordedRegion:
             if given[k].node.size == 1:
                 given[k] = lanes.full(given[k], size)
         nodes = [given[k].node for k in places]
-        copies = self.substitution(nodes, mask, around=around and around.copies)
-        made: dict[Any, Var | None] = {**around.made} if around else {}
+        copies = self.substitution(nodes, mask, enclosing=enclosing and enclosing.copies)
+        made: dict[Any, Var | None] = {**enclosing.made} if enclosing else {}
         made |= zip(self.inputs, [v.var for v in given], strict=True)
         return Recomputation(self.variables, copies, made | {None: None})
 
     def substitution(
         self, nodes: Sequence[Node], mask: Node | None, derived: "Derived | None" = None,
-        around: Substitution | None = None,
+        enclosing: Substitution | None = None,
     ) -> Substitution:  # fmt: skip
-        """See `again`. Values from `around` the body are replaced as well."""
+        """Returns a copier of values of the body into the innermost recording, with other nodes for
+        the state and the lanes, and for values of the `enclosing` body."""
         made = self._shared or {}
-        if around is not None and made:
-            made = dict(zip(made, around([*made.values()]), strict=True))
+        if enclosing is not None and made:
+            made = dict(zip(made, enclosing([*made.values()]), strict=True))
         made = made | dict(zip(self.nodes, nodes, strict=False))
         if mask is not None:
             made[self.mask] = mask
         span = None if derived is None else derived.span
-        return Substitution(made, self._span, self.depth, self.lanes, span, around)
+        return Substitution(
+            made, Span(self._first, self._last), self.depth, self.lanes, span, enclosing
+        )
 
 
 class RecordedOp(ValueOp):
@@ -445,6 +572,56 @@ class Derived:
 
     def _hand_over(self) -> None:
         """Makes the side effects part of the innermost recording."""
-        if (around := innermost()) is not None:
-            around.effects += self.scope.effects
-            around.afters += self.scope.afters
+        if (scope := innermost()) is not None:
+            scope.effects += self.scope.effects
+            scope.afters += self.scope.afters
+
+
+# ---- Sums: results that are an input plus something that does not depend on it
+
+
+class Term(NamedTuple):
+    """A result of an operation that is the value of the variable `start` plus something that
+    depends on `others`."""
+
+    start: Var
+    others: set[Var]
+
+
+def adds_to(result: Var | None, own: Var, body: RecordedRegion) -> bool:
+    """Returns whether a result is `own`, an input, plus something that does not depend on it."""
+    return result is own or bool(starts(result, body.reach([own]), body))
+
+
+_SUMS = frozenset(("add", "sub", "fma", "select", "result"))
+
+
+def is_sum(v: Var | None) -> bool:
+    """Returns whether `starts` may find anything; if not, dependences need not be determined."""
+    return v is not None and (v.rule is None or v.rule.name in _SUMS)
+
+
+def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
+    """Returns the inputs, as a bit set, to which a value adds something that does not depend on
+    them."""
+    if v is None or not is_sum(v) or not (inputs := inputs & body.reach([v])):
+        return 0
+    if v.rule is None:
+        return inputs
+    match v.rule.name:
+        case "add":
+            a, b = v.deps
+            rest = inputs & ~body.reach([b])
+            return starts(a, rest, body) | starts(b, inputs & ~body.reach([a]), body)
+        case "sub":
+            return starts(v.deps[0], inputs & ~body.reach(v.deps[1:]), body)
+        case "fma":
+            return starts(v.deps[2], inputs & ~body.reach(v.deps[:2]), body)
+        case "select":  # both operands must add to it: elsewhere, the sum would start again
+            rest = starts(v.deps[1], inputs & ~body.reach(v.deps[:1]), body)
+            return starts(v.deps[2], rest, body)
+        case "result":  # of a branch, call or other custom operation
+            known = getattr(v.deps[0].data.op, "term", None)  # type: ignore[union-attr]
+            if known is not None and (term := known(v.data)) is not None:
+                return starts(term.start, inputs & ~body.reach(term.others), body)
+    return 0

@@ -1,0 +1,265 @@
+"""Results of functions that run for different lanes, and how they are merged.
+
+In the evaluated mode, ordinarily traced code runs for some lanes only: within `masked`, memory is
+accessed in those lanes only. `BranchOutcome` is what a function of a branch leaves, and `merged`
+combines values lane by lane. Code that drops lanes or passes arrays to functions sees cooperative
+vectors as lists of their features.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from itertools import chain
+from operator import is_not
+from typing import Any
+
+from ...ad.algebra import RECORDED
+from ...ad.graph import Value, as_value, visible
+from ...array import leaf, pytree, table
+from ...array.base import KernelValue
+from ...array.tree import Tree, rebuilt
+from ...jit.ir import node as ir
+from ...jit.ir import op
+from ...jit.ir.node import LITERAL, Node
+from ...jit.ir.scope import Scope, active, stack
+from ...jit.run import schedule
+from ...jit.tuples import NamedTuple
+from .state import State
+
+# ---- Lanes
+
+
+class _Effects(list):
+    """Passes side effects on to the enclosing program or recording; `written` receives the serial
+    numbers of the nodes that stand for their targets."""
+
+    def __init__(self, target: list, written: set[int]) -> None:
+        self._target, self._written = target, written
+
+    def append(self, effect: Any) -> None:
+        data = getattr(effect, "data", None)
+        for after in data.afters if isinstance(data, schedule.Effect) else ():
+            self._written.add(after().serial)
+        self._target.append(effect)
+
+    def __iadd__(self, effects: Any) -> Any:
+        self._target.extend(effects)
+        return self
+
+
+class masked:
+    """Restricts the memory accesses of this thread to the lanes of a mask, in the statements of a
+    `with`. These get the set of the serial numbers of nodes that stand for targets of scatters.
+    If the mask is of `other` lanes than those of the surrounding code, it replaces their mask."""
+
+    __slots__ = ("scope",)
+
+    def __init__(self, mask: Node, other: bool = False) -> None:
+        if not other:
+            mask = ir.apply(op.and_, mask, active())  # also: not beyond the end of the arrays
+        scopes = stack()
+        self.scope = Scope(mask, scopes[-1].depth if scopes else 0)
+
+    def __enter__(self) -> set[int]:
+        scopes, scope = stack(), self.scope
+        inner = scopes[-1] if scopes else None
+        written: set[int] = set()
+        scope.effects = _Effects(inner.effects if inner else schedule.pending, written)
+        scope.afters = _Effects(inner.afters if inner else [], written)
+        scopes.append(scope)
+        return written
+
+    def __exit__(self, *_: object) -> None:
+        scopes = stack()
+        del scopes[scopes.index(self.scope) :]
+
+
+def same_constant(a: Value, b: Value) -> bool:
+    """Returns whether two values are the same constant, if perhaps of different sizes."""
+    literals = a.node.op is LITERAL and b.node.op is LITERAL and a.var is b.var is None
+    return literals and repr(a.node.data) == repr(b.node.data)
+
+
+def merged(mask: Any, first: Value, second: Value) -> Value:
+    """Returns the contents of an array: the first value in the lanes of the mask, and the second in
+    the others."""
+    if first == second or (first.node.size == second.node.size and same_constant(first, second)):
+        return first
+    if (m := mask._node).op is LITERAL and m.size == 1:
+        value, other = (first, second) if m.data else (second, first)
+        n, size = value.node, other.node.size
+        if n.op is not LITERAL and (n.size == size or size == 1):
+            return as_value((n, visible(value.var)))
+    chosen = RECORDED(op.select, as_value((mask._node, None)), first, second)
+    if not chosen.node.size:
+        leaf.check_empty(op.select.name, (mask._node, first.node, second.node))
+    return chosen
+
+
+# ---- Outcomes of a branch
+
+
+class Version(NamedTuple):
+    """A value as left by a function, in the order of the first function's version, and the contents
+    of its one-dimensional arrays, or None if the function has scattered to them."""
+
+    state: State
+    tree: Tree
+    contents: list[Value | None]
+
+    @property
+    def arrays(self) -> list[Any]:
+        return self.tree.leaves
+
+    def like(self, first: "Version", strict: bool) -> "Version":
+        """Returns the same version with its arrays in the order of another version.
+
+        Raises:
+            RuntimeError: the versions differ in more than the contents of arrays.
+        """
+        tree = first.state.match(self.tree, strict)
+        if tree is self.tree:
+            return self
+        contents = {id(a): v for a, v in zip(self.arrays, self.contents, strict=True)}
+        return Version(self.state, tree, [contents[id(a)] for a in tree.leaves])
+
+
+as_version: Callable[[tuple], Version] = partial(tuple.__new__, Version)
+"""Creates a version faster than its class; see `graph.as_value`."""
+
+
+class BranchOutcome:
+    """The versions that a function has left of the result and of parted arguments; `arrays` are the
+    arrays of all versions, and `contents` what they hold.
+
+    `altered` are the numbers (see `State.objects`) of the arguments that it has changed in place,
+    and `places` says where in the result these are. If functions run one after the other, `kept`
+    are the versions of those in the result, or their contents if they are one-dimensional arrays,
+    and `left` is what the arrays of all arguments hold. `fits` says whether all contents are known
+    to have as many entries as the condition, or one."""
+
+    altered: Sequence[int] = ()
+    fits = False
+
+    def __init__(self, result: Version) -> None:
+        self.versions = [result]
+        self.arrays, self.contents = result.tree.leaves, result.contents
+        self.places: list[int | None] = []
+        self.kept: dict[int, Version | list[Value | None]] = {}
+        self.left: list[Value | None] = []
+
+    def add(self, version: Version) -> None:
+        """Adds the version of a parted argument."""
+        self.versions.append(version)
+        self.arrays = self.arrays + version.arrays
+        self.contents = self.contents + version.contents
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for v in self.versions for path in v.state.paths]
+
+    def version(self, k: int, unchanged: Version, args: State) -> Version:
+        """Returns the version of an argument that the function left, after the argument has been
+        restored."""
+        found = self.kept.get(k)
+        if isinstance(found, Version):
+            return found
+        if found is None and self.left:
+            left = {id(a): v for a, v in zip(args.leaves, self.left, strict=True)}
+            found = [left[id(a)] for a in unchanged.arrays]
+        return unchanged if found is None else unchanged._replace(contents=found)
+
+    def located(self, args: State, numbers: Collection[int]) -> list[int | None]:
+        """Returns, for every array and container of the result, its number if it is one of the
+        given arguments."""
+        given = args.leaves if max(numbers) < len(args.leaves) else args.objects()
+        wanted = {id(given[k]): k for k in numbers}
+        tree = self.versions[0].tree
+        objects = [*tree.leaves, *map(tree.objects.__getitem__, tree.inside)]
+        return [*map(wanted.get, map(id, objects))]
+
+
+def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
+    """Returns the numbers of the arguments that one function changes in place and returns, and that
+    are at other places in the other function's result."""
+    changed = {k for o in outcomes for k in o.places if k is not None}
+    if not changed or outcomes[0].places == outcomes[1].places:
+        return []
+    first, second = (
+        o.places if changed.issubset(o.places) else o.located(args, changed) for o in outcomes
+    )
+    if first == second:
+        return []
+    moved = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
+    return sorted(changed.intersection(chain.from_iterable(moved)))
+
+
+# ---- Cooperative vectors
+
+
+class _Features(list):
+    """The features of a vector; each vector type has its own subclass, which stores the type."""
+
+    like: KernelValue
+
+
+_classes: dict[tuple[Any, ...], type[_Features]] = {}
+
+
+def _class(v: KernelValue) -> type[_Features]:
+    key = (type(v), v.__meta__, v._node.dtype, getattr(v, "_layout", None))
+    found = _classes.get(key)
+    if found is None:
+        like = v._with_number(0)
+        found = _classes.setdefault(key, type(type(v).__name__, (_Features,), {"like": like}))
+    return found
+
+
+def has_vectors(tree: Tree) -> bool:
+    """Returns whether a tree contains cooperative vectors."""
+    return bool([cls for cls in {*tree.classes} if issubclass(cls, KernelValue)])
+
+
+def spread(tree: Any) -> Any:
+    """Replaces the cooperative vectors in a tree by their features."""
+    return pytree.map_tree(_spread, tree) if has_vectors(Tree((tree,))) else tree
+
+
+def _spread(value: Any) -> Any:
+    if not isinstance(value, KernelValue):
+        return value
+    cls = table.find(value.__meta__.namespace, "leaf", value._dtype)
+    from ...ad import vector  # which programs without cooperative vectors do not need
+
+    parts = vector.unpack(Value(value._node, value._var))
+    return _class(value)([leaf.from_value(cls, part) for part in parts])
+
+
+def joined(tree: Any, like: Tree | None = None) -> Any:
+    """The inverse of `spread`; a tree without such features is returned unchanged. `like` has the
+    same structure, if that is known."""
+    known = like or Tree((tree,))
+    if not [cls for cls in {*known.classes} if issubclass(cls, _Features)]:
+        return tree
+    apart = Tree((tree,))
+
+    def made(k: int, values: list[Any]) -> Any:
+        cls, before = apart.classes[k], apart.inside[k]
+        if issubclass(cls, _Features):
+            from ...ad import vector
+
+            return cls.like._with(vector.pack([leaf.value(a) for a in values]))
+        if any(map(is_not, values, before)):
+            return rebuilt(cls, apart.keys.get(k), values)
+        return apart.objects[k]
+
+    return apart.put_together(apart.leaves, made)[0]
+
+
+def reading(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function of trees with vectors so that it accepts trees with features."""
+    return lambda *args, **kwargs: function(*joined(args), **joined(kwargs))
+
+
+def spreading(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Like `reading`; the results are also trees with features."""
+    return lambda *args, **kwargs: spread(function(*joined(args), **joined(kwargs)))
