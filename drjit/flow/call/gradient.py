@@ -78,7 +78,7 @@ class RecordedCall(RecordedOp):
 
     def term(self, number: int) -> Term | None:
         """What one of the results is if it is an argument plus something; see
-        `dependence.starts`."""
+        `recording.starts`."""
         return self._terms.get(sorted(self.outputs)[number])
 
     @property

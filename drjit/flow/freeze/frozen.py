@@ -29,7 +29,7 @@ from . import flat
 from .layout import FreeVariables, InputLayout
 from .recordings import Family, Structure
 from .result import Snapshot, reproduce
-from .shortcut import Check, Match, shortcut
+from .shortcut import Check, MatchedInputs, shortcut
 
 # Flags for what happens besides the computation.
 _IMPORTANT = ~int(
@@ -330,7 +330,7 @@ def _as_data(n: Node, holders: list[tuple[Any, str]]) -> Node:
     return (schedule.materialize if n.size > schedule.FEW else schedule.filled)(n, device)
 
 
-def _replayed(replay: Replay, layout: InputLayout | Match, data: list[int]) -> Any:
+def _replayed(replay: Replay, layout: InputLayout | MatchedInputs, data: list[int]) -> Any:
     """Returns the result of a recorded call for other inputs, of which the literals with the
     numbers `data` are data, and applies its changes to these."""
     recording = replay.recording
@@ -352,7 +352,7 @@ def _replayed(replay: Replay, layout: InputLayout | Match, data: list[int]) -> A
     return result
 
 
-def _own(layout: InputLayout | Match, k: int) -> None:
+def _own(layout: InputLayout | MatchedInputs, k: int) -> None:
     """Drops other references to a value that will be written to, so that only its arrays own it."""
     nodes, holders = layout.nodes, layout.holders[k]
     witness = weakref.ref(nodes[k])

@@ -21,7 +21,7 @@ from ...jit.run.freeze import Literal, Recorder, ValueNumber
 from ...jit.run.freeze_size import Ratio, RecordedShape, Size, plain
 from ...jit.tuples import NamedTuple
 from .layout import InputLayout, fields_of, kind_of, opened
-from .shortcut import Match
+from .shortcut import MatchedInputs
 
 _CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type, enum.Enum, np.generic, np.dtype,
@@ -242,7 +242,7 @@ class Snapshot:
 _MISSING = object()
 
 
-def reproduce(outcome: CallOutcome, layout: InputLayout | Match, values: list[Any]) -> Any:
+def reproduce(outcome: CallOutcome, layout: InputLayout | MatchedInputs, values: list[Any]) -> Any:
     """Changes inputs as a recorded call did, and returns its result, given the values of a
     replay."""
 

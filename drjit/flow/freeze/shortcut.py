@@ -27,21 +27,21 @@ _PARTS: dict[str, Callable[[str, Any], str]] = {
 }
 
 
-class Match:
+class MatchedInputs:
     """Inputs that were found to match; stands for their `InputLayout`."""
 
-    __slots__ = ("_held", "nodes", "objects")
+    __slots__ = ("_places", "nodes", "objects")
 
-    def __init__(self, nodes: list[Any], objects: list[Any], held: list[list]) -> None:
-        self.nodes, self.objects, self._held = nodes, objects, held
+    def __init__(self, nodes: list[Any], objects: list[Any], places: list[list]) -> None:
+        self.nodes, self.objects, self._places = nodes, objects, places
 
     @property
     def holders(self) -> list[list[tuple[Any, str]]]:
         """The objects and attributes that hold each value."""
-        return [[(self.objects[k], name) for k, name in held] for held in self._held]
+        return [[(self.objects[k], name) for k, name in places] for places in self._places]
 
 
-Check = Callable[[Sequence[Any], Sequence[Any]], Match | tuple[Any] | None]
+Check = Callable[[Sequence[Any], Sequence[Any]], MatchedInputs | tuple[Any] | None]
 
 
 def shortcut(
@@ -51,13 +51,13 @@ def shortcut(
     changing: set[int],
     then: Callable | None = None,
 ) -> Check | None:
-    """Returns a function that returns a `Match` for inputs equal to those that led to a layout, as
-    far as its key tells, and None for others (or for inputs that it does not know). Literals with
-    the numbers `changing` may have any value. Returns None if inputs are of a kind that is compared
-    in other ways.
+    """Returns a function that returns `MatchedInputs` for inputs equal to those that led to a
+    layout, as far as its key tells, and None for others (or for inputs that it does not know).
+    Literals with the numbers `changing` may have any value. Returns None if inputs are of a kind
+    that is compared in other ways.
 
     With `then`, which writes statements (see `flat`), the function also performs the call, and
-    returns a tuple with its result; a `Match` if that was not possible.
+    returns a tuple with its result; `MatchedInputs` if that was not possible.
     """
     writer = _Writer(changing)
     try:
@@ -106,11 +106,15 @@ class _Writer:
     def __init__(self, changing: set[int]) -> None:
         self.changing = changing
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"BUFFER": BUFFER, "LITERAL": LITERAL, "Match": Match}
+        self.names: dict[str, Any] = {
+            "BUFFER": BUFFER,
+            "LITERAL": LITERAL,
+            "MatchedInputs": MatchedInputs,
+        }
         self.names["evaluated"] = _evaluated
         self.objects: dict[int, int] = {}
         self.nodes: dict[int, int] = {}
-        self.held: list[list[tuple[int, str]]] = []
+        self.places: list[list[tuple[int, str]]] = []
         self.parts = self.depth = 0
         self.classes: dict[type, list[int]] = {}  # the objects of each
         self.own: dict[int, int] = {}  # the values of arrays with data
@@ -243,10 +247,10 @@ class _Writer:
         if not literal and id(n) in self.nodes:
             before = self.nodes[id(n)]
             self.unless(f"{text} is v{before}")
-            self.held[before].append((holder, attribute))
+            self.places[before].append((holder, attribute))
             return
-        number = len(self.held)
-        self.held.append([(holder, attribute)])
+        number = len(self.places)
+        self.places.append([(holder, attribute)])
         self.lines.append(f"v{number} = {text}")
         self.unless(f"v{number}.size == {n.size}")
         if literal:
@@ -258,22 +262,22 @@ class _Writer:
 
     def function(self, then: Callable | None) -> Callable:
         """Returns the function, which performs the call by the statements of `then`."""
-        nodes = ", ".join([f"v{k}" for k in range(len(self.held))])
+        nodes = ", ".join([f"v{k}" for k in range(len(self.places))])
         data = [f"v{k}" for k in self.nodes.values()]
         objects = ", ".join([f"o{k}" for k in range(len(self.objects))])
         lines = [*self.lines, *_distinct(data)]
         for numbers in self.classes.values():
             # Arrays are different ones if their values are.
-            alone = [k in self.own and len(self.held[self.own[k]]) == 1 for k in numbers]
+            alone = [k in self.own and len(self.places[self.own[k]]) == 1 for k in numbers]
             names = [f"o{k}" for k, apart in zip(numbers, alone, strict=True) if not apart]
             lines += _distinct(names)
-        self.names["held"] = self.held
+        self.names["places"] = self.places
         if data:
             # A literal in place of data would not become data.
             there = " and ".join([f"{v}.op is BUFFER" for v in data])
             wait = f"not ({there}) and not evaluated([{', '.join(data)}])"
             lines.append(f"if {wait}: return None")
-        match = f"return Match([{nodes}], [{objects}], held)"
+        match = f"return MatchedInputs([{nodes}], [{objects}], places)"
         lines += [match] if then is None else then(self.known, match)
         body = "\n    ".join(lines)
         exec(f"def check(inputs, implicit):\n    {body}\n", self.names)

@@ -26,24 +26,21 @@ SUM = -1
 
 class Trace:
     """The dependences of a body's results on its inputs, by position: `reach[k]` are the positions
-    of inputs, and `written` the inputs on which scatters, as further results, depend. `results` are
-    variables or None, `inputs` the positions of the variables that stood for the state."""
+    of inputs, `touching` those of the results that depend on earlier variables, and `written` the
+    inputs on which scatters, as further results, depend. `results` are variables or None, `inputs`
+    the positions of the variables that stood for the state."""
 
     def __init__(
         self, body: RecordedRegion, results: Sequence[Var | None], inputs: dict[Var, int]
     ) -> None:
-        self.body, self.inputs = body, inputs
+        self.body = body
         self.reach: list[set[int]] = []
-        self.touches: list[bool] = []
-        for v in results:
-            reach: set[int] = set()
-            touches = False
-            for d in () if v is None else body.sources([v]):
-                if d in inputs:
-                    reach.add(inputs[d])
-                touches = touches or d.serial < body.begin
-            self.reach.append(reach)
-            self.touches.append(touches)
+        self.touching: set[int] = set()
+        for k, v in enumerate(results):
+            sources = body.sources([v])
+            self.reach.append({inputs[d] for d in sources if d in inputs})
+            if any(d.serial < body.begin for d in sources):
+                self.touching.add(k)
         self.written: set[int] = set()
         if body.written:
             self.written = {inputs[d] for d in body.sources(body.scatters) if d in inputs}
@@ -51,7 +48,7 @@ class Trace:
     def spread(self, active: set[int]) -> set[int]:
         """Returns the positions whose values depend, after any number of iterations, on those of
         `active` or on earlier variables."""
-        active = active | {k for k, touches in enumerate(self.touches) if touches}
+        active = active | self.touching
         while True:
             more = {k for k, reach in enumerate(self.reach) if reach & active} - active
             if not more:
@@ -188,7 +185,7 @@ class Tape(RecordedLoop):
     ) -> tuple[list[Node], list[Node]]:
         """Returns the gradients of the variables `moving`, and of the fixed ones and captured
         variables, before an iteration, given those of the outputs after it and of the targets,
-        which are `memories` in memory."""
+        which are in `memories`."""
         body = self.recorded
         seeds = [
             (v, g)

@@ -70,6 +70,8 @@ class Symbolic:
             self.read = {k for k in self.tables if k < len(before) and self._may_be_read(k)}
             self.captured |= self.read
         self.sums: set[int] = set()
+        self.places: list[int] = []  # of the variables in the state
+        self.nodes: list[Node] = []  # which stand for these in the condition and the body
         self.after: Tree
         self.results: list[Value]
 
@@ -125,25 +127,19 @@ class Symbolic:
         self.after, self.results = self.loop.start.tree, []
         private = PrivateState(self.loop.start, self.captured)
         self.state = state = private.state
-        inside: list[Node] = []
-        places = [k for k in range(len(self.before)) if k not in self.captured]
+        self.places = places = [k for k in range(len(self.before)) if k not in self.captured]
+        self.nodes, self.trace = [], None
         outer_gradients = capture.OuterGradients(atomic=True)
-        self.trace = None
-
-        def cond(nodes: list[Node]) -> Node:
-            inside[:] = nodes
-            return self._cond(places, nodes)
-
         try:
             finals = record.loop(
                 [self.before[k].node for k in places],  # type: ignore[union-attr]
-                cond,
-                partial(self._body, places, outer_gradients),
+                self._cond,
+                partial(self._body, outer_gradients),
                 self.loop.label,
             )
         except StateTarget as target:
             self._restore()
-            for k, n in zip(places, inside, strict=False):
+            for k, n in zip(places, self.nodes, strict=False):
                 if n is target.node:
                     self.captured.add(k)
                     if target.written:
@@ -168,15 +164,16 @@ class Symbolic:
             before = self.before[k]
             found[k] = before if before is not None and n is before.node else as_value((n, None))
         if self.trace is not None:
-            for k, value in self._tape(self.trace, places, finals).items():
+            for k, value in self._tape(self.trace, finals).items():
                 found[k] = value
             for k in self.captured:
                 now = leaf.value(state.leaves[k])  # depends on what was written to it
                 found[k] = now if now.node is found[k].node else found[k]
         return private.returned(state.place(self.after, found, True))
 
-    def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Value]:
+    def _tape(self, trace: Trace, finals: list[Node]) -> dict[int, Value]:
         """Returns the results that depend on differentiable variables."""
+        places = self.places
         changing = {
             k
             for k, n in zip(places, finals, strict=True)
@@ -204,23 +201,25 @@ class Symbolic:
         tape.loop = loop_of(own)
         return tape.attached(finals)
 
-    def _put(self, places: list[int], nodes: list[Node], tracking: bool) -> list[Value | None]:
+    def _put(self, tracking: bool) -> list[Value | None]:
+        """Returns the contents that stand for those of any iteration, which the state now has."""
         values: list[Value | None] = [None] * len(self.before)
-        for k, n in zip(places, nodes, strict=True):
+        for k, n in zip(self.places, self.nodes, strict=True):
             values[k] = as_value((n, None))
         if tracking:
             leaves = self.state.leaves
-            tracked = [k for k in places if leaves[k]._diff and leaves[k]._dtype.is_float]
+            tracked = [k for k in self.places if leaves[k]._diff and leaves[k]._dtype.is_float]
             own = [values[k].node for k in tracked]  # type: ignore[union-attr]
             for k, n, v in zip(tracked, own, graph.new_inputs(own), strict=True):
                 values[k] = as_value((n, v))
         self.state.put(values)
         return values
 
-    def _cond(self, places: list[int], nodes: list[Node]) -> Node:
-        self._put(places, nodes, False)
+    def _cond(self, nodes: list[Node]) -> Node:
+        self.nodes = nodes
+        self._put(False)
         test = self.loop.run_cond(self.state)
-        for k, n in zip(places, nodes, strict=True):
+        for k, n in zip(self.places, nodes, strict=True):
             if self.state.leaves[k]._node is not n:
                 raise RuntimeError(
                     f"{self.loop.what}: the condition changes variable '{self.state.paths[k]}'"
@@ -228,11 +227,9 @@ class Symbolic:
         self.condition = test._node
         return test._node
 
-    def _body(
-        self, places: list[int], outer_gradients: capture.OuterGradients, nodes: list[Node]
-    ) -> list[Node]:
+    def _body(self, outer_gradients: capture.OuterGradients, nodes: list[Node]) -> list[Node]:
         with capture.body(outer_gradients) as inner:
-            inputs = self._put(places, nodes, self.tracking)
+            inputs = self._put(self.tracking)
             variables = [a._var for a in self.state.leaves]
             if self.tracking:
                 pairs = zip(inputs, self.before, strict=True)
@@ -244,7 +241,7 @@ class Symbolic:
                 self.closure.check(self.loop.what)
             self.results = results = leaf.values(arrays)
             for k in self.captured:
-                self._check_outside(k, results[k].node)
+                self._check_captured(k, results[k].node)
             reached = outer_gradients.reached
             for k, v in enumerate(inputs if reached else ()):
                 if v is not None and v.var in reached and results[k].node is not v.node:
@@ -253,7 +250,7 @@ class Symbolic:
                         f"'{self.state.paths[k]}', which it changes, so that they would have to go "
                         "back through the iterations before. Use mode='evaluated'."
                     )
-            self._note(places, inputs, variables, nodes, inner)
+            self._note(inputs, variables, inner)
         before = [*self.before]
         for k in self.captured:
             before[k] = None
@@ -267,9 +264,9 @@ class Symbolic:
                 for k, (v, now) in enumerate(zip(self.before, inputs, strict=True))
             ]
             self.loop.check_sizes(self.state, changing, results, size, lanes=lanes)
-        found = [results[k].node for k in places]
+        found = [results[k].node for k in self.places]
         if flags.current & JitFlag.OptimizeLoops:
-            for i, k in enumerate(places):
+            for i, k in enumerate(self.places):
                 if found[i].op is LITERAL and self._is_invariant(k):
                     found[i] = nodes[i]
         return found
@@ -286,14 +283,7 @@ class Symbolic:
             and not visible(after.var)
         )
 
-    def _note(
-        self,
-        places: list[int],
-        inputs: list[Value | None],
-        own: list[Var | None],
-        nodes: list[Node],
-        inner: GradScope,
-    ) -> None:
+    def _note(self, inputs: list[Value | None], own: list[Var | None], inner: GradScope) -> None:
         """Records the variables and captured arrays on which the results depend."""
         results = [*self.results]
         for k in self.captured:
@@ -306,7 +296,7 @@ class Symbolic:
         ):
             return  # nothing is differentiable
         self.targets = Targets()
-        body = RecordedRegion(nodes, own, results, self.targets, inner)
+        body = RecordedRegion(self.nodes, own, results, self.targets, inner)
         # Lanes that never enter the loop keep the previous value of a variable.
         tracked = _differentiable(self.before) if self.tracked else ()
         replaced = [
@@ -333,7 +323,7 @@ class Symbolic:
             if k in trace.reach[k] and adds_to(variables[k], own, body)
         }
 
-    def _check_outside(self, k: int, now: Node) -> None:
+    def _check_captured(self, k: int, now: Node) -> None:
         """An array that is not part of the state may only change by scatters."""
         if now.serial == self.serials[k] or now.op is AFTER:
             return

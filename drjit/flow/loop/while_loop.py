@@ -14,7 +14,7 @@ from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir.node import LITERAL
 from ...jit.trace import record
-from ..region.functions import call, check_mode, chosen_mode, mask_of, profile_of
+from ..region.functions import BodyProfile, call, check_mode, chosen_mode, mask_of, profile_of
 from ..region.merging import has_vectors, joined, reading, spread, spreading
 from ..region.state import State, names
 from . import evaluated as loop_evaluated
@@ -76,7 +76,8 @@ def while_loop(
         return joined(while_loop(spread(state), reading(cond), spreading(body), *options))
     if mode == "scalar":
         return _scalar(state, cond, body, call(what, cond, *state), what)
-    start = State(state, titles, what, True, profile_of(body).decompose(state, "state"))
+    profile = profile_of(body)
+    start = State(state, titles, what, True, profile.decompose(state, "state"))
     before = start.contents()
     try:
         test = call(what, cond, *start.values)
@@ -85,9 +86,8 @@ def while_loop(
         raise
     if type(test) is bool and mode is None:
         return _scalar(state, cond, body, test, what)
-    loop = ArrayLoop(
-        start, cond, body, label or "", strict, mask_of(test, what, "the loop condition")
-    )
+    test = mask_of(test, what, "the loop condition")
+    loop = ArrayLoop(start, profile, cond, body, label or "", strict, test)
     mode = chosen_mode(mode, JitFlag.SymbolicLoops, what)
     if mode == "evaluated" and record.recording():
         raise RuntimeError(
@@ -136,11 +136,11 @@ class ArrayLoop:
     """The components of a loop whose condition is an array, with the initial value `test`."""
 
     def __init__(
-        self, start: State, cond: Callable, body: Callable, label: str, strict: bool, test: Any
-    ) -> None:
-        self.start, self.label, self.strict, self.test = start, label, strict, test
-        self.cond, self.body, self.what = cond, body, start.what
-        self.profile = profile_of(body)
+        self, start: State, profile: BodyProfile, cond: Callable, body: Callable, label: str,
+        strict: bool, test: Any,
+    ) -> None:  # fmt: skip
+        self.start, self.what, self.profile, self.test = start, start.what, profile, test
+        self.cond, self.body, self.label, self.strict = cond, body, label, strict
         if test._node.size and 0 in map(_size, start.leaves):
             start.check_initialized()
 
