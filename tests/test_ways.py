@@ -19,7 +19,7 @@ WAYS = {
     "evaluation": 11,
     "loop": 26,
     "loop of differentiable arrays": 26,
-    "backward": 20,
+    "backward": 21,
 }
 
 
