@@ -9,7 +9,7 @@ import pytest
 from directional import check
 
 import drjit as dr
-from drjit.jit.run import schedule
+from drjit.jit.run import pending, schedule
 from drjit.jit.target import numpy as numpy_target
 from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt
@@ -152,7 +152,7 @@ def test_a_failure_leaves_nothing_pending(limit):
     alive = {id(b) for b in gc.get_objects() if type(b).__name__ == "Buffer"}
     with pytest.raises(ValueError, match=r"^no gradients\n"):
         dr.backward(y)
-    assert not schedule.pending
+    assert not pending.effects
     assert x.grad.numpy().tolist() == [0, 0]
     gc.collect()
     left = [b for b in gc.get_objects() if type(b).__name__ == "Buffer" and id(b) not in alive]
@@ -176,7 +176,7 @@ def test_a_failed_pass_within_another_loop():
     y = dr.while_loop((UInt(0), F(1)), lambda j, y: j < 2, outer)[1]
     with pytest.raises(ValueError, match="no gradients"):
         dr.backward(y)
-    assert not schedule.pending
+    assert not pending.effects
     reference = weakref.ref(y._node)
     del y
     gc.collect()

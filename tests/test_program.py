@@ -19,7 +19,7 @@ from drjit.jit.ir import label, op
 from drjit.jit.ir import node as ir
 from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import ReduceMode
-from drjit.jit.run import schedule
+from drjit.jit.run import pending, schedule
 from drjit.jit.text import program, source
 from drjit.jit.text.program import Instr, Output, Program
 from drjit.jit.trace import access
@@ -219,7 +219,7 @@ def test_scatters(kind: op.Op | None, count: int, how: dict, want: str) -> None:
     after = access.scatter(target, values[:count], Access(index, what="s", **how), kind)
     # Both values are inputs, so that the numbers of words are the same in all cases.
     (found,) = schedule.preview([ir.apply(op.add, *values)])
-    schedule.pending.clear()
+    pending.effects.clear()
     assert after is not None
     assert f"    {want}\n" in found.text
 

@@ -16,7 +16,7 @@ from drjit.jit.cpu import launcher, runtime
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
 from drjit.jit.ir.node import Node
-from drjit.jit.run import launch, schedule
+from drjit.jit.run import launch, pending, schedule
 from drjit.jit.trace import access, record
 from drjit.jit.trace.access import Access, Replacement
 
@@ -150,13 +150,13 @@ def test_side_effects_happen_once_for_the_lanes_that_are_there(tier) -> None:
 
     limit = array(np.arange(n, dtype=np.uint32) % 7)
     (rounds,) = record.loop([u32(0)], lambda s: less(s[0], limit), body)
-    assert len(schedule.pending) == 1
+    assert len(pending.effects) == 1
     want = np.zeros(8, np.uint32)
     for m in np.arange(n) % 7:
         want[:m] += 1
     assert host(add(target_of(target), u32(0))).tolist() == want.tolist()
     assert host(rounds).tolist() == (np.arange(n) % 7).tolist()  # kept by the same kernel
-    assert not schedule.pending
+    assert not pending.effects
 
 
 def target_of(n: Node) -> Node:
@@ -240,7 +240,7 @@ def test_an_exception_undoes_the_recording() -> None:
     with pytest.raises(ValueError, match="stop"):
         record.loop([u32(0)], lambda s: less(s[0], u32(3)), body)
     assert not record.recording()
-    assert not schedule.pending
+    assert not pending.effects
     assert target.op is op.buffer and target.data is before
     with pytest.raises(ValueError, match="stop"):
         record.branches([less(node.lane(4), u32(2))], [body], [u32(0)])

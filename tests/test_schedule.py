@@ -23,7 +23,7 @@ from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import ReduceMode
 from drjit.jit.ir.scope import ACTIVE
-from drjit.jit.run import cutting, plan, schedule, stages
+from drjit.jit.run import cutting, pending, plan, schedule, stages
 from drjit.jit.text import program, structure
 from drjit.jit.trace import access, record
 from drjit.jit.trace.access import Access
@@ -85,7 +85,7 @@ def clean() -> Iterator[None]:
     """No effect of one test waits for another."""
     schedule.evaluate([])
     yield
-    schedule.pending.clear()
+    pending.effects.clear()
 
 
 @pytest.fixture
@@ -327,7 +327,7 @@ def test_scatter_inc_happens_once(tier: str, order: list[int]) -> None:
     """However many kernels of whatever sizes use the old values."""
     counter = Array(ramp(3, dt.u32))
     after = counter.scatter([], opaque([0, 0, 2, 0], dt.u32), op.scatter_inc)
-    old = schedule.effect_value(after, dt.u32)
+    old = pending.old_value(after, dt.u32)
     del after
     uses = [add(old, number(1, dt.u32)), access.reduce_all("add", old)]
     uses.append(access.gather(old, Access(opaque([0, 1, 2, 3, 2], dt.u32))))
@@ -344,7 +344,7 @@ def test_scatter_inc_happens_once(tier: str, order: list[int]) -> None:
 def test_old_values_are_used_in_the_kernel_that_takes_them(tier: str, launches: list) -> None:
     counter = Array(ramp(3, dt.u32))
     after = counter.scatter([], opaque([0, 0, 2, 0], dt.u32), op.scatter_inc)
-    y = add(schedule.effect_value(after, dt.u32), number(10, dt.u32))
+    y = add(pending.old_value(after, dt.u32), number(10, dt.u32))
     del after
     assert sorted(values(y)) == [10, 11, 12, 12]
     assert len(launches) == 1
@@ -354,7 +354,7 @@ def test_old_values_are_used_in_the_kernel_that_takes_them(tier: str, launches: 
 def test_scatter_inc_of_one_lane_in_a_larger_kernel(tier: str, use_first: bool) -> None:
     counter = Array(opaque([5], dt.u32))
     after = counter.scatter([], number(0, dt.u32), op.scatter_inc)
-    old = schedule.effect_value(after, dt.u32)
+    old = pending.old_value(after, dt.u32)
     del after
     y = add(ir.lane(40), old)
     if use_first:
@@ -926,7 +926,7 @@ def test_no_reference_cycles(tier: str) -> None:
             x = step(x, target)
         counter = Array(ramp(4, dt.u32))
         after = counter.scatter([], ir.lane(4), op.scatter_inc)
-        old = schedule.effect_value(after, dt.u32)
+        old = pending.old_value(after, dt.u32)
         del after
         schedule.preview([old, add(x, x)])
         dropped = Array(ramp(4))
@@ -994,7 +994,7 @@ def test_preview_launches_nothing_and_shows_what_runs(tier: str, launches: list)
     target, counter = Array(ramp(4)), Array(ramp(4, dt.u32))
     target.scatter([number(3.0, size=2)], opaque([1, 2], dt.u32))
     after = counter.scatter([], ir.lane(4), op.scatter_inc)
-    old = schedule.effect_value(after, dt.u32)
+    old = pending.old_value(after, dt.u32)
     del after
     x = ramp(6)
     total = access.reduce_all("add", mul(x, x))
@@ -1003,7 +1003,7 @@ def test_preview_launches_nothing_and_shows_what_runs(tier: str, launches: list)
         texts = [k.text for k in schedule.preview(roots)]
         assert not launches
         assert not y.is_evaluated and not total.is_evaluated and not old.is_evaluated
-        assert len(schedule.pending) == 2
+        assert len(pending.effects) == 2
     schedule.evaluate([y, total, target.node])
     assert [text for text, _ in launches] == texts
     assert values(y) == [3, 58, 113, 168, 223, 278]
@@ -1024,7 +1024,7 @@ def test_preview_keeps_the_order_of_side_effects(tier: str, launches: list) -> N
 def test_preview_shows_old_values_that_are_stored(tier: str, launches: list) -> None:
     counter = Array(ramp(4, dt.u32))
     after = counter.scatter([], ir.lane(4), op.scatter_inc)
-    old = schedule.effect_value(after, dt.u32)
+    old = pending.old_value(after, dt.u32)
     del after
     shown = [k.text for k in schedule.preview([])]
     schedule.evaluate([])

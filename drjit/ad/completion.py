@@ -9,7 +9,7 @@ from typing import Protocol
 from ..jit import locks
 from ..jit.ir.node import BUFFER, LITERAL, Node
 from ..jit.ir.scope import recording
-from ..jit.run import freeze, schedule
+from ..jit.run import freeze, pending
 from . import steps
 from .graph import Var
 
@@ -91,13 +91,13 @@ def _last_dependents(variables: list[Var], watched: set[Var]) -> dict[Var, list[
 def is_separate(gradients: Iterable[Node], rest: Iterable[Var]) -> bool:
     """Returns whether evaluating gradients now computes nothing that the rest of the traversal also
     needs, and would compute again."""
-    pending = _pending(gradients)
-    if pending is None or (pending and schedule.pending):
+    operations = _pending(gradients)
+    if operations is None or (operations and pending.effects):
         return False
-    if not pending:
+    if not operations:
         return True
     needed = [n for v in rest for n in (v.grad, v.result, *v.inputs) if n is not None]
-    return _pending(needed, pending) is not None
+    return _pending(needed, operations) is not None
 
 
 def _pending(nodes: Iterable[Node], avoided: set[Node] | None = None) -> set[Node] | None:

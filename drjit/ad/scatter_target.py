@@ -12,7 +12,7 @@ from typing import Any
 
 from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL, Node, broadcast_size
-from ..jit.run import schedule
+from ..jit.run import pending, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access, Replacement
 from . import graph
@@ -198,7 +198,7 @@ def _write(memory: GradMemory, value: Node, at: Access, kind: op.Op | None = Non
     if after is None:
         raise RuntimeError(f"{at.what}: nothing was written")
     memory.held.append(after)
-    return value if kind is None else schedule.effect_value(after, value.dtype)
+    return value if kind is None else pending.old_value(after, value.dtype)
 
 
 SCATTER = _MaskedScatter()

@@ -14,7 +14,7 @@ from ..jit.ir import dtype as dt
 from ..jit.ir import op
 from ..jit.ir.node import BUFFER, LITERAL, normalize
 from ..jit.lazy import np
-from ..jit.run import freeze_size, launch, schedule
+from ..jit.run import freeze_size, launch, pending, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
@@ -43,7 +43,7 @@ def getitem(self: Any, key: Any) -> Any:
         if kind == "leaf":
             n = self._node
             i = key if 0 <= key < n.size else _position(self, key, n.size, "__getitem__")
-            if n.op is not BUFFER or schedule.pending or schedule.observers:
+            if n.op is not BUFFER or pending.effects or schedule.observers:
                 schedule.complete([n], self._device)
                 if n.op is LITERAL:
                     return n.data

@@ -20,7 +20,7 @@ from ..jit.ir import op
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import recording
 from ..jit.primitives import collective, sorting
-from ..jit.run import launch, schedule
+from ..jit.run import launch, pending, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import table
@@ -111,7 +111,7 @@ def put(array: Any, i: int, value: Any) -> bool:
     if not fits or node.op is not ir.BUFFER or array._var is not None or not 0 <= i < node.size:
         return False
     buffer, size = node.data, node.size
-    if schedule.pending or schedule.observers or launch.on_read is not None:
+    if pending.effects or schedule.observers or launch.on_read is not None:
         return False
     if buffer.shared and not buffer.writes_through:
         return False
@@ -179,7 +179,7 @@ def atomic(kind: op.Op, target: Any, values: list, at: Access) -> Any:
     if not replace(target, access.scatter, nodes, at, kind):
         size = ir.broadcast_size((*nodes, at.index, at.mask), at.what)
         return wrap(cls, ir.literal(cls._dtype, 0, size))
-    old = schedule.effect_value(target._node, cls._dtype)
+    old = pending.old_value(target._node, cls._dtype)
     if not differentiable:
         return wrap(cls, old)
     value, written = values[-1], at

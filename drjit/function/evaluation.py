@@ -11,6 +11,7 @@ from ..array.pytree import ROLES, leaf_arrays, map_tree
 from ..jit.cpu import runtime
 from ..jit.device import Device, devices
 from ..jit.ir.node import BUFFER, LITERAL, Node
+from ..jit.run import pending
 from ..jit.run import schedule as scheduler
 
 T = TypeVar("T", bound=Any)
@@ -97,7 +98,7 @@ def eval(*args: object) -> bool:
 
 def _is_complete(nodes: list[Node]) -> bool:
     """Returns whether nodes are evaluated or constants, and no side effects are pending."""
-    if scheduler.pending:
+    if pending.effects:
         return False
     for n in nodes:  # noqa: SIM110 - without a generator, as this is the most frequent case
         if n.op is not BUFFER and n.op is not LITERAL:

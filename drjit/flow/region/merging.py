@@ -21,7 +21,7 @@ from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import Scope, active, stack
-from ...jit.run import schedule
+from ...jit.run import pending
 from ...jit.tuples import NamedTuple
 from .state import State
 
@@ -37,7 +37,7 @@ class _Effects(list):
 
     def append(self, effect: Any) -> None:
         data = getattr(effect, "data", None)
-        for after in data.afters if isinstance(data, schedule.Effect) else ():
+        for after in data.afters if isinstance(data, pending.Effect) else ():
             self._written.add(after().serial)
         self._target.append(effect)
 
@@ -63,7 +63,7 @@ class masked:
         scopes, scope = stack(), self.scope
         inner = scopes[-1] if scopes else None
         written: set[int] = set()
-        scope.effects = _Effects(inner.effects if inner else schedule.pending, written)
+        scope.effects = _Effects(inner.effects if inner else pending.effects, written)
         scope.afters = _Effects(inner.afters if inner else [], written)
         scopes.append(scope)
         return written

@@ -23,7 +23,7 @@ from ...jit.ir import op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.ir.scope import ACTIVE, innermost, recording
-from ...jit.run import interrupt, launch, schedule
+from ...jit.run import interrupt, launch, pending, schedule
 from ...jit.run.freeze_size import decided
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
@@ -208,7 +208,7 @@ class TextKernel:
         """Launches the kernel in the shortest way, for evaluated arrays without derivatives, if it
         was called with arguments of these classes before; otherwise returns NotImplemented."""
         plan = self._short.get(_classes(args))
-        if plan is None or schedule.pending or innermost() is not None:
+        if plan is None or pending.effects or innermost() is not None:
             return NotImplemented
         made = plan.kernel()
         if made is None:
@@ -441,7 +441,7 @@ class TextKernel:
             targets = []
             for k in at.targets:
                 w, n = words[k], arrays[k]._node
-                targets.append(schedule.Effect(n.data, w.dtype, n.size, w.reduce, w.mode))
+                targets.append(pending.Effect(n.data, w.dtype, n.size, w.reduce, w.mode))
             made = self._kernel(device)
             parts = made, lanes, inputs, literals, checks, targets
             if targets and made.can_be_interrupted:

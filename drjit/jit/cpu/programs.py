@@ -19,7 +19,7 @@ from ..device import Device, size_class
 from ..ir import op
 from ..ir.node import Node
 from ..native import loader, objects
-from ..run import schedule
+from ..run import pending, schedule
 from ..target import foreign
 from ..text.structure import TYPE_AND_DATA
 from . import kernel, memory, runtime
@@ -73,7 +73,7 @@ def _buffer() -> memory.Buffer:
 
 objects.samples[objects.Buffer] = _buffer
 objects.samples[objects.Block] = lambda: object.__new__(memory.Block)
-objects.samples[objects.Effect] = lambda: object.__new__(schedule.Effect)
+objects.samples[objects.Effect] = lambda: object.__new__(pending.Effect)
 
 
 def rooms_for(sizes: Sequence[int]) -> array:

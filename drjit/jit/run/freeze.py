@@ -24,7 +24,7 @@ from ..ir.dtype import DType
 from ..ir.location import Location
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..tuples import NamedTuple
-from . import freeze_size, history, launch, schedule
+from . import freeze_size, history, launch, pending, schedule
 
 _HISTORY = int(JitFlag.KernelHistory)
 _recorders: dict[int, "Recorder"] = {}  # by the threads that are recording
@@ -56,7 +56,7 @@ class RecordedLaunch(NamedTuple):
             for data, t in self.checks
         ]
         made = [None if o is None else (o[0], o[1], 1 if o[2] else size) for o in outputs]
-        launched, target = self.kernel, schedule.Effect
+        launched, target = self.kernel, pending.Effect
 
         def step(values: list) -> None:
             targets = [target(values[k].data, t, n, r, mode) for k, t, n, r, mode in effects]

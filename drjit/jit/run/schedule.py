@@ -16,19 +16,17 @@ from typing import Any
 from .. import collector, flags, locks
 from .. import substitutes as native
 from ..device import Buffer, Device, DeviceMismatch, Kernel, current, mismatch
-from ..ir import dtype as dt
 from ..ir import label, op
 from ..ir.effects import afters, inside, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
-from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, innermost, stack
+from ..ir.scope import ACTIVE, WRITTEN, OpenRegion
 from ..text import program, source, structure
-from . import cutting, interrupt, launch, stages
+from . import cutting, interrupt, launch, pending, stages
 from . import known as known_programs
 from . import plan as plans
 from .plan import Launch, Plan
 
 lock = locks.lock
-pending: list[Node] = []
 observers: list[tuple[Any, Callable[[], None]]] = []
 """Samples of future kernels (see `lane_values`), and callbacks for when they have been launched."""
 
@@ -56,100 +54,6 @@ _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag
 _APART = _WATCHED | int(flags.JitFlag.LaunchBlocking)
 
 
-class Effect:
-    """The data of a side effect besides its operands: the buffer it writes, its op and mode, and
-    the nodes that wait for it.
-
-    `afters` refer to nodes that stand for the target afterwards, `value` to the node of an atomic's
-    old value, and `order` to effects that must have finished before. `shape` is the shape of the
-    part of the buffer to which a sum of vectors is added.
-    """
-
-    __slots__ = ("afters", "buffer", "dtype", "mode", "order", "reduce", "shape", "size", "value")
-
-    def __init__(self, buffer: Buffer, dtype: dt.DType, size: int, reduce: str, mode: str) -> None:
-        self.buffer, self.dtype, self.size = buffer, dtype, size
-        self.reduce, self.mode = reduce, mode
-        self.order: tuple[Node, ...] = ()
-        self.shape: tuple[int, ...] = ()
-        self.afters: list[Any] = []
-        self.value: Any = None
-
-    @property
-    def static(self) -> tuple:
-        """Returns the part of the data that kernel text depends on."""
-        return (self.dtype, self.reduce, self.mode)
-
-
-def add_effect(
-    kind: op.Op, deps: tuple[Node, ...], lanes: int, effect: Effect, order: tuple[Node, ...]
-) -> Node:
-    """Queues a side effect, given its operation, its operands and the number of lanes; returns the
-    node that stands for the target from now on.
-
-    `order` is the pending side effect on the target that must come first, if there is one. The
-    caller holds the lock.
-    """
-    effect.order = order
-    n = make(kind, effect.dtype, lanes, deps, effect)
-    after = make(AFTER, effect.dtype, effect.size, (n,), effect.buffer)
-    effect.afters.append(weakref.ref(after))
-    scope = innermost()
-    if scope is None:
-        pending.append(n)
-    else:
-        scope.effects.append(n)
-        scope.afters += effect.afters
-    return after
-
-
-def _drop_unseen() -> None:
-    """Drops pending side effects that nothing can observe: nothing refers to the nodes of their
-    targets or old values, and no other effect follows them."""
-    for effect in pending:
-        if effect.op.effect and not _is_seen(effect.data):
-            break
-    else:
-        return
-    kept: list[Node] = []
-    needed: set[Node] = set()
-    for scope in stack():  # recorded effects come later
-        for effect in scope.effects:
-            _follow(effect, needed)
-    while pending:  # last effects first: earlier ones may only be held by what they need
-        effect = pending.pop()
-        if effect.op.effect and effect not in needed and not _is_seen(effect.data):
-            continue
-        kept.append(effect)
-        _follow(effect, needed)
-    pending.extend(reversed(kept))
-
-
-def _is_seen(effect: Effect) -> bool:
-    """Returns whether there are nodes of its target or old value."""
-    for after in effect.afters:
-        if after() is not None:
-            return True
-    return effect.value is not None and effect.value() is not None
-
-
-def _follow(effect: Node, needed: set[Node]) -> None:
-    """Adds the side effects that precede one, or that precede those of a loop or branch."""
-    if effect.op.effect:
-        needed.update(effect.data.order)
-    elif effect.op.block:
-        for e in inside(effect):
-            _follow(e, needed)
-
-
-def effect_value(after: Node, dtype: dt.DType) -> Node:
-    """Returns the old value of an atomic operation as a node."""
-    effect_node = after.deps[0]
-    value = make(op.component, dtype, effect_node.size, (effect_node,), 0)
-    effect_node.data.value = weakref.ref(value)
-    return value
-
-
 def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     """Launches kernels for the given nodes and all pending side effects. Returns whether there was
     anything to do.
@@ -159,17 +63,17 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     `device`, or the current one.
     """
     if not roots:
-        if not (pending or observers):
+        if not (pending.effects or observers):
             return False
     elif roots[-1].serial > native.milestone:
         native.look(roots[-1].serial)
     with lock:
-        if not pending and native.repeat and _is_plain() and native.repeat(roots, device):
+        if not pending.effects and native.repeat and _is_plain() and native.repeat(roots, device):
             return True
         todo = [n for n in roots if n.op not in _NOT_COMPUTED]
-        if pending:
-            _drop_unseen()
-        if pending:
+        if pending.effects:
+            pending.drop_unseen()
+        if pending.effects:
             _evaluate_effects(todo, device)
         elif todo:
             _evaluate(todo, device)
@@ -196,8 +100,8 @@ def catch_up() -> None:
 
 def _evaluate_effects(roots: list[Node], device: Device | None) -> None:
     """Launches kernels for some nodes and all pending side effects."""
-    effects = pending[:]
-    pending.clear()
+    effects = pending.effects[:]
+    pending.effects.clear()
     try:
         every = roots + effects + _old_values(effects)
         if not (native.repeat and _is_plain() and native.repeat(every, device)):
@@ -210,7 +114,7 @@ def _evaluate_effects(roots: list[Node], device: Device | None) -> None:
             for e in given_up:
                 _finish(e, None)
             left = [e for e in left if e.op is not BUFFER]
-        pending[:0] = without_escaped(
+        pending.effects[:0] = without_escaped(
             left, {e: structure.ProgramGraph([e]).ordered() for e in left}
         )
         raise
@@ -240,8 +144,8 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
     global _preview
     with lock:
         copies: dict[Node, Node] = {}
-        _drop_unseen()
-        effects = pending[:]
+        pending.drop_unseen()
+        effects = pending.effects[:]
         values = _old_values(effects)
         every, graph = _collect(list(dict.fromkeys(roots + effects + values)))
         for n in graph.ordered():
@@ -250,7 +154,7 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
             )
             if n.op.effect:
                 e = n.data
-                copy.data = Effect(e.buffer, e.dtype, e.size, e.reduce, e.mode)
+                copy.data = pending.Effect(e.buffer, e.dtype, e.size, e.reduce, e.mode)
                 copy.data.shape = e.shape
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
             elif n.op.block:
@@ -289,7 +193,7 @@ def materialize(node: Node, device: Device | None = None) -> Node:
     """The node as a buffer; a literal becomes a new node with memory of its own on a device (see
     `evaluate`), while pending side effects, which it has nothing to do with, remain pending."""
     if node.op is not LITERAL:
-        if node.op is not BUFFER or pending or observers:
+        if node.op is not BUFFER or pending.effects or observers:
             complete([node], device)
         return node
     found = as_data(node, device)
@@ -612,7 +516,7 @@ def _make_room(more: int) -> None:
 
 def _launch(
     made: Kernel, size: int, roots: Sequence[Node], operands: tuple[Any, Any, Any],
-    effects: Sequence[Effect],
+    effects: Sequence[pending.Effect],
 ) -> None:  # fmt: skip
     """Launches a kernel for nodes, which become buffers."""
     if _preview is not None:

@@ -33,7 +33,7 @@ from ..ir.node import (
 )
 from ..ir.op import ReduceMode
 from ..ir.scope import ACTIVE, WRITTEN, StateTarget, active, innermost, stack
-from ..run import launch, schedule
+from ..run import launch, pending, schedule
 from ..run.launch import OutOfBoundsError, out_of_bounds
 
 # Above this number of entries, a scatter-reduction with `ReduceMode.Auto` uses atomics rather than
@@ -413,8 +413,8 @@ def scatter(
         kind = op.scatter_reduce if reduce else op.scatter
     with schedule.lock:  # between the two, another thread must not evaluate the target
         buffer, order = target.claim(not reduce or (at.mode is not _AUTO and mode != "expand"))
-        effect = schedule.Effect(buffer, target.dtype, target.size, reduce, mode)
-        return schedule.add_effect(kind, (*values, index, mask), lanes, effect, order)
+        effect = pending.Effect(buffer, target.dtype, target.size, reduce, mode)
+        return pending.add(kind, (*values, index, mask), lanes, effect, order)
 
 
 def _scatter_entries(target: Replacement, values: list[Node], at: Access) -> Node | None:

@@ -28,7 +28,7 @@ from ..ir.node import (
     splat,
 )
 from ..ir.scope import ACTIVE, active, innermost
-from ..run import freeze, schedule
+from ..run import freeze, pending, schedule
 from ..tuples import NamedTuple
 from . import access
 from .access import Replacement
@@ -233,9 +233,9 @@ def add_lanes(
         buffer, order = target.claim()
         for (place, factors, _), deps in zip(sums, operands, strict=True):
             is_outer = len(factors) == 2
-            effect = schedule.Effect(buffer, target.dtype, target.size, "add", "expand")
+            effect = pending.Effect(buffer, target.dtype, target.size, "add", "expand")
             effect.shape = place[1:4] if is_outer else place[1:2]
             kind = op.outer if is_outer else op.accumulate
-            after = schedule.add_effect(kind, (place.at, *deps), lanes, effect, order)
+            after = pending.add(kind, (place.at, *deps), lanes, effect, order)
             order = after.deps
         return after

@@ -11,7 +11,7 @@ from ..ir import dtype as dt
 from ..ir import op
 from ..ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
 from ..lazy import np
-from ..run import launch, schedule
+from ..run import launch, pending, schedule
 from . import access
 from .access import Access, Replacement
 
@@ -32,7 +32,7 @@ class Sample:
         self._arrays: list[Node] = []
         if counter is None:  # there are no lanes
             return
-        slot = schedule.effect_value(counter, dt.u32)
+        slot = pending.old_value(counter, dt.u32)
         taken = apply(op.lt, slot, literal(dt.u32, capacity))
         if active.op is not op.literal:
             taken = apply(op.and_, taken, active)

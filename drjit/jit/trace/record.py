@@ -21,7 +21,7 @@ from ..ir.nesting import RegionOperands
 from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
 from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, Scope, stack
 from ..ir.scope import recording as recording
-from ..run import schedule
+from ..run import pending, schedule
 from . import sharing
 
 Body = Callable[[list[Node]], list[Node]]
@@ -248,14 +248,14 @@ def discard(targets: Sequence[Node]) -> None:
     with schedule.lock:
         waiting = [t for t in targets if t.op is AFTER]
         dropped = {t.deps[0] for t in waiting}
-        schedule.pending[:] = [e for e in schedule.pending if e not in dropped]
+        pending.effects[:] = [e for e in pending.effects if e not in dropped]
         undo(dropped, waiting)
 
 
 def discard_writes(memory: Sequence[Any]) -> None:
     """Undoes the pending side effects that write to the given buffers."""
     with schedule.lock:
-        effects = [e for e in schedule.pending if e.op.effect]
+        effects = [e for e in pending.effects if e.op.effect]
         written = [e for e in effects if any(e.data.buffer is m for m in memory)]
         discard([a for e in written for a in afters(e)])
 
@@ -348,9 +348,9 @@ def _extended(size: int, nodes: Sequence[Node], what: str) -> int:
     return size
 
 
-def _close(node: Node, scope: Scope, pending: bool = False) -> None:
+def _close(node: Node, scope: Scope, listed: bool = False) -> None:
     """Passes on the side effects of a recording: the node is now a single side effect of the
-    enclosing scope, where it may already be listed (`pending`)."""
+    enclosing scope, where it may already be `listed`."""
     if not scope.effects:
         return
     with schedule.lock:
@@ -363,8 +363,8 @@ def _close(node: Node, scope: Scope, pending: bool = False) -> None:
         if around:
             around[-1].effects.append(node)
             around[-1].afters += scope.afters
-        elif not pending:
-            schedule.pending.append(node)
+        elif not listed:
+            pending.effects.append(node)
 
 
 def _undo(scopes: list[Scope]) -> None:
