@@ -1,11 +1,216 @@
-"""What is said of arguments of kernel texts."""
+"""The arguments of kernel texts: which ones a text takes, and whether those of a call fit."""
 
 from operator import index
 from typing import Any
 
-from ...array.base import ArrayBase, type_label
+from ...ad.graph import visible
+from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.meta import LEAF_NAME
+from ...jit.ir import dtype as dt
+from ...jit.ir import node as ir
 from ...jit.ir.dtype import DType
+from ...jit.ir.node import BUFFER, LITERAL
+from ...jit.ir.scope import ACTIVE, innermost, recording
+from ...jit.run.freeze_size import decided
+from ...jit.text.user.text import UserText
+
+NUMBERS = bool, int, float
+"""The types of numbers that are passed as such."""
+
+
+class Parameters:
+    """The parameters of a kernel text, in the order of its arguments."""
+
+    def __init__(self, text: UserText, title: str) -> None:
+        self._what = f"{title}()"
+        self._words, self._order = text.words, text.arguments
+        self._checks = text.layout.checks
+        self.names = [text.words[k].name for k in text.arguments]
+
+    def check_derivative(self) -> None:
+        """Raises a TypeError if lanes depend on the entries of other lanes."""
+        words = self._words.values()
+        for w in words:
+            if w.kind == "target" or (w.anywhere and w.dtype.is_float):
+                how = "changed" if w.kind == "target" else "read at any position"
+                hint = "use a dr.CustomOp" if w.kind == "target" else "pass backward=..."
+                raise TypeError(
+                    f"dr.kernel: derivative= has the partial derivatives of each lane, but "
+                    f"{w.name} of {self._what} is {how} ({w.where}): {hint}"
+                )
+
+    def bound(self, args: tuple, kwargs: dict) -> tuple:
+        """Returns the arguments in order."""
+        names, words = self.names, self._words
+        found = dict(zip(names, args, strict=False))
+        unknown = [name for name in kwargs if name not in names]
+        twice = [name for name in kwargs if name in found]
+        found |= kwargs
+        missing = [name for name in names if name not in found]
+        if len(args) > len(names) or unknown or twice or missing:
+            wanted = ", ".join([f"{words[k].name}: {words[k]}" for k in self._order])
+            problem = (
+                f"there is no argument {unknown[0]}" if unknown
+                else f"the argument {twice[0]} is given twice" if twice
+                else f"missing {', '.join(missing)}" if missing
+                else f"{len(args)} are too many"
+            )  # fmt: skip
+            raise TypeError(f"{self._what}: the arguments are ({wanted}); {problem}")
+        return tuple([found[name] for name in names])
+
+    def arrays(self, given: dict[int, Any]) -> dict[int, Any]:
+        """Returns the arrays among the arguments.
+
+        Raises:
+            TypeError: an argument should be an array of another type.
+            RuntimeError: a target is differentiable.
+        """
+        words = self._words
+        found = {}
+        for k, value in given.items():
+            word = words[k]
+            if word.kind not in ("array", "target"):
+                continue
+            if word.dtype.is_vector:
+                found[k] = self._vector(word, value)
+                continue
+            cls = type(value)
+            right = isinstance(value, ArrayBase) and cls._kind == "leaf" and hasattr(value, "_node")
+            if not right or cls._dtype is not word.dtype:
+                raise TypeError(
+                    f"{self._what}: {word.name} is an array of type {LEAF_NAME[word.dtype]} "
+                    f"({word.where}), got {described(value, word.dtype)}"
+                )
+            if word.kind == "target" and value._var is not None and visible(value._var) is not None:
+                raise RuntimeError(
+                    f"{self._what}: {word.name} is written to, but it is differentiable, and "
+                    "derivatives of the kernel are unknown. Pass dr.detach() of it"
+                )
+            found[k] = value
+        return found
+
+    def _vector(self, word: Any, value: Any) -> Any:
+        """Returns a vector among the arguments."""
+        n, name = word.dtype.count, f"{self._what}: {word.name}"
+        if not isinstance(value, KernelValue) or value._node.dtype is not word.dtype:
+            t = LEAF_NAME[word.dtype.element]
+            if isinstance(value, KernelValue):
+                hint = f" of {value._node.dtype.count} {value._type.__name__}"
+            else:
+                hint = f": nn.CoopVec({', '.join('xyzw'[:n]) if n <= 4 else '...'})"
+            raise TypeError(
+                f"{name} is a cooperative vector of {n} features of type {t} ({word.where}), got a "
+                f"{type_label(value)}{hint}"
+            )
+        if value._var is not None and visible(value._var) is not None:
+            raise RuntimeError(
+                f"{name} is a differentiable vector, and derivatives with respect to vectors are "
+                "unknown. Pass dr.detach() of it, or its features as arrays"
+            )
+        return value
+
+    def number(self, k: int, value: Any) -> Any:
+        """Returns a number of the element type of a word."""
+        word = self._words[k]
+        if isinstance(value, ArrayBase) and getattr(type(value), "_kind", "") == "leaf":
+            n = getattr(value, "_node", None)
+            if n is not None and n.op is LITERAL and n.dtype is word.dtype:
+                return n.data
+        if hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:  # a number of NumPy
+            value = value.item()
+        t, name = word.dtype, f"{self._what}: {word.name}"
+        if type(value) not in NUMBERS:
+            hint = ""
+            if isinstance(value, ArrayBase):
+                hint = f"; broadcast({t.code}, p[k]) reads one entry of an array for all lanes"
+            raise TypeError(f"{name} is a number ({word.where}), got {described(value, t)}{hint}")
+        if t.is_mask:
+            if type(value) is not bool:
+                raise TypeError(f"{name} is True or False ({word.where}), got {value!r}")
+        elif not t.is_float:
+            if type(value) is float:
+                raise TypeError(f"{name} is an integer ({word.where}), got {value!r}")
+            if not t.low <= value <= t.high:
+                raise OverflowError(f"{name} is an {t.code} ({word.where}), got {value!r}")
+        return ir.normalize(t, value)
+
+    def refuse_recording(self, arrays: dict[int, Any]) -> None:
+        """Raises a RuntimeError if the kernel cannot be launched now."""
+        scope = innermost()
+        if scope is None:
+            return
+        words, symbolic = self._words, recording()
+        for k, a in arrays.items():
+            name, written = words[k].name, words[k].kind == "target"
+            if symbolic and (written or a._node.op not in (BUFFER, LITERAL)):
+                why = f"it writes to {name}" if written else f"{name} is not evaluated"
+                raise RuntimeError(
+                    f"{self._what} is called within a symbolic loop, branch or call, where "
+                    f"nothing is launched, and {why}. Evaluate arrays that do not depend on it "
+                    "before, with dr.eval(); otherwise use mode='evaluated'"
+                )
+            if written and scope.mask is not ACTIVE:
+                raise RuntimeError(
+                    f"{self._what} writes to {name} for all lanes, but the code around it, an "
+                    "evaluated loop or call, is for some lanes only"
+                )
+
+    def lanes(self, arrays: dict[int, Any], size: int | None) -> int:
+        """Returns the number of lanes.
+
+        Raises:
+            IncompatibleError: arrays have other numbers of entries.
+        """
+        words = self._words
+        sizes = {k: a._node.size for k, a in arrays.items() if words[k].lanes}
+        found = {*sizes.values()}
+        if size is not None:
+            found.add(as_integer(size, f"{self._what}: size"))
+        if len(found) > 1:
+            each = [f"{words[k].name} has {n}" for k, n in sizes.items()]
+            each += [f"size is {size}"] if size is not None else []
+            raise IncompatibleError(
+                f"{self._what}: arrays with an entry for each lane differ in size: "
+                f"{', '.join(each)}"
+            )
+        if not found:
+            raise TypeError(
+                f"{self._what}: no array has an entry for each lane, so pass the number of "
+                "lanes: size=..."
+            )
+        (lanes,) = found
+        if not 0 <= lanes < 1 << 32:
+            raise ValueError(f"{self._what}: size is a number of lanes, got {size!r}")
+        return lanes
+
+    def check_sizes(self, arrays: dict[int, Any], numbers: dict[int, Any]) -> None:
+        words = self._words
+        for k, a in arrays.items():
+            word, count = words[k], a._node.size
+            if word.single and count != 1:
+                raise IncompatibleError(
+                    f"{self._what}: {word.name} has 1 entry for all lanes ({word.where}), got "
+                    f"an array of size {count}"
+                )
+            if word.ranges:
+                decided(count)
+            for r in word.ranges:
+                first = numbers[r.offset]
+                if first < 0 or first + r.count > count:
+                    raise IndexError(
+                        f"{self._what}: entries {first} to {first + r.count - 1} of "
+                        f"{word.name} are accessed ({r.where}), which has {count}"
+                    )
+        for check, _ in self._checks:
+            if check is None or not check.arrays:
+                continue
+            counts = [arrays[k]._node.size for k, _ in check.arrays]
+            if len(counts) > 1:  # the smallest of them may be another one next time
+                decided(*counts)
+            if check.dtype is dt.u32 and max(counts) >= 1 << 31:
+                raise IncompatibleError(
+                    f"{self._what}: for arrays of 2**31 entries or more, indices have to be u64"
+                )
 
 
 def as_integer(size: Any, what: str) -> int:

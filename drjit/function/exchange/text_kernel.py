@@ -8,11 +8,10 @@ from types import FunctionType
 from typing import Any, TypeAlias, overload
 from weakref import ref
 
-from ...ad.graph import Value, Var, visible
+from ...ad.graph import Value, Var
 from ...array import leaf, namespace, table
-from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
+from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.leaf_access import replace
-from ...array.meta import LEAF_NAME
 from ...jit import flags
 from ...jit.backend import JitBackend
 from ...jit.device import find, mismatch
@@ -22,19 +21,17 @@ from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import BUFFER, LITERAL, Node
-from ...jit.ir.scope import ACTIVE, innermost, recording
+from ...jit.ir.scope import innermost
 from ...jit.run import interrupt, launch, pending, schedule
-from ...jit.run.freeze_size import decided
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
 from ...jit.tuples import NamedTuple
 from ..ad.custom import attached
 from ..signature import importable_name
 from . import text_source
-from .text_arguments import as_integer, described
+from .text_arguments import NUMBERS, Parameters
 from .text_derivative import UNKNOWN, Derivatives, KernelCall, Rules
 
-_NUMBERS = (bool, int, float)
 _NAMES = ("__doc__", "__module__", "__qualname__")
 _DEBUG = int(JitFlag.Debug)
 _STEPPING = _DEBUG | int(JitFlag.Breakpoint)
@@ -65,9 +62,9 @@ class TextKernel:
     def __init__(self, source: Source, rules: Rules = UNKNOWN) -> None:
         self._read = read_text = read(source)
         self._source, self._title, self._rules = source, source.title, rules
+        self._parameters = Parameters(read_text, source.title)
         if rules.derivative is not None:
-            self._check_derivative()
-        self._names = [read_text.words[k].name for k in read_text.arguments]
+            self._parameters.check_derivative()
         self._short: dict[tuple, _Short] = {}
         self.__name__ = source.title
 
@@ -76,18 +73,6 @@ class TextKernel:
             return name
         named = {k: v for k, v in self.__dict__.items() if k in _NAMES}
         return TextKernel, (self._source, self._rules), named
-
-    def _check_derivative(self) -> None:
-        """Raises a TypeError if lanes depend on the entries of other lanes."""
-        words = self._read.words.values()
-        for w in words:
-            if w.kind == "target" or (w.anywhere and w.dtype.is_float):
-                how = "changed" if w.kind == "target" else "read at any position"
-                hint = "use a dr.CustomOp" if w.kind == "target" else "pass backward=..."
-                raise TypeError(
-                    f"dr.kernel: derivative= has the partial derivatives of each lane, but "
-                    f"{w.name} of {self._title}() is {how} ({w.where}): {hint}"
-                )
 
     # ---- The text
 
@@ -104,7 +89,7 @@ class TextKernel:
     @property
     def __signature__(self) -> inspect.Signature:
         kinds = inspect.Parameter
-        given = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self._names]
+        given = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self._parameters.names]
         size = kinds("size", kinds.KEYWORD_ONLY, default=None)
         return inspect.Signature([*given, size])
 
@@ -156,16 +141,17 @@ class TextKernel:
         return self._call(args, kwargs, size, _STEPPING)
 
     def _call(self, args: tuple, kwargs: dict, size: int | None, flags_set: int) -> Any:
-        if kwargs or len(args) != len(self._names):
-            args = self._bound(args, kwargs)
+        parameters = self._parameters
+        if kwargs or len(args) != len(parameters.names):
+            args = parameters.bound(args, kwargs)
         given = dict(zip(self._read.arguments, args, strict=True))
-        arrays = self._arrays(given)
-        numbers = {k: self._number(k, v) for k, v in given.items() if k not in arrays}
-        self._refuse_recording(arrays)
+        arrays = parameters.arrays(given)
+        numbers = {k: parameters.number(k, v) for k, v in given.items() if k not in arrays}
+        parameters.refuse_recording(arrays)
         space = _namespace(list(arrays.values()))
         device: Any = table.find(space, "leaf", dt.f32)._device
-        lanes = self._lanes(arrays, size)
-        self._check_sizes(arrays, numbers, lanes)
+        lanes = parameters.lanes(arrays, size)
+        parameters.check_sizes(arrays, numbers)
         before = flags.current
         schedule.evaluate([a._node for a in arrays.values()], device)
         flags.current |= flags_set
@@ -187,7 +173,7 @@ class TextKernel:
         # What the short way does not convert is left to the long one.
         arrays = {k: j for j, k in enumerate(text.arguments) if words[k].kind == "array"}
         numbers = [(j, words[k].dtype) for j, k in enumerate(text.arguments) if k not in arrays]
-        if any(type(args[j]) not in _NUMBERS for j, _ in numbers):
+        if any(type(args[j]) not in NUMBERS for j, _ in numbers):
             return
         places = [(arrays[k], words[k]) for k in text.layout.inputs]
         literals = {k: j for j, k in enumerate(text.arguments)}
@@ -241,179 +227,6 @@ class TextKernel:
             for (cls, each), b in zip(plan.results, buffers)  # noqa: B905
         ]
         return found[0] if len(found) == 1 else tuple(found)
-
-    def _bound(self, args: tuple, kwargs: dict) -> tuple:
-        """Returns the arguments in order."""
-        names, words = self._names, self._read.words
-        found = dict(zip(names, args, strict=False))
-        unknown = [name for name in kwargs if name not in names]
-        twice = [name for name in kwargs if name in found]
-        found |= kwargs
-        missing = [name for name in names if name not in found]
-        if len(args) > len(names) or unknown or twice or missing:
-            wanted = ", ".join([f"{words[k].name}: {words[k]}" for k in self._read.arguments])
-            problem = (
-                f"there is no argument {unknown[0]}" if unknown
-                else f"the argument {twice[0]} is given twice" if twice
-                else f"missing {', '.join(missing)}" if missing
-                else f"{len(args)} are too many"
-            )  # fmt: skip
-            raise TypeError(f"{self._title}(): the arguments are ({wanted}); {problem}")
-        return tuple([found[name] for name in names])
-
-    def _arrays(self, given: dict[int, Any]) -> dict[int, Any]:
-        """Returns the arrays among the arguments.
-
-        Raises:
-            TypeError: an argument should be an array of another type.
-            RuntimeError: a target is differentiable.
-        """
-        words = self._read.words
-        found = {}
-        for k, value in given.items():
-            word = words[k]
-            if word.kind not in ("array", "target"):
-                continue
-            if word.dtype.is_vector:
-                found[k] = self._vector(word, value)
-                continue
-            cls = type(value)
-            right = isinstance(value, ArrayBase) and cls._kind == "leaf" and hasattr(value, "_node")
-            if not right or cls._dtype is not word.dtype:
-                raise TypeError(
-                    f"{self._title}(): {word.name} is an array of type {LEAF_NAME[word.dtype]} "
-                    f"({word.where}), got {described(value, word.dtype)}"
-                )
-            if word.kind == "target" and value._var is not None and visible(value._var) is not None:
-                raise RuntimeError(
-                    f"{self._title}(): {word.name} is written to, but it is differentiable, and "
-                    "derivatives of the kernel are unknown. Pass dr.detach() of it"
-                )
-            found[k] = value
-        return found
-
-    def _vector(self, word: Any, value: Any) -> Any:
-        """Returns a vector among the arguments."""
-        n, name = word.dtype.count, f"{self._title}(): {word.name}"
-        if not isinstance(value, KernelValue) or value._node.dtype is not word.dtype:
-            t = LEAF_NAME[word.dtype.element]
-            if isinstance(value, KernelValue):
-                hint = f" of {value._node.dtype.count} {value._type.__name__}"
-            else:
-                hint = f": nn.CoopVec({', '.join('xyzw'[:n]) if n <= 4 else '...'})"
-            raise TypeError(
-                f"{name} is a cooperative vector of {n} features of type {t} ({word.where}), got a "
-                f"{type_label(value)}{hint}"
-            )
-        if value._var is not None and visible(value._var) is not None:
-            raise RuntimeError(
-                f"{name} is a differentiable vector, and derivatives with respect to vectors are "
-                "unknown. Pass dr.detach() of it, or its features as arrays"
-            )
-        return value
-
-    def _number(self, k: int, value: Any) -> Any:
-        """Returns a number of the element type of a word."""
-        word = self._read.words[k]
-        if isinstance(value, ArrayBase) and getattr(type(value), "_kind", "") == "leaf":
-            n = getattr(value, "_node", None)
-            if n is not None and n.op is LITERAL and n.dtype is word.dtype:
-                return n.data
-        if hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:  # a number of NumPy
-            value = value.item()
-        t, name = word.dtype, f"{self._title}(): {word.name}"
-        if type(value) not in _NUMBERS:
-            hint = ""
-            if isinstance(value, ArrayBase):
-                hint = f"; broadcast({t.code}, p[k]) reads one entry of an array for all lanes"
-            raise TypeError(f"{name} is a number ({word.where}), got {described(value, t)}{hint}")
-        if t.is_mask:
-            if type(value) is not bool:
-                raise TypeError(f"{name} is True or False ({word.where}), got {value!r}")
-        elif not t.is_float:
-            if type(value) is float:
-                raise TypeError(f"{name} is an integer ({word.where}), got {value!r}")
-            if not t.low <= value <= t.high:
-                raise OverflowError(f"{name} is an {t.code} ({word.where}), got {value!r}")
-        return ir.normalize(t, value)
-
-    def _refuse_recording(self, arrays: dict[int, Any]) -> None:
-        """Raises a RuntimeError if the kernel cannot be launched now."""
-        scope = innermost()
-        if scope is None:
-            return
-        words, symbolic = self._read.words, recording()
-        for k, a in arrays.items():
-            name, written = words[k].name, words[k].kind == "target"
-            if symbolic and (written or a._node.op not in (BUFFER, LITERAL)):
-                why = f"it writes to {name}" if written else f"{name} is not evaluated"
-                raise RuntimeError(
-                    f"{self._title}() is called within a symbolic loop, branch or call, where "
-                    f"nothing is launched, and {why}. Evaluate arrays that do not depend on it "
-                    "before, with dr.eval(); otherwise use mode='evaluated'"
-                )
-            if written and scope.mask is not ACTIVE:
-                raise RuntimeError(
-                    f"{self._title}() writes to {name} for all lanes, but the code around it, an "
-                    "evaluated loop or call, is for some lanes only"
-                )
-
-    def _lanes(self, arrays: dict[int, Any], size: int | None) -> int:
-        """Returns the number of lanes.
-
-        Raises:
-            IncompatibleError: arrays have other numbers of entries.
-        """
-        words = self._read.words
-        sizes = {k: a._node.size for k, a in arrays.items() if words[k].lanes}
-        found = {*sizes.values()}
-        if size is not None:
-            found.add(as_integer(size, f"{self._title}(): size"))
-        if len(found) > 1:
-            each = [f"{words[k].name} has {n}" for k, n in sizes.items()]
-            each += [f"size is {size}"] if size is not None else []
-            raise IncompatibleError(
-                f"{self._title}(): arrays with an entry for each lane differ in size: "
-                f"{', '.join(each)}"
-            )
-        if not found:
-            raise TypeError(
-                f"{self._title}(): no array has an entry for each lane, so pass the number of "
-                "lanes: size=..."
-            )
-        (lanes,) = found
-        if not 0 <= lanes < 1 << 32:
-            raise ValueError(f"{self._title}(): size is a number of lanes, got {size!r}")
-        return lanes
-
-    def _check_sizes(self, arrays: dict[int, Any], numbers: dict[int, Any], lanes: int) -> None:
-        words = self._read.words
-        for k, a in arrays.items():
-            word, count = words[k], a._node.size
-            if word.single and count != 1:
-                raise IncompatibleError(
-                    f"{self._title}(): {word.name} has 1 entry for all lanes ({word.where}), got "
-                    f"an array of size {count}"
-                )
-            if word.ranges:
-                decided(count)
-            for r in word.ranges:
-                first = numbers[r.offset]
-                if first < 0 or first + r.count > count:
-                    raise IndexError(
-                        f"{self._title}(): entries {first} to {first + r.count - 1} of "
-                        f"{word.name} are accessed ({r.where}), which has {count}"
-                    )
-        for check, _ in self._read.layout.checks:
-            if check is None or not check.arrays:
-                continue
-            counts = [arrays[k]._node.size for k, _ in check.arrays]
-            if len(counts) > 1:  # the smallest of them may be another one next time
-                decided(*counts)
-            if check.dtype is dt.u32 and max(counts) >= 1 << 31:
-                raise IncompatibleError(
-                    f"{self._title}(): for arrays of 2**31 entries or more, indices have to be u64"
-                )
 
     def _launched(
         self, arrays: dict[int, Any], numbers: dict[int, Any], lanes: int, device: Any
