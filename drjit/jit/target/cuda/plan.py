@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..simd.ir import BYTES, SCALAR
-from ..simd.liveness import targets
+from ..simd.parse import targets
 from ..simd.reduction import accumulator
 from .form import EACH, THREADS
 from .function import WARP

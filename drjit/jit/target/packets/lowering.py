@@ -15,8 +15,9 @@ from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import BaseNativeLowering
 
+from ..simd.arguments import RUNS
 from ..simd.ir import KernelError
-from ..simd.translate import BLOCK_LINES, RUNS, Translator
+from ..simd.translate import BLOCK_LINES, Translator
 from ..simd.vector import VectorTranslator
 from .operations import Held, call_body, current, held, operations
 from .text import LoweringStep, NumbaReader

@@ -11,9 +11,10 @@ from numba.core import ir, types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.typing.templates import signature
 
+from ..simd.arguments import grouped
 from ..simd.ir import NUMBER, SCALAR, KernelError
-from ..simd.liveness import targets
-from ..simd.translate import Translator, assigned, grouped
+from ..simd.parse import assigned, targets
+from ..simd.translate import Translator
 from .operations import SYMBOLS, TESTS, attempt, function_types, operation, result_type
 from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, packet
 

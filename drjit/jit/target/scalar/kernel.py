@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from ...ir.dtype import BY_CODE
 from ...parsing import syntax_tree
 from .. import library
+from ..simd.parse import assigned, targets
 from .expressions import FLOATS, CannotExport, computed, has_cases
 from .groups import Group, MaskedBlock, Names, Whole, render, shared
-from .lanes import LaneWriter, assigned, targets
+from .lanes import LaneWriter
 from .module import ExportedModule, assignment
 from .statements import ON_LANES, ONCE, VECTORS, Fold, identity, start_of
 

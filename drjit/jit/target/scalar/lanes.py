@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ..simd.parse import functions
+from ..simd.parse import functions, targets
 from .expressions import FLOATS, CannotExport, Fragment, NameScope
 from .module import ExportedModule, assignment
 from .statements import EFFECTS, MEMORY, SEVERAL, WHOLE, Fold
@@ -220,14 +220,3 @@ def annotated(a: ast.arg) -> str:
 
 def _is_word(e: Any) -> bool:
     return isinstance(e, ast.Subscript)
-
-
-def targets(s: Any) -> list[str]:
-    """Returns the names that a statement assigns."""
-    t = s.targets[0]
-    return [n.id for n in t.elts] if isinstance(t, ast.Tuple) else [t.id]
-
-
-def assigned(body: list[Any]) -> list[str]:
-    """Returns the names that statements assign."""
-    return [n for s in body for a in ast.walk(s) if isinstance(a, ast.Assign) for n in targets(a)]

@@ -1,18 +1,25 @@
 """Translation of calls in kernel text: one function per name, and the parsing of arguments."""
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ...ir.dtype import BY_CODE
 from ...ir.op import REDUCTIONS
-from .ir import NUMBER, SCALAR, Function, KernelError, Value
+from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value
 
 if TYPE_CHECKING:
     from .translate import Translator
 
 # Translators of calls whose arguments are not all plain operands.
 CALLS: dict[str, Callable] = {}
+# Translators of several consecutive statements that access elements of 32 bits or more at one
+# index, by function.
+RUNS: dict[str, Callable] = {}
+# Minimum number of consecutive accesses with the same index for which testing for adjacent elements
+# pays off.
+FEWEST = 3
 
 
 def statement(kinds: str, calls: dict[str, Callable] = CALLS) -> Callable[[Callable], Callable]:
@@ -41,6 +48,26 @@ def statement(kinds: str, calls: dict[str, Callable] = CALLS) -> Callable[[Calla
 def given(name: str) -> str:
     """Returns the IR name of a parameter of a function in the text."""
     return f"%given.{name}"
+
+
+def grouped(statements: Iterable[ast.stmt]) -> list[list[Any]]:
+    """Groups consecutive statements that `RUNS` translates together."""
+    found: list[list[Any]] = []
+    for place, statements_there in groupby(statements, _place):
+        run = [*statements_there]
+        found += [run] if place and len(run) >= FEWEST else [[s] for s in run]
+    return found
+
+
+def _place(s: ast.stmt) -> tuple[str, ...] | None:
+    """Returns what the statements of a run have in common: the function, index and mask."""
+    call = getattr(s, "value", None)
+    if type(call) is not ast.Call or type(call.func) is not ast.Name or call.func.id not in RUNS:
+        return None
+    kind, x, m = call.args[0], *call.args[-2:]
+    if type(kind) is ast.Name and BITS.get(kind.id, 0) >= 32:
+        return call.func.id, ast.unparse(x), ast.unparse(m)
+    return None
 
 
 class Arguments:

@@ -9,9 +9,10 @@ import ast
 from collections.abc import Sequence
 
 from . import loops
+from .arguments import RUNS
 from .ir import SCALAR, Function, Value
 from .memory import gather_masked, scatter_masked
-from .translate import RUNS, Translator
+from .translate import Translator
 
 
 def _first_element(f: Function, index: Value, mask: str) -> tuple[str, str]:

@@ -104,15 +104,27 @@ def module_text(
     t = kind(module, f, text, is_kernel=True)
     f.block = "packet"
     module.translate(t, definition)
+    exported = [_exported(t, name)]
+    has_finish = bool(t.reductions or t.expansions or t.finishers)
+    if has_finish:
+        exported.append(reduction.finish(t, f"{name}_finish"))
+    uncombined = module.parted or not _is_combined(text)
+    ir = module.text(exported)
+    return Text(ir, has_finish, uncombined, module.vectorizes, _is_plain(text))
+
+
+def _exported(t: Translator, name: str) -> str:
+    """Ends the packet loop, whose body is translated, and returns the function around it."""
+    f = t.f
     latch = f.block
-    f.do(f"%next = add nsw i64 %i, {lanes}")
+    f.do(f"%next = add nsw i64 %i, {f.lanes}")
     limit, beyond = ("%stop", "pause") if t.pauses else ("%end", "exit")
     f.branch(f.op(f"icmp slt i64 %next, {limit}"), "packet", beyond)
     if t.pauses:
         f.start("pause")
         for pause in t.pauses:
             pause()
-        f.do(_stop("%stop.next", "%next", lanes))
+        f.do(_stop("%stop.next", "%next", f.lanes))
         f.branch(f.op("icmp slt i64 %next, %end"), "packet", "exit")
     f.start("exit")
     for ending in t.endings:
@@ -122,7 +134,18 @@ def module_text(
     if t.parts:
         f.start("never")
         f.do("ret void")
+    start = _carried(t, latch) + (_active(f) if t.needs_active else [])
+    contraction.fuse(f)
+    head = [f"{result} = {text}" for result, text in f.head.items()] + f.prologue
+    if t.pauses:
+        head.append(_stop("%stop.first", "%begin", f.lanes))
+    opening = f'define void @"{name}"({LANES.replace("%i", "%begin")}) #0 {{'
+    packet = ["br label %packet", "packet:", *start, *f.lines]
+    return "\n".join([opening, "entry:", *head, *packet, "}"])
 
+
+def _carried(t: Translator, latch: str) -> list[str]:
+    """Returns the phis of the values that the packet loop carries, which ends in a block."""
     carried: list[tuple[str, str, str, str, str | None]] = [("%i", "i64", "%begin", "%next", None)]
     if t.pauses:
         carried.append(("%stop", "i64", "%stop.first", "%stop", "%stop.next"))
@@ -131,22 +154,7 @@ def module_text(
     for result, of, first, after, resumed in carried:
         again = f", [{resumed or after}, %pause]" if t.pauses else ""
         phis.append(f"{result} = phi {of} [{first}, %entry], [{after}, %{latch}]{again}")
-    contraction.fuse(f)
-    head = "\n".join([f"{result} = {text}" for result, text in f.head.items()] + f.prologue)
-    if t.pauses:
-        head += "\n" + _stop("%stop.first", "%begin", lanes)
-    start = "\n".join(phis + (_active(f) if t.needs_active else []))
-    lines = "\n".join(f.lines)
-    exported = [
-        f'define void @"{name}"(ptr %p, i64 %begin, i64 %end, i64 %block, i64 %thread) #0 {{\n'
-        f"entry:\n{head}\nbr label %packet\npacket:\n{start}\n{lines}\n}}"
-    ]
-    has_finish = bool(t.reductions or t.expansions or t.finishers)
-    if has_finish:
-        exported.append(reduction.finish(t, f"{name}_finish"))
-    uncombined = module.parted or not _is_combined(text)
-    ir = module.text(exported)
-    return Text(ir, has_finish, uncombined, module.vectorizes, _is_plain(text))
+    return phis
 
 
 def definitions(text: str) -> tuple[ast.FunctionDef, dict[str, Callable]]:

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from .parse import targets
+
 # Calls that always return a vector, and calls that never do.
 _MAKES = frozenset({"vector", "splat", "matvec", "put", "load_vector", "broadcast_vector"})
 _ENDS = frozenset({"feature", "take", "total"})
@@ -44,13 +46,6 @@ def _names(e: ast.AST) -> Iterator[str]:
             waiting += e.args  # type: ignore[attr-defined]
         elif kind is not ast.Constant and kind is not ast.Subscript:
             waiting += ast.iter_child_nodes(e)
-
-
-def targets(s: ast.Assign) -> list[str]:
-    """Returns the names that an assignment defines."""
-    (target,) = s.targets
-    nodes = target.elts if type(target) is ast.Tuple else [target]
-    return [node.id for node in nodes if type(node) is ast.Name]
 
 
 def last_uses(statements: list[ast.stmt], names: set[str]) -> dict[int, list[str]]:

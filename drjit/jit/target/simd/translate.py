@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ...ir.op import TABLE
 from .. import foreign
 from . import contraction, elementwise
-from .arguments import CALLS, Arguments, statement
+from .arguments import CALLS, FEWEST, RUNS, Arguments, grouped, statement
 from .conversion import convert, reinterpret
 from .foreign import call as foreign_call
 from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value
-from .parse import INFIXES, PREFIXES
+from .parse import INFIXES, PREFIXES, assigned
 
 if TYPE_CHECKING:
     from .module import Module
@@ -49,10 +49,6 @@ BLOCK_LINES = 1000
 # Number of statements from which on the body of a loop is long.
 LONG_BODY = 100
 
-
-# Minimum number of consecutive accesses with the same index for which testing for adjacent elements
-# pays off.
-FEWEST = 3
 LATER = 8  # statements that run one packet later: each has its code twice
 
 
@@ -568,44 +564,6 @@ def together(values: Sequence[Value]) -> Any:
     return values[0] if len(values) == 1 else tuple(values) or None
 
 
-def assigned(statements: list[ast.stmt]) -> list[str]:
-    """Returns the names that statements assign, in order of appearance."""
-    names: dict[str, None] = {}
-    for s in statements:
-        if type(s) is ast.Assign:
-            for target in s.targets:
-                for node in target.elts if type(target) is ast.Tuple else [target]:
-                    names[node.id] = None  # type: ignore[attr-defined]
-        elif isinstance(s, ast.If | ast.While):
-            names |= dict.fromkeys(assigned(s.body))
-    return list(names)
-
-
-def grouped(statements: Sequence[ast.stmt]) -> list[list[Any]]:
-    """Groups consecutive statements that `RUNS` translates together."""
-    found: list[list[Any]] = [[]]
-    before = None
-    for s in statements:
-        where = _place(getattr(s, "value", None))
-        if where is None or where != before:
-            if len(found[-1]) < FEWEST:
-                found[-1:] = [[one] for one in found[-1]]
-            found.append([])
-        found[-1].append(s)
-        before = where
-    return found[:-1] + ([found[-1]] if len(found[-1]) >= FEWEST else [[s] for s in found[-1]])
-
-
-def _place(call: Any) -> tuple[str, ...] | None:
-    """Returns what the statements of a run have in common: the function, index and mask."""
-    if type(call) is not ast.Call or type(call.func) is not ast.Name or call.func.id not in RUNS:
-        return None
-    kind, x, m = call.args[0], *call.args[-2:]
-    if type(kind) is ast.Name and BITS.get(kind.id, 0) >= 32:
-        return call.func.id, ast.unparse(x), ast.unparse(m)
-    return None
-
-
 STATEMENTS: dict[type, Callable] = {
     ast.Assign: Translator.assign,
     ast.Expr: Translator.effect,
@@ -622,9 +580,6 @@ EXPRESSIONS: dict[type, Callable] = {
     ast.Call: Translator.call,
     ast.Tuple: Translator.several,
 }
-# Translators of several consecutive statements that access elements of 32 bits or more at one
-# index, by function; `adjacent` registers them.
-RUNS: dict[str, Callable] = {}
 statement("type typed")(Translator.bitcast)
 
 

@@ -28,9 +28,10 @@ from .feature_loop import (
     to_held,
 )
 from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
-from .liveness import last_uses, targets, vector_names
+from .liveness import last_uses, vector_names
 from .module import Module, declare
-from .translate import Translator, assigned
+from .parse import assigned, targets
+from .translate import Translator
 from .vector_memory import HELD, FeatureVector, StackSlot, Variables, row_bytes
 
 # Maximum number of element-wise operations that continue a product: they are repeated for every row
@@ -84,13 +85,13 @@ class VectorTranslator(Translator):
     def begin(self, s: ast.stmt) -> None:
         """Before a statement, notes what it assigns and which vectors nothing needs after it."""
         self.dying = self.over.get(id(s), ())
-        assigns = list(targets(s)) if type(s) is ast.Assign else []
+        assigns = targets(s) if type(s) is ast.Assign else []
         self.target = assigns[0] if len(assigns) == 1 else ""
 
     def end(self, s: ast.stmt) -> None:
         """After a statement, releases vectors that are no longer needed."""
         over = self.over.get(id(s), ())
-        assigns = list(targets(s)) if type(s) is ast.Assign else []
+        assigns = targets(s) if type(s) is ast.Assign else []
         for name in assigns:
             self.literals.pop(name, None)
         value: Any = s.value if len(assigns) == 1 else None  # type: ignore[attr-defined]
