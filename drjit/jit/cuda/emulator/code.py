@@ -9,10 +9,11 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
 from drjit.jit.cuda.emulator.forms import width
+from drjit.jit.cuda.emulator.layout import MemoryLayout
 from drjit.jit.cuda.emulator.parse import Instruction, PtxProgram
 from drjit.jit.cuda.emulator.ptx_operands import Constants
 from drjit.jit.cuda.emulator.scope import SCOPE, python_name
-from drjit.jit.cuda.emulator.translate import BasicBlock, FunctionWriter, MemoryLayout
+from drjit.jit.cuda.emulator.translate import BasicBlock, FunctionWriter
 
 
 class PythonCode:
@@ -26,7 +27,7 @@ class PythonCode:
         base = 0
         for function in self.order:
             base = self.writers[function].number(base)
-        self._finish_layout(program)
+        self.layout.finish()
         first = {n: w.blocks[0].number for n, w in self.writers.items()}
         self.first = first[name]
         self.grain = min([4, *(self._widths())])
@@ -54,16 +55,6 @@ class PythonCode:
                 self._visit(program, target, [*path, name])
         self.writers[name] = writer
         self.order.append(name)
-
-    def _finish_layout(self, program: PtxProgram) -> None:
-        """Dynamic shared memory begins after all of the static one."""
-        layout = self.layout
-        dynamic = [-offset for offset in layout.shared.values() if offset < 0]
-        alignment = max([16, *dynamic]) if dynamic else 1
-        layout.shared_bytes = -(-layout.shared_bytes // alignment) * alignment
-        for name, offset in layout.shared.items():
-            if offset < 0:
-                layout.shared[name] = layout.shared_bytes
 
     def _widths(self) -> Iterator[int]:
         """Sizes of accesses that may be to shared memory."""

@@ -72,7 +72,7 @@ def _spill(w: "FunctionWriter", operand: PtxOperand) -> None:
     for variable in w.function.parameters:
         if variable.name == operand.name:
             w.spilled.append(variable.name)
-            w.reserve_local(variable.name, variable.nbytes, variable.alignment)
+            w.layout.add_local(w.prefix + variable.name, variable)
 
 
 def _hidden_call(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], list[str]]:

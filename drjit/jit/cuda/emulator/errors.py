@@ -5,9 +5,14 @@ An error is raised in two steps. Whoever notices it (a load, a shuffle, the sche
 the kernel's text and the threads' coordinates are known, turns it into an `EmulatorError`.
 """
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from drjit.jit.cuda.emulator.parse import Instruction
 
 
 class EmulatorError(Exception):
@@ -141,3 +146,17 @@ def describe(
         where["registers"] = registers
         lines.append("  " + ", ".join(f"{name} = {value}" for name, value in registers.items()))
     return fault.kind("\n".join(lines), **where)
+
+
+@contextmanager
+def located(kernel: str, instruction: "Instruction") -> Iterator[None]:
+    """Adds to an error in which instruction it is."""
+    try:
+        yield
+    except EmulatorError as error:
+        if error.line is not None:
+            raise
+        message = f"{error}\n  kernel {kernel}, line {instruction.line}: {instruction.text}"
+        raise type(error)(
+            message, kernel=kernel, line=instruction.line, instruction=instruction.text
+        ) from None

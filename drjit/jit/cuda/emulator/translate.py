@@ -7,15 +7,16 @@ for all threads; `m` is the machine, with memory and collective operations. A va
 threads share is an array of one element.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from drjit.jit.cuda.emulator import forms_float, forms_integer, forms_system
 from drjit.jit.cuda.emulator.emit import EMITTERS, address, enter, entry_names, hidden
 from drjit.jit.cuda.emulator.emit_control import barrier
-from drjit.jit.cuda.emulator.errors import EmulatorError, UnknownInstruction
+from drjit.jit.cuda.emulator.errors import UnknownInstruction, located
 from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
-from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram, PtxVariable
+from drjit.jit.cuda.emulator.layout import MemoryLayout, offsets
+from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram
 from drjit.jit.cuda.emulator.ptx_operands import (
     Constants,
     PtxOperand,
@@ -65,17 +66,6 @@ class BasicBlock:
     run: Any = None
 
 
-@dataclass(slots=True)
-class MemoryLayout:
-    """What an entry point needs beside code: offsets in shared and local memory."""
-
-    shared: dict[str, int] = field(default_factory=dict)
-    shared_bytes: int = 0
-    local: dict[str, int] = field(default_factory=dict)
-    local_bytes: int = 0
-    windows: bool = False  # are there addresses of shared or local memory without a space?
-
-
 class FunctionWriter:
     """Translates one function. `emit` has the code of instructions that are not expressions."""
 
@@ -109,42 +99,21 @@ class FunctionWriter:
         """Looks up operands, and finds basic blocks and homes of registers."""
         code, labels = self._expand()
         for variable in self.function.variables.values():
-            self._place(variable)
+            if variable.space == "local":
+                self.layout.add_local(self.prefix + variable.name, variable)
+            elif variable.space == "shared":
+                self.layout.add_shared(variable)
+            elif variable.space == "param":
+                self.bytes[variable.name] = variable.nbytes
         if not self.is_entry:
             for variable in (*self.function.parameters, *self.function.results):
                 self.bytes[variable.name] = variable.nbytes
         for instruction in code:
-            try:
+            with located(self.function.name, instruction):
                 self.statements.append(self._statement(instruction))
-            except EmulatorError as error:
-                raise _located(error, self.function.name, instruction) from None
         self.read_somewhere = {name for s in self.statements for name in s.uses}
         self.names.settle()
         self._find_blocks(labels)
-
-    def _place(self, variable: PtxVariable) -> None:
-        if variable.space == "local":
-            self.reserve_local(variable.name, variable.nbytes, variable.alignment)
-        elif variable.space == "shared":
-            self.reserve_shared(variable)
-        elif variable.space == "param":
-            self.bytes[variable.name] = variable.nbytes
-
-    def reserve_local(self, name: str, nbytes: int, alignment: int) -> None:
-        at = -(-self.layout.local_bytes // alignment) * alignment
-        self.layout.local[self.prefix + name] = at
-        self.layout.local_bytes = at + nbytes
-
-    def reserve_shared(self, variable: PtxVariable) -> None:
-        """Gives a shared variable its offset; the one without a size comes after all others."""
-        if variable.name in self.layout.shared:
-            return
-        if variable.external and not variable.nbytes:
-            self.layout.shared[variable.name] = -variable.alignment
-            return
-        at = -(-self.layout.shared_bytes // variable.alignment) * variable.alignment
-        self.layout.shared[variable.name] = at
-        self.layout.shared_bytes = at + variable.nbytes
 
     def _expand(self) -> tuple[list[Instruction], dict[str, int]]:
         """The code, in which guarded calls, barriers and their like have a branch around them."""
@@ -167,10 +136,8 @@ class FunctionWriter:
         return code, {**{name: at[k] for name, k in labels.items()}, **extra}
 
     def _can_be_masked(self, instruction: Instruction) -> bool:
-        try:
+        with located(self.function.name, instruction):
             kind = form(instruction.opcode).kind
-        except UnknownInstruction as error:
-            raise _located(error, self.function.name, instruction) from None
         return kind in _MASKED or kind in ("branch", "exit") or (kind == "return" and self.is_entry)
 
     def _statement(self, instruction: Instruction) -> DecodedInstruction:
@@ -231,7 +198,7 @@ class FunctionWriter:
             for part in (operand, *operand.parts):
                 variable = self.program.variables.get(part.name) if part.kind == "symbol" else None
                 if variable is not None and variable.space == "shared":
-                    self.reserve_shared(variable)
+                    self.layout.add_shared(variable)
         return uses
 
     # ---- basic blocks
@@ -343,13 +310,11 @@ class FunctionWriter:
             f = statement.form
             if k == 0 and f.kind in ("warp", "barrier"):
                 self._set_sync(block, statement)
-            try:
+            with located(self.function.name, i):
                 if f.texts and f.kind != "mov":
                     self.expression(statement)
                 else:
                     EMITTERS[f.kind](self, statement)
-            except EmulatorError as error:
-                raise _located(error, self.function.name, i) from None
         if not self.last:
             self.finish(f"return {self.skip(self.following(block.end))}")
 
@@ -436,7 +401,6 @@ class FunctionWriter:
 
     def read(self, operand: PtxOperand, kind: str, native: str = "") -> str:
         """The expression of an operand, as a type; `native` stands for types without a name."""
-        moved = False
         if kind == "shift":
             return self._shift_amount(operand, native)
         if kind == "number":
@@ -445,9 +409,8 @@ class FunctionWriter:
             return "{}, {}".format(*address(self, operand))
         if kind[-1] == "*":
             return "(" + ", ".join(self.read(o, kind[:-1]) for o in flatten(operand)) + ",)"
-        if kind[0] in "xb" and kind[1:].isdigit():
-            moved = kind[0] == "b"
-            kind = native if native[:1] in "iuf" else "u" + kind[1:]
+        moved = kind[0] == "b" and kind[1:].isdigit()
+        kind = _named(kind, native)
         if operand.kind == "not":
             return "~" + self.read(operand.parts[0], kind, native)
         if ">" in kind:
@@ -483,16 +446,10 @@ class FunctionWriter:
             text = f"canonical({name})"
         if home == kind:
             return text
-        size, own = width(kind), width(home)
-        if size == own:
-            return f"{text}.view({kind})"
-        if size > own:
+        own = width(home)
+        if width(kind) > own:
             raise UnknownInstruction(f"{name} has {own} bits, too few for this instruction")
-        if home[0] == "f":
-            text = f"{text}.view(u{own})"
-        return (
-            f"{text}.astype({kind})" if kind[0] != "f" else f"{text}.astype(u{size}).view({kind})"
-        )
+        return _converted(text, home, kind)
 
     def _shift_amount(self, operand: PtxOperand, native: str) -> str:
         bits = width(native)
@@ -519,15 +476,13 @@ class FunctionWriter:
             return
         name = operand.name
         home = self.names.home[name]
-        if kind[0] in "xb" and kind[1:].isdigit():
-            kind = native if native[:1] in "iuf" else "u" + kind[1:]
+        kind = _named(kind, native)
         if kind == "bf16":
-            text = text[6:-1] if _is_call(text, "widen") else f"narrow({text})"
-            kind = "u16"
+            text, kind = _narrowed(text), "u16"
         elif kind in PAIRS:
             half, word = PAIRS[kind]
             if half == "bf16":
-                text = text[6:-1] if _is_call(text, "widen") else f"narrow({text})"
+                text = _narrowed(text)
             elif half[0] == "f" and self.current and self.current.form.arithmetic:
                 text = f"canonical({text})"
             text, kind = f"unpaired({text}, {word})", word
@@ -542,25 +497,7 @@ class FunctionWriter:
             return text
         if not text.isidentifier() and not _is_call(text, text.partition("(")[0]):
             text = f"({text})"
-        size, own = width(kind), width(home)
-        if size == own:
-            return f"{text}.view({home})"
-        if kind[0] == "f":
-            text, kind = f"{text}.view(u{size})", f"u{size}"
-        extended = f"{kind[0]}{own}"
-        text = f"{text}.astype({extended})"
-        return text if extended == home else f"{text}.view({home})"
-
-
-def offsets(variables: list[PtxVariable]) -> tuple[dict[str, int], int]:
-    """Offsets of parameters of an entry point by name, and the number of bytes of all."""
-    at = 0
-    found: dict[str, int] = {}
-    for variable in variables:
-        at = -(-at // variable.alignment) * variable.alignment
-        found[variable.name] = at
-        at += variable.nbytes
-    return found, at
+        return _converted(text, kind, home)
 
 
 def _local(name: str) -> str:
@@ -580,8 +517,25 @@ def _is_call(text: str, name: str) -> bool:
     return False
 
 
-def _located(error: EmulatorError, kernel: str, instruction: Instruction) -> EmulatorError:
-    if error.line is not None:
-        return error
-    message = f"{error}\n  kernel {kernel}, line {instruction.line}: {instruction.text}"
-    return type(error)(message, kernel=kernel, line=instruction.line, instruction=instruction.text)
+def _named(kind: str, native: str) -> str:
+    """The type of an operand: `native` for integers of either sign, and for bits."""
+    if kind[0] in "xb" and kind[1:].isdigit():
+        return native if native[:1] in "iuf" else "u" + kind[1:]
+    return kind
+
+
+def _converted(text: str, kind: str, to: str) -> str:
+    """The bits of a value as those of another type: the lower part, or extended by the sign."""
+    if width(kind) == width(to):
+        return f"{text}.view({to})"
+    if kind[0] == "f":
+        kind = f"u{width(kind)}"
+        text = f"{text}.view({kind})"
+    if to[0] == "f":
+        return f"{text}.astype({kind[0]}{width(to)}).view({to})"
+    return f"{text}.astype({to})"
+
+
+def _narrowed(text: str) -> str:
+    """An expression of float32 as bf16."""
+    return text[6:-1] if _is_call(text, "widen") else f"narrow({text})"
