@@ -291,18 +291,18 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
     return kind(value)
 
 
-def _wrong_size(cls: Any, got: int) -> TypeError:
-    n = cls._size
-    hint = ""
+def _check_size(cls: Any, got: int) -> None:
+    """Raises a TypeError if arrays of the class have another number of components."""
+    n, hint = cls._size, ""
+    if n is None or got == n:
+        return
     if cls.__meta__.kind == "matrix":
         hint = f" A matrix is made from a number, {n} rows, or {n * n} entries."
-    return _invalid(cls, f"Input has the wrong size (expected {n} elements, got {got}).{hint}")
+    raise _invalid(cls, f"Input has the wrong size (expected {n} elements, got {got}).{hint}")
 
 
 def _components(cls: Any, values: Sequence[Any]) -> list:
-    size = cls._size
-    if size is not None and len(values) != size:
-        raise _wrong_size(cls, len(values))
+    _check_size(cls, len(values))
     return [component(cls, v) for v in values]
 
 
@@ -325,7 +325,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
         return _components(cls, _sequence(cls, arg))
     elif _is_number(arg):
         if size == 0:
-            raise _wrong_size(cls, 1)
+            _check_size(cls, 1)
     elif isinstance(arg, complex) and kind == "complex":
         return [component(cls, arg.real), component(cls, arg.imag)]
     elif interop.is_foreign_array(arg):
@@ -346,8 +346,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
 def _from_nested(cls: Any, arg: Any) -> list:
     if arg.__meta__.kind == "matrix" and cls.__meta__.kind not in ("vector", "matrix"):
         raise _invalid(cls, f"cannot convert {type_label(arg)}")
-    if cls._size is not None and len(arg._components) != cls._size:
-        raise _wrong_size(cls, len(arg._components))
+    _check_size(cls, len(arg._components))
     if issubclass(cls.Value, ArrayBase) or arg._dtype is cls._dtype:
         return [component(cls, c, strict=False) for c in arg._components]
     return [node.normalize(cls._dtype, c) for c in arg._components]
@@ -397,42 +396,37 @@ def _from_tensor(cls: Any, arg: Any) -> list:
 
 
 def _matrix(cls: Any, args: tuple) -> list:
-    n = cls._size
-    row = cls.Value
+    n, row = cls._size, cls.Value
     if not args:
         return [row() for _ in range(n)]
     if len(args) == 1:
-        arg = args[0]
-        if isinstance(arg, ArrayBase):
-            if arg._kind == "tensor":
-                return _from_tensor(cls, arg)
-            if arg.__meta__.kind == "matrix":
-                return _resized(cls, arg)
-            if arg._kind == "nested":
-                dims = arg.__meta__.dims
-                if dims == cls.__meta__.dims[2:]:
-                    return _diagonal(cls, arg)
-                args = tuple(arg._components)
-                if len(dims) > 1 or dims == (n,) * (len(cls.__meta__.dims) - 2):
-                    return _components(cls, args)
-                if len(args) == n or arg.__meta__.kind != "vector":
-                    raise TypeError(
-                        f"{type_label(cls)}(): cannot convert {type_label(arg)}; a matrix is "
-                        f"made from a number, {n} rows, or {n * n} entries"
-                    )
-            else:
-                return _diagonal(cls, arg)
-        elif _is_number(arg):
+        (arg,) = args
+        kind = arg._kind if isinstance(arg, ArrayBase) else ""
+        if kind == "tensor":
+            return _from_tensor(cls, arg)
+        if kind == "leaf" or (not kind and _is_number(arg)):
             return _diagonal(cls, arg)
-        elif interop.is_foreign_array(arg):
-            return interop.from_object(cls, arg)._components
-        else:
+        if not kind:
+            if interop.is_foreign_array(arg):
+                return interop.from_object(cls, arg)._components
             args = tuple(_sequence(cls, arg))
+        elif arg.__meta__.kind == "matrix":
+            return _resized(cls, arg)
+        else:
+            dims = arg.__meta__.dims
+            if dims == cls.__meta__.dims[2:]:
+                return _diagonal(cls, arg)
+            args = tuple(arg._components)
+            if len(dims) > 1 or dims == (n,) * (len(cls.__meta__.dims) - 2):
+                return _components(cls, args)
+            if len(args) == n or arg.__meta__.kind != "vector":
+                raise TypeError(
+                    f"{type_label(cls)}(): cannot convert {type_label(arg)}; a matrix is "
+                    f"made from a number, {n} rows, or {n * n} entries"
+                )
     if len(args) == n * n and n != 1:
         return [row([component(row, e) for e in args[i * n : i * n + n]]) for i in range(n)]
-    if len(args) != n:
-        raise _wrong_size(cls, len(args))
-    return [component(cls, a) for a in args]
+    return _components(cls, args)
 
 
 def _diagonal(cls: Any, value: Any) -> list:
