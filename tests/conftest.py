@@ -173,9 +173,10 @@ _ABOUT_PYTHON = (
     "test_docs", "test_doctor", "test_flow_alias", "test_flow_bodies", "test_flow_syntax",
     "test_freeze", "test_interface", "test_known_", "test_many_threads", "test_messages",
     "test_module", "test_native", "test_package", "test_pickle", "test_printing", "test_program",
-    "test_pytree", "test_python_target", "test_robustness_process", "test_runtime",
-    "test_sharing", "test_short_ways", "test_signatures", "test_simd_parse", "test_text_kernels",
-    "test_tools", "test_transform", "test_tree", "test_tuples", "test_warnings",
+    "test_pytree", "test_python_target", "test_recorders", "test_robustness_process",
+    "test_runtime", "test_sharing", "test_short_ways", "test_signatures", "test_simd_parse",
+    "test_text_kernels", "test_tools", "test_transform", "test_tree", "test_tuples",
+    "test_warnings",
 )  # fmt: skip
 
 

@@ -671,7 +671,7 @@ from drjit.llvm.ad import Float
 
 x = Float(1, 2, 3)
 dr.enable_grad(x)
-y = x * 2 - 1 if sys.argv[1] == "a" else dr.fma(x, 2, dr.sin(x) / x)
+y = x * 2 - 1 if sys.argv[1] == "a" else dr.exp(dr.sin(x) / x)
 dr.backward(y)
 print(len(texts), dr.grad(x).numpy().tolist())
 """

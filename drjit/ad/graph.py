@@ -109,7 +109,7 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
     """Returns a function that creates the variable of an operation's value `n`, given its operands
     `inputs` with the variables `deps`. That function returns None if all of these are suspended.
 
-    Generated operators (`array.inline`) create variables themselves while `scopes` is empty.
+    Operators (`array.recorders`) create variables themselves while `scopes` is empty.
     """
     keeps_inputs, keeps_result = rule.keeps_inputs, rule.keeps_result
 

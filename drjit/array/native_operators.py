@@ -1,6 +1,6 @@
 """Native operators of traced one-dimensional arrays: slots of their classes that make the array and
 the node themselves where operands are plain (`drjit.jit.native.operators`), and call the functions
-of `inline` for all others. A program that traces much gets them, see `cpu.warm_up`.
+of `recorders` for all others. A program that traces much gets them, see `cpu.warm_up`.
 
 A slot wrapper, as classes written in C have, is what puts native code into a slot: Python does so
 itself when a class gets one as an attribute, and subclasses inherit and override it as usual.
@@ -22,12 +22,13 @@ from ..jit.ir.op import Op
 from ..jit.native import loader, objects
 from ..jit.run import launch
 from ..jit.target import foreign
-from . import inline, table
+from . import inline, recorders, table
 
 # Comparisons are numbered as by Python.
 _COMPARISONS = ops.lt, ops.le, ops.eq, ops.ne, ops.gt, ops.ge
 _NUMBERED = (*_COMPARISONS, *ops.ARITHMETIC, *ops.UNARY)
 _RECORDED = "recorded_unary", "recorded_binary", "recorded_ternary"
+_GENERATED = inline.__name__, recorders.__name__
 _MOST = 256  # classes with native operators: look-ups end at an empty one of twice as many cells
 
 _OBJECTS = {"var_type": Var, "inner_type": Inner, "scopes": scopes, "taped": taped}
@@ -92,7 +93,7 @@ def _bases() -> dict[str, int]:
 
 
 def _is_generated(function: Any) -> bool:
-    return type(function) is FunctionType and function.__module__ == inline.__name__
+    return type(function) is FunctionType and function.__module__ in _GENERATED
 
 
 def _place(descriptor: Any, cls: type) -> int:
@@ -183,7 +184,7 @@ class NativeOperators:
         result = cls.Mask if o.result == "mask" else cls
         fold = node.folder(o, result._dtype)
         tables = [
-            self._numbers(cls, o, special) for special in inline.special_numbers(o, cls._dtype)
+            self._numbers(cls, o, special) for special in recorders.special_numbers(o, cls._dtype)
         ]
         self._kept += (forward, backward, tables, fold, result, cls.Mask)
         record.type, record.op, record.out = id(cls), id(o), id(result._dtype)
@@ -211,7 +212,7 @@ class NativeOperators:
         if o.arity == 1 or cls._dtype.is_mask:
             return None, None
         zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
-        return inline.ordinary_numbers(cls._dtype, special), zero
+        return recorders.ordinary_numbers(cls._dtype, special), zero
 
     def recorder(self, o: Op, cls: Any, function: Callable) -> Callable:
         """Returns the native form of a function that records an operation on arrays of a class."""

@@ -1,5 +1,5 @@
 """The operators of arrays. They make the array and the node of an operation on plain operands, as
-the functions of `drjit.array.inline` do, and call these for any others.
+the functions of `drjit.array.recorders` do, and call these for any others.
 """
 
 from .language import NULL, Word, call, external, inline, put, room, word
