@@ -12,43 +12,29 @@ from ..ir.op import identity
 from ..run import launch
 from ..tuples import NamedTuple
 from . import kernel, runtime
+from .kernel import text_of
 from .memory import PADDING, allocate_for
 
-_TOTALS = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    scan_totals({t}, {op!r}, p[2], i, x0)
-"""
-_SCAN = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    v0 = scan({t}, {op!r}, p[2], i, x0, {inclusive})
-    store({t}, p[3], i, v0)
-"""
-_SCAN_BLOCKS = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    v0 = scan_blocks({t}, {op!r}, i, x0, p[2], {inclusive})
-    store({t}, p[3], i, v0)
-"""
-_BLOCK_REDUCE = """def kernel(i, p):
-    v0 = active(i)
-    v1 = lane(i)
-    c0 = literal(u32, p[2])
-    v2 = v1 * c0
-    v3 = block_reduce({t}, {op!r}, p[1], v2, c0, v0)
-    store({t}, p[3], i, v3)
-"""
-_REDUCE_ROWS = """def kernel(i, p):
-    reduce_rows({t}, {op!r}, p[1], p[2], i, p[3], p[4], p[5])
-"""
-_COUNTS = """def kernel(i, p):
-    x0 = load(mask, p[1], i)
-    v0 = u32(x0)
-    scan_totals(u32, 'add', p[2], i, v0)
-    reduce(u32, 'add', p[3], p[4], i, v0)
-"""
-_COMPRESS = """def kernel(i, p):
-    x0 = load(mask, p[1], i)
-    compress(p[2], p[3], i, x0)
-"""
+_LOAD, _STORE = "x0 = load({t}, p[1], i)", "store({t}, p[3], i, v0)"
+_TOTALS = text_of(_LOAD, "scan_totals({t}, {op!r}, p[2], i, x0)")
+_SCAN = text_of(_LOAD, "v0 = scan({t}, {op!r}, p[2], i, x0, {inclusive})", _STORE)
+_SCAN_BLOCKS = text_of(_LOAD, "v0 = scan_blocks({t}, {op!r}, i, x0, p[2], {inclusive})", _STORE)
+_BLOCK_REDUCE = text_of(
+    "v0 = active(i)",
+    "v1 = lane(i)",
+    "c0 = literal(u32, p[2])",
+    "v2 = v1 * c0",
+    "v3 = block_reduce({t}, {op!r}, p[1], v2, c0, v0)",
+    "store({t}, p[3], i, v3)",
+)
+_REDUCE_ROWS = text_of("reduce_rows({t}, {op!r}, p[1], p[2], i, p[3], p[4], p[5])")
+_COUNTS = text_of(
+    "x0 = load(mask, p[1], i)",
+    "v0 = u32(x0)",
+    "scan_totals(u32, 'add', p[2], i, v0)",
+    "reduce(u32, 'add', p[3], p[4], i, v0)",
+)
+_COMPRESS = text_of("x0 = load(mask, p[1], i)", "compress(p[2], p[3], i, x0)")
 
 
 # Lanes below which one thread is faster than several that have to wait for each other.

@@ -349,6 +349,11 @@ def for_program(text: str, program: Program, work: Work | None = None) -> CpuKer
     return found
 
 
+def text_of(*statements: str) -> str:
+    """Returns the text of a kernel of these statements."""
+    return "\n    ".join(["def kernel(i, p):", *statements]) + "\n"
+
+
 def for_text(text: str, words: int, cost: int) -> CpuKernel:
     """Returns the kernel of a text that is not made from a program; all its parameters are
     addresses or sizes.

@@ -8,11 +8,12 @@ from ..ir import dtype as dt
 from ..lazy import np
 from ..tuples import NamedTuple
 from . import kernel, runtime
+from .kernel import text_of
 from .memory import allocate, allocate_for
 
-_MATMUL = """def kernel(i, p):
-    matmul({t}, {rows}, {columns}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})
-"""
+_MATMUL = text_of(
+    "matmul({t}, {rows}, {columns}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})"
+)
 # Bytes of a column of a block of B. The rows of A that a register tile needs fill half of the first
 # level's cache if they are packed. Read where they are, they may as well come from the second.
 _DEPTH, _DEPTH_PACKED = 4096, 2048

@@ -11,42 +11,26 @@ from ..device import Buffer
 from ..ir import dtype as dt
 from ..ir.dtype import DType
 from . import kernel, runtime
+from .kernel import text_of
 from .memory import allocate_for
 
-_COUNT = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    radix_count(p[2], i, x0, p[3])
-"""
-_MOVE = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    radix_move(p[2], i, x0, p[3], p[4], x0)
-"""
-_MOVE_PAIRS = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    x1 = load(u32, p[5], i)
-    radix_move(p[2], i, x0, p[3], p[4], x0, p[6], x1)
-"""
+_LOAD, _LOAD_PAYLOAD = "x0 = load({t}, p[1], i)", "x1 = load(u32, p[5], i)"
+_COUNT = text_of(_LOAD, "radix_count(p[2], i, x0, p[3])")
+_MOVE = text_of(_LOAD, "radix_move(p[2], i, x0, p[3], p[4], x0)")
+_MOVE_PAIRS = text_of(_LOAD, _LOAD_PAYLOAD, "radix_move(p[2], i, x0, p[3], p[4], x0, p[6], x1)")
 # The last pass needs no keys, and a key of 32 bits moves with its payload as one word, which takes
 # two thirds of the time of two stores to different places.
-_MOVE_PAYLOAD = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    x1 = load(u32, p[5], i)
-    radix_move(p[2], i, x0, p[3], p[4], x1)
-"""
-_JOIN = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    x1 = load(u32, p[5], i)
-    v0 = u64(x0)
-    v1 = shl(v0, 32)
-    v2 = u64(x1)
-    v3 = v1 | v2
-    radix_move(p[2], i, x0, p[3], p[4], v3)
-"""
-_MOVE_LOW = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    v0 = u32(x0)
-    radix_move(p[2], i, x0, p[3], p[4], v0)
-"""
+_MOVE_PAYLOAD = text_of(_LOAD, _LOAD_PAYLOAD, "radix_move(p[2], i, x0, p[3], p[4], x1)")
+_JOIN = text_of(
+    _LOAD,
+    _LOAD_PAYLOAD,
+    "v0 = u64(x0)",
+    "v1 = shl(v0, 32)",
+    "v2 = u64(x1)",
+    "v3 = v1 | v2",
+    "radix_move(p[2], i, x0, p[3], p[4], v3)",
+)
+_MOVE_LOW = text_of(_LOAD, "v0 = u32(x0)", "radix_move(p[2], i, x0, p[3], p[4], v0)")
 _DIGIT = 11
 _ENTRIES = (1 << _DIGIT) + 1  # as in target/simd/radix.py
 # Lanes below which one thread is faster than several with tables of their own.
