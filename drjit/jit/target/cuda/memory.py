@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..simd.conversion import from_memory, to_memory
-from ..simd.interpolation import in_turn
+from ..simd.interpolation import in_turn, operands
 from ..simd.ir import BYTES, MEMORY, SCALAR, Function, KernelError, Value, constant
 from ..simd.loops import address, when
 from ..simd.memory import cleared, element_address, safe_index
@@ -158,10 +158,7 @@ def gather_weighted(
     t: Translator, code: str, base: str, mask: str, count: int, *taps: ast.expr
 ) -> tuple[Value, ...]:
     """`gather_weighted(T, p[k], m, c, x0, w0, x1, w1, ...)`."""
-    if not 2 <= count <= 16 or len(taps) % 2 or not taps:
-        raise KernelError("gather_weighted() takes 2 to 16 components and pairs of operands")
-    indices = [t.index(x) for x in taps[::2]]
-    weights = [t.typed(w, code)[1] for w in taps[1::2]]
+    indices, weights = operands(t, code, count, taps)
     rows = (_record(t.f, code, base, x, mask, count) for x in indices)
     sums = in_turn(t, code, rows, weights)
     return tuple((code, v) for v in cleared(t.f, code, sums, mask))

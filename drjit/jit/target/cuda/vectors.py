@@ -10,7 +10,7 @@ from ...ir.dtype import VECTOR_BLOCK
 from ..simd.conversion import from_memory, to_memory
 from ..simd.feature_loop import spelled
 from ..simd.ir import BYTES, FLOATS, KernelError, Value
-from ..simd.loops import address
+from ..simd.loops import address, first_row
 from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
 from ..simd.vector import check_feature
@@ -158,7 +158,7 @@ def load_vector(t: Any, code: str, count: int, base: str) -> Value | object:
     """`load_vector(T, n, p[k], i)`."""
     if t.plan.in_memory(t.target):
         return MEMORY
-    return t.made(code, _read(t, code, count, _first(t.f, code, count, base))).value
+    return t.made(code, _read(t, code, count, first_row(t.f, code, count, base))).value
 
 
 @in_registers("type integer pointer")
@@ -187,17 +187,9 @@ def store_vector(t: Any, code: str, count: int, base: str, e: ast.expr) -> objec
     t.features(e, code, count)
     f, parts = t.f, [t.feature_of(v, k) for k in range(count)]
     with inside(t):
-        start = _first(f, code, count, base)
+        start = first_row(f, code, count, base)
         for k, x in enumerate(parts):
             place = address(f, code, start, k * VECTOR_BLOCK)
             x = to_memory(f, code, x)
             f.do(f"store {f.types.memory[code]} {x}, ptr {place}, align {BYTES[code]}")
     return None
-
-
-def _first(f: GpuFunction, code: str, count: int, base: str) -> str:
-    """Returns the address of the first feature of the lane, in blocks with a row per feature."""
-    i = f.position()
-    block, rest = f.op(f"and i64 {i}, {-VECTOR_BLOCK}"), f.op(f"and i64 {i}, {VECTOR_BLOCK - 1}")
-    at = f.op(f"add i64 {f.op(f'mul i64 {block}, {count}')}, {rest}")
-    return address(f, code, base, at)

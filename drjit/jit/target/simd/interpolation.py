@@ -19,16 +19,22 @@ def gather_weighted(
     Neighbours in memory are read together, and records of 4 words are summed in their memory
     layout: only the sums are transposed.
     """
-    if not 2 <= count <= 16 or len(taps) % 2 or not taps:
-        raise KernelError("gather_weighted() takes 2 to 16 components and pairs of operands")
-    indices = [t.index(x) for x in taps[::2]]
-    weights = [t.typed(w, code)[1] for w in taps[1::2]]
+    indices, weights = operands(t, code, count, taps)
     if code == "f32" and count == 4 and len(weights) % 2 == 0:
         sums = _in_rows(t.f, base, indices, weights, mask)
     else:
         rows = (records(t.f, code, base, x, mask, count) for x in indices)
         sums = in_turn(t, code, rows, weights)
     return tuple((code, v) for v in cleared(t.f, code, sums, mask))
+
+
+def operands(
+    t: Translator, code: str, count: int, taps: Sequence[ast.expr]
+) -> tuple[list[Value], list[str]]:
+    """Returns the indices and the weights of `gather_weighted`."""
+    if not 2 <= count <= 16 or len(taps) % 2 or not taps:
+        raise KernelError("gather_weighted() takes 2 to 16 components and pairs of operands")
+    return [t.index(x) for x in taps[::2]], [t.typed(w, code)[1] for w in taps[1::2]]
 
 
 def in_turn(

@@ -9,6 +9,7 @@ context, the list holds the final values.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from ...ir.dtype import VECTOR_BLOCK
 from .conversion import from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, Function, Value
 
@@ -268,3 +269,11 @@ def transposed(f: Function, kind: str, rows: list[str]) -> list[str]:
         ]
         step *= 2
     return rows
+
+
+def first_row(f: Function, code: str, count: int, base: str) -> str:
+    """Returns the address of the first feature of the lanes, in blocks with one row per feature."""
+    i = f.position()
+    block, inside = f.op(f"and i64 {i}, {-VECTOR_BLOCK}"), f.op(f"and i64 {i}, {VECTOR_BLOCK - 1}")
+    at = f.op(f"add i64 {f.op(f'mul i64 {block}, {count}')}, {inside}")
+    return address(f, code, base, at)

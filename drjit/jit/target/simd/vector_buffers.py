@@ -9,7 +9,7 @@ from .arguments import statement
 from .conversion import from_memory, to_memory
 from .feature_loop import from_held, load_row, row_address, spelled, store_row, to_held
 from .ir import BYTES, Function, KernelError, Value
-from .loops import address, load_splat, loop
+from .loops import address, first_row, load_splat, loop
 from .vector import VectorTranslator
 from .vector_memory import FeatureVector
 
@@ -17,7 +17,7 @@ from .vector_memory import FeatureVector
 @statement("type integer pointer lane_range")
 def load_vector(t: VectorTranslator, code: str, count: int, base: str) -> Value:
     """`load_vector(T, n, p[k], i)`."""
-    f, start = t.f, _first_row(t.f, code, count, base)
+    f, start = t.f, first_row(t.f, code, count, base)
     how = f"align {min(64, f.lanes * BYTES[code])}"
     return _read(
         t, code, count, start, lambda p: f.op(f"load {f.types.memory[code]}, ptr {p}, {how}")
@@ -51,7 +51,7 @@ def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.e
     elif (value[1].code, value[1].count) != (code, count):
         raise KernelError(f"{ast.unparse(e)} is a vector of another type")
     v: Any = value[1]
-    start = _first_row(f, code, count, base)
+    start = first_row(f, code, count, base)
     place = t.place(v) if type(v) is FeatureVector else ""
     with loop(f, 0, count, 1) as (k, _):
         x: Any = v
@@ -59,14 +59,6 @@ def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.e
             x = from_held(f, code, load_row(f, code, row_address(f, code, place, k)))
         target, how = _memory_row(f, code, start, k), f"align {min(64, f.lanes * BYTES[code])}"
         f.do(f"store {f.types.memory[code]} {to_memory(f, code, x)}, ptr {target}, {how}")
-
-
-def _first_row(f: Function, code: str, count: int, base: str) -> str:
-    """Returns the address of the first feature of the lanes, in blocks with one row per feature."""
-    i = f.position()
-    block, inside = f.op(f"and i64 {i}, {-VECTOR_BLOCK}"), f.op(f"and i64 {i}, {VECTOR_BLOCK - 1}")
-    at = f.op(f"add i64 {f.op(f'mul i64 {block}, {count}')}, {inside}")
-    return address(f, code, base, at)
 
 
 def _memory_row(f: Function, code: str, start: str, k: str) -> str:

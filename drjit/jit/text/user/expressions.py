@@ -99,10 +99,7 @@ class ExpressionReader:
         value = self.whole(value)
         if len(value.types) != 1:
             raise self.error(f"one value expected, not {len(value.types)}", e)
-        name = self.reading.fresh()
-        self.emit(f"{name} = {value.text}")
-        self.set(name, value, value.types[0])
-        return self.variable(name)
+        return self.operand_of(value)
 
     def variable(self, name: str) -> Expression:
         """Returns a variable as an operand."""
