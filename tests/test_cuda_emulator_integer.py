@@ -46,8 +46,6 @@ def arithmetic() -> list[Case]:
             Case(f"rem.{t} {{d}}, {{a}}, {{b}};", two, t, remainder),
             Case(f"min.{t} {{d}}, {{a}}, {{b}};", two, t, min),
             Case(f"max.{t} {{d}}, {{a}}, {{b}};", two, t, max),
-            Case(f"sad.{t} {{d}}, {{a}}, {{b}}, {{c}};", f"{two} {t}", t,
-                 lambda a, b, c: c + abs(a - b)),
             Case(f"mad.lo.{t} {{d}}, {{a}}, {{b}}, {{c}};", f"{two} {t}", t,
                  lambda a, b, c: a * b + c),
             Case(f"mad.hi.{t} {{d}}, {{a}}, {{b}}, {{c}};", f"{two} {t}", t,
@@ -67,8 +65,6 @@ def arithmetic() -> list[Case]:
     cases += [
         Case("add.sat.s32 {d}, {a}, {b};", "s32 s32", "s32", lambda a, b: clamped(a + b, "s32")),
         Case("sub.sat.s32 {d}, {a}, {b};", "s32 s32", "s32", lambda a, b: clamped(a - b, "s32")),
-        Case("mad.hi.sat.s32 {d}, {a}, {b}, {c};", "s32 s32 s32", "s32",
-             lambda a, b, c: clamped((a * b >> 32) + c, "s32")),
         Case("mul.wide.u32 {d}, {a}, 4000000000;", "u32", "u64", lambda a: a * 4000000000),
         Case("mul.wide.s32 {d}, {a}, -3;", "s32", "s64", lambda a: a * -3),
         Case("add.s32 {d}, {a}, -2147483648;", "s32", "s32", lambda a: a - (1 << 31)),
@@ -79,21 +75,6 @@ def arithmetic() -> list[Case]:
         Case("min.relu.s32 {d}, {a}, {b};", "s32 s32", "s32", lambda a, b: max(0, min(a, b))),
         Case("max.relu.s32 {d}, {a}, {b};", "s32 s32", "s32", lambda a, b: max(0, a, b)),
     ]  # fmt: skip
-    for t in ("s32", "u32"):
-
-        def low(x: int, t: str = t) -> int:
-            return signed(x, 24) if t == "s32" else x & 0xFFFFFF
-
-        cases += [
-            Case(f"mul24.lo.{t} {{d}}, {{a}}, {{b}};", f"{t} {t}", t,
-                 lambda a, b, low=low: low(a) * low(b)),
-            Case(f"mul24.hi.{t} {{d}}, {{a}}, {{b}};", f"{t} {t}", t,
-                 lambda a, b, low=low: low(a) * low(b) >> 16),
-            Case(f"mad24.lo.{t} {{d}}, {{a}}, {{b}}, {{c}};", f"{t} {t} {t}", t,
-                 lambda a, b, c, low=low: low(a) * low(b) + c),
-            Case(f"mad24.hi.{t} {{d}}, {{a}}, {{b}}, {{c}};", f"{t} {t} {t}", t,
-                 lambda a, b, c, low=low: (low(a) * low(b) >> 16) + c),
-        ]  # fmt: skip
     return cases
 
 
@@ -135,7 +116,6 @@ def logic() -> list[Case]:
             Case(f"or.{t} {{d}}, {{a}}, {{b}};", two, t, lambda a, b: a | b),
             Case(f"xor.{t} {{d}}, {{a}}, {{b}};", two, t, lambda a, b: a ^ b),
             Case(f"not.{t} {{d}}, {{a}};", t, t, lambda a: ~a),
-            Case(f"cnot.{t} {{d}}, {{a}};", t, t, lambda a: int(a == 0)),
             Case(f"shl.{t} {{d}}, {{a}}, {{b}};", f"{t} u32", t,
                  lambda a, b, n=n: a << b if b < n else 0, [values(t), amounts]),
             Case(f"shr.{u} {{d}}, {{a}}, {{b}};", f"{u} u32", u,
@@ -186,42 +166,11 @@ def leading(a: int, n: int) -> int:
     return n - a.bit_length()
 
 
-def highest(a: int, kind: str) -> int:
-    n = bits(kind)
-    if kind[0] == "s" and a < 0:
-        a = ~a
-    return (a & (1 << n) - 1).bit_length() - 1
-
-
-def nth(mask: int, base: int, offset: int) -> int:
-    """The pseudo code of `fns` in the PTX ISA."""
-    offset = signed(offset, 32)
-    if offset == 0:
-        return base if mask >> base & 1 else -1
-    step, count = (1, offset - 1) if offset > 0 else (-1, -offset - 1)
-    position = base
-    while 0 <= position < 32:
-        if mask >> position & 1:
-            if count == 0:
-                return position
-            count -= 1
-        position += step
-    return -1
-
-
-MODES = {
-    "f4e": ["3210", "4321", "5432", "6543"], "b4e": ["5670", "6701", "7012", "0123"],
-    "rc8": ["0000", "1111", "2222", "3333"], "ecl": ["3210", "3211", "3222", "3333"],
-    "ecr": ["0000", "1110", "2210", "3210"], "rc16": ["1010", "3232", "1010", "3232"],
-}  # fmt: skip
-
-
-def permuted(a: int, b: int, c: int, mode: str = "") -> int:
+def permuted(a: int, b: int, c: int) -> int:
     octets = (a | b << 32).to_bytes(8, "little")
-    selectors = [int(x, 16) for x in MODES[mode][c & 3][::-1]] if mode else [
-        c >> 4 * k & 15 for k in range(4)]  # fmt: skip
     result = 0
-    for k, s in enumerate(selectors):
+    for k in range(4):
+        s = c >> 4 * k & 15
         octet = octets[s & 7]
         result |= (255 * (octet >> 7) if s & 8 else octet) << 8 * k
     return result
@@ -231,7 +180,6 @@ def bit_fields() -> list[Case]:
     cases = []
     places = [0, 1, 5, 16, 31, 32, 33, 63, 64, 100, 255, 256, 300]
     for t in ("u32", "s32", "u64", "s64"):
-        n = bits(t)
         cases.append(
             Case(
                 f"bfe.{t} {{d}}, {{a}}, {{b}}, {{c}};",
@@ -239,15 +187,6 @@ def bit_fields() -> list[Case]:
                 t,
                 lambda a, b, c, t=t: field_of(a, b, c, t),
                 [values(t), places, places],
-            )
-        )
-        cases.append(Case(f"bfind.{t} {{d}}, {{a}};", t, "u32", lambda a, t=t: highest(a, t)))
-        cases.append(
-            Case(
-                f"bfind.shiftamt.{t} {{d}}, {{a}};",
-                t,
-                "u32",
-                lambda a, t=t, n=n: n - 1 - highest(a, t) if highest(a, t) >= 0 else -1,
             )
         )
     for t in ("b32", "b64"):
@@ -266,20 +205,6 @@ def bit_fields() -> list[Case]:
         def length(c: int, mode: str = mode) -> int:
             return min(c, 32) if mode == "clamp" else c & 31
 
-        def place(b: int, mode: str = mode) -> int:
-            return b if mode == "clamp" else b & 31
-
-        few = [values("u32"), places]
-        cases += [
-            Case(f"szext.{mode}.u32 {{d}}, {{a}}, {{b}};", "u32 u32", "u32",
-                 lambda a, b, length=length: a & (1 << length(b)) - 1, few),
-            Case(f"szext.{mode}.s32 {{d}}, {{a}}, {{b}};", "s32 u32", "s32",
-                 lambda a, b, length=length: signed(a, length(b)) if length(b) else 0,
-                 [values("s32"), places]),
-            Case(f"bmsk.{mode}.b32 {{d}}, {{a}}, {{b}};", "u32 u32", "u32",
-                 lambda a, b, length=length, place=place: ((1 << length(b)) - 1) << place(a),
-                 [places, places]),
-        ]  # fmt: skip
         for side in ("l", "r"):
 
             def shifted(a: int, b: int, c: int, length=length, side: str = side) -> int:
@@ -295,45 +220,11 @@ def bit_fields() -> list[Case]:
                     [values("u32"), values("u32"), places],
                 )
             )
-    cases.append(Case("fns.b32 {d}, {a}, {b}, {c};", "u32 u32 s32", "u32", nth,
-                      [[0, 1, 0x80000000, 0xF0F0F0F0, 0xFFFFFFFF, 0x00010010], [0, 4, 15, 31],
-                       [0, 1, 2, 5, 32, 40, -1, -2, -9]]))  # fmt: skip
     words = [0x03020100, 0x81FF7F80, 0xDEADBEEF]
     selectors = [0x3210, 0x7654, 0x5410, 0xBA98, 0xFEDC, 0x0123, 0x8421, 1, 2, 3]
-    for mode in ("", *MODES):
-        dotted = f".{mode}" if mode else ""
-        cases.append(Case(f"prmt.b32{dotted} {{d}}, {{a}}, {{b}}, {{c}};", "b32 b32 b32", "b32",
-                          lambda a, b, c, mode=mode: permuted(a, b, c, mode),
-                          [words, words, selectors]))  # fmt: skip
-    for a in "us":
-        for b in "us":
-            cases += _dots(a, b)
+    cases.append(Case("prmt.b32 {d}, {a}, {b}, {c};", "b32 b32 b32", "b32", permuted,
+                      [words, words, selectors]))  # fmt: skip
     return cases
-
-
-def _dots(a: str, b: str) -> list[Case]:
-    kind = "s32" if "s" in (a, b) else "u32"
-    words = [0x03020100, 0x81FF7F80, 0xDEADBEEF, 0xFFFFFFFF]
-
-    def octets(x: int, sign: str) -> list[int]:
-        return [signed(v, 8) if sign == "s" else v for v in x.to_bytes(4, "little")]
-
-    def dot4(x: int, y: int, z: int) -> int:
-        return z + sum(p * q for p, q in zip(octets(x, a), octets(y, b), strict=True))
-
-    def dot2(x: int, y: int, z: int, high: int) -> int:
-        left = [signed(v, 16) if a == "s" else v for v in (x & 0xFFFF, x >> 16)]
-        right = octets(y, b)[2:] if high else octets(y, b)[:2]
-        return z + sum(p * q for p, q in zip(left, right, strict=True))
-
-    sources = f"u32 u32 {kind}"
-    inputs = [words, words, [wrap(x, kind) for x in (0, 5, 0x7FFFFFFF, 0xFFFFFFFF)]]
-    text = f".{a}32.{b}32 {{d}}, {{a}}, {{b}}, {{c}};"
-    return [
-        Case("dp4a" + text, sources, kind, dot4, inputs),
-        Case("dp2a.lo" + text, sources, kind, lambda x, y, z: dot2(x, y, z, 0), inputs),
-        Case("dp2a.hi" + text, sources, kind, lambda x, y, z: dot2(x, y, z, 1), inputs),
-    ]
 
 
 COMPARISONS = {
@@ -359,26 +250,11 @@ def selections() -> list[Case]:
                           lambda a, b: int(a == b)))  # fmt: skip
         cases.append(Case(f"selp.{t} {{d}}, {{a}}, {{b}}, {{c}};", f"{t} {t} pred", t,
                           lambda a, b, c: a if c else b))  # fmt: skip
-        cases.append(Case(f"slct.{t}.s32 {{d}}, {{a}}, {{b}}, {{c}};", f"{t} {t} s32", t,
-                          lambda a, b, c: a if c >= 0 else b))  # fmt: skip
         cases.append(Case(f"mov.{t} {{d}}, {{a}};", t, t, lambda a: a))
-    combine = {"and": lambda p, q: p and q, "or": lambda p, q: p or q, "xor": lambda p, q: p != q}
-    for name, f in combine.items():
-        cases += [
-            Case(f"setp.lt.{name}.s32 {{d}}, {{a}}, {{b}}, {{c}};", "s32 s32 pred", "pred",
-                 lambda a, b, c, f=f: int(f(a < b, bool(c)))),
-            Case(f"setp.lt.{name}.s32 {{d}}, {{a}}, {{b}}, !{{c}};", "s32 s32 pred", "pred",
-                 lambda a, b, c, f=f: int(f(a < b, not c))),
-            Case(f"setp.lt.{name}.s32 %p2|{{d}}, {{a}}, {{b}}, {{c}};", "s32 s32 pred", "pred",
-                 lambda a, b, c, f=f: int(f(not a < b, bool(c)))),
-            Case(f"set.lt.{name}.u32.s32 {{d}}, {{a}}, {{b}}, {{c}};", "s32 s32 pred", "u32",
-                 lambda a, b, c, f=f: -int(f(a < b, bool(c)))),
-        ]  # fmt: skip
     cases += [
         Case("setp.ge.u32 {d}|_, {a}, {b};", "u32 u32", "pred", lambda a, b: int(a >= b)),
         Case("set.gt.u32.s16 {d}, {a}, {b};", "s16 s16", "u32", lambda a, b: -int(a > b)),
         Case("set.gt.s32.u64 {d}, {a}, {b};", "u64 u64", "s32", lambda a, b: -int(a > b)),
-        Case("set.ne.f32.u32 {d}, {a}, {b};", "u32 u32", "f32", lambda a, b: float(a != b)),
         Case("mov.b32 {d}, {{{a}, {b}}};", "b16 b16", "b32", lambda a, b: a | b << 16),
         Case("mov.b64 {d}, {{{a}, {b}}};", "b32 b32", "b64", lambda a, b: a | b << 32),
         Case("mov.b64 {d}, {{{a}, {b}, {b}, {a}}};", "b16 b16", "b64",
@@ -430,27 +306,12 @@ def carries() -> list[Case]:
             b = (low2 & mask) | (high2 & mask) << n
             return (a + sign * b) >> n
 
-        def product(a, b, c, e, n=n, mask=mask):
-            # The high word of a * b + (c, e) as unsigned numbers.
-            return ((a & mask) * (b & mask) + ((c & mask) | (e & mask) << n)) >> n
-
         cases += [
             Case(f"add.cc.{t} {{d}}, {{a}}, {{c}};\n addc.{t} {{d}}, {{b}}, {{e}};", four, t,
                  lambda a, b, c, e, f=total: f(a, b, c, e, 1), few),
             Case(f"sub.cc.{t} {{d}}, {{a}}, {{c}};\n subc.{t} {{d}}, {{b}}, {{e}};", four, t,
                  lambda a, b, c, e, f=total: f(a, b, c, e, -1), few),
         ]  # fmt: skip
-        if t[0] == "u":
-            cases.append(
-                Case(
-                    f"mad.lo.cc.{t} {{d}}, {{a}}, {{b}}, {{c}};\n"
-                    f" madc.hi.{t} {{d}}, {{a}}, {{b}}, {{e}};",
-                    four,
-                    t,
-                    product,
-                    few,
-                )
-            )
         three = f"add.cc.{t} {{d}}, {{a}}, {{b}};\n addc.cc.{t} {{d}}, {{c}}, {{c}};\n"
         cases.append(
             Case(

@@ -5,7 +5,8 @@ Here the same text is executed by NumPy: one statement per instruction, for all 
 at once. That makes kernels testable on any machine, and mistakes visible that a device does not
 report: an access beyond an allocation, a shuffle that not all threads of a warp reach, a missing
 barrier. `Entry.source` is the kernel as Python, `Entry.trace` goes through it one instruction at a
-time.
+time. It knows the instructions that LLVM and NVVM make of this package's kernels; another one is an
+`UnknownInstruction`.
 
 Read in this order: `parse` (text to data), `forms` and `forms_integer` (instructions as rows of
 data), `translate` (blocks to Python), `machine` (which threads run next), `memory` and `access`,

@@ -12,16 +12,10 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.atomics import update
 from drjit.jit.cuda.emulator.errors import Fault, TrapExecuted
-from drjit.jit.cuda.emulator.integer import pairs, unpaired
 from drjit.jit.cuda.emulator.memory import Memory, flat, flat_index
 from drjit.jit.cuda.emulator.threads import Shape, Threads, spread
 
 u8, u16, u32, u64, i64 = np.uint8, np.uint16, np.uint32, np.uint64, np.int64
-
-_TYPES: dict[str, Any] = {
-    "u16": u16, "u32": u32, "u64": u64, "i32": np.int32, "i64": i64,
-    "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": "bf16",
-}  # fmt: skip
 
 
 def moved(address: np.ndarray, offset: int) -> np.ndarray:
@@ -127,7 +121,7 @@ class Accesses(Threads):
 
     def atomic(
         self, place: np.ndarray, space: str, base: np.ndarray, offset: int, operation: str,
-        kind: str, values: tuple[np.ndarray, ...], returns: bool, where: Any,
+        values: tuple[np.ndarray, ...], returns: bool, where: Any,
     ) -> Any:  # fmt: skip
         """Reads, changes and writes, one thread after the other. The old values, if wanted."""
         n = len(place)
@@ -144,36 +138,15 @@ class Accesses(Threads):
             address = self.effective(space, place, base, offset, values[0].itemsize)
         address = spread(address, len(place))
         values = tuple(spread(v, len(place)) for v in values)
-        old = self._update(address, operation, kind, values, returns)
+        index = flat_index(address, values[0].itemsize)
+        memory = flat(values[0].dtype.type)
+        old, changed = update(memory, index, operation, values, returns)
+        self.memory.writes += changed
         if lanes is None or not returns:
             return old
         out = np.zeros(n, old.dtype)
         out[lanes] = old
         return out
-
-    def _update(
-        self, address: np.ndarray, operation: str, kind: str, values: tuple[np.ndarray, ...],
-        returns: bool,
-    ) -> Any:  # fmt: skip
-        halves = kind in ("f16x2", "bf16x2")
-        dtype = _TYPES[kind[:-2] if halves else kind]
-        stored = u16 if dtype == "bf16" else dtype
-        size = stored().itemsize
-        memory = flat(stored)
-        index = flat_index(address, size)
-        if not halves:
-            old, changed = update(memory, index, operation, dtype, values, returns)
-        else:
-            results = []
-            changed = False
-            for k in range(2):
-                parts = tuple(pairs(v, stored)[:, k] for v in values)
-                part, some = update(memory, index + k, operation, dtype, parts, returns)
-                results.append(part)
-                changed = changed or some
-            old = unpaired(np.stack(results, 1), u32) if returns else None
-        self.memory.writes += changed
-        return old
 
     def effective(
         self, space: str, place: np.ndarray, base: np.ndarray, offset: int, size: int

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from drjit.jit.cuda.emulator.memory import Flat
-from drjit.jit.cuda.emulator.numeric import narrow, widen
 
 _UFUNCS: dict[str, Any] = {
     "add": np.add,
@@ -21,30 +20,11 @@ _UFUNCS: dict[str, Any] = {
 }
 
 
-def _new(operation: str, bf16: bool, old: np.ndarray, values: tuple[np.ndarray, ...]) -> Any:
-    """What replaces old values."""
-    v = values[0]
-    if bf16 and operation in _UFUNCS:
-        return narrow(_UFUNCS[operation](widen(old), widen(v)))
-    if operation in _UFUNCS:
-        return _UFUNCS[operation](old, v)
-    if operation == "exch":
-        return v
-    if operation == "cas":
-        return np.where(old == v, values[1], old)
-    one, zero = old.dtype.type(1), old.dtype.type(0)
-    if operation == "inc":
-        return np.where(old >= v, zero, old + one)
-    return np.where((old == zero) | (old > v), v, old - one)
-
-
 def update(
-    memory: Flat, index: np.ndarray, operation: str, dtype: Any,
-    values: tuple[np.ndarray, ...], returns: bool,
-) -> tuple[Any, bool]:  # fmt: skip
+    memory: Flat, index: np.ndarray, operation: str, values: tuple[np.ndarray, ...], returns: bool
+) -> tuple[Any, bool]:
     """Applies an operation to `memory[index]`; the old values, and whether anything changed."""
-    bf16 = dtype == "bf16"
-    ufunc = None if bf16 else _UFUNCS.get(operation)
+    ufunc = _UFUNCS.get(operation)
     if ufunc is not None and not returns:
         memory.update(ufunc, index, values[0])
         return None, True
@@ -55,15 +35,12 @@ def update(
     first[1:] = ordered[1:] != ordered[:-1]
     starts = np.flatnonzero(first)
     counts = np.diff(starts, append=n)
-    most = int(counts.max())
     old = np.empty(n, values[0].dtype)
-    if most == 1:
-        return _apply(memory, index, operation, bf16, values, old, slice(None))
-    if ufunc is not None and len(starts) < most:
-        return _accumulate(memory, index, ufunc, values[0], order, starts, counts, old)
-    if operation in ("exch", "cas"):
+    if ufunc is None:
         function = _exchange if operation == "exch" else _compare_and_swap
         return function(memory, ordered, order, starts, counts, values, old)
+    if len(starts) < counts.max():
+        return _accumulate(memory, index, ufunc, values[0], order, starts, counts, old)
     changed = False
     rank = np.arange(n) - np.repeat(starts, counts)
     by_rank = np.argsort(rank, kind="stable")
@@ -71,22 +48,11 @@ def update(
     begin = 0
     for end in ends:
         lanes = order[by_rank[begin:end]]
-        begin = end
-        changed |= _apply(memory, index, operation, bf16, values, old, lanes)[1]
+        begin, at = end, index[lanes]
+        old[lanes] = before = memory[at]
+        memory[at] = after = ufunc(before, values[0][lanes])
+        changed |= bool(np.count_nonzero(before != after))
     return old, changed
-
-
-def _apply(
-    memory: Flat, index: np.ndarray, operation: str, bf16: bool,
-    values: tuple[np.ndarray, ...], old: np.ndarray, lanes: Any,
-) -> tuple[np.ndarray, bool]:  # fmt: skip
-    """For some threads with different addresses."""
-    at = index[lanes]
-    before = memory[at]
-    after = _new(operation, bf16, before, tuple(v[lanes] for v in values))
-    old[lanes] = before
-    memory[at] = after
-    return old, bool(np.count_nonzero(before != after))
 
 
 def _accumulate(

@@ -36,7 +36,6 @@ class PythonCode:
             writer.keep_all = single
             writer.write(base, first, [])
         self._compile()
-        self.entries = first
         self.special = {p: t for w in self.writers.values() for p, t in w.names.special.items()}
 
     def _visit(self, program: PtxProgram, name: str, path: list[str]) -> None:
@@ -51,8 +50,7 @@ class PythonCode:
         writer = FunctionWriter(program, function, not path, self.layout)
         writer.analyse()
         for called in dict.fromkeys(writer.calls):
-            for target in [called] if called else address_taken(program):
-                self._visit(program, target, [*path, name])
+            self._visit(program, called, [*path, name])
         self.writers[name] = writer
         self.order.append(name)
 
@@ -89,7 +87,6 @@ class PythonCode:
         """The registers between blocks, before anything has been executed."""
         found: dict[str, np.ndarray] = {}
         crossing = {name for block in self.blocks for name in (*block.reads, *block.writes)}
-        crossing |= {b.sync[1].result for b in self.blocks if b.sync and b.sync[0] == "barrier"}
         for writer in self.writers.values():
             for name, home in writer.names.home.items():
                 if writer.key(name) in crossing:
@@ -109,22 +106,6 @@ class PythonCode:
     @cached_property
     def initial(self) -> dict[str, np.ndarray]:
         return self.registers()
-
-
-def address_taken(program: PtxProgram) -> list[str]:
-    """Functions whose addresses are used as values."""
-    found: dict[str, None] = {}
-    for v in program.variables.values():
-        for text in v.initial:
-            name = text.removeprefix("generic(").partition(")")[0].partition("+")[0].strip()
-            if name in program.functions:
-                found[name] = None
-    for function in program.functions.values():
-        for instruction in function.code or []:
-            is_move = instruction.opcode.startswith("mov") and len(instruction.operands) > 1
-            if is_move and instruction.operands[1] in program.functions:
-                found[instruction.operands[1]] = None
-    return list(found)
 
 
 def translated(program: PtxProgram, name: str, single: bool = False) -> PythonCode:

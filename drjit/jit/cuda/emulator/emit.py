@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 Emitter = Callable[["FunctionWriter", "DecodedInstruction"], None]
 EMITTERS: dict[str, Emitter] = {}
-# Functions of the driver that kernels may call.
-EXTERNAL = {"vprintf", "__assertfail"}
 
 
 def emitter(kind: str) -> Callable[[Emitter], Emitter]:
@@ -81,24 +79,17 @@ def _hidden_call(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], l
         w.results[name] = f"@result{k}_{w.bytes[name]}"
     uses = [python_name(name) for name in arguments]
     defines = [f"@argument{k}_{w.bytes[name]}" for k, name in enumerate(arguments)]
-    if target.kind == "reg":
-        uses.append(target.name)
-        w.calls.append("")
-    elif target.name in EXTERNAL:
-        sizes = [w.bytes[name] for name in results]
-        return [*uses, "place"], [f"@result{k}_{size}" for k, size in enumerate(sizes)]
-    else:
-        w.calls.append(target.name)
+    w.calls.append(target)
     return uses, [*defines, "@caller"]
 
 
-def call_parts(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], PtxOperand, list[str]]:
+def call_parts(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], str, list[str]]:
     """Names of results, the function, and names of arguments of `call`."""
     rest = list(operands)
     results: list[str] = []
     if rest[0].startswith("("):
         results = [part.name for part in w.names.operand(rest.pop(0)).parts]
-    target = w.names.operand(rest.pop(0))
+    target = rest.pop(0)
     arguments: list[str] = []
     if rest and rest[0].startswith("("):
         arguments = [part.name for part in w.names.operand(rest[0]).parts]
@@ -146,7 +137,7 @@ def address(w: "FunctionWriter", operand: PtxOperand) -> tuple[str, int]:
 
 
 def symbol(w: "FunctionWriter", base: PtxOperand) -> tuple[str, int]:
-    """The address of a variable, function or parameter: an expression and an offset."""
+    """The address of a variable or parameter: an expression and an offset."""
     name = base.name
     for table in (w.layout.local, w.layout.shared):
         key = w.prefix + name if table is w.layout.local else name
@@ -157,8 +148,6 @@ def symbol(w: "FunctionWriter", base: PtxOperand) -> tuple[str, int]:
         if variable.space == "shared":
             return w.constants.name("u64", 0), w.layout.shared[name] + base.value
         return f'm.address("{name}")', base.value
-    if name in w.program.functions:
-        return f'm.address("{name}")', 0
     if w.is_entry and name in w.parameter_offsets:
         return "m.parameters_address", w.parameter_offsets[name] + base.value
     raise UnknownInstruction(f"{name} is not declared")
@@ -316,11 +305,8 @@ def _stored(w: "FunctionWriter", value: PtxOperand, bits: int, as_it_is: bool = 
 @emitter("atomic")
 def _atomic(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     f = s.form
-    kind = f.details["type"]
     element = f.sources[1]
-    native = element
-    if element[0] == "b":
-        native = kind = "u" + element[1:]
+    native = element.replace("b", "u")
     # A compiler names a register for the old value even where nobody reads it.
     returns = any(name in w.read_somewhere for name in s.defines)
     base, offset = address(w, s.sources[0])
@@ -332,7 +318,7 @@ def _atomic(w: "FunctionWriter", s: "DecodedInstruction") -> None:
         at = offset + k * width(native) // 8
         text = (
             f'm.atomic(place, "{f.details["space"]}", {base}, {at}, "{f.details["operation"]}", '
-            f'"{kind}", ({values},), {returns}, {w.guard or None})'
+            f"({values},), {returns}, {w.guard or None})"
         )
         if returns:
             w.assign(flatten(s.destinations[0])[k], text, native)

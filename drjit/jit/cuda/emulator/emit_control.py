@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from drjit.jit.cuda.emulator.emit import EXTERNAL, call_parts, emitter
+from drjit.jit.cuda.emulator.emit import call_parts, emitter
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
-from drjit.jit.cuda.emulator.ptx_operands import PtxOperand
 from drjit.jit.cuda.emulator.scope import python_name
 
 if TYPE_CHECKING:
@@ -14,17 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Barrier:
-    """A barrier of a block, for the scheduler. Operands are numbers or names of registers."""
+    """A barrier of a block, for the scheduler: which one (a number or the name of a register),
+    whether all threads of a warp reach it together, and the block that follows."""
 
     identifier: int | str
-    count: int | str | None
-    action: str
     aligned: bool
-    operation: str = ""
-    predicate: int | str = 1
-    negated: bool = False
-    result: str = ""
-    following: int = 0
+    following: int
 
 
 # ---- control flow
@@ -83,24 +77,13 @@ def _exit(w: "FunctionWriter", s: "DecodedInstruction") -> None:
 
 @emitter("call")
 def _call(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    results, target, arguments = call_parts(w, s.instruction.operands)
-    following = _next(w, s)
-    names = [python_name(name) for name in arguments]
-    if target.name in EXTERNAL and target.kind == "symbol":
-        call = f'm.external("{target.name}", place, [{", ".join(names)}])'
-        w.put(f"result0_{w.bytes[results[0]]} = {call}" if results else call)
-        w.finish(f"return {following}")
-        return
+    _, target, arguments = call_parts(w, s.instruction.operands)
+    if target not in w.entries:
+        raise UnknownInstruction(f"the function {target} has no code")
     for k, name in enumerate(arguments):
         w.put(f"argument{k}_{w.bytes[name]} = {python_name(name)}")
-    w.put(f"caller = {w.constants.name('i64', following)}")
-    if target.kind == "reg":
-        w.put(f"_0 = m.function({w.read(target, 'u64')})")
-        w.finish("return _0")
-    elif target.name in w.entries:
-        w.finish(f"return {w.entries[target.name]}")
-    else:
-        raise UnknownInstruction(f"the function {target.name} has no code")
+    w.put(f"caller = {w.constants.name('i64', _next(w, s))}")
+    w.finish(f"return {w.entries[target]}")
 
 
 # ---- barriers of a block
@@ -114,20 +97,6 @@ def _barrier(w: "FunctionWriter", s: "DecodedInstruction") -> None:
 
 def barrier(w: "FunctionWriter", s: "DecodedInstruction") -> Barrier:
     """A barrier for the scheduler."""
-    details = s.form.details
-    sources = list(s.sources)
-
-    def operand(o: PtxOperand) -> int | str:
-        return o.value if o.kind == "integer" else w.key(o.name)
-
-    result = Barrier(operand(sources[0]), None, details["action"], details["aligned"])
-    result.following = _next(w, s)
-    if details["action"] == "red":
-        last = sources.pop()
-        result.negated = last.kind == "not"
-        result.predicate = operand(last.parts[0] if result.negated else last)
-        result.operation = details["operation"]
-        result.result = w.key(s.destinations[0].name)
-    if len(sources) > 1:
-        result.count = operand(sources[1])
-    return result
+    operand = s.sources[0]
+    which = operand.value if operand.kind == "integer" else w.key(operand.name)
+    return Barrier(which, s.form.details["aligned"], _next(w, s))

@@ -11,11 +11,10 @@ meaning:
 * x16, x32, x64: an integer of which the sign does not matter, in the signedness of the result;
 * b16, b32, b64: bits that are only moved, in the type of the result;
 * u32>u64 and its like: read as the first type, and widened to the second; shift: an amount;
-* f16x2, bf16x2, u16x2, i16x2, f32x2: words as rows of two numbers; bf16: float32 after widening;
+* f16x2, u16x2, i16x2, f32x2: words as rows of two numbers;
 * address: an operand in brackets; u32* and its like: all elements of a vector.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -77,35 +76,27 @@ def form(opcode: str) -> Form:
 
 
 # Instructions that are one expression, with the types of their result and operands. T stands for
-# the type of the instruction, X for that with or without a sign; ?name says whether there is such a
-# qualifier.
+# the type of the instruction, X for that with or without a sign.
 EXPRESSIONS = {
     "and": ("X", "X X", "{0} & {1}"),
     "or": ("X", "X X", "{0} | {1}"),
     "xor": ("X", "X X", "{0} ^ {1}"),
     "not": ("X", "X", "~{0}"),
-    "cnot": ("T", "T", "({0} == T(0)).astype(T)"),
     # NumPy, like PTX, shifts by more than the width as if bit by bit.
     "shl": ("X", "X shift", "{0} << {1}"),
     "shr": ("T", "T shift", "{0} >> {1}"),
     "rem": ("T", "T T", "remainder({0}, {1})"),
-    "sad": ("T", "T T T", "{2} + absolute_difference({0}, {1}).view(T)"),
     "popc": ("u32", "T", "np.bitwise_count({0}).astype(u32)"),
-    "clz": ("u32", "T", "count_leading_zeros({0})"),
-    "brev": ("T", "T", "reverse_bits({0})"),
-    "bfind": ("u32", "T", "find_first({0}, ?shiftamt)"),
-    "fns": ("u32", "u32 u32 u32", "find_nth({0}, {1}, {2})"),
+    "clz": ("u32", "T", "lzcnt({0}).astype(u32)"),
+    "brev": ("T", "T", "brev({0})"),
     "bfe": ("T", "T u32 u32", "extract_field({0}, {1}, {2})"),
     "bfi": ("T", "T T u32 u32", "insert_field({0}, {1}, {2}, {3})"),
-    "bmsk": ("u32", "u32 u32", "bit_mask({0}, {1}, ?clamp)"),
-    "szext": ("T", "T u32", "extend_sign({0}, {1}, ?clamp)"),
-    "copysign": ("T", "T T", "copy_sign({0}, {1})"),
+    "copysign": ("T", "T T", "np.copysign({1}, {0})"),
 }
 
 
 def _expression(q: list[str], result: str, sources: str, text: str) -> Form:
     types = {"T": code(q[-1]), "X": free(q[-1])}
-    text = re.sub(r"\?(\w+)", lambda m: str(m[1] in q), re.sub(r"\bT\b", types["T"], text))
     kinds = [types.get(name, name) for name in (result, *sources.split())]
     return Form((kinds[0],), tuple(kinds[1:]), (text,))
 
@@ -128,18 +119,17 @@ def free(name: str) -> str:
 
 
 def is_float(kind: str) -> bool:
-    return kind[0] == "f" or kind.startswith("bf")
+    return kind[0] == "f"
 
 
 _KNOWN = {
-    "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bf16", "f16x2", "bf16x2", "u16x2", "f32x2",
+    "u8", "u16", "u32", "u64", "f16", "f32", "f64", "f16x2", "u16x2", "f32x2",
     "i16x2", "pred",
 }  # fmt: skip
 
 # Types of pairs: of their halves, and of the words.
 PAIRS = {
     "f16x2": ("f16", "u32"),
-    "bf16x2": ("bf16", "u32"),
     "u16x2": ("u16", "u32"),
     "i16x2": ("i16", "u32"),
     "f32x2": ("f32", "u64"),
@@ -150,8 +140,6 @@ def width(kind: str) -> int:
     """The size of a register that holds an operand of a type, in bits; 1 of a predicate."""
     if kind == "pred":
         return 1
-    if kind == "bf16":
-        return 16
     if kind in PAIRS:
         return int(PAIRS[kind][1][1:])
     return int(kind[1:])

@@ -3,7 +3,13 @@
 from drjit.jit.cuda.emulator.forms import Form, code, half_of, is_float, rule
 
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-_DIRECTED = {"rz", "rm", "rp"}
+_UNKNOWN = frozenset(("rz", "rm", "rp", "xorsign", "satfinite"))
+
+
+def _check(q: list[str]) -> None:
+    """Refuses modifiers that compilers of kernels do not use."""
+    if not _UNKNOWN.isdisjoint(q):
+        raise KeyError
 
 
 def _modifiers(q: list[str], kind: str, text: str) -> str:
@@ -19,27 +25,17 @@ def _modifiers(q: list[str], kind: str, text: str) -> str:
     return text
 
 
-def _number(kind: str) -> str:
-    """The type that is computed with: float32 for bfloat16."""
-    half = half_of(kind)
-    return "f32" if half == "bf16" else half
-
-
 def float_form(q: list[str], operands: int) -> Form:
-    """add, sub, mul, div, fma and sqrt of all floating-point types and rounding modes."""
+    """add, sub, mul, div, fma and sqrt of all floating-point types, rounded to nearest."""
+    _check(q)
     name, kind = q[0], code(q[-1])
     if q[-2:] == ["f32", "f16"]:  # halves and a float, from compute capability 10.0 on
         wide = [f"{{{k}}}.astype(f32)" for k in range(operands - 1)]
         text = float_form(q[:-1], operands).texts[0].format(*wide, f"{{{operands - 1}}}")
         sources = (*["f16"] * (operands - 1), "f32")
         return Form(("f32",), sources, (text,), arithmetic=True)
-    mode = next((m for m in _DIRECTED if m in q), None)
-    if mode and kind in ("f32", "f64", "f32x2"):
-        arguments = ", ".join(f"{{{k}}}" for k in range(operands))
-        text = f'rounded("{name}", "{mode}", {arguments})'
-    elif name == "fma":
-        exact = {"f64": "fma_f64_arrays"}.get(kind, f"fma_{half_of(kind)}")
-        text = f"{exact}({{0}}, {{1}}, {{2}})"
+    if name == "fma":
+        text = f"fma_{half_of(kind)}({{0}}, {{1}}, {{2}})"
     elif name == "sqrt":
         text = "np.sqrt({0})"
     else:
@@ -70,16 +66,9 @@ def _square_root(q: list[str]) -> Form:
 
 @rule("rcp", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh")
 def _function(q: list[str]) -> Form:
+    _check(q)
     name, kind = q[0], code(q[-1])
-    mode = next((m for m in _DIRECTED if m in q), None)
-    if kind == "f64" and "approx" in q and "ftz" in q:
-        return Form((kind,), (kind,), (f'gross("{name}", {{0}})',), arithmetic=True)
-    if name == "rcp" and mode:
-        text = f'rounded("div", "{mode}", np.ones(1, {kind}), {{0}})'
-    elif name == "rcp":
-        text = f"{kind}(1) / {{0}}"
-    else:
-        text = f'approximate("{name}", {{0}})'
+    text = f"{kind}(1) / {{0}}" if name == "rcp" else f'approximate("{name}", {{0}})'
     return Form((kind,), (kind,), (_modifiers(q, kind, text),), arithmetic=True)
 
 
@@ -95,6 +84,7 @@ def _sign(q: list[str]) -> Form:
 @rule("min", "max", "min3", "max3")
 def _extreme(q: list[str]) -> Form:
     """`min` and `max`, which the translator calls min3 and max3 if they have three operands."""
+    _check(q)
     kind = code(q[-1])
     sources = (kind, kind)
     if not is_float(kind):
@@ -106,8 +96,6 @@ def _extreme(q: list[str]) -> Form:
     operands = "{0}, {1}"
     if q[0][3:]:
         text, sources, operands = f"{name}({text}, {{2}})", (kind,) * 3, "{0}, {1}, {2}"
-    if "xorsign" in q:
-        text = f"xor_sign({name}(np.abs({{0}}), np.abs({{1}})), {{0}}, {{1}})"
     if "NaN" in q:
         text = f"nan_if_any({text}, {operands})"
     return Form((kind,), sources, (_modifiers(q, kind, text),), arithmetic=True)
@@ -115,7 +103,9 @@ def _extreme(q: list[str]) -> Form:
 
 @rule("testp")
 def _test(q: list[str]) -> Form:
-    return Form(("pred",), (code(q[-1]),), (f'test_property("{q[1]}", {{0}})',))
+    if q[1] != "infinite":
+        raise KeyError
+    return Form(("pred",), (code(q[-1]),), ("np.isinf({0})",))
 
 
 # ---- conversions
@@ -125,23 +115,21 @@ _INTEGRAL = {"rni", "rzi", "rmi", "rpi"}
 
 @rule("cvt")
 def _convert(q: list[str]) -> Form:
-    if q[-2] in ("f16x2", "bf16x2"):
-        return _convert_pair(q)
+    _check(q)
+    if q[-2] == "f16x2":  # the first operand is the upper half
+        text = "np.stack(np.broadcast_arrays({1}, {0}), 1).astype(f16)"
+        return Form(("f16x2",), ("f32", "f32"), (_relu(q, text),), arithmetic=True)
     if "tf32" in q:
-        mode = next(m for m in ("rna", "rn", "rz") if m in q)
-        return Form(("f32",), ("f32",), (_relu(q, f'to_tf32({{0}}, "{mode}")'),))
-    if "satfinite" in q:
-        raise KeyError
+        if "rna" not in q:
+            raise KeyError
+        return Form(("f32",), ("f32",), (_relu(q, "to_tf32({0})"),))
     result, source = code(q[-2]), code(q[-1])
-    mode = next((m for m in q if m in _DIRECTED | {"rn"}), "")
     integral = next((m for m in q if m in _INTEGRAL), "")
     x = "flush({0})" if "ftz" in q and source == "f32" else "{0}"
     if not is_float(source) and not is_float(result):
         return _convert_integer(q, result, source)
     if not is_float(source):
-        text = f'from_integer({{0}}, {result}, "{mode or "rn"}")'
-        if result == "bf16":
-            text = f'to_bf16({{0}}, "{mode}")'
+        text = f"{{0}}.astype({result})"
     elif not is_float(result):
         text = f'to_integer({x}, {result}, "{integral or "rzi"}")'
         return Form((result,), (source,), (text,))
@@ -149,19 +137,12 @@ def _convert(q: list[str]) -> Form:
         text = f'integral({x}, "{integral}")'
         if result != source:
             text = f"{text}.astype({result})"
-    elif result == "bf16":
-        text = f'to_bf16({x}, "{mode}")'
-    elif source == "bf16" and result == "f32":
-        return Form((result,), (source,), ("{0}",))
     else:
-        text = f'to_float({x}, {result}, "{mode}")'
+        text = f"{x}.astype({result})"
     if "sat" in q:
         text = f"saturate({text})"
     if "ftz" in q and result == "f32":
         text = f"flush({text})"
-    if result == "bf16":
-        text = f"widen({text})" if text.startswith("to_bf16") else text
-        return Form(("bf16",), (source,), (_relu(q, text),), arithmetic=True)
     return Form((result,), (source,), (_relu(q, text),), arithmetic=True)
 
 
@@ -175,15 +156,3 @@ def _convert_integer(q: list[str], result: str, source: str) -> Form:
     if result == source:
         return Form((result,), (source,), ("{0}",))
     return Form((result,), (source,), (f"{{0}}.astype({result})",))
-
-
-def _convert_pair(q: list[str]) -> Form:
-    """cvt.rn.f16x2.f32 d, a, b: the first operand is the upper half."""
-    kind = q[-2]
-    mode = "rz" if "rz" in q else "rn"
-    rows = "np.stack(np.broadcast_arrays({1}, {0}), 1)"
-    if kind == "f16x2":
-        text = _relu(q, f'to_float({rows}, f16, "{mode}")')
-    else:
-        text = _relu(q, f'widen(to_bf16({rows}, "{mode}"))')
-    return Form((kind,), ("f32", "f32"), (text,), arithmetic=True)

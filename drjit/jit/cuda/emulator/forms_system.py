@@ -8,7 +8,7 @@ from drjit.jit.cuda.emulator.parse import SIZES
 
 _SPACES = {"global", "shared", "local", "param", "const"}
 _STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
-ATOMICS = {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"}
+ATOMICS = {"add", "min", "max", "and", "or", "xor", "exch", "cas"}
 
 
 def _space(q: list[str]) -> str:
@@ -51,18 +51,14 @@ def _atomic(q: list[str]) -> Form:
         raise KeyError
     operation = next(name for name in q if name in ATOMICS)
     kind = code(_type(q))
-    if operation in ("exch", "cas", "and", "or", "xor") and kind not in PAIRS:
+    if kind in PAIRS:
+        raise KeyError
+    if operation in ("exch", "cas", "and", "or", "xor"):
         kind = "b" + kind[1:]
-    details = {"space": _space(q), "operation": operation, "count": _count(q), "type": kind}
-    element = kind if kind[0] == "b" and kind[1:].isdigit() else _word(kind)
+    details = {"space": _space(q), "operation": operation, "count": _count(q)}
     if q[0] == "red":
-        return Form((), ("address", element), kind="atomic", details=details, destinations=0)
-    return Form((element,), ("address", element, element), kind="atomic", details=details)
-
-
-def _word(kind: str) -> str:
-    """Pairs and bfloat16 are given as words."""
-    return PAIRS[kind][1] if kind in PAIRS else "u16" if kind == "bf16" else kind
+        return Form((), ("address", kind), kind="atomic", details=details, destinations=0)
+    return Form((kind,), ("address", kind, kind), kind="atomic", details=details)
 
 
 @rule(
@@ -113,36 +109,21 @@ def _of_machine(results: tuple, call: str, sources: tuple, members: int | None =
 def _barrier(q: list[str]) -> Form:
     if "warp" in q:
         return _of_machine((), "warp_barrier(place, {0})", ("u32",), 0)
-    if "cluster" in q:
+    if "sync" not in q:
         raise KeyError
-    aligned = q[0] == "bar" or "aligned" in q
-    action = next(name for name in q if name in ("sync", "arrive", "red"))
-    details: dict[str, object] = {"action": action, "aligned": aligned}
-    if action != "red":
-        return Form((), ("u32", "u32"), kind="barrier", details=details, destinations=0)
-    details["operation"] = next(name for name in q if name in ("popc", "and", "or"))
-    result = "u32" if details["operation"] == "popc" else "pred"
-    return Form((result,), ("u32", "u32", "pred"), kind="barrier", details=details)
+    details = {"aligned": q[0] == "bar" or "aligned" in q}
+    return Form((), ("u32",), kind="barrier", details=details, destinations=0)
 
 
-@rule("shfl", "vote", "match", "redux", "elect")
+@rule("shfl", "vote")
 def _collective(q: list[str]) -> Form:
     if "sync" not in q:
         raise KeyError
     if q[0] == "shfl":
         call = f'shuffle(place, "{q[2]}", {{0}}, {{1}}, {{2}}, {{3}})'
         return _of_machine(("b32", "pred"), call, ("b32", "u32", "u32", "u32"), 3)
-    if q[0] == "elect":
-        return _of_machine(("u32", "pred"), "elect(place, {0})", ("u32",), 0)
-    if q[0] == "vote":
-        result = "u32" if q[2] == "ballot" else "pred"
-        return _of_machine((result,), f'vote(place, "{q[2]}", {{0}}, {{1}})', ("pred", "u32"), 1)
-    if q[0] == "match":
-        call = f'match(place, "{q[1]}", {{0}}, {{1}})'
-        return _of_machine(("u32", "pred"), call, ("u" + q[-1][1:], "u32"), 1)
-    x = "np.abs({0})" if "abs" in q else "{0}"
-    call = f'reduce_warp(place, "{q[2]}", {x}, {{1}}, {"NaN" in q})'
-    return _of_machine((code(q[-1]),), call, (code(q[-1]), "u32"), 1)
+    result = "u32" if q[2] == "ballot" else "pred"
+    return _of_machine((result,), f'vote(place, "{q[2]}", {{0}}, {{1}})', ("pred", "u32"), 1)
 
 
 @rule("activemask")
@@ -164,21 +145,14 @@ def _mma(q: list[str]) -> Form:
 
 _SHAPES = {
     "f16": ("m16n8k16", "m16n8k8"),
-    "bf16": ("m16n8k16", "m16n8k8"),
     "tf32": ("m16n8k8", "m16n8k4"),
 }
 
 
-@rule("ldmatrix", "stmatrix", "movmatrix")
-def _matrix_access(q: list[str]) -> Form:
-    if q[0] == "movmatrix":
-        return _of_machine(("u32",), "transpose_matrix(place, {0})", ("u32",), -1)
+@rule("ldmatrix")
+def _load_matrix(q: list[str]) -> Form:
     if "m8n8" not in q or q[-1] != "b16":
         raise KeyError
-    transposed = "trans" in q
-    if q[0] == "stmatrix":
-        call = f"store_matrix(place, {{0}}, {{1}}, {transposed})"
-        return _of_machine((), call, ("address", "u32*"), -1)
     count = next(int(name[1:]) for name in q if name in ("x1", "x2", "x4"))
-    call = f"load_matrix(place, {{0}}, {count}, {transposed})"
+    call = f"load_matrix(place, {{0}}, {count}, {'trans' in q})"
     return _of_machine(("u32",), call, ("address",), -1)

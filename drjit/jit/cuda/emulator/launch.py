@@ -12,7 +12,7 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.code import translated
 from drjit.jit.cuda.emulator.errors import Deadlock, EmulatorError, Fault, LaunchError, describe
-from drjit.jit.cuda.emulator.external import DeviceMachine
+from drjit.jit.cuda.emulator.machine import ThreadChunk
 from drjit.jit.cuda.emulator.parse import Instruction
 from drjit.jit.cuda.emulator.threads import Shape
 from drjit.jit.cuda.emulator.translate import BasicBlock
@@ -109,7 +109,7 @@ class EmulatedLaunch:
         if self.grid[0] >= 1 << 31 or max(self.grid[1:]) >= 1 << 16:
             raise LaunchError(f"the grid has an impossible size: {self.grid}")
 
-    def machines(self) -> Iterator[DeviceMachine]:
+    def machines(self) -> Iterator[ThreadChunk]:
         """The chunks of the grid, each ready to run."""
         threads = self.block[0] * self.block[1] * self.block[2]
         total = self.grid[0] * self.grid[1] * self.grid[2]
@@ -117,9 +117,9 @@ class EmulatedLaunch:
         for first in range(0, total, each):
             yield self.machine(first, min(each, total - first))
 
-    def machine(self, first: int, blocks: int) -> DeviceMachine:
+    def machine(self, first: int, blocks: int) -> ThreadChunk:
         code = self.code
-        machine = DeviceMachine(
+        machine = ThreadChunk(
             self.memory, self.parameters, self.grid, self.block, first, blocks, self.shared
         )
         layout = code.layout
@@ -128,9 +128,6 @@ class EmulatedLaunch:
         )
         machine.line_text = self._line_text
         machine.addresses = self.entry._addresses
-        machine.functions = {
-            a: code.entries[name] for name, a in machine.addresses.items() if name in code.entries
-        }
         registers = dict(code.initial)
         for name, text in code.special.items():
             registers[name] = machine.special(text)
@@ -140,7 +137,7 @@ class EmulatedLaunch:
     def run(self) -> None:
         self.memory.add(self.parameters, f"the parameters of {self.entry.name}")
         try:
-            waiting: list[DeviceMachine] = []
+            waiting: list[ThreadChunk] = []
             for machine in self.machines():
                 self._turn(machine, TURNS)
                 if machine.finished:
@@ -151,7 +148,7 @@ class EmulatedLaunch:
         finally:
             self.memory.release(self.parameters.ctypes.data)
 
-    def _share(self, waiting: list[DeviceMachine]) -> None:
+    def _share(self, waiting: list[ThreadChunk]) -> None:
         """Lets chunks that are not finished take turns: one may wait for another."""
         idle = 0
         states: list[Any] = []
@@ -181,7 +178,7 @@ class EmulatedLaunch:
                 at *= 2
                 states = [m.snapshot() for m in waiting]
 
-    def _finish(self, machine: DeviceMachine) -> None:
+    def _finish(self, machine: ThreadChunk) -> None:
         report = self.report
         report.instructions += machine.executed
         report.divergent_branches += machine.divergent
@@ -191,13 +188,13 @@ class EmulatedLaunch:
                 total = report.bank_conflicts.get(instruction.line, 0)
                 report.bank_conflicts[instruction.line] = total + count
 
-    def _turn(self, machine: DeviceMachine, turns: int) -> None:
+    def _turn(self, machine: ThreadChunk, turns: int) -> None:
         try:
             machine.run(turns)
         except Fault as fault:
             raise self.error(machine, fault, sys.exc_info()[2]) from None
 
-    def trace(self, machine: DeviceMachine, warp: int) -> Iterator[Step]:
+    def trace(self, machine: ThreadChunk, warp: int) -> Iterator[Step]:
         """Steps of a warp (of this chunk)."""
         self.memory.add(self.parameters, f"the parameters of {self.entry.name}")
         try:
@@ -212,7 +209,7 @@ class EmulatedLaunch:
         finally:
             self.memory.release(self.parameters.ctypes.data)
 
-    def _step(self, machine: DeviceMachine, block: BasicBlock, mine: np.ndarray) -> Step:
+    def _step(self, machine: ThreadChunk, block: BasicBlock, mine: np.ndarray) -> Step:
         writer = self.code.writers[block.function]
         statement = writer.statements[block.first]
         registers: dict[str, np.ndarray] = {}
@@ -232,7 +229,7 @@ class EmulatedLaunch:
         return f"{instruction.line} ({instruction.text})" if instruction else "?"
 
     def error(
-        self, machine: DeviceMachine, fault: Fault, trace: TracebackType | None
+        self, machine: ThreadChunk, fault: Fault, trace: TracebackType | None
     ) -> EmulatorError:
         """A fault with everything that is known about where it happened."""
         frame, number = None, 0

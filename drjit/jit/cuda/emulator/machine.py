@@ -48,7 +48,6 @@ class ThreadChunk(Warps):
     """A chunk of threads that executes the blocks of a kernel."""
 
     blocks: list[BasicBlock]
-    functions: dict[int, int]
 
     def start(self, blocks: list[BasicBlock], first: int, registers: Registers) -> None:
         """Gets ready to run: all threads are at the block `first`."""
@@ -60,7 +59,6 @@ class ThreadChunk(Warps):
         self.groups: dict[int, ThreadGroup] = {}
         self.waiting: dict[int, np.ndarray] = {}
         self.barriers: dict[int, list[tuple[int, np.ndarray, Barrier]]] = {}
-        self.arrived: dict[int, np.ndarray] = {}
         self.owned: set[str] = set()
         # Groups that spin, and the states of groups at backward jumps.
         self.spinning: set[int] = set()
@@ -94,8 +92,7 @@ class ThreadChunk(Warps):
                 continue
             block = self.blocks[self.pc]
             if block.sync is not None and block.sync[0] == "barrier":
-                if not self._pass_together(block):
-                    continue
+                self._pass_together(block)
             else:
                 result = block.run(self.R, self)
                 self.turns += 1
@@ -154,19 +151,13 @@ class ThreadChunk(Warps):
         every = np.logical_and.reduceat(condition, starts)
         self.divergent += int(np.count_nonzero(some & ~every))
 
-    def _pass_together(self, block: BasicBlock) -> bool:
-        """A barrier that all threads reach together; whether that was simple."""
-        barrier: Barrier = block.sync[1]
-        if barrier.count is not None or barrier.action != "sync":
-            self.groups = {block.number: ThreadGroup(np.arange(self.size), self.turns)}
-            self.pc = None
-            return False
-        self.pc = barrier.following
+    def _pass_together(self, block: BasicBlock) -> None:
+        """A barrier that all threads reach together."""
+        self.pc = block.sync[1].following
         self.turns += 1
         self.progress += 1
         if self.detector is not None:
             self.detector.block_count += 1
-        return True
 
     # ---- groups
 
@@ -328,24 +319,17 @@ class ThreadChunk(Warps):
     def _block_numbers(self, here: np.ndarray) -> np.ndarray:
         return np.broadcast_to(np.asarray(self.block_of(self.R["place"][here])), here.shape)
 
-    def _value(self, operand: int | str, here: np.ndarray) -> np.ndarray:
-        if isinstance(operand, int):
-            return np.full(len(here), operand)
-        return np.broadcast_to(self.R[operand], (self.size,))[here]
-
     def _arrive(self, barrier: Barrier, pc: int, here: np.ndarray) -> None:
         """Threads reach a barrier."""
-        numbers = self._value(barrier.identifier, here)
+        which = barrier.identifier
+        if isinstance(which, int):
+            numbers = np.full(len(here), which)
+        else:
+            numbers = np.broadcast_to(self.R[which], (self.size,))[here]
         identifiers = np.unique(numbers).tolist()
         for identifier in identifiers:
-            some = here[numbers == identifier]
             entries = self.barriers.setdefault(identifier, [])
-            if barrier.action == "arrive":
-                counts = self.arrived.setdefault(identifier, np.zeros(self.blocks_here, i64))
-                counts += np.bincount(self._block_numbers(some), minlength=self.blocks_here)
-                self._join(barrier.following, some)
-            else:
-                entries.append((pc, some, barrier))
+            entries.append((pc, here[numbers == identifier], barrier))
         for identifier in identifiers:
             self._release(identifier)
 
@@ -356,25 +340,18 @@ class ThreadChunk(Warps):
             self.barriers.pop(identifier, None)
             return
         size = self.blocks_here
-        counts = np.zeros(size, i64) + self.arrived.get(identifier, 0)
+        counts = np.zeros(size, i64)
+        for _, here, _ in entries:
+            counts += np.bincount(self._block_numbers(here), minlength=size)
         alive = np.flatnonzero(self._alive())
         expected = np.bincount(self._block_numbers(alive), minlength=size)
-        for _, here, barrier in entries:
-            blocks = self._block_numbers(here)
-            counts += np.bincount(blocks, minlength=size)
-            if barrier.count is not None:
-                expected[blocks] = self._value(barrier.count, here)
         full = (counts >= expected) & (counts > 0)
         if not full.any():
             return
-        self._check_counts(identifier, entries, counts, expected)
         self._check_aligned(entries, full)
-        if identifier in self.arrived:
-            self.arrived[identifier][full] = 0
         if self.detector is not None:
             self.detector.block_count[full] += 1
         self.progress += 1
-        self._combine(entries, full)
         go_on, left = [], []
         for pc, here, barrier in entries:
             released = full[self._block_numbers(here)]
@@ -386,22 +363,6 @@ class ThreadChunk(Warps):
             del self.barriers[identifier]
         for pc, here in go_on:
             self._join(pc, here)
-
-    def _check_counts(
-        self, identifier: int, entries: list[tuple[int, np.ndarray, Barrier]], counts: np.ndarray,
-        expected: np.ndarray,
-    ) -> None:  # fmt: skip
-        too_many = np.flatnonzero(counts > expected)
-        if len(too_many):
-            k = too_many[0]
-            pc, here, _ = entries[-1]
-            raise Fault(
-                Deadlock,
-                f"barrier {identifier} is for {int(expected[k])} threads, but {int(counts[k])} "
-                "have reached it",
-                slot=int(here[0]),
-                line=self.blocks[pc].line,
-            )
 
     def _check_aligned(
         self, entries: list[tuple[int, np.ndarray, Barrier]], full: np.ndarray
@@ -423,24 +384,6 @@ class ThreadChunk(Warps):
                         slot=int(some[place[some] >> 5 == warp][0]),
                         line=self.blocks[pc].line,
                     )
-
-    def _combine(self, entries: list[tuple[int, np.ndarray, Barrier]], full: np.ndarray) -> None:
-        """`bar.red`: counts, or combines, a predicate of all threads of a block."""
-        reductions = [(here, b) for _, here, b in entries if b.action == "red"]
-        if not reductions:
-            return
-        true, total = np.zeros(self.blocks_here, i64), np.zeros(self.blocks_here, i64)
-        for here, b in reductions:
-            blocks = self._block_numbers(here)
-            p = self._value(b.predicate, here).astype(bool) ^ b.negated
-            true += np.bincount(blocks, weights=p, minlength=self.blocks_here).astype(i64)
-            total += np.bincount(blocks, minlength=self.blocks_here)
-        for here, b in reductions:
-            here = here[full[self._block_numbers(here)]]
-            blocks = self._block_numbers(here)
-            results = {"popc": true, "or": true > 0, "and": true == total}
-            dtype = self.R[b.result].dtype
-            self.put(b.result, results[b.operation][blocks].astype(dtype), here)
 
     # ---- nothing goes on
 
@@ -506,17 +449,6 @@ class ThreadChunk(Warps):
         if len(target) == 1 or not np.count_nonzero(target != target[0]):
             return int(target[0])
         return target
-
-    def function(self, address: np.ndarray) -> Any:
-        """The first block of functions that are called by address."""
-        unique, inverse = np.unique(address, return_inverse=True)
-        numbers = []
-        for k, a in enumerate(unique.tolist()):
-            if a not in self.functions:
-                lane = int(np.flatnonzero(inverse == k)[0])
-                raise Fault(InvalidTarget, f"a call of {a:#x}, which is not a function", lane)
-            numbers.append(self.functions[a])
-        return self.go_back(np.array(numbers, i64)[inverse])
 
 
 def _warps(place: np.ndarray) -> int:

@@ -1,4 +1,4 @@
-"""Matrix products of a warp: `mma.sync`, and moves of 8 x 8 matrices (`ldmatrix` and its like).
+"""Matrix products of a warp: `mma.sync`, and loads of 8 x 8 matrices (`ldmatrix`).
 
 A matrix is spread over the registers of the 32 lanes. In all of these layouts, lane l has the row
 (or column) g = l / 4, and two neighbouring elements at 2 t, t = l mod 4 (PTX ISA, "Matrix fragments
@@ -13,7 +13,7 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.access import Among
 from drjit.jit.cuda.emulator.errors import DivergentCollective, Fault
-from drjit.jit.cuda.emulator.numeric import canonical, widen
+from drjit.jit.cuda.emulator.numeric import canonical
 from drjit.jit.cuda.emulator.race import bank_conflicts
 from drjit.jit.cuda.emulator.windows import Windows
 
@@ -56,14 +56,10 @@ class Fragments(Windows):
     def _spread(self, value: np.ndarray, warps: int) -> np.ndarray:
         return np.broadcast_to(value, (warps * 32,)).reshape(warps, 32)
 
-    def _pairs(self, value: np.ndarray, warps: int) -> np.ndarray:
-        """The two halves of each word."""
-        return np.ascontiguousarray(self._spread(value, warps)).view(u16).reshape(warps, 32, 2)
-
-    def _halves(self, value: np.ndarray, kind: str, warps: int) -> np.ndarray:
+    def _halves(self, value: np.ndarray, warps: int) -> np.ndarray:
         """The two numbers in each word, as float64."""
-        rows = self._pairs(value, warps)
-        return (rows.view(f16) if kind == "f16" else widen(rows)).astype(f64)
+        words = np.ascontiguousarray(self._spread(value, warps))
+        return words.view(f16).reshape(warps, 32, 2).astype(f64)
 
     def mma(
         self, place: np.ndarray, kind: str, depth: int, a: tuple[np.ndarray, ...],
@@ -77,18 +73,18 @@ class Fragments(Windows):
             if kind == "tf32":
                 left[:, row, T + 4 * column] = self._tf32(value, n)
             else:
-                left[:, row[:, None], PAIR + 8 * column] = self._halves(value, kind, n)
+                left[:, row[:, None], PAIR + 8 * column] = self._halves(value, n)
         for r, value in enumerate(b):
             if kind == "tf32":
                 right[:, T + 4 * r, G] = self._tf32(value, n)
             else:
-                right[:, PAIR + 8 * r, G[:, None]] = self._halves(value, kind, n)
+                right[:, PAIR + 8 * r, G[:, None]] = self._halves(value, n)
         wide = len(c) == 4
         for r, value in enumerate(c):
             if wide:
                 total[:, G + 8 * (r >> 1), 2 * T + (r & 1)] = self._spread(value, n)
             else:
-                total[:, (G + 8 * r)[:, None], PAIR] = self._halves(value, "f16", n)
+                total[:, (G + 8 * r)[:, None], PAIR] = self._halves(value, n)
         # In the order of the columns of A; sums of a product of matrices have any order.
         for k in range(depth):
             total += left[:, :, k, None] * right[:, k, None, :]
@@ -107,7 +103,7 @@ class Fragments(Windows):
     # ---- matrices of 8 x 8 elements of 16 bits
 
     def _row_addresses(
-        self, place: np.ndarray, base: np.ndarray, offset: int, count: int, access: str
+        self, place: np.ndarray, base: np.ndarray, offset: int, count: int
     ) -> np.ndarray:
         """Where the rows of matrices are in shared memory: lanes 8 i to 8 i + 7 give the rows of
         the i-th matrix, the others' addresses do not matter."""
@@ -115,20 +111,20 @@ class Fragments(Windows):
         used = np.flatnonzero((place & 31) < 8 * count)
         addresses = base if len(base) == 1 else base[used]
         with Among(used):
-            at = self.inside("shared", place[used], addresses, offset, 16, access)
+            at = self.inside("shared", place[used], addresses, offset, 16, "read")
         return np.broadcast_to(at, (len(used),)).reshape(n, count, 8)
 
     def load_matrix(
         self, place: np.ndarray, base: np.ndarray, offset: int, count: int, transposed: bool
     ) -> tuple[np.ndarray, ...]:
         """`ldmatrix`: each lane gets two neighbouring elements of each matrix."""
-        rows = self._row_addresses(place, base, offset, count, "read")
+        rows = self._row_addresses(place, base, offset, count)
         memory = self.shared.view(u16)
         result = []
         for i in range(count):
             element = self._elements(rows[:, i], transposed)
             result.append(_words(memory[element // 2]))
-            self._note_matrix(place, rows[:, i], element, False, False)
+            self._note_matrix(place, rows[:, i], element)
         return tuple(result)
 
     def _elements(self, at: np.ndarray, transposed: bool) -> np.ndarray:
@@ -137,40 +133,16 @@ class Fragments(Windows):
             return at[:, PAIR] + 2 * G[:, None]
         return at[:, G[:, None]] + 2 * PAIR
 
-    def store_matrix(
-        self, place: np.ndarray, base: np.ndarray, offset: int, values: tuple[np.ndarray, ...],
-        transposed: bool,
-    ) -> None:  # fmt: skip
-        """`stmatrix`: the opposite."""
-        rows = self._row_addresses(place, base, offset, len(values), "write")
-        memory = self.shared.view(u16)
-        # Two lanes may share a word: no race between them.
-        strong = transposed and self.detector is not None and self.detector.grain > 2
-        for i, value in enumerate(values):
-            element = self._elements(rows[:, i], transposed)
-            memory[element // 2] = self._pairs(value, len(place) // 32)
-            self._note_matrix(place, rows[:, i], element, True, strong)
-        self.memory.writes += 1
-
-    def _note_matrix(
-        self, place: np.ndarray, at: np.ndarray, element: np.ndarray, writes: bool, strong: bool
-    ) -> None:
+    def _note_matrix(self, place: np.ndarray, at: np.ndarray, element: np.ndarray) -> None:
         """Checks an access to a matrix, whose eight rows are one request of 32 words."""
         if self.detector is None:
             return
         line = self.line()
         for k in range(2):
-            self.note(place, element[:, :, k].reshape(-1), 2, writes, strong, None, line)
+            self.note(place, element[:, :, k].reshape(-1), 2, False, False, None, line)
         found = bank_conflicts((at[:, :, None] // 4 + np.arange(4)).reshape(-1, 32))
         if found:
             self.conflicts[line] = self.conflicts.get(line, 0) + found
-
-    def transpose_matrix(self, place: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """`movmatrix`: the transpose of a matrix that is spread over a warp."""
-        n = self._require_warps(place)
-        matrix = np.empty((n, 8, 8), u16)
-        matrix[:, G[:, None], PAIR] = self._pairs(a, n)
-        return _words(matrix[:, PAIR, G[:, None]])
 
 
 def _words(halves: np.ndarray) -> np.ndarray:

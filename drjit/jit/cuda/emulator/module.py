@@ -12,15 +12,11 @@ from drjit.jit.cuda.emulator.layout import offsets
 from drjit.jit.cuda.emulator.memory import Memory
 from drjit.jit.cuda.emulator.parse import SIZES, PtxFunction, PtxVariable, parse
 
-# Functions have no addresses; a pointer to one is this plus its number times 16.
-_FUNCTIONS = 0x7F00_0000_0000_0000
-
 
 class Entry:
     """An entry point of a module.
 
-    `parameters` are (offset, nbytes, name, alignment) of each parameter, `parameter_bytes` the size
-    of the buffer that `launch` expects.
+    `parameter_bytes` is the size of the buffer of parameters that `launch` expects.
     """
 
     def __init__(self, module: "Module", function: PtxFunction):
@@ -28,8 +24,7 @@ class Entry:
         self._addresses = module.addresses
         self._function = function
         self.name = function.name
-        at, self.parameter_bytes = offsets(function.parameters)
-        self.parameters = [(at[v.name], v.nbytes, v.name, v.alignment) for v in function.parameters]
+        self.parameter_bytes = offsets(function.parameters)[1]
 
     @cached_property
     def code(self) -> PythonCode:
@@ -45,17 +40,6 @@ class Entry:
     def shared_bytes(self) -> int:
         """Shared memory that the kernel declares, in bytes per block."""
         return self.code.layout.shared_bytes
-
-    @property
-    def local_bytes(self) -> int:
-        """Local memory in bytes per thread."""
-        return self.code.layout.local_bytes
-
-    @property
-    def registers(self) -> int:
-        """The number of registers that the text declares and uses, in units of 32 bits."""
-        widths = self.code.writers[self.name].names.widths
-        return sum(-(-bits // 32) for bits in widths.values() if bits > 1)
 
     def launch(
         self, grid: Size, block: Size, parameters: bytes, shared: int = 0, checks: bool = True,
@@ -96,19 +80,15 @@ class Module:
     >>> module = Module(text, memory)  # doctest: +SKIP
     >>> module.entries["kernel"].launch(1, 32, parameters)  # doctest: +SKIP
 
-    `globals` are (address, nbytes) of variables in global and constant memory, `entries` the
-    entry points, by name. Raises `PTXSyntaxError`; unknown instructions are noticed when an entry
-    point is first used.
+    `entries` are the entry points, by name. Raises `PTXSyntaxError`; unknown instructions are
+    noticed when an entry point is first used.
     """
 
     def __init__(self, ptx: str | bytes, memory: Memory):
         text = ptx.decode() if isinstance(ptx, bytes) else ptx
         self.memory = memory
         self.program = parse(text)
-        self.globals: dict[str, tuple[int, int]] = {}
-        self.addresses: dict[str, int] = {
-            name: _FUNCTIONS + 16 * k for k, name in enumerate(self.program.functions)
-        }
+        self.addresses: dict[str, int] = {}
         self._place_variables()
         self.entries = {
             f.name: Entry(self, f) for f in self.program.functions.values() if f.is_entry
@@ -120,10 +100,8 @@ class Module:
         variables = [v for v in (*program.variables.values(), *inner)
                      if v.space in ("global", "const")]  # fmt: skip
         for v in variables:
-            address = self.memory.allocate(v.nbytes, v.name)
+            self.addresses[v.name] = address = self.memory.allocate(v.nbytes, v.name)
             self.memory.view(address, v.nbytes)[:] = 0
-            self.globals[v.name] = address, v.nbytes
-            self.addresses[v.name] = address
         for v in variables:
             if v.initial:
                 data = np.frombuffer(self._initial(v), np.uint8)
@@ -147,9 +125,3 @@ class Module:
         except ValueError:
             raise PTXSyntaxError(f"{text} is not known") from None
         return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-
-    def release(self) -> None:
-        """Gives the memory of variables back."""
-        for address, _ in self.globals.values():
-            self.memory.release(address)
-        self.globals.clear()

@@ -15,8 +15,8 @@ from drjit.jit.cuda.emulator.errors import PTXSyntaxError
 
 # The size of a value of a type in bytes; that of a predicate in memory does not exist.
 SIZES = {
-    "pred": 0, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
-    "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "tf32": 4,
+    "pred": 0, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2,
+    "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "tf32": 4,
     "u16x2": 4, "s16x2": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8, "f32x2": 8, "b128": 16,
 }  # fmt: skip
 
@@ -240,7 +240,7 @@ def _body(function: PtxFunction, text: str, position: int, line: _LineNumbers) -
             directive = (following["directive"] if following else None) or ""
             if directive.startswith(".branchtargets"):
                 function.tables[name] = split_operands(directive.partition("targets")[2].strip())
-            elif not directive.startswith((".callprototype", ".calltargets")):
+            else:
                 function.labels[name] = len(code)
         elif m["directive"] is not None:
             unique = None

@@ -31,24 +31,18 @@ class PtxOperand:
 
 
 SINK = PtxOperand("sink")
-# Registers of the hardware, with their sizes; the machine provides their values.
+# Registers of the hardware, of 32 bits; the machine provides their values.
 SPECIAL = {
-    **{f"%{name}.{axis}": 32 for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
-    **{f"%lanemask_{name}": 32 for name in ("eq", "le", "lt", "ge", "gt")},
-    "%laneid": 32, "%warpid": 32, "%nwarpid": 32, "%smid": 32, "%nsmid": 32, "%gridid": 64,
-    "%dynamic_smem_size": 32, "%total_smem_size": 32,
-}  # fmt: skip
-CLOCKS = {
-    "%clock": 32, "%clock64": 64, "%clock_hi": 32,
-    "%globaltimer": 64, "%globaltimer_lo": 32, "%globaltimer_hi": 32,
-}  # fmt: skip
+    *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
+    *(f"%lanemask_{name}" for name in ("eq", "le", "lt", "ge", "gt")),
+    "%laneid",
+}
 
 # For types of operands: as what they count, and their size.
 _VOTES = {f"{kind}{size}": (f"{kind}{size}", size) for kind in "iuf" for size in (16, 32, 64)}
 _VOTES |= {pair: (word, int(word[1:])) for pair, (_, word) in PAIRS.items()}
 _VOTES |= {f"{kind}>{wide}": _VOTES[kind] for kind, wide in (
     ("u16", "u32"), ("u32", "u64"), ("i16", "i32"), ("i32", "i64"))}  # fmt: skip
-_VOTES["bf16"] = ("u16", 16)
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
 _ADDRESS = re.compile(r"([%\w$.]+)\s*(?:\+\s*(-?\w+)|(-\s*\w+))?$")
 
@@ -123,11 +117,9 @@ class Symbols:
             if text in SPECIAL:
                 name = self._unused(text)
                 self.special[name] = text
-                self.widths[name] = SPECIAL[text]
-                self.home[name] = f"u{SPECIAL[text]}"
+                self.widths[name] = 32
+                self.home[name] = "u32"
                 return PtxOperand("reg", name)
-            if text in CLOCKS:
-                return PtxOperand("clock", text)
             if text == "%CC":
                 return self._new("%CC", 1)
             if text.startswith("%"):

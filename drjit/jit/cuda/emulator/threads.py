@@ -4,7 +4,6 @@ A chunk of blocks runs at a time. A thread's place is its warp (counted through 
 plus its lane, so that warps are found even where blocks are not a multiple of 32 threads.
 """
 
-import time
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.errors import coordinates
 
-u32, u64, i64 = np.uint32, np.uint64, np.int64
+u32, i64 = np.uint32, np.int64
 Shape = tuple[int, int, int]
 
 
@@ -51,17 +50,12 @@ def _block_index(grid: Shape, axis: int, first: int, blocks: int, threads: int) 
     return result
 
 
-_OF_PLACES = {"laneid", "warpid", *(f"lanemask_{name}" for name in ("eq", "lt", "le", "gt", "ge"))}
-
-
 @lru_cache(maxsize=64)
 def _of_places(kind: str, threads: int, blocks: int) -> np.ndarray:
     place = places(threads, blocks)
     lane = (place & 31).astype(u32)
     if kind == "laneid":
         return lane
-    if kind == "warpid":
-        return ((place >> 5) % -(-threads // 32)).astype(u32)
     bit = u32(1) << lane
     return {
         "eq": bit, "lt": bit - u32(1), "le": bit | (bit - u32(1)),
@@ -83,11 +77,9 @@ class Threads:
         self.threads = block[0] * block[1] * block[2]
         self.warps_per_block = -(-self.threads // 32)
         self.dynamic = dynamic
-        self.static = 0
         self.all_places = places(self.threads, blocks)
         # Positions among all threads of those that execute now; None: all of them.
         self.here: np.ndarray | None = None
-        self.time = 0
 
     def special(self, name: str) -> np.ndarray:
         """The value of a special register for all threads."""
@@ -99,27 +91,7 @@ class Threads:
             return _thread_index(self.block, self.blocks_here, k)
         if kind == "ctaid":
             return _block_index(self.grid, k, self.first, self.blocks_here, self.threads)
-        if kind in _OF_PLACES:
-            return _of_places(kind, self.threads, self.blocks_here)
-        value = {
-            "nwarpid": self.warps_per_block,
-            "nsmid": 1,
-            "dynamic_smem_size": self.dynamic,
-            "total_smem_size": self.dynamic + self.static,
-        }.get(kind, 0)
-        return np.array([value], u64 if kind == "gridid" else u32)
-
-    def clock(self, name: str) -> np.ndarray:
-        """Clocks: instructions executed so far, or nanoseconds."""
-        if name.startswith("%clock"):
-            self.time += 1
-            value = self.time
-        else:
-            value = time.time_ns()
-        if name.endswith("_hi"):
-            value >>= 32
-        return np.array([value & ((1 << 64) - 1)], u64) if name in (
-            "%clock64", "%globaltimer") else np.array([value & 0xFFFFFFFF], u32)  # fmt: skip
+        return _of_places(kind, self.threads, self.blocks_here)
 
     def block_of(self, place: np.ndarray) -> Any:
         """The number of a place's block in this chunk; 0 if there is one block only."""

@@ -1,4 +1,4 @@
-"""Instructions of a warp: shuffles, votes, reductions.
+"""Instructions of a warp: shuffles and votes.
 
 Values of the threads that execute are arranged as rows of 32 lanes. The scheduler lets a warp begin
 such an instruction when all threads named by `members` are there that still run; what is checked
@@ -12,7 +12,6 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.errors import DivergentCollective, Fault, first
 from drjit.jit.cuda.emulator.matrix import Fragments
-from drjit.jit.cuda.emulator.numeric import canonical, maximum, minimum
 from drjit.jit.cuda.emulator.threads import spread
 
 u32, i64 = np.uint32, np.int64
@@ -120,58 +119,10 @@ class Warps(Fragments):
         every, some = np.all(true | ~table, 2), np.any(true & table, 2)
         return {"all": every, "any": some, "uni": every | ~some}[mode][row, lane]
 
-    def match(
-        self, place: np.ndarray, mode: str, a: np.ndarray, members: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Which lanes have the same value (any); all of them, if all have (all)."""
-        row, lane, table = self.members_of(place, members)
-        values = self.rows_of(spread(a, len(place)), row, lane, len(table))
-        equal = (values[:, :, None] == values[:, None, :]) & table
-        if mode == "any":
-            return _packed(equal)[row, lane], np.ones(1, bool)
-        every = (equal == table).all(2)
-        result = np.where(every, _packed(table), u32(0))
-        return result[row, lane], every[row, lane]
-
     def active(self, place: np.ndarray) -> np.ndarray:
         """`activemask`: lanes of the warp that execute this together."""
         members = np.array([_ALL], u32)
         return self.vote(place, "ballot", np.ones(1, bool), members)
-
-    def reduce_warp(
-        self, place: np.ndarray, operation: str, a: np.ndarray, members: np.ndarray, nan: bool
-    ) -> np.ndarray:
-        """`redux`: a reduction of the members' values, with the same result for all."""
-        row, lane, table = self.members_of(place, members)
-        values = self.rows_of(spread(a, len(place)), row, lane, len(table))
-        if operation in ("min", "max") and a.dtype.kind == "f":
-            return self._reduce_floats(operation, values, table, nan)[row, lane]
-        ufunc: Any = {
-            "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
-            "or": np.bitwise_or, "xor": np.bitwise_xor,
-        }[operation]  # fmt: skip
-        info = np.iinfo(a.dtype)
-        neutral = {"min": info.max, "max": info.min, "and": ~a.dtype.type(0)}.get(operation, 0)
-        all_values = np.where(table, values[:, None, :], a.dtype.type(neutral))
-        return ufunc.reduce(all_values, axis=2, dtype=a.dtype)[row, lane]
-
-    def _reduce_floats(
-        self, operation: str, values: np.ndarray, table: np.ndarray, nan: bool
-    ) -> np.ndarray:
-        none = values.dtype.type(np.nan)
-        result = np.full(table.shape[:2], none)
-        function = minimum if operation == "min" else maximum
-        for k in range(32):
-            result = function(result, np.where(table[:, :, k], values[:, None, k], none))
-        if nan:
-            result = np.where((table & np.isnan(values)[:, None, :]).any(2), none, result)
-        return canonical(result)
-
-    def elect(self, place: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The lowest of the members, and whether a thread is it."""
-        row, lane, table = self.members_of(place, members)
-        leader = table.argmax(2)[row, lane]
-        return leader.astype(u32), leader == lane
 
     def warp_barrier(self, place: np.ndarray, members: np.ndarray) -> None:
         """`bar.warp.sync`: orders the accesses of a warp to shared memory."""

@@ -62,14 +62,13 @@ class Windows(Accesses):
         """Provides `static` and dynamic bytes of shared memory for each block, and `local` bytes
         for each thread. Races are looked for with `checks`, bank conflicts counted with
         `counted`."""
-        self.static, self.checks, self.counted = static, checks, counted
+        self.checks, self.counted = checks, counted
         self.shared_size = static + self.dynamic
         self.shared_stride = -(-self.shared_size // 256) * 256
         self.shared = aligned(self.shared_stride * self.blocks_here)
         if len(self.shared):
             self.shared[:] = 0xCB
         self.local_size = -(-local // 16) * 16
-        self.local_index: np.ndarray | None = None
         self.local = aligned(self.local_size * len(self.all_places))
         if len(self.local):
             self.local[:] = 0xCB
@@ -253,15 +252,6 @@ class Windows(Accesses):
         """The opposite."""
         start = np.asarray(self._start(space, place) + self._array(space)[0].ctypes.data)
         return a - np.atleast_1d(start).astype(u64)
-
-    def is_space(self, place: np.ndarray, space: str, a: np.ndarray) -> np.ndarray:
-        """Whether addresses are of a space."""
-        inside = {s: self._within(s, a) for s in ("shared", "local")}
-        if space in inside:
-            return inside[space]
-        if space in ("const", "param"):
-            return np.zeros(1, bool)
-        return ~(inside["shared"] | inside["local"])
 
     def _within(self, space: str, a: np.ndarray) -> np.ndarray:
         array = self._array(space)[0]
