@@ -8,18 +8,10 @@ import tempfile
 
 import numpy as np
 import pytest
-from helpers import differing, opaque, results
-from test_three_executions import PLAIN, applied, edges
 
-import drjit as dr
-from drjit.jit import flags, processor
-from drjit.jit.cpu import kernel
+from drjit.jit import processor
 from drjit.jit.cpu.compiled import key_of
 from drjit.jit.flags import JitFlag
-from drjit.jit.ir import dtype as dt
-from drjit.jit.ir.dtype import DType
-from drjit.jit.ir.node import Node
-from drjit.jit.run import cache
 from drjit.jit.target import image, library, simd
 from drjit.jit.target.simd.kernel import module_text
 
@@ -62,43 +54,10 @@ SORT = """def kernel(i, p):
 """
 
 
-def compiled(build, monkeypatch: pytest.MonkeyPatch, by_numba: bool) -> list[np.ndarray]:
-    """Traces and evaluates a program with kernels of this route, which the cache does not have."""
-    with monkeypatch.context() as patch:
-        patch.setattr(kernel, "tier", "compiled")
-        patch.setattr(cache, "folder", lambda: None)
-        flag = JitFlag.NumbaCompiler if by_numba else 0
-        patch.setattr(flags, "current", int(JitFlag.Default) | flag)
-        dr.flush_kernel_cache()
-        values = results(list(build().values()))
-    dr.flush_kernel_cache()
-    return values
-
-
-@pytest.mark.parametrize("t", [dt.i8, dt.u64, dt.f16, dt.f32], ids=str)
-def test_numba_reads_texts_by_itself(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its translation of bytecode and its inference of types lead to the same bits."""
-    x = edges(t)
-    a, b = np.repeat(x, x.size), np.tile(x, x.size)
-    names = [*PLAIN, "sin", "atan2"]
-
-    def build() -> dict[str, Node]:
-        return applied(names, t, [opaque(t, v) for v in (a, b, np.roll(a, 7))])
-
-    want = compiled(build, monkeypatch, False)
-    read: list[str] = []
-    inferred = packets.inferred
-    monkeypatch.setattr(packets, "body", lambda t, d: read.append(d.name) or inferred(t, d))
-    got = compiled(build, monkeypatch, True)
-    assert read == ["kernel"]
-    for a, b in zip(got, want, strict=True):
-        assert not differing(a, b).size
-
-
-def test_numba_reads_loops_and_branches_by_itself() -> None:
+def test_numba_reads_loops_and_branches() -> None:
     n = np.arange(1, 101, dtype=np.uint32)
     found = []
-    for translate in (None, packets.body, packets.inferred):
+    for translate in (None, packets.body):
         module = module_text(COLLATZ, "k", 16, False, library, translate)
         code = simd.llvm.object_code(module.ir, module.uncombined, True)
         loaded = image.Loaded(code, "k", module.has_finish)
@@ -109,7 +68,7 @@ def test_numba_reads_loops_and_branches_by_itself() -> None:
         run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)(loaded.kernel)
         run(words.ctypes.data, 0, 100, 0, 0)
         found.append((steps[:100].tolist(), waves[:100].tobytes()))
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
     assert found[0][0][26] == 111  # the steps of 27
 
 
@@ -122,12 +81,6 @@ def test_the_machine_code_is_as_long(text: str, tolerance: float) -> None:
     )
     assert abs(len(by_numba) - len(direct)) <= tolerance * len(direct)
     assert direct == by_numba or tolerance
-
-
-def test_vectors_are_not_for_inference() -> None:
-    text = "def kernel(i, p):\n    v = splat(f32, 3, 1.0)\n    store(f32, p[1], i, total(v))"
-    with pytest.raises(simd.KernelError, match="reads no vectors"):
-        module_text(text, "k", 16, False, library, packets.inferred)
 
 
 def test_the_flag_chooses_and_numba_stays_out_otherwise() -> None:

@@ -4,12 +4,11 @@ operations everything else.
 
 import ast
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from numba.core import ir, types
 from numba.core.codegen import CodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
+from numba.core.compiler import CompilerBase, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
@@ -19,9 +18,9 @@ from ..simd.arguments import RUNS
 from ..simd.ir import KernelError
 from ..simd.translate import BLOCK_LINES, Translator
 from ..simd.vector import VectorTranslator
-from .operations import Held, call_body, current, held, operations
+from .operations import Held, call_body, held
 from .text import LoweringStep, NumbaReader
-from .types import LANES, PARAMETERS, WORD, FeaturesType, Packet
+from .types import WORD, FeaturesType, Packet
 
 
 class TextLibrary(CodeLibrary):
@@ -134,8 +133,6 @@ class PacketLower(Lower):
             if resty is WORD:
                 return Held(None, node=ast.Subscript(ast.Name("p"), ast.Constant(expr.index)))
             return held(self.loadvar(expr.value.name).value[expr.index], resty)
-        if op in ("exhaust_iter", "cast"):
-            return self.loadvar(expr.value.name)
         if op == "call":
             function, args = self.typeof(expr.func.name).typing_key, expr.args
         elif op == "binop":
@@ -258,21 +255,6 @@ class Pipeline(CompilerBase):
         return [passes]
 
 
-class InferringPipeline(CompilerBase):
-    """Numba's compiler as it is, up to the lowering."""
-
-    def define_pipelines(self) -> list[PassManager]:
-        passes = PassManager("packets whose types Numba infers")
-        for part in (
-            DefaultPassBuilder.define_untyped_pipeline(self.state),
-            DefaultPassBuilder.define_typed_pipeline(self.state),
-        ):
-            passes.passes.extend(part.passes)
-        passes.add_pass(Lowering, "lowers packets")
-        passes.finalize()
-        return [passes]
-
-
 def _flags() -> Any:
     flags: Any = Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
@@ -285,42 +267,14 @@ def body(t: Translator, definition: ast.FunctionDef) -> None:
         t.survey(definition.body)
     typed = NumbaReader(t, definition).read()
     kinds = [typed.variables[f"arg.{a.arg}"] for a in definition.args.args]
-    pipeline = _pipeline(Pipeline, t, definition, kinds, typed.statements)
+    numba: Any = cpu_target
+    typing, context = numba.typing_context, numba.target_context
+    library = TextLibrary(context.codegen(), definition.name)
+    pipeline: Any = Pipeline(typing, context, library, tuple(kinds), types.none, _flags(), {})
+    pipeline.state.update(translator=t, statements=typed.statements)
     pipeline.state.update(typemap=typed.variables, calltypes=typed.calls)
     try:
         pipeline.compile_ir(typed.function)
     except KernelError as error:
         error.args = (getattr(error, "message", str(error)),)
         raise
-
-
-def inferred(t: Translator, definition: ast.FunctionDef) -> None:
-    """The same by the whole of Numba, with its translation of bytecode and its inference of types,
-    for texts without vectors and functions. It takes ten times as long, and serves to check the
-    other way.
-    """
-    if isinstance(t, VectorTranslator) or t.module.bodies:
-        raise KernelError("Numba's own front end reads no vectors, and no functions of the text")
-    names = dict(operations)
-    exec(ast.unparse(definition), names)
-    current.append(t)
-    try:
-        pipeline = _pipeline(InferringPipeline, t, definition, (LANES, PARAMETERS), {})
-        pipeline.compile_extra(names[definition.name])
-    finally:
-        current.pop()
-
-
-def _pipeline(
-    kind: type[CompilerBase],
-    t: Translator,
-    definition: ast.FunctionDef,
-    kinds: Sequence[Any],
-    statements: dict[int, ast.stmt],
-) -> Any:
-    numba: Any = cpu_target
-    typing, context = numba.typing_context, numba.target_context
-    library = TextLibrary(context.codegen(), definition.name)
-    pipeline: Any = kind(typing, context, library, tuple(kinds), types.none, _flags(), {})
-    pipeline.state.update(translator=t, statements=statements)
-    return pipeline

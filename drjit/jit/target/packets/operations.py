@@ -14,7 +14,6 @@ from typing import Any
 from llvmlite.ir import IntType
 from numba.core import types
 from numba.core.registry import cpu_target
-from numba.core.typing.templates import AbstractTemplate, infer, infer_global, signature
 from numba.extending import lower_builtin
 
 from ...ir.op import TABLE
@@ -23,7 +22,17 @@ from .. import numpy as numpy_target
 from ..simd import elementwise
 from ..simd.ir import NUMBER, SCALAR, KernelError, Value
 from ..simd.translate import OPERATORS, Translator
-from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, OperandType, Packet, packet
+from .types import (
+    LANES,
+    PARAMETERS,
+    WORD,
+    ConstantType,
+    FeaturesType,
+    FunctionType,
+    OperandType,
+    Packet,
+    packet,
+)
 
 TESTS = ("any_lane", "all_lanes")
 # The operations of the operators in a text, and the operators as Numba knows them.
@@ -67,13 +76,10 @@ class Held:
 
 
 class LanguageName:
-    """A name of the language. Outside of Numba it is what it is on the NumPy target."""
+    """A name of the language."""
 
-    def __init__(self, name: str, function: Callable):
-        self.__name__, self.function = name, function
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.function(*arguments)
+    def __init__(self, name: str):
+        self.__name__ = name
 
     def __repr__(self) -> str:
         return f"<{self.__name__} of the kernel language>"
@@ -213,12 +219,8 @@ def _spelled(kind: Any) -> ast.expr | None:
         return ast.Name("i")
     if kind is PARAMETERS:
         return ast.Name("p")
-    if isinstance(kind, types.Function):
+    if type(kind) is FunctionType:
         return ast.Name(kind.typing_key.__name__)
-    if isinstance(kind, types.Literal):
-        return ast.Constant(kind.literal_value)
-    if isinstance(kind, types.Number):
-        return ast.Constant(0)
     return None
 
 
@@ -278,45 +280,12 @@ def call_body(t: Translator, name: str, sig: Any, args: Sequence[Any]) -> Held:
     return held(t.call(ast.Call(ast.Name(name), nodes, [])), sig.return_type)
 
 
-def _typed(name: str, key: Any) -> type[AbstractTemplate]:
-    """Returns how Numba's type inference finds the result of an operation."""
-
-    def generic(self: Any, args: tuple[Any, ...], kws: Any) -> Any:
-        operator = type(key) is not LanguageName
-        if kws or not current or (operator and not any(isinstance(a, OperandType) for a in args)):
-            return None
-        return signature(result_type(current[-1], name, args), *args)
-
-    return type(
-        f"Typed_{name}",
-        (AbstractTemplate,),
-        {"generic": generic, "key": key, "prefer_literal": True},
-    )
+operations: dict[str, FunctionType] = {}
+"""The types by which Numba knows the names of the language."""
 
 
-current: list[Translator] = []
-"""The translators of the functions whose types Numba infers."""
-
-
-@infer
-class _TypedWord(AbstractTemplate):
-    """The type of `p[k]`."""
-
-    key = "static_getitem"
-
-    def generic(self, args: tuple[Any, ...], kws: Any) -> Any:
-        return signature(WORD, *args) if args[0] is PARAMETERS else None
-
-
-operations: dict[str, LanguageName] = {}
-"""The names of the language, as objects that Numba knows."""
-
-function_types: dict[str, Any] = {}
-"""The types by which Numba knows them."""
-
-
-def operation(name: str) -> LanguageName | None:
-    """Returns a name of the language as an object that Numba knows, None if it is none."""
+def operation(name: str) -> FunctionType | None:
+    """Returns the type of a name of the language, None if it is none."""
     if name not in operations and name in foreign.functions:  # made after this module
         _register(name)
         context: Any = cpu_target.target_context
@@ -325,22 +294,13 @@ def operation(name: str) -> LanguageName | None:
 
 
 def _register(name: str) -> None:
-    made = operations[name] = LanguageName(name, numpy_target.namespace[name])
-    function_types[name] = types.Function(_typed(name, made))
-    infer_global(made, function_types[name])
+    made = LanguageName(name)
+    operations[name] = FunctionType(made)
     lower_builtin(made, types.VarArg(types.Any))(_emitted(name, False))
 
 
 for _name in numpy_target.namespace:
     _register(_name)
 for _function, _name in SYMBOLS.values():
-    infer_global(_function, types.Function(_typed(_name, _function)))
-    if TABLE.get(_name, TABLE["neg"]).arity == 1:
-        lower_builtin(_function, OperandType)(_emitted(_name, True))
-        continue
-    for _kinds in (
-        (OperandType, OperandType),
-        (OperandType, types.Number),
-        (types.Number, OperandType),
-    ):
-        lower_builtin(_function, *_kinds)(_emitted(_name, True))
+    _arity = TABLE.get(_name, TABLE["neg"]).arity
+    lower_builtin(_function, *[OperandType] * _arity)(_emitted(_name, True))

@@ -15,8 +15,8 @@ from ..simd.arguments import grouped
 from ..simd.ir import NUMBER, SCALAR, KernelError
 from ..simd.parse import assigned, targets
 from ..simd.translate import Translator
-from .operations import SYMBOLS, TESTS, attempt, function_types, operation, result_type
-from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, packet
+from .operations import SYMBOLS, TESTS, attempt, operation, result_type
+from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, FunctionType, packet
 
 
 class LoweringStep(ir.Stmt):
@@ -122,10 +122,10 @@ class NumbaReader:
             known = operation(name)
             if known is None and name not in self.t.module.bodies:
                 raise KernelError(f"the function {name} is unknown")
-            kind = function_types[name] if known else Body(name)
+            kind = known or FunctionType(name)
             found = self.functions[name] = ir.Var(self.scope, f"${name}", self.loc)
             self.types[found.name] = kind
-            value = ir.Global(name, known, self.loc)
+            value = ir.Global(name, kind.typing_key, self.loc)
             self.blocks[0].body.insert(0, ir.Assign(value, found, self.loc))
         return found
 
@@ -364,14 +364,6 @@ class NumbaReader:
         places = {n: v.name for n, v in results.items()}
         self.mark(lambda lower: lower.run(group, used, places), list(places.values()))
         self.names |= results
-
-
-class Body(types.Opaque):
-    """A function of the text."""
-
-    def __init__(self, name: str):
-        self.typing_key = name
-        super().__init__(name=f"function of the text {name}")
 
 
 def _code(kind: Any) -> str:

@@ -65,6 +65,14 @@ class WordType(types.Type):
         super().__init__(name="word")
 
 
+class FunctionType(types.Opaque):
+    """A name of the language, or that of a function of the text."""
+
+    def __init__(self, key: Any):
+        self.typing_key = key
+        super().__init__(name=f"function {key}")
+
+
 packet = cache(Packet)
 LANES, PARAMETERS, WORD = LanesType(), Parameters(), WordType()
 
