@@ -5,9 +5,9 @@ import time
 from typing import Any
 
 import pytest
+from ptxas_resources import ptxas, resources
 from refusals import Refusals
 
-from drjit.jit.cuda import assembler
 from drjit.jit.cuda.assembler import AssemblerError, Ptxas
 from drjit.jit.target.cuda import nvptx
 
@@ -39,7 +39,7 @@ class Assembling(Refusals):
         self.totals["texts"] += 1
         target = nvptx.architecture(max(capability, self.oldest))
         try:
-            kernels = self.tool.resources(text, target).values()
+            kernels = resources(self.tool, text, target).values()
         except AssemblerError as error:
             self.totals["refused"] += 1
             self.refused.append(str(error))
@@ -62,7 +62,7 @@ def register(config: pytest.Config) -> None:
     Raises:
         UsageError: there is no `ptxas`.
     """
-    tool = assembler.ptxas()
+    tool = ptxas()
     if tool is None:
         raise pytest.UsageError("--assemble: there is no ptxas")
     plugin = Assembling(tool)

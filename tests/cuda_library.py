@@ -107,9 +107,6 @@ class FakeLibrary:
     def _cuMemFree_v2(self, address):
         return 1 if self.memory.pop(address, None) is None else 0
 
-    def _cuMemFreeHost(self, address):
-        return self._cuMemFree_v2(address)
-
     def _cuMemcpyAsync(self, to, source, nbytes, stream):
         ctypes.memmove(to, source, nbytes)
 
@@ -137,9 +134,6 @@ class FakeLibrary:
             return 218
         module[0] = 0x30D
         return 0
-
-    def _cuFuncGetAttribute(self, value, attribute, function):
-        value[0] = 100 + attribute
 
     def _cuCtxSetCurrent(self, context):
         self.current.context = context

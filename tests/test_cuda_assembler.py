@@ -4,9 +4,10 @@ import pytest
 from assembling import Assembling
 from cuda_library import FakeLibrary
 from cuda_stub import stub
+from ptxas_resources import Resources, ptxas, reported, resources
 
 from drjit.jit.cuda import assembler
-from drjit.jit.cuda.assembler import AssemblerError, Resources
+from drjit.jit.cuda.assembler import AssemblerError
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.driver import CudaError
 from drjit.jit.cuda.emulated import EmulatedDriver
@@ -96,16 +97,16 @@ def test_unknown_targets(tool):
 
 
 def test_resources_of_a_kernel():
-    if (found := assembler.ptxas()) is None:
+    if (found := ptxas()) is None:
         pytest.skip("there is no ptxas")
-    (name, taken), *others = found.resources(PTX, "sm_90").items()
+    (name, taken), *others = resources(found, PTX, "sm_90").items()
     assert (name, others) == ("k1", [])
     assert 0 < taken.registers < 32
     assert taken == Resources(taken.registers, 0, 0, 0, 1024)
 
 
 def test_resources_in_a_report():
-    assert assembler.resources(REPORT) == {
+    assert reported(REPORT) == {
         "k1": Resources(24, 4, 12, 16, 1024),
         "k2": Resources(8, 0, 0, 0, 0),
     }

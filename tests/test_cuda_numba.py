@@ -9,12 +9,12 @@ import pytest
 from cuda_call import call
 from cuda_namespace import registered
 from helpers import differing, opaque, results
+from ptxas_resources import ptxas, resources
 from test_numba_route import COLLATZ, VECTORS
 from test_three_executions import PLAIN, applied, edges
 
 import drjit as dr
 from drjit.jit import device, flags
-from drjit.jit.cuda.assembler import ptxas
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.cuda.emulator import Memory, Module
@@ -202,7 +202,7 @@ def test_the_assembler_takes_it():
         for capability in ((8, 0), (9, 0), (12, 0)):
             made = numba_route.compile(text, "k", 8, False, capability)
             name = "sm_{}{}".format(*capability)
-            found = tool.resources(made.code, name)
+            found = resources(tool, made.code, name)
             assert made.entry in found and (made.finish or made.entry) in found
 
 

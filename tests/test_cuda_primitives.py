@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ptxas_resources import ptxas, resources
 from test_collective import CASES
 from test_collective import sample as values_of
 
 import drjit as dr
-from drjit.jit.cuda import assembler, primitives
+from drjit.jit.cuda import primitives
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.cuda.emulator import Memory, Module
@@ -493,39 +494,39 @@ KERNELS = [
 
 @pytest.mark.parametrize("capability", [(7, 0), (9, 0)], ids=str)
 def test_the_assembler_accepts_every_kernel(capability):
-    tool = assembler.ptxas()
+    tool = ptxas()
     if tool is None:
         pytest.skip("ptxas is not installed")
     target = f"sm_{max(capability[0] * 10 + capability[1], 75)}"
     for spec in KERNELS:
         entry = EntryFunction()
         spec.emit(entry)
-        (found,) = tool.resources(entry.compiled("k", capability).code, target).values()
+        (found,) = resources(tool, entry.compiled("k", capability).code, target).values()
         assert found.spill_stores <= 16, (spec, found)
         assert found.shared <= 48 << 10, (spec, found)
 
 
 def test_two_blocks_that_sort_fit_on_a_multiprocessor():
-    tool = assembler.ptxas()
+    tool = ptxas()
     if tool is None:
         pytest.skip("ptxas is not installed")
     for code in ("u32", "u64"):
         entry = EntryFunction()
         radix.SortDigit(code, True).emit(entry)
-        (found,) = tool.resources(entry.compiled("k", (9, 0)).code, "sm_90").values()
+        (found,) = resources(tool, entry.compiled("k", (9, 0)).code, "sm_90").values()
         assert found.registers <= 128 and not found.spill_stores, found
 
 
 @pytest.mark.parametrize("transposed", TRANSPOSED, ids=["", "At", "Bt", "At Bt"])
 def test_products_of_halves_keep_their_sums_in_registers(transposed):
-    tool = assembler.ptxas()
+    tool = ptxas()
     if tool is None:
         pytest.skip("ptxas is not installed")
     layout = products.ProductForm("f16", "f16", *transposed, 8, 8, False, True)
     entry = EntryFunction()
     products.TensorCores(layout, 128, 128, 2).emit(entry)
     form = entry.compiled("k", (9, 0))
-    (found,) = tool.resources(form.code, "sm_90").values()
+    (found,) = resources(tool, form.code, "sm_90").values()
     # Two blocks have 65536 registers together.
     assert found.registers <= 128 and not found.spill_stores and not found.stack, found
     assert form.code.count("mma.sync") == 2 * 4 * 4 and "cp.async" in form.code

@@ -4,15 +4,15 @@ that many threads run at the same time, and no memory for values that registers 
 import numpy as np
 import pytest
 from cuda_namespace import registered
+from ptxas_resources import ptxas, resources
 
 import drjit as dr
 from drjit import nn
-from drjit.jit.cuda import assembler
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.target import cuda
 
-PTXAS = assembler.ptxas()
+PTXAS = ptxas()
 CAPABILITIES = [(7, 5), (8, 0), (9, 0), (12, 0)]
 
 pytestmark = [
@@ -112,7 +112,7 @@ def test_registers(gpu, program):
         for capability in CAPABILITIES:
             made = cuda.compile(kernel.text, kernel.name, kernel.words, False, capability)
             assert PTXAS is not None
-            found = PTXAS.resources(made.code, "sm_{}{}".format(*capability))[made.entry]
+            found = resources(PTXAS, made.code, "sm_{}{}".format(*capability))[made.entry]
             assert found.registers <= PROGRAMS[program], (capability, found)
             assert not (found.spill_stores or found.spill_loads or found.stack), found
             assert found.shared <= 48 << 10, found
@@ -144,15 +144,15 @@ def test_networks_in_training(gpu, width, layers, activation, spilled):
     np.testing.assert_allclose(found, expected, atol=1e-2 * np.abs(expected).max())
     (kernel,) = [k for k in gpu.kernels() if "outer(" in k.text]
     for capability, most in spilled.items():
-        taken = resources(kernel, capability)
+        taken = inlined(kernel, capability)
         assert taken.spill_stores <= most, (capability, taken)
 
 
-def resources(kernel, capability):
+def inlined(kernel, capability):
     """What a kernel takes, in which functions are inlined."""
     made = cuda.compile(kernel.text, kernel.name, kernel.words, False, capability)
     assert "call" not in made.code and PTXAS is not None
-    return PTXAS.resources(made.code, "sm_{}{}".format(*capability))[made.entry]
+    return resources(PTXAS, made.code, "sm_{}{}".format(*capability))[made.entry]
 
 
 @pytest.mark.parametrize("layers", [3, pytest.param(4, marks=pytest.mark.sweep)])
@@ -167,7 +167,7 @@ def test_a_network_forward(gpu, layers):
     (kernel,) = [k for k in gpu.kernels() if "matvec(" in k.text]
     assert "outer(" not in kernel.text
     for capability in ((8, 0), (9, 0), (12, 0)):
-        taken = resources(kernel, capability)
+        taken = inlined(kernel, capability)
         assert taken.registers <= 150, (capability, taken)
         assert not (taken.spill_stores or taken.spill_loads or taken.stack), (capability, taken)
         code = cuda.compile(kernel.text, kernel.name, kernel.words, False, capability).code

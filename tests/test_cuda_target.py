@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 from cuda_call import call
+from ptxas_resources import ptxas
 
-from drjit.jit.cuda.assembler import ptxas
 from drjit.jit.target import cuda
 from drjit.jit.target.cuda import nvptx
 from drjit.jit.target.simd.ir import KernelError

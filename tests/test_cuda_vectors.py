@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import test_simd_vectors as processor
 from cuda_call import call, made
+from ptxas_resources import ptxas, resources
 from test_simd import call as call_processor
 from test_simd_vectors import Text, accumulator, numbers
 
-from drjit.jit.cuda import assembler
 from drjit.jit.cuda.emulator import EmulatorError
 from drjit.jit.ir import dtype as dt
 from drjit.jit.target.cuda import nvptx
 
 pytest.importorskip("llvmlite")
 
-PTXAS = assembler.ptxas()
+PTXAS = ptxas()
 SIZES = (1, 15, 31, 32, 33, 1000)
 CAPABILITIES = ((7, 0), (7, 5), (8, 0), (9, 0))
 TOLERANCE = {dt.f16: 2e-3, dt.f32: 1e-5, dt.f64: 1e-13}
@@ -408,7 +408,7 @@ def test_registers(width, forward, backward, spilled):
     networks = forward_and_backward((width, width, width, 3))
     for network, most, bytes in zip(networks, (forward, backward), (0, spilled), strict=True):
         made = compiled(network)
-        found = PTXAS.resources(made.code, "sm_90")[made.entry]
+        found = resources(PTXAS, made.code, "sm_90")[made.entry]
         assert found.registers <= most and found.spill_stores <= bytes, found
 
 

@@ -2,7 +2,7 @@
 translates the PTX.
 
 The tools are the library nvJitLink (`pip install nvidia-nvjitlink`) and the program `ptxas`
-(`pip install nvidia-cuda-nvcc`, or a CUDA toolkit). They also say which resources a kernel takes.
+(`pip install nvidia-cuda-nvcc`, or a CUDA toolkit).
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint, c_void_p
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from drjit.jit import log
 from drjit.jit.cuda.driver import CudaError, excerpt
@@ -29,16 +29,6 @@ _PTX = 2  # NVJITLINK_INPUT_PTX
 
 class AssemblerError(RuntimeError):
     """PTX that is not valid. The text contains what the tool says, and the lines that it names."""
-
-
-class Resources(NamedTuple):
-    """What a thread of a kernel takes, and in bytes of `shared`, what a block does."""
-
-    registers: int
-    spill_stores: int
-    spill_loads: int
-    stack: int
-    shared: int
 
 
 class Tool(ABC):
@@ -75,25 +65,14 @@ class Ptxas(Tool):
         )
 
     def assemble(self, ptx: str, target: str) -> bytes:
-        return self._assembled(ptx, target)[0]
-
-    def resources(self, ptx: str, target: str) -> dict[str, Resources]:
-        """Returns the resources of each kernel in PTX.
-
-        Raises:
-            AssemblerError: the PTX is not valid.
-        """
-        return resources(self._assembled(ptx, target)[1])
-
-    def _assembled(self, ptx: str, target: str) -> tuple[bytes, str]:
         with tempfile.TemporaryDirectory(prefix="drjit-") as folder:
             source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
             source.write_text(ptx)
-            done = self._run("-v", f"-arch={target}", str(source), "-o", str(result))
+            done = self._run(f"-arch={target}", str(source), "-o", str(result))
             if done.returncode:
                 text = (done.stderr + done.stdout).replace(f"{source}", "PTX")
                 raise AssemblerError(explained(text, ptx, self.name))
-            return result.read_bytes(), done.stderr + done.stdout
+            return result.read_bytes()
 
 
 class NvJitLink(Tool):
@@ -160,11 +139,6 @@ def tools() -> tuple[Tool, ...]:
     return tuple(found)
 
 
-def ptxas() -> Ptxas | None:
-    """Returns the program `ptxas`, if there is one."""
-    return next((t for t in tools() if isinstance(t, Ptxas)), None)
-
-
 def _wheels() -> list[Path]:
     """Returns the folders of NVIDIA's packages for Python: `nvidia/nvjitlink`, `nvidia/cu13`."""
     try:
@@ -223,26 +197,6 @@ def _tool_for(driver: Any) -> Tool | None:
     if driver.emulated:
         return None
     return next((t for t in tools() if t.version[0] <= driver.version() // 1000), None)
-
-
-def resources(report: str) -> dict[str, Resources]:
-    """Returns the resources of each kernel in the report of `ptxas -v`."""
-    found = {}
-    for part in report.split("Compiling entry function ")[1:]:
-        name = part.split("'")[1]
-
-        def number(pattern: str, part: str = part) -> int:
-            match = re.search(pattern, part)
-            return int(match[1]) if match else 0
-
-        found[name] = Resources(
-            number(r"Used (\d+) registers"),
-            number(r"(\d+) bytes spill stores"),
-            number(r"(\d+) bytes spill loads"),
-            number(r"(\d+) bytes stack frame"),
-            number(r"(\d+) bytes smem"),
-        )
-    return found
 
 
 def explained(text: str, ptx: str, tool: str) -> str:

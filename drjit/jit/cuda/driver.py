@@ -23,29 +23,10 @@ _AROUND = 2  # lines before and after the one of an error
 class DeviceAttribute(enum.IntEnum):
     """Attributes of a device, with the numbers of `CUdevice_attribute`."""
 
-    MAX_THREADS_PER_BLOCK = 1
-    MAX_SHARED_PER_BLOCK = 8
-    CLOCK_RATE = 13  # in kHz
     MULTIPROCESSORS = 16
-    CAN_MAP_HOST_MEMORY = 19
-    L2_CACHE_SIZE = 38
-    MAX_THREADS_PER_MULTIPROCESSOR = 39
-    UNIFIED_ADDRESSING = 41
     CAPABILITY_MAJOR = 75
     CAPABILITY_MINOR = 76
-    MAX_SHARED_PER_MULTIPROCESSOR = 81
-    MAX_REGISTERS_PER_MULTIPROCESSOR = 82
     MAX_SHARED_PER_BLOCK_OPTIN = 97
-
-
-class FunctionAttribute(enum.IntEnum):
-    """Attributes of a function, with the numbers of `CUfunction_attribute`."""
-
-    MAX_THREADS_PER_BLOCK = 0
-    SHARED_BYTES = 1  # static
-    LOCAL_BYTES = 3  # of a thread: spilled registers and arrays
-    REGISTERS = 4  # of a thread
-    MAX_DYNAMIC_SHARED_BYTES = 8
 
 
 _OF_LAUNCHES = frozenset(
@@ -151,10 +132,6 @@ class Driver(ABC):
         """Returns the address of new pinned memory of the host, which kernels may access."""
 
     @abstractmethod
-    def release_host(self, address: int) -> None:
-        """Frees pinned memory. Waits for queued work."""
-
-    @abstractmethod
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copies between memory on the device and pinned memory, in any direction."""
 
@@ -184,10 +161,6 @@ class Driver(ABC):
     @abstractmethod
     def function(self, module: int, name: str) -> int:
         """Returns a function of a module."""
-
-    @abstractmethod
-    def function_attribute(self, function: int, attribute: FunctionAttribute) -> int:
-        """Returns a property of a function."""
 
     @abstractmethod
     def set_dynamic_shared(self, function: int, nbytes: int) -> None:

@@ -18,22 +18,11 @@ from typing import Any
 import numpy as np
 
 from .. import collector, locks
-from .driver import CudaError, DeviceAttribute, Driver, FunctionAttribute
+from .driver import CudaError, DeviceAttribute, Driver
 
 VERSION = 13000
-_ATTRIBUTES = {
-    DeviceAttribute.MAX_THREADS_PER_BLOCK: 1024,
-    DeviceAttribute.MAX_SHARED_PER_BLOCK: 48 << 10,
-    DeviceAttribute.CLOCK_RATE: 1_000_000,
-    DeviceAttribute.MULTIPROCESSORS: 2,
-    DeviceAttribute.CAN_MAP_HOST_MEMORY: 1,
-    DeviceAttribute.L2_CACHE_SIZE: 1 << 20,
-    DeviceAttribute.MAX_THREADS_PER_MULTIPROCESSOR: 2048,
-    DeviceAttribute.UNIFIED_ADDRESSING: 1,
-    DeviceAttribute.MAX_SHARED_PER_MULTIPROCESSOR: 228 << 10,
-    DeviceAttribute.MAX_REGISTERS_PER_MULTIPROCESSOR: 1 << 16,
-    DeviceAttribute.MAX_SHARED_PER_BLOCK_OPTIN: 227 << 10,
-}
+_MULTIPROCESSORS = 2
+_MAX_SHARED = 227 << 10
 _ALIGNMENT = 256
 _DEFAULT_STREAM = 0
 _DEFAULT_STREAMS = (0, 1, 2)  # the legacy one under two names, and that of the thread
@@ -79,11 +68,13 @@ class EmulatedDriver(Driver):
         return "emulated"
 
     def device_attribute(self, ordinal: int, attribute: DeviceAttribute) -> int:
-        if attribute is DeviceAttribute.CAPABILITY_MAJOR:
-            return self.capability[0]
-        if attribute is DeviceAttribute.CAPABILITY_MINOR:
-            return self.capability[1]
-        return _ATTRIBUTES[attribute]
+        major, minor = self.capability
+        return {
+            DeviceAttribute.MULTIPROCESSORS: _MULTIPROCESSORS,
+            DeviceAttribute.CAPABILITY_MAJOR: major,
+            DeviceAttribute.CAPABILITY_MINOR: minor,
+            DeviceAttribute.MAX_SHARED_PER_BLOCK_OPTIN: _MAX_SHARED,
+        }[attribute]
 
     def open(self, ordinal: int) -> None:
         if ordinal != 0:
@@ -109,9 +100,6 @@ class EmulatedDriver(Driver):
         self._blocks[address] = "device", nbytes
         return address
 
-    def release(self, address: int) -> None:
-        self._released("device", address)
-
     def allocate_host(self, nbytes: int) -> int:
         self._raise()
         owner = np.empty(nbytes + _ALIGNMENT, np.uint8)
@@ -120,13 +108,10 @@ class EmulatedDriver(Driver):
         self._blocks[address] = "host", nbytes
         return address
 
-    def release_host(self, address: int) -> None:
-        self._released("host", address)
-
-    def _released(self, kind: str, address: int) -> None:
+    def release(self, address: int) -> None:
         for stream in list(self._queues):
             self._finish(stream)
-        if self._blocks.get(address, ("",))[0] != kind:
+        if self._blocks.get(address, ("",))[0] != "device":
             raise CudaError("CUDA_ERROR_INVALID_VALUE", "no such memory", "release", 1)
         del self._blocks[address]
         self.memory.release(address)
@@ -163,22 +148,11 @@ class EmulatedDriver(Driver):
             raise CudaError("CUDA_ERROR_NOT_FOUND", "named symbol not found", "function", 500, name)
         return self._made([entry, 48 << 10])
 
-    def function_attribute(self, function: int, attribute: FunctionAttribute) -> int:
-        entry, dynamic = self._objects[function]
-        return {
-            FunctionAttribute.MAX_THREADS_PER_BLOCK: 1024,
-            FunctionAttribute.SHARED_BYTES: entry.shared_bytes,
-            FunctionAttribute.LOCAL_BYTES: 0,
-            FunctionAttribute.REGISTERS: 32,
-            FunctionAttribute.MAX_DYNAMIC_SHARED_BYTES: dynamic - entry.shared_bytes,
-        }[attribute]
-
     def set_dynamic_shared(self, function: int, nbytes: int) -> None:
         entry = self._objects[function][0]
-        most = _ATTRIBUTES[DeviceAttribute.MAX_SHARED_PER_BLOCK_OPTIN]
-        if nbytes + entry.shared_bytes > most:
+        if nbytes + entry.shared_bytes > _MAX_SHARED:
             raise CudaError(
-                "CUDA_ERROR_INVALID_VALUE", f"more than {most} bytes of shared memory",
+                "CUDA_ERROR_INVALID_VALUE", f"more than {_MAX_SHARED} bytes of shared memory",
                 "set_dynamic_shared", 1,
             )  # fmt: skip
         self._objects[function][1] = nbytes + entry.shared_bytes

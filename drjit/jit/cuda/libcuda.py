@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
-from drjit.jit.cuda.driver import CudaError, DeviceAttribute, Driver, FunctionAttribute, excerpt
+from drjit.jit.cuda.driver import CudaError, DeviceAttribute, Driver, excerpt
 from drjit.jit.cuda.library import NAME, opened
 from drjit.jit.device import DeviceUnavailable
 
@@ -30,7 +30,6 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuMemAlloc_v2": (POINTER(_ADDRESS), c_size_t),
     "cuMemFree_v2": (_ADDRESS,),
     "cuMemHostAlloc": (_HANDLE, c_size_t, c_uint),
-    "cuMemFreeHost": (c_void_p,),
     "cuMemcpyAsync": (_ADDRESS, _ADDRESS, c_size_t, c_void_p),
     "cuMemsetD8Async": (_ADDRESS, ctypes.c_ubyte, c_size_t, c_void_p),
     "cuMemsetD16Async": (_ADDRESS, ctypes.c_ushort, c_size_t, c_void_p),
@@ -39,7 +38,6 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuModuleLoadDataEx": (_HANDLE, c_void_p, c_uint, _INT, _HANDLE),
     "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (_HANDLE, c_void_p, c_char_p),
-    "cuFuncGetAttribute": (_INT, c_int, c_void_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     # Numbers are converted to pointers twice as fast as to `unsigned int`.
     "cuLaunchKernel": (c_void_p,) * 11,
@@ -86,6 +84,7 @@ _MEMORY_TYPE, _ORDINAL = 2, 9  # of CUpointer_attribute
 _MEMORY_TYPES = {1: "host", 2: "device"}
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # of CUjit_option
 _LOG_BYTES = 1 << 14
+_MAX_DYNAMIC_SHARED = 8  # of CUfunction_attribute
 _PARAMETERS, _PARAMETER_BYTES = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE
 _WRONG_CONTEXT = (201, 400)  # CUDA_ERROR_INVALID_CONTEXT, _HANDLE
 
@@ -215,9 +214,6 @@ class LibCuda(Driver):
     def allocate_host(self, nbytes: int) -> int:
         return self._new(self._here, "cuMemHostAlloc", nbytes, _PORTABLE_MAPPED)
 
-    def release_host(self, address: int) -> None:
-        self._here("cuMemFreeHost", address)
-
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
         self._here("cuMemcpyAsync", to, source, nbytes, stream)
 
@@ -260,12 +256,8 @@ class LibCuda(Driver):
     def function(self, module: int, name: str) -> int:
         return self._new(self._here, "cuModuleGetFunction", module, name.encode())
 
-    def function_attribute(self, function: int, attribute: FunctionAttribute) -> int:
-        return self._number("cuFuncGetAttribute", attribute, function)
-
     def set_dynamic_shared(self, function: int, nbytes: int) -> None:
-        attribute = FunctionAttribute.MAX_DYNAMIC_SHARED_BYTES
-        self._here("cuFuncSetAttribute", function, attribute, nbytes)
+        self._here("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, nbytes)
 
     def launch(
         self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
