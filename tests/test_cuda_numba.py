@@ -2,6 +2,7 @@
 and kernels in Numba's programs."""
 
 import re
+from importlib import import_module
 
 import cuda_call
 import numpy as np
@@ -26,9 +27,17 @@ from drjit.jit.target.cuda import nvvm
 from drjit.jit.target.simd.ir import KernelError
 
 numba_route = pytest.importorskip("drjit.jit.target.cuda.numba_route", reason="needs Numba")
-needs_nvvm = pytest.mark.skipif(
-    not numba_route.is_available(), reason="needs the package numba-cuda"
-)
+
+
+def has_nvvm() -> bool:
+    try:
+        numba_route._numba()
+        return import_module("numba.cuda.cudadrv.nvvm").is_available()
+    except ImportError:
+        return False
+
+
+needs_nvvm = pytest.mark.skipif(not has_nvvm(), reason="needs the package numba-cuda")
 # NVVM has a compiler for GPUs before compute capability 10.0, and another one.
 CAPABILITIES = [(7, 5), (8, 0), (9, 0), (12, 0)]
 

@@ -28,12 +28,9 @@ from typing import Any
 
 from ..simd.loops import concatenated
 from . import pairs
-from .function import WARP, GpuFunction
+from .function import DYNAMIC, WARP, GpuFunction, matrices
 from .plan import FRAGMENTS, OWN, KernelPlan
 from .threads import lane_of_warp
-
-DYNAMIC = "@dynamic"
-"""The dynamic shared memory of a block."""
 
 
 def index(m: int, j: int, h: int, tiles: int) -> int:
@@ -126,15 +123,6 @@ def across(f: GpuFunction, stride: int) -> str:
     tile = f.once("%lane.3t", f"lshr i32 {lane_of_warp(f)}, 3")
     tile = f.once("%lane.tile", f"shl i32 {tile}, 4")
     return f.once(name, f"add i32 {down}, {tile}")
-
-
-def matrices(f: GpuFunction, place: str, count: int, *, turned: bool = False) -> list[str]:
-    """Loads two or four matrices of 8 x 8 elements of 16 bits, or their transposes, as `i32`."""
-    kind = f"{{{', '.join(['i32'] * count)}}}"
-    how = f"x{count}{'.trans' if turned else ''}"
-    name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.{how}.b16.p3"
-    x = f.op(f"call {kind} {name}(ptr addrspace(3) {place})")
-    return [f.op(f"extractvalue {kind} {x}, {k}") for k in range(count)]
 
 
 # ----------------------------------------------------------------------------------- conversions

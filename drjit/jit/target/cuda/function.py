@@ -18,6 +18,9 @@ GPU = Machine(register_bytes=8, has_gathers=False)
 WARP = 32
 _SREG = "@llvm.nvvm.read.ptx.sreg."
 
+DYNAMIC = "@dynamic"
+"""The address of the dynamic shared memory of a block."""
+
 
 class GpuFunction(Function):
     """A function of one thread."""
@@ -155,6 +158,26 @@ def shared(module: Any, name: str, count: int, code: str) -> str:
         f"{name} = internal addrspace(3) global [{count} x {MEMORY[code]}] undef, align 16"
     )
     return name
+
+
+def matrices(f: GpuFunction, place: str, count: int, *, turned: bool = False) -> list[str]:
+    """Loads two or four matrices of 8 x 8 elements of 16 bits, or their transposes, as `i32`."""
+    kind = f"{{{', '.join(['i32'] * count)}}}"
+    how = f"x{count}{'.trans' if turned else ''}"
+    name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.{how}.b16.p3"
+    x = f.op(f"call {kind} {name}(ptr addrspace(3) {place})")
+    return [f.op(f"extractvalue {kind} {x}, {k}") for k in range(count)]
+
+
+def halves(f: Function, words: Sequence[str]) -> list[str]:
+    """Returns words (`i32`) as pairs of halves."""
+    return [f.op(f"bitcast i32 {x} to <2 x half>") for x in words]
+
+
+def fma(f: Function, kind: str, x: str, y: str, z: str) -> str:
+    """Returns `x * y + z` of scalars of an IR type, rounded once."""
+    name = "@llvm.fma.f32" if kind == "float" else "@llvm.fma.f64"
+    return f.op(f"call {kind} {name}({kind} {x}, {kind} {y}, {kind} {z})")
 
 
 def assembly(f: Function, text: str, constraints: str, operands: Sequence[str], kind: str) -> str:

@@ -35,15 +35,17 @@ def inside(t: Any) -> Iterator[None]:
 def load(t: Translator, code: str, base: str) -> Value:
     """`load(T, p[k], i)`."""
     f = t.f
-    return code, _loaded(f, code, address(f, code, base, f.position()))
+    return code, loaded(f, code, address(f, code, base, f.position()))
 
 
-def _loaded(f: Function, code: str, place: str) -> str:
+def loaded(f: Function, code: str, place: str) -> str:
+    """Loads the element of a packet."""
     x = f.op(f"load {f.types.memory[code]}, ptr {place}, align {BYTES[code]}")
     return from_memory(f, code, x)
 
 
-def _stored(f: Function, code: str, x: str, place: str) -> None:
+def stored(f: Function, code: str, x: str, place: str) -> None:
+    """Stores the element of a packet."""
     value = to_memory(f, code, x)
     f.do(f"store {f.types.memory[code]} {value}, ptr {place}, align {BYTES[code]}")
 
@@ -52,7 +54,7 @@ def _stored(f: Function, code: str, x: str, place: str) -> None:
 def store(t: Translator, code: str, base: str, x: str) -> None:
     """`store(T, p[k], i, x)`."""
     with inside(t):
-        _stored(t.f, code, x, address(t.f, code, base, "%i"))
+        stored(t.f, code, x, address(t.f, code, base, "%i"))
 
 
 @statement("type pointer lane_range operand")
@@ -60,7 +62,7 @@ def stream(t: Translator, code: str, base: str, x: str) -> None:
     """`stream(T, p[k], i, x)`: as a store, since the caches of a GPU do not read what is written
     as a whole."""
     with inside(t):
-        _stored(t.f, code, x, address(t.f, code, base, "%i"))
+        stored(t.f, code, x, address(t.f, code, base, "%i"))
 
 
 @statement("node node index node mask")
@@ -116,7 +118,7 @@ def lane_address(f: Any, element: str, base: str, index: Value) -> str:
 def gather(t: Translator, code: str, base: str, index: Value, mask: str) -> Value:
     """`gather(T, p[k], x, m)`."""
     f = t.f
-    x = _loaded(f, code, lane_address(f, MEMORY[code], base, safe_index(f, index, mask)))
+    x = loaded(f, code, lane_address(f, MEMORY[code], base, safe_index(f, index, mask)))
     return code, f.select(code, mask, x)
 
 
@@ -169,7 +171,7 @@ def scatter(t: Any, code: str, base: str, value: str, index: Value, mask: str) -
     """`scatter(T, p[k], v, x, m)`."""
     f = t.f
     with when(f, f.scalar("mask", mask)):
-        _stored(f, code, value, lane_address(f, MEMORY[code], base, index))
+        stored(f, code, value, lane_address(f, MEMORY[code], base, index))
 
 
 @statement("type pointer index mask *operand")
@@ -191,12 +193,18 @@ def scatter_packet(t: Any, code: str, base: str, index: Value, mask: str, *value
             f.do(f"store {row} {x}, ptr {at}, align {together * BYTES[code]}")
 
 
-def element(f: Any, code: str, base: str, at: str, limits: Sequence[tuple[str, int]]) -> str:
-    """Returns an element of memory, zero if a number is not below its limit."""
-    kind, inside = SCALAR[code], ""
+def within(f: Any, limits: Sequence[tuple[str, int]]) -> str:
+    """Returns whether numbers are below their limits; an empty text if there are none."""
+    inside = ""
     for number, limit in limits:
         below = f.op(f"icmp ult i32 {number}, {limit}")
         inside = f.op(f"and i1 {inside}, {below}") if inside else below
+    return inside
+
+
+def element(f: Any, code: str, base: str, at: str, limits: Sequence[tuple[str, int]]) -> str:
+    """Returns an element of memory, zero if a number is not below its limit."""
+    kind, inside = SCALAR[code], within(f, limits)
     if inside:
         at = f.op(f"select i1 {inside}, i32 {at}, i32 0")
     source = f.op(f"getelementptr {kind}, ptr {base}, i32 {at}")

@@ -13,8 +13,7 @@ from ..simd.module import Library, Module
 from ..simd.translate import Translator
 from . import atomic, elementwise, foreign, memory, private, reduction
 from .form import THREADS, Compiled
-from .fragments import DYNAMIC
-from .function import GPU, GpuFunction
+from .function import DYNAMIC, GPU, GpuFunction
 from .plan import DEFAULT, KernelPlan, Options
 from .translate import GpuTranslator
 from .vectors import GpuVectorTranslator

@@ -90,15 +90,6 @@ def kernel(
     return _numba().jit(_caller(lanes), launch_bounds=form.threads), form
 
 
-def is_available() -> bool:
-    """Returns whether there are `numba-cuda` and NVVM."""
-    try:
-        _numba()
-        return import_module("numba.cuda.cudadrv.nvvm").is_available()
-    except ImportError:
-        return False
-
-
 def _numba() -> Any:
     """Returns `numba.cuda` of the package `numba-cuda`; Numba itself has one with less in it."""
     try:

@@ -27,15 +27,6 @@ _VERIFIES = os.environ.get("DRJIT_VERIFY") == "1"
 _LONG = 10_000
 
 
-def is_available() -> bool:
-    """Returns whether llvmlite has the target."""
-    try:
-        _target()
-    except RuntimeError:
-        return False
-    return True
-
-
 def architecture(capability: tuple[int, int]) -> str:
     """Returns the architecture to generate code for.
 

@@ -17,11 +17,11 @@ from functools import partial
 from typing import Any
 
 from ..simd.ir import BYTES, FLOATS, SCALAR, KernelError, Value
-from ..simd.loops import address, loop, when
+from ..simd.loops import address, cast, loop, when
 from ..simd.reduction import accumulator
 from . import fragments, pairs, tf32
 from .features import GpuVector
-from .function import GpuFunction
+from .function import DYNAMIC, GpuFunction, fma, halves, matrices
 from .memory import element
 from .plan import FRAGMENTS, OWN, WIDEST, Bias, KernelPlan, MatrixOperand, padded, row_stride
 from .registers import MEMORY, in_registers
@@ -124,7 +124,7 @@ def _start(t: Any, code: str, bias: Bias | None, j: int) -> list[str]:
     begin = t.plan.biases[bias]
     if begin >= 0:
         offset = f.once("%bias.t", f"shl i32 {column}, 2")
-        base = fragments.place(f, "%biases", fragments.DYNAMIC, offset)
+        base = fragments.place(f, "%biases", DYNAMIC, offset)
         source = fragments.at(f, base, begin + 32 * j)
         pair = f.op(f"load <2 x float>, ptr addrspace(3) {source}, align 8")
         parts = f.split("<2 x float>", pair, 2)
@@ -155,26 +155,22 @@ def _right_of_shared(t: Any, w: MatrixOperand, turned: bool, some: range, steps:
     """Returns operand B from shared memory: for each step, that of each tile."""
     f, begin, stride = t.f, t.plan.matrices[w], row_stride(True, w)
     offset = (fragments.low if turned else fragments.across)(f, stride)
-    base = fragments.place(f, f"{offset}.all", fragments.DYNAMIC, offset)
+    base = fragments.place(f, f"{offset}.all", DYNAMIC, offset)
     found: list[list] = [[[]] * len(some) for _ in range(steps)]
     if turned:
         for k in range(steps):
             source = fragments.at(f, base, begin + 16 * k * stride + 16 * some[0])
-            parts = _halves(f, fragments.matrices(f, source, 2 * len(some), turned=True))
+            parts = halves(f, matrices(f, source, 2 * len(some), turned=True))
             found[k] = [parts[2 * i : 2 * i + 2] for i in range(len(some))]
         return found
     for k in range(0, steps, 2):
         number = min(2, steps - k)
         for i, j in enumerate(some):
             source = fragments.at(f, base, begin + 8 * j * stride + 32 * k)
-            parts = _halves(f, fragments.matrices(f, source, 2 * number))
+            parts = halves(f, matrices(f, source, 2 * number))
             for s in range(number):
                 found[k + s][i] = parts[2 * s : 2 * s + 2]
     return found
-
-
-def _halves(f: GpuFunction, words: Sequence[str]) -> list[str]:
-    return [f.op(f"bitcast i32 {x} to <2 x half>") for x in words]
 
 
 def _right_of_memory(t: Any, w: MatrixOperand, turned: bool, some: range, steps: int) -> list:
@@ -211,36 +207,27 @@ def _of_lane(t: Any, w: MatrixOperand, turned: bool, x: GpuVector, bias: Bias | 
     """A product by fused multiply-adds: of rows with the vector or, for the transposed matrix, a
     sum of rows times features."""
     f, acc = t.f, accumulator(w.code)
-    kind = SCALAR[acc]
-    features = []
-    for k in range(x.count):
-        one = t.feature_of(x, k)
-        features.append(f.scalar(acc, _cast(f, acc, w.code, one)))
+    features = [
+        f.scalar(acc, cast(f, f.lanes, t.feature_of(x, k), w.code, acc)) for k in range(x.count)
+    ]
     count = w.columns if turned else w.rows
-    start = [f"{kind} 0.0"] * count if bias is None else _bias(t, bias, acc)
+    start = ["0.0"] * count if bias is None else _bias(t, bias, acc)
     sums = (_sum_of_rows if turned else _dot_products)(t, w, acc, features, start)
-    found = [_cast(f, w.code, acc, f.packet(acc, y)) for y in sums]
+    found = [cast(f, f.lanes, f.packet(acc, y), acc, w.code) for y in sums]
     return t.made(w.code, found)
-
-
-def _cast(f: GpuFunction, to: str, code: str, x: str) -> str:
-    if to == code:
-        return x
-    how = "fpext" if BYTES[to] > BYTES[code] else "fptrunc"
-    return f.op(f"{how} {f.vector[code]} {x} to {f.vector[to]}")
 
 
 def _bias(t: Any, bias: Bias, acc: str) -> list[str]:
     f = t.f
     begin, kind = t.plan.biases[bias], SCALAR[acc]
     if begin >= 0:
-        base = fragments.place(f, f"%bias{begin}", fragments.DYNAMIC, str(begin))
+        base = fragments.place(f, f"%bias{begin}", DYNAMIC, str(begin))
         return [
-            f"{kind} " + f.op(f"load {kind}, ptr addrspace(3) {fragments.at(f, base, k)}")
+            f.op(f"load {kind}, ptr addrspace(3) {fragments.at(f, base, k)}")
             for k in range(0, BYTES[acc] * bias.count, BYTES[acc])
         ]
     base = address(f, acc, f.pointer(bias.buffer), f.word(bias.offset))
-    return [f"{kind} {element(f, acc, base, str(k), [])}" for k in range(bias.count)]
+    return [element(f, acc, base, str(k), []) for k in range(bias.count)]
 
 
 def _row(t: Any, w: MatrixOperand, acc: str, r: object) -> list[str]:
@@ -253,7 +240,7 @@ def _row(t: Any, w: MatrixOperand, acc: str, r: object) -> list[str]:
             f.op(f"load {kind}, ptr {address(f, acc, base, c)}, align {size}")
             for c in range(w.columns)
         ]
-    base = fragments.place(f, f"%matrix{begin}", fragments.DYNAMIC, str(begin))
+    base = fragments.place(f, f"%matrix{begin}", DYNAMIC, str(begin))
     offset = f.op(f"mul i32 {f.op(f'trunc i64 {r} to i32')}, {row_stride(False, w)}")
     base = f.op(f"getelementptr i8, ptr addrspace(3) {base}, i32 {offset}")
     together, found = 16 // size, []
@@ -263,17 +250,6 @@ def _row(t: Any, w: MatrixOperand, acc: str, r: object) -> list[str]:
         number = min(together, w.columns - c)
         found += f.split(of, x, number)
     return found
-
-
-def _fma(f: GpuFunction, kind: str, x: str, y: str, z: str) -> str:
-    name = "@llvm.fma.f32" if kind == "float" else "@llvm.fma.f64"
-    return f.op(f"call {kind} {name}({kind} {x}, {kind} {y}, {z})")
-
-
-def _dot(f: GpuFunction, kind: str, row: list[str], x: list[str], start: str) -> str:
-    for a, b in zip(row, x, strict=True):
-        start = f"{kind} {_fma(f, kind, a, b, start)}"
-    return start.split(" ")[1]
 
 
 def _room(f: GpuFunction, kind: str, count: int) -> str:
@@ -287,21 +263,23 @@ def _dot_products(t: Any, w: MatrixOperand, acc: str, x: list[str], start: list[
     memory."""
     f, kind = t.f, SCALAR[acc]
     if w.rows * w.columns <= _SMALL:
-        return [_dot(f, kind, _row(t, w, acc, r), x, start[r]) for r in range(w.rows)]
+        sums = start[:]
+        for r in range(w.rows):
+            for a, b in zip(_row(t, w, acc, r), x, strict=True):
+                sums[r] = fma(f, kind, a, b, sums[r])
+        return sums
     room = _room(f, kind, w.rows)
     for r, y in enumerate(start):
-        f.do(f"store {y}, ptr {address(f, acc, room, r)}, align {BYTES[acc]}")
+        f.do(f"store {kind} {y}, ptr {address(f, acc, room, r)}, align {BYTES[acc]}")
 
     def some(r: str, number: int) -> None:
         rows = [_row(t, w, acc, f.op(f"add i64 {r}, {k}")) for k in range(number)]
         places = [address(f, acc, room, r, k) for k in range(number)]
-        sums = [f"{kind} {f.op(f'load {kind}, ptr {p}, align {BYTES[acc]}')}" for p in places]
+        sums = [f.op(f"load {kind}, ptr {p}, align {BYTES[acc]}") for p in places]
         for k, b in enumerate(x):
-            sums = [
-                f"{kind} {_fma(f, kind, row[k], b, y)}" for row, y in zip(rows, sums, strict=True)
-            ]
+            sums = [fma(f, kind, row[k], b, y) for row, y in zip(rows, sums, strict=True)]
         for y, p in zip(sums, places, strict=True):
-            f.do(f"store {y}, ptr {p}, align {BYTES[acc]}")
+            f.do(f"store {kind} {y}, ptr {p}, align {BYTES[acc]}")
 
     whole = w.rows // _AT_ONCE * _AT_ONCE
     with loop(f, 0, whole, _AT_ONCE) as (r, _):
@@ -318,9 +296,9 @@ def _sum_of_rows(t: Any, w: MatrixOperand, acc: str, x: list[str], start: list[s
 
     def added(r: object, feature: str, sums: list[str]) -> list[str]:
         row = zip(_row(t, w, acc, r), sums, strict=True)
-        return [_fma(f, kind, a, feature, f"{kind} {y}") for a, y in row]
+        return [fma(f, kind, a, feature, y) for a, y in row]
 
-    sums = [y.split(" ")[1] for y in start]
+    sums = start
     if w.rows * w.columns <= _SMALL:
         for r in range(w.rows):
             sums = added(r, x[r], sums)
@@ -415,7 +393,7 @@ def _copied(
     """Stores elements to shared memory, those with a number each by one thread of the block. `read`
     returns the offset of an element and its value; some are read before the first is stored."""
     f, threads = t.f, t.f.threads
-    base = fragments.place(f, f"%keep{begin}", fragments.DYNAMIC, str(begin))
+    base = fragments.place(f, f"%keep{begin}", DYNAMIC, str(begin))
     tid = f.special("tid.x")
 
     def some(k: str, number: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import fragments, pairs
+from .function import DYNAMIC
 
 
 def fill(t: Any, kept: Sequence[Any]) -> None:
@@ -47,7 +48,7 @@ def _sources(v: Any) -> Iterator[Any]:
 def _place(t: Any, begin: int, words: int) -> list[str]:
     f = t.f
     own = f.once("%thread.16", f"shl i32 {f.special('tid.x')}, 4")
-    base = fragments.place(f, "%shelf", fragments.DYNAMIC, own)
+    base = fragments.place(f, "%shelf", DYNAMIC, own)
     return [fragments.at(f, base, begin + 16 * f.threads * k) for k in range(words)]
 
 

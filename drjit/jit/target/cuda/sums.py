@@ -26,11 +26,12 @@ from typing import Any
 
 from ..simd.atomic import atomic_update
 from ..simd.ir import BYTES, FLOATS, SCALAR, KernelError
-from ..simd.loops import address, loop, when
+from ..simd.loops import address, cast, loop, when
 from ..simd.reduction import accumulator
 from . import fragments, pairs, private, tf32, vector_memory
 from .features import GpuVector, Scalar
-from .function import WARP, GpuFunction
+from .function import DYNAMIC, WARP, GpuFunction, fma, halves, matrices
+from .memory import within
 from .plan import FRAGMENTS, OWN, STRIP, WIDEST, Sum
 from .products import multiplied
 from .registers import MEMORY, in_registers
@@ -125,8 +126,7 @@ def _operand(
     f, source = t.f, fragments.at(t.f, base[left and tiles == 2], offset)
     if code == "f32":
         return tf32.operand(f, source, t.plan.row, tiles, left=left)
-    words = fragments.matrices(f, source, 2 * tiles, turned=True)
-    found = [f.op(f"bitcast i32 {x} to <2 x half>") for x in words]
+    found = halves(f, matrices(f, source, 2 * tiles, turned=True))
     if left and tiles == 1:
         found = [found[0], "zeroinitializer", found[1], "zeroinitializer"]
     return found
@@ -152,7 +152,7 @@ def _of_block(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
     f.barrier()
     low, high = _orders(t, s.code)
     size = BYTES[s.code]
-    rows = fragments.place(f, "%rows", fragments.DYNAMIC, str(plan.rows))
+    rows = fragments.place(f, "%rows", DYNAMIC, str(plan.rows))
     tall = _tiles_of(y.count)
     down, across = _numbers(t, s)
     places = []
@@ -234,7 +234,7 @@ def _home(t: Any, s: Sum) -> str:
     """Returns the address of the thread's first accumulators of a sum."""
     f, begin = t.f, t.plan.sums[s]
     own = f.once("%thread.16", f"shl i32 {f.special('tid.x')}, 4")
-    return fragments.at(f, fragments.place(f, "%sums", fragments.DYNAMIC, own), begin)
+    return fragments.at(f, fragments.place(f, "%sums", DYNAMIC, own), begin)
 
 
 def _numbers(t: Any, s: Sum) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
@@ -317,11 +317,7 @@ def _below(f: GpuFunction, limits: Sequence[tuple[str, int]]) -> Iterator[None]:
     if not limits:
         yield
         return
-    inside = ""
-    for number, limit in limits:
-        below = f.op(f"icmp ult i32 {number}, {limit}")
-        inside = f.op(f"and i1 {inside}, {below}") if inside else below
-    with when(f, inside):
+    with when(f, within(f, limits)):
         yield
 
 
@@ -376,9 +372,7 @@ def _strip(t: Any, v: GpuVector, first: int, mask: str, acc: str, region: int) -
     for k in range(first, last, together):
         x = "zeroinitializer"
         for e in range(min(together, last - k)):
-            one = t.feature_of(v, k + e)
-            if v.code != acc:
-                one = f.op(f"fpext {f.vector[v.code]} {one} to {f.vector[acc]}")
+            one = cast(f, f.lanes, t.feature_of(v, k + e), v.code, acc)
             one = f.scalar(acc, f.select(acc, mask, one))
             x = f.op(
                 f"insertelement <{together} x {SCALAR[acc]}> {x}, {SCALAR[acc]} {one}, i32 {e}"
@@ -440,10 +434,8 @@ def _sum_strip(
         here = f.op(f"mul i32 {f.op(f'trunc i64 {k} to i32')}, {t.plan.row}")
         a, b = [f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {here}") for p in places]
         left, right = loaded(a, tall), loaded(b, wide)
-        name = f"@llvm.fma.f{8 * size}"
         for n in range(tall * wide):
-            operands = f"{kind} {left[n // wide]}, {kind} {right[n % wide]}, {kind} {sums[n]}"
-            sums[n] = f.op(f"call {kind} {name}({operands})")
+            sums[n] = fma(f, kind, left[n // wide], right[n % wide], sums[n])
     row = f.op(f"mul i32 {f.op(f'udiv i32 {lane}, {across}')}, {tall}")
     for n, x in enumerate(sums):
         r, c = f.op(f"add i32 {row}, {n // wide}"), f.op(f"add i32 {column}, {n % wide}")
@@ -570,7 +562,7 @@ def _columns_of_lanes(t: Any, v: GpuVector, mask: str, acc: str, target: str) ->
         offset = f.op(f"mul i32 {lane}, {size}")
         base = f.op(f"getelementptr i8, ptr addrspace(3) {fragments.rows(f, t.plan)}, i32 {offset}")
         with _below(f, [(lane, count)]):
-            total = f"{kind} 0.0".split(" ")[1]
+            total = "0.0"
             for k in range(WARP):
                 source = fragments.at(f, base, k * t.plan.row)
                 x = f.op(f"load {kind}, ptr addrspace(3) {source}, align {size}")

@@ -24,7 +24,7 @@ from typing import Any
 from ..simd.loops import address
 from . import fragments, pairs
 from .features import GpuVector
-from .function import GpuFunction
+from .function import DYNAMIC, GpuFunction
 from .memory import element
 from .plan import FRAGMENTS, MatrixOperand, padded, tf32_rows
 
@@ -116,7 +116,7 @@ def _right_of_shared(t: Any, w: MatrixOperand, turned: bool, some: range, steps:
         down = f.once(f"%row.{one}.{two}", f"add i32 {even}, {more}")
         across = f.once("%member.16", f"shl i32 {thread[1]}, 4")
     offset = f.once(f"{down}.at", f"add i32 {down}, {across}")
-    base = fragments.place(f, f"{down}.all", fragments.DYNAMIC, offset)
+    base = fragments.place(f, f"{down}.all", DYNAMIC, offset)
 
     def read(number: int, more: int) -> list[str]:
         kind = f"<{number} x i32>"

@@ -5,7 +5,6 @@ from typing import Any
 
 from ..simd.atomic import atomic_update
 from ..simd.feature_loop import load_row, row_address
-from ..simd.ir import FLOATS, KernelError
 from ..simd.loops import address, loop, when
 from ..simd.vector_memory import FeatureVector
 from .calls import statement
@@ -27,8 +26,6 @@ def outer(
     stride: int, y: ast.expr, x: ast.expr, mask: str,
 ) -> None:  # fmt: skip
     """`outer(T, p[k], p[w], p[n], p[o], rows, columns, stride, y, x, m)`."""
-    if code not in FLOATS:
-        raise KernelError(f"there are no such sums of {code}")
     f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
     left, right = t.vector(y, code, rows), t.vector(x, code, columns)
     t.flush([v for v in (left, right) if v.op is not None])
@@ -46,8 +43,6 @@ def accumulate(
     t: Any, code: str, k: int, a: int, n: int, offset: int, y: ast.expr, mask: str
 ) -> None:
     """`accumulate(T, p[k], p[w], p[n], p[o], y, m)`."""
-    if code not in FLOATS:
-        raise KernelError(f"there are no such sums of {code}")
     f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
     v = t.vector(y, code)
     t.flush([v] if v.op is not None else [])

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ir.dtype import VECTOR_BLOCK
-from ..simd.conversion import from_memory, to_memory
 from ..simd.feature_loop import spelled
-from ..simd.ir import BYTES, FLOATS, KernelError, Value
-from ..simd.loops import address, first_row
+from ..simd.ir import FLOATS, KernelError, Value
+from ..simd.loops import address, cast, first_row
 from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
 from ..simd.vector import check_feature
 from . import fragments, pairs, products, sums
 from .features import FeatureTranslator, GpuVector, Pending, Scalar, size
 from .function import GpuFunction
-from .memory import inside
+from .memory import inside, loaded, stored
 from .plan import FRAGMENTS, OWN
 from .registers import MEMORY, in_registers
 
@@ -139,15 +138,11 @@ def total(t: Any, e: ast.expr) -> Value | object:
     if v.form == OWN or v.code == "f64":
         result = "zeroinitializer"
         for k in range(v.count):
-            x = t.feature_of(v, k)
-            if v.code != acc:
-                x = f.op(f"fpext {f.vector[v.code]} {x} to {f.vector[acc]}")
+            x = cast(f, f.lanes, t.feature_of(v, k), v.code, acc)
             result = f.op(f"fadd {f.vector[acc]} {result}, {x}")
     else:
         result = f.packet(acc, fragments.totals(t, v))
-    if acc != v.code:
-        result = f.op(f"fptrunc {f.vector[acc]} {result} to {f.vector[v.code]}")
-    return v.code, result
+    return v.code, cast(f, f.lanes, result, acc, v.code)
 
 
 # ------------------------------------------------------------------------------------------ buffers
@@ -170,12 +165,8 @@ def broadcast_vector(t: Any, code: str, count: int, base: str) -> Value | object
 
 
 def _read(t: Any, code: str, count: int, start: str) -> list[str]:
-    f, parts = t.f, []
-    for k in range(count):
-        place = address(f, code, start, k * VECTOR_BLOCK)
-        x = f.op(f"load {f.types.memory[code]}, ptr {place}, align {BYTES[code]}")
-        parts.append(from_memory(f, code, x))
-    return parts
+    f = t.f
+    return [loaded(f, code, address(f, code, start, k * VECTOR_BLOCK)) for k in range(count)]
 
 
 @in_registers("type integer pointer lane_range node")
@@ -189,7 +180,5 @@ def store_vector(t: Any, code: str, count: int, base: str, e: ast.expr) -> objec
     with inside(t):
         start = first_row(f, code, count, base)
         for k, x in enumerate(parts):
-            place = address(f, code, start, k * VECTOR_BLOCK)
-            x = to_memory(f, code, x)
-            f.do(f"store {f.types.memory[code]} {x}, ptr {place}, align {BYTES[code]}")
+            stored(f, code, x, address(f, code, start, k * VECTOR_BLOCK))
     return None

@@ -4,10 +4,7 @@ and 64-bit numbers, its threads stay together in whole warps.
 
 from ...simd.ir import MEMORY
 from ..form import THREADS, Compiled
-from ..function import GpuFunction
-
-DYNAMIC = "@dynamic"
-"""The address of dynamic shared memory."""
+from ..function import DYNAMIC, GpuFunction
 
 
 class EntryFunction(GpuFunction):

@@ -13,7 +13,7 @@ from ...simd.ir import BYTES, MEMORY
 from ...simd.loops import address, choose, least, when
 from ...simd.reduction import accumulator
 from ..form import THREADS
-from ..function import WARP
+from ..function import WARP, fma, halves, matrices
 from ..threads import lane_of_warp, warp_of_block
 from .entry import EntryFunction, row
 from .product_operands import OperandForm, TileOperand, accumulated
@@ -200,8 +200,7 @@ class MultiplyAdds(NamedTuple):
                 for i in range(self.y):
                     for j in range(self.x):
                         n = i * self.x + j
-                        operands = f"{kind} {y[i]}, {kind} {x[j]}, {kind} {found[n]}"
-                        found[n] = f.op(f"call {kind} @llvm.fma.f{8 * BYTES[acc]}({operands})")
+                        found[n] = fma(f, kind, y[i], x[j], found[n])
             return found
 
         zeros = [(kind, "0.0")] * (self.y * self.x)
@@ -362,12 +361,7 @@ class _Halves:
         y, x = (line, deep) if form.kept_along else (deep, line)
         at = f.op(f"add i32 {f.op(f'mul i32 {y}, {form.stride}')}, {x}")
         place = f.op(f"getelementptr half, ptr addrspace(3) {base}, i32 {at}")
-        how = "" if form.kept_along else "trans."
-        kind = "{i32, i32, i32, i32}"
-        name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.{how}b16.p3"
-        found = f.op(f"call {kind} {name}(ptr addrspace(3) {place})")
-        words = [f.op(f"extractvalue {kind} {found}, {j}") for j in range(4)]
-        return [f.op(f"bitcast i32 {w} to <2 x half>") for w in words]
+        return halves(f, matrices(f, place, 4, turned=not form.kept_along))
 
     def of_a(self, base: str, top: str, k: int, count: int) -> list[list[str]]:
         """Returns matrices of rows from `top` on."""
