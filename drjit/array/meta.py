@@ -118,8 +118,6 @@ def type_name(kind: str, dtype: DType, dims: tuple[int, ...]) -> str:
     suffix = SUFFIX.get(dtype, dtype.code)
     if kind == "tensor":
         return "TensorX" + suffix
-    shown = dims[1:] if kind == "matrix" and len(dims) == 2 else dims
-    if kind == "matrix" and len(dims) > 2:
-        shown = dims[1:]
+    shown = dims[1:] if kind == "matrix" and len(dims) > 1 else dims
     prefix = "Array" if kind == "vector" else kind.capitalize()
     return prefix + "".join("X" if n == DYNAMIC else str(n) for n in shown) + suffix

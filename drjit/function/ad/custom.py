@@ -1,7 +1,7 @@
 """Operations with user-defined derivatives: `CustomOp` and `custom`."""
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial, reduce
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -15,6 +15,7 @@ from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit import locks, log
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
+from ...jit.ir import op
 from ...jit.ir.node import Node
 from ..protocols import CustomOpT
 from .grad import accum_grad, accumulate, detach, fitting, grad, leaves, map_arrays, variables
@@ -188,6 +189,15 @@ class ValueOp(CustomOp):
         pairs, what = zip(variables, gradients, strict=True), self.name()
         hiding = graph.hiding()
         accumulate([(v, fitting(v, g, what)) for v, g in pairs if not hiding or visible(v)])
+
+
+def weighted_sum(factors: Sequence[Node], gradients: Sequence[Node], dtype: dt.DType) -> Node:
+    """Returns the sum of products of partial derivatives and gradients."""
+    terms = [
+        ir.apply(op.mul, ir.cast(dtype, factor), ir.cast(dtype, gradient))
+        for factor, gradient in zip(factors, gradients, strict=True)
+    ]
+    return reduce(partial(ir.apply, op.add), terms) if terms else ir.literal(dtype, 0)
 
 
 def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var | None]:

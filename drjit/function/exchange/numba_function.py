@@ -13,10 +13,9 @@ from ...array.base import ArrayBase, type_label
 from ...jit import progress
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
-from ...jit.ir import op
 from ...jit.ir.node import Node
 from ...jit.trace import foreign_call
-from ..ad.custom import ValueOp, attached
+from ..ad.custom import ValueOp, attached, weighted_sum
 from .bridge import MissingFrameworkError, label
 
 _NUMBERS = {bool: dt.mask, int: dt.i64, float: dt.f64}
@@ -249,22 +248,14 @@ class _Derivatives(ValueOp):
     def forward(self) -> None:
         tangents = self.gradients(self.arguments)
         pairs = zip(self._rows(), self.results, strict=True)
-        self.accumulate(self.results, [_sum(row, tangents, v.dtype) for row, v in pairs])
+        self.accumulate(self.results, [weighted_sum(row, tangents, v.dtype) for row, v in pairs])
 
     def backward(self) -> None:
         gradients = self.gradients(self.results)
         pairs = zip(zip(*self._rows(), strict=True), self.arguments, strict=True)
-        self.accumulate(self.arguments, [_sum(column, gradients, v.dtype) for column, v in pairs])
-
-
-def _sum(factors: Sequence[Node], gradients: list[Node], dtype: dt.DType) -> Node:
-    """Returns a sum of products in an element type."""
-    total = None
-    for factor, gradient in zip(factors, gradients, strict=True):
-        term = ir.apply(op.mul, ir.cast(dtype, factor), ir.cast(dtype, gradient))
-        total = term if total is None else ir.apply(op.add, total, term)
-    assert total is not None
-    return total
+        self.accumulate(
+            self.arguments, [weighted_sum(column, gradients, v.dtype) for column, v in pairs]
+        )
 
 
 def _is_array(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """Derivatives of kernel texts, which functions of the user's compute."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ...ad.graph import Var
@@ -9,11 +9,10 @@ from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit import locks
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
-from ...jit.ir import op
 from ...jit.ir.node import Node
 from ...jit.trace.access import reduce_all
 from ...jit.tuples import NamedTuple
-from ..ad.custom import ValueOp
+from ..ad.custom import ValueOp, weighted_sum
 
 
 class Rules(NamedTuple):
@@ -69,7 +68,7 @@ class Derivatives(ValueOp):
         else:
             found = []
             for (t, _, summed), row in zip(call.results, self._partials("forward"), strict=True):
-                total = _sum(row, tangents, t._dtype)
+                total = weighted_sum(row, tangents, t._dtype)
                 found.append(reduce_all("add", total) if summed else total)
         self.accumulate(self.results, found[: len(self.results)])
 
@@ -83,7 +82,7 @@ class Derivatives(ValueOp):
         else:
             columns = list(zip(*self._partials("backward"), strict=True))
             found = [
-                _sum(columns[j], gradients, t._dtype) if k in call.variables else None
+                weighted_sum(columns[j], gradients, t._dtype) if k in call.variables else None
                 for j, (k, t) in enumerate(zip(call.places, call.classes, strict=True))
             ]
         at = dict(zip(call.variables, self.arguments, strict=True))
@@ -156,12 +155,3 @@ def _node(x: Any, title: str, sizes: set[int]) -> Node | None:
             f"sizes {', '.join(map(str, sorted(sizes - {1})))}"
         )
     return x._node
-
-
-def _sum(factors: Sequence[Node], gradients: Sequence[Node], dtype: dt.DType) -> Node:
-    """Returns a sum of products in an element type."""
-    total = ir.literal(dtype, 0)
-    for factor, gradient in zip(factors, gradients, strict=True):
-        term = ir.apply(op.mul, ir.cast(dtype, factor), ir.cast(dtype, gradient))
-        total = ir.apply(op.add, total, term)
-    return total

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..ir.op import in_bounds
 from ..tuples import NamedTuple
-from .program import Branch, Case, Instr, Loop, Program
+from .program import Branch, Case, Instr, Loop, Program, operands
 
 # Minimum number of instructions for a body to become a function.
 SHORTEST = 16
@@ -76,15 +76,12 @@ def used(program: Program, case: Case) -> Used:
         inside.add(number)
         if i.op is in_bounds and check is None and case.function is None:
             check = i
-        needed.update(dict.fromkeys([a for k, a in enumerate(i.args) if k not in i.op.words]))
+        needed.update(dict.fromkeys(operands(i)))
         if type(i.data) is Loop:
             inside.update((*i.data.states, i.data.live))
-            needed.update(dict.fromkeys((*i.data.starts, i.data.active)))
-            needed.update(dict.fromkeys((*i.data.results, i.data.condition)))
         elif type(i.data) is Branch:
             inside.update(i.data.results)
             for inner in i.data.cases:
-                needed.update(dict.fromkeys((inner.mask, *inner.results, *inner.arguments)))
                 if inner.function is not None:
                     inside.update(inner.function.parameters)
     outer = [number for number in needed if number not in inside]

@@ -135,6 +135,16 @@ class Program(NamedTuple):
         )
 
 
+def operands(i: Instr) -> Sequence[int]:
+    """Returns the instructions whose values one reads, rather than the memory that they name."""
+    if type(i.data) is Loop:
+        return (*i.data.starts, i.data.active, *i.data.results, i.data.condition)
+    if type(i.data) is Branch:
+        return [a for c in i.data.cases for a in (c.mask, *c.results, *c.arguments)]
+    words = i.op.words
+    return [a for k, a in enumerate(i.args) if k not in words] if words else i.args
+
+
 def elements(i: Instr) -> int:
     """Returns the number of elements of a vector or matrix that an instruction computes per
     lane."""

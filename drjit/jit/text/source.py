@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..ir import op
 from . import bodies
-from .program import Branch, Case, Instr, Loop, Program, SharedFunction, effect_words
+from .program import Branch, Case, Instr, Loop, Program, SharedFunction, effect_words, operands
 
 
 def _call(name: str, args: list[str]) -> str:
@@ -449,14 +449,5 @@ def _read_as_values(program: Program) -> set[int]:
     block."""
     used = {o.value for o in program.outputs}
     for i in program.instrs:
-        words = i.op.words
-        if words:
-            used.update([a for k, a in enumerate(i.args) if k not in words])
-        else:
-            used.update(i.args)
-        if type(i.data) is Loop:
-            used.update((*i.data.starts, *i.data.results, i.data.active, i.data.condition))
-        elif type(i.data) is Branch:
-            for case in i.data.cases:
-                used.update((case.mask, *case.results, *case.arguments))
+        used.update(operands(i))
     return used

@@ -391,10 +391,6 @@ def _mul_hi(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
     )
 
 
-def _total(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
-    raise CannotExport("total() of a scalar")
-
-
 _CALLS: dict[str, Callable[[NameScope, str, list[Fragment]], Fragment]] = {
     "abs": _abs, "fma": _fma, "sqrt": _numpy("sqrt"), "floor": _numpy("floor"),
     "ceil": _numpy("ceil"), "trunc": _numpy("trunc"), "round": _numpy("rint"),

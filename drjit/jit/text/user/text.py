@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Sequence
 
-from ...ir.dtype import DType
 from ...ir.location import line_of
 from ...parsing import syntax_tree
 from ...tuples import NamedTuple
@@ -30,11 +29,6 @@ class UserText(NamedTuple):
     layout: WordLayout
     words: dict[int, TextWord]
     arguments: tuple[int, ...]
-
-    @property
-    def results(self) -> list[DType]:
-        """The element types of the results."""
-        return [self.words[k].dtype for k in self.layout.outputs]
 
 
 def read(source: Source) -> UserText:
