@@ -251,7 +251,6 @@ SPECIAL = {
     "%lanemask_le": lambda p: (2 << p["tid"] % 32) - 1,
     "%lanemask_gt": lambda p: 0xFFFFFFFF & ~((2 << p["tid"] % 32) - 1),
     "%lanemask_ge": lambda p: 0xFFFFFFFF & ~((1 << p["tid"] % 32) - 1),
-    "WARP_SZ": lambda p: 32,
 }  # fmt: skip
 
 

@@ -70,7 +70,6 @@ def arithmetic() -> list[Case]:
         Case("add.s32 {d}, {a}, -2147483648;", "s32", "s32", lambda a: a - (1 << 31)),
         Case("add.u64 {d}, {a}, 0x123456789a;", "u64", "u64", lambda a: a + 0x123456789A),
         Case("add.u32 {d}, {a}, 4294967295U;", "u32", "u32", lambda a: a - 1),
-        Case("add.u32 {d}, {a}, 017;", "u32", "u32", lambda a: a + 15),
         Case("add.u32 {d}, {a}, 0b101;", "u32", "u32", lambda a: a + 5),
         Case("min.relu.s32 {d}, {a}, {b};", "s32 s32", "s32", lambda a, b: max(0, min(a, b))),
         Case("max.relu.s32 {d}, {a}, {b};", "s32 s32", "s32", lambda a, b: max(0, a, b)),

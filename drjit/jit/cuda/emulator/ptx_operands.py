@@ -48,13 +48,7 @@ _ADDRESS = re.compile(r"([%\w$.]+)\s*(?:\+\s*(-?\w+)|(-\s*\w+))?$")
 
 
 def integer(text: str) -> int:
-    text = text.rstrip("U")
-    if text.lstrip("-").startswith("0") and len(text.lstrip("-")) > 1 and text[-1].isdigit():
-        digits = text.lstrip("-")
-        if digits[1:].isdigit():  # octal
-            value = int(digits, 8)
-            return -value if text[0] == "-" else value
-    return int(text, 0)
+    return int(text.rstrip("U"), 0)
 
 
 class Symbols:
@@ -94,8 +88,6 @@ class Symbols:
             return _number(text)
         if found := self.register(text):
             return found
-        if text == "WARP_SZ":
-            return PtxOperand("integer", value=32)
         name, _, offset = text.partition("+")
         return PtxOperand("symbol", name.strip(), integer(offset.strip()) if offset else 0)
 
