@@ -1,0 +1,291 @@
+"""The two functions of a branch: what they return and change, and how that is merged."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from operator import attrgetter, is_
+from typing import Any
+
+from ...ad import graph
+from ...ad.graph import Value
+from ...array import leaf
+from ...array.base import type_label
+from ...array.tree import Tree
+from ...function.ad.scopes import isolate_grad
+from ...jit.ir.node import AFTER
+from ...jit.ir.scope import all_lanes, stack
+from ..region.functions import (
+    BodyProfile,
+    RecordAgain,
+    call,
+)
+from ..region.merging import (
+    BranchOutcome,
+    Version,
+    as_version,
+    masked,
+    merged,
+    parted,
+)
+from ..region.state import State
+
+_size, _array_size = attrgetter("node.size"), attrgetter("_node.size")
+_Reader = Callable[[list[Any]], list[Value | None]]
+"""Gives the contents of arrays, with None for those that a function has written to."""
+
+
+class Passthrough:
+    """The second function of a branch without `else`: returns those of its arguments that the first
+    one may change, given by their places."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self.places = places
+
+    def __call__(self, *args: Any) -> tuple:
+        return tuple([args[k] for k in self.places])
+
+
+class Branch:
+    """The components of a branch.
+
+    The versions that each lane has of `parted` arguments, given by number, are further results.
+    """
+
+    def __init__(
+        self, args: State, mask: Any, bodies: tuple, labels: Sequence[str], strict: bool,
+        profile: BodyProfile,
+    ) -> None:  # fmt: skip
+        self.args, self.mask, self.bodies, self.profile = args, mask, bodies, profile
+        self.labels, self.strict, self.what = labels, strict, args.what
+        self.before: list[Value | None] = leaf.values(args.leaves)  # type: ignore[assignment]
+        self.first = 0  # nodes with serial numbers from here on belong to the functions
+        self.parted: list[int] = []
+        self.whole: set[int] = set()  # further ones, whose versions cannot be merged
+        self.writes = False  # whether a function has written to arrays, or might
+        self.sizes = [*map(_size, self.before)]
+        if 0 in self.sizes and mask._node.size:
+            args.check_initialized()
+
+    def select(self) -> Any:
+        """Runs both functions for all lanes and merges their results, including derivatives."""
+        args, before = self.args, self.before
+        outcomes: list[BranchOutcome] = []
+        every: set[int] = set()
+        try:
+            # Propagated gradients continue after both have run.
+            with isolate_grad(), all_lanes():
+                inner: Any = graph.scope()
+                inner.arguments = {v.var for v in before if v and v.var}
+                for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
+                    with masked(mask._node) as written:
+                        result = call(self.what, body, *args.values)
+                    every |= written
+                    outcomes.append(self.outcome(result, outcomes, before, every))
+                    args.restore(before, outcomes[-1].altered)
+        except BaseException:
+            args.restore(before)
+            raise
+        for versions in self.parted_versions(outcomes).values():
+            for outcome, version in zip(outcomes, versions, strict=True):
+                outcome.add(version)
+        self.check(outcomes)
+        pairs = zip(outcomes[0].contents, outcomes[1].contents, strict=True)
+        return self.place(outcomes, [a and b and merged(self.mask, a, b) for a, b in pairs])
+
+    def parted_versions(
+        self, outcomes: Sequence[BranchOutcome]
+    ) -> dict[int, tuple[Version, Version]]:
+        """Returns the versions of parted arguments by number. Arguments that cannot be merged are
+        omitted and do not change."""
+        found: dict[int, tuple[Version, Version]] = {}
+        for k in parted(outcomes, self.args):
+            unchanged = self._version(k, leaf.values)  # type: ignore[arg-type]
+            first, second = (o.version(k, unchanged, self.args) for o in outcomes)
+            with suppress(RuntimeError):
+                found[k] = first, second.like(first, False)
+        return found
+
+    def _version(self, k: int, contents_of: _Reader) -> Version:
+        """Returns the current version of an argument, given by number."""
+        state = State((self.args.objects()[k],), ("argument",), self.what, False)
+        return Version(state, state.tree, [*contents_of(state.leaves)])
+
+    def outcome(
+        self,
+        result: Any,
+        others: Sequence[BranchOutcome],
+        given: Sequence[Value | None],
+        written: set[int] | None = None,
+    ) -> BranchOutcome:
+        """Returns the outcome of the function that ran last; `others` are the previous outcomes,
+        and `given` is what its arguments held.
+
+        Arrays that it wrote to by masked scatters keep their contents. Nothing else may hold these,
+        or they would have to be copied. They are the arrays whose nodes have the serial numbers
+        `written`, or that wait for their scatters.
+
+        Raises:
+            RuntimeError: the arrays do not match those of the first function.
+        """
+        args = self.args
+        if args.attributes:
+            args.check_attributes(written or frozenset())
+        contents_of = self._reader(written)
+        rows = self._rows(result)
+        found = as_version((rows, rows.tree, contents_of(rows.leaves)))
+        if others:
+            found = found.like(others[0].versions[0], self.strict)
+        outcome = BranchOutcome(found)
+        if contents_of is not leaf.values:
+            for k, v in enumerate(contents_of(args.leaves)):
+                if v is None:
+                    self.before[k] = None
+            given = [v and g for v, g in zip(self.before, given, strict=True)]
+        if changed := args.changed(given):
+            outcome.altered = changed
+            outcome.places = outcome.located(args, changed)
+            for k in changed:
+                if k not in outcome.places:  # it is not visible to the program
+                    args.undo(k, given)
+                elif written is not None:
+                    a = args.leaves
+                    outcome.kept[k] = (
+                        contents_of([a[k]]) if k < len(a) else self._version(k, contents_of)
+                    )
+        if written is not None:
+            outcome.left = contents_of(args.leaves)
+        if self.parted:
+            self._add_parted(outcome, others, contents_of)
+        return outcome
+
+    def passed_through(
+        self, function: Passthrough, others: Sequence[BranchOutcome]
+    ) -> BranchOutcome:
+        """Returns the outcome of a function that returns its arguments."""
+        contents_of, result = self._reader(None), function(*self.args.values)
+        rows, first = result if self.labels else (result,), others[0].versions[0]
+        last = max(others[0].altered, default=0)
+        if last < len(self.args.leaves) and all(map(is_, rows, first.state.values)):
+            # The other function has changed what the same arrays hold, as restored since.
+            outcome = BranchOutcome(first._replace(contents=contents_of(first.arrays)))
+            outcome.places = others[0].places
+        else:
+            everything = self.labels and function.places == [*range(len(self.args.values))]
+            tree = self.args.tree if everything else Tree(rows)
+            found = as_version((first.state, tree, contents_of(tree.leaves)))
+            outcome = BranchOutcome(found.like(first, self.strict))
+        if self.parted:
+            self._add_parted(outcome, others, contents_of)
+        return outcome
+
+    def _reader(self, written: set[int] | None) -> _Reader:
+        """Returns the function that reads what the function that ran last has left in arrays."""
+        if written is not None:
+
+            def contents_of(arrays: list[Any]) -> list[Value | None]:
+                found = leaf.values(arrays)
+                return [None if v.node.serial in written else v for v in found]
+
+            return contents_of
+        # Nothing may hold pending tables, because the other function may write to them.
+        if not self.writes:
+            opened = stack()
+            if opened and not opened[-1].afters and None not in self.before:
+                return leaf.values  # type: ignore[return-value]
+            self.writes = True
+        first = self.first
+        tables = {id(a) for a, v in zip(self.args.leaves, self.before, strict=True) if v is None}
+        return lambda arrays: [
+            None if v.node.op is AFTER and (v.node.serial > first or id(a) in tables) else v
+            for a, v in zip(arrays, leaf.values(arrays), strict=True)
+        ]
+
+    def _add_parted(
+        self,
+        outcome: BranchOutcome,
+        others: Sequence[BranchOutcome],
+        contents_of: _Reader,
+    ) -> None:
+        """Adds the versions of parted arguments to an outcome."""
+        for j, k in enumerate(self.parted, 1):
+            version = self._version(k, contents_of)
+            if others:
+                try:
+                    version = version.like(others[0].versions[j], False)
+                except RuntimeError:
+                    self.parted.remove(k)
+                    self.whole.add(k)
+                    raise RecordAgain from None
+            outcome.add(version)
+
+    def _rows(self, result: Any) -> State:
+        """Returns a result as a tuple with names."""
+        values, labels = result, self.labels
+        if not labels:
+            values, labels = (result,), ("rv",)
+        elif not isinstance(result, tuple) or len(result) != len(labels):
+            raise self._wrong(result)
+        tree = self.profile.decompose(values, "result")
+        state = State(values, labels, self.what, False, tree)
+        state.origin = self.args
+        if 0 in map(_array_size, state.leaves) and self.mask._node.size:
+            state.check_initialized()
+        return state
+
+    def _wrong(self, result: Any) -> RuntimeError:
+        """Returns the error for a result that does not match the names."""
+        if not isinstance(result, tuple):
+            return RuntimeError(
+                f"{self.what}: there are names for the results, so that functions must return a "
+                f"tuple, not {type_label(result)}"
+            )
+        return RuntimeError(
+            f"{self.what}: there are {len(self.labels)} names for {len(result)} results"
+        )
+
+    def check(self, outcomes: Sequence[BranchOutcome]) -> None:
+        """Raises a RuntimeError if the sizes of results are incompatible, or if one function
+        returns an array that was written to, and the other one a different array."""
+        first, second = outcomes
+        if first.fits and second.fits:
+            return
+        size = self.mask._node.size
+        rows = zip(first.contents, second.contents, first.arrays, second.arrays, strict=True)
+        for k, (a, b, one, other) in enumerate(rows):
+            if a is None or b is None:
+                if one is not other:
+                    path = first.paths[k]
+                    raise RuntimeError(
+                        f"{self.what}: the result '{path}' is in one function an array that it has "
+                        "written to by scatters, and another array in the other function. What "
+                        "such an array holds is known only afterwards; choose between them then."
+                    )
+                continue
+            if a.node is b.node or size == 1:
+                continue
+            n, m, path = a.node.size, b.node.size, first.paths[k]
+            if n != m and 1 not in (n, m):
+                raise RuntimeError(
+                    f"{self.what}: the size of state variable '{path}' of type "
+                    f"'{type_label(one)}' changed from {n} to {m}. 'cond' has {size} entries."
+                )
+            if n not in (1, size) or m not in (1, size):
+                raise RuntimeError(
+                    f"{self.what}: operands have incompatible sizes: the results '{path}' have {n} "
+                    f"and {m} entries, and 'cond' has {size}"
+                )
+
+    def place(self, outcomes: Sequence[BranchOutcome], contents: Sequence[Value | None]) -> Any:
+        """Returns the result, with these contents in its arrays; None leaves an array that
+        functions have written to unchanged."""
+        first, second = outcomes
+        if None in contents:
+            pairs = zip(contents, second.arrays, strict=True)
+            contents = [v or leaf.value(array) for v, array in pairs]
+        end = 0
+        placed: list[tuple] = []
+        for one, other in zip(first.versions, second.versions, strict=True):
+            begin, end = end, end + len(one.tree.leaves)
+            placed.append(one.state.place(other.tree, contents[begin:end]))  # type: ignore[arg-type]
+        return placed[0] if self.labels else placed[0][0]
