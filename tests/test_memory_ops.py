@@ -899,6 +899,7 @@ def test_many_scatters_are_several_kernels():
 
 def test_many_gathers_are_several_kernels(monkeypatch):
     monkeypatch.setattr(cutting, "MOST_CHECKS", 50)
+    monkeypatch.setattr(cutting, "SHORT", 0)
     index = dr.opaque(UInt, 1, 4) + dr.arange(UInt, 4)
     tables = [Float(np.arange(8) * k) for k in range(200)]
     got = {}
@@ -929,6 +930,7 @@ def test_old_values_stay_with_their_updates_in_many_kernels(monkeypatch):
     want = counted(40)
     dr.eval(want)
     monkeypatch.setattr(cutting, "MOST_CHECKS", 24)
+    monkeypatch.setattr(cutting, "SHORT", 0)
     got = {}
     assert len(launched(lambda: got.setdefault("all", counted(40)))) >= 12
     got = got["all"]

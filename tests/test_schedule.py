@@ -756,6 +756,7 @@ def test_a_long_chain(
 ) -> None:
     """No recursion anywhere, not even when the graph is freed; several kernels."""
     monkeypatch.setattr(cutting, "LONGEST", 6000)
+    monkeypatch.setattr(cutting, "SHORT", 0)
     x = opaque([1.0]) if uniform else ramp(3)
     y, length = x, 32_000
     one = opaque([1.0])
@@ -800,6 +801,7 @@ def test_more_outputs_than_a_kernel_takes(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cutting, "LONGEST", 300)
+    monkeypatch.setattr(cutting, "SHORT", 0)
     x = ramp(3)
     roots = [add(x, opaque([k])) for k in range(cutting.LONGEST)]
     target = Array(ramp(3))
@@ -816,6 +818,7 @@ def test_several_launches_of_which_one_is_cut(
 ) -> None:
     """What one launch finishes early, another one wants."""
     monkeypatch.setattr(cutting, "LONGEST", 200)
+    monkeypatch.setattr(cutting, "SHORT", 0)
     shared = add(opaque([1]), opaque([2]))
     roots = [add(ramp(3), mul(shared, opaque([k]))) for k in range(cutting.LONGEST)]
     total = access.reduce_all("add", roots[0])
@@ -979,6 +982,7 @@ def test_a_long_program_is_cut_where_the_fewest_values_are_needed(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cutting, "LONGEST", 16)
+    monkeypatch.setattr(cutting, "SHORT", 0)
     x = y = ramp(3)
     for k in range(1, 12):
         a, b = add(mul(x, x), y), mul(x, y)

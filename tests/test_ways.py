@@ -16,10 +16,11 @@ import drjit as dr
 PACKAGE = Path(dr.__file__).parent
 # The most files that one more call goes through, after many.
 WAYS = {
-    "evaluation": 11,
+    "evaluation": 9,
     "loop": 26,
     "loop of differentiable arrays": 26,
-    "backward": 21,
+    "backward": 20,
+    "traversal": 12,
 }
 
 
@@ -71,6 +72,13 @@ def backward() -> Iterator[Callable[[], Any]]:
         yield lambda x=x, y=y: dr.backward(dr.sum(x * y))
 
 
+def traversal() -> Iterator[Callable[[], Any]]:
+    for call in backward():
+        x, y = call.__defaults__
+        z = dr.sum(x * y)
+        yield lambda z=z: dr.backward(z)
+
+
 def measured() -> dict[str, list[str]]:
     """The files of each way. Where calls differ, because other work was due, the shortest one
     counts."""
@@ -79,6 +87,7 @@ def measured() -> dict[str, list[str]]:
         "loop": loop(dr.llvm.Float),
         "loop of differentiable arrays": loop(dr.llvm.ad.Float),
         "backward": backward(),
+        "traversal": traversal(),
     }
     found = {}
     for name, calls in ways.items():

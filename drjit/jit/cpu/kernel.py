@@ -141,7 +141,8 @@ class CpuKernel(CompiledKernel):
         self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
         record: Any,
     ) -> list[Buffer | None]:  # fmt: skip
-        compiled = self.address and tier not in INTERPRETED and not flags.current & _DEBUG
+        code = self.entry.kernel
+        compiled = code and tier not in INTERPRETED and not flags.current & _DEBUG
         if not compiled:
             if not targets and self.prefers_numbers(size):
                 found = self._on_numbers(size, inputs, literals, checks, record)
@@ -152,7 +153,7 @@ class CpuKernel(CompiledKernel):
                     self, size, inputs, literals, checks, targets, record
                 )
         work = size * self.cost
-        if not self.address or self.provisional:
+        if not code or self.provisional:
             _compile(self, work)
         elif not self.few:
             self.note_few()

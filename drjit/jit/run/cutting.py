@@ -13,6 +13,7 @@ LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 # with its check: 1.3 and 2.7 ms for each of them, but three times that for four times as many.
 MOST_CHECKS = 1 << 10
 _EFFECT = 3  # what a side effect is worth in checks
+SHORT = MOST_CHECKS // 4  # nodes of which no program is too long
 _STATE = op.state
 _serial = attrgetter("serial")
 

@@ -255,7 +255,7 @@ def _in_stages(
     roots: list[Node], graph: structure.ProgramGraph, waits: Node | None, device: Device | None
 ) -> None:
     """Launches kernels for nodes of several sizes, or of which one `waits` for others."""
-    key = None if cutting.is_long(graph) else _key_of(graph, device)
+    key = None if _is_long(graph) else _key_of(graph, device)
     plan = None if key is None else plans.find(key, graph.order, False)
     if plan is not None:
         _perform(plan, roots, graph.order)
@@ -287,6 +287,10 @@ def _launched(size: int, roots: list[Node], device: Device | None) -> list[Launc
             nodes = [part(order) for part in parts]
             done.append(Launch(made, lanes or nodes[0][0].size, *nodes))
     return done
+
+
+def _is_long(graph: structure.ProgramGraph) -> bool:
+    return len(graph.order) > cutting.SHORT and cutting.is_long(graph)
 
 
 def _have_one_size(roots: list[Node]) -> bool:
@@ -369,7 +373,7 @@ def _in_one(
         return [None]
     if graph.open:
         raise stages.symbolic()
-    if cutting.is_long(graph):
+    if _is_long(graph):
         first = cutting.first_part(graph, roots)
         if first:
             return _in_parts(size, first, roots, device)
