@@ -75,8 +75,11 @@ def python() -> str:
 
 def native() -> str:
     """Returns whether the native code that takes over from Python in long programs can be used."""
+    from drjit.jit import substitutes
     from drjit.jit.native import objects
 
+    if substitutes.SWITCH == "off":
+        return "off: DRJIT_NATIVE=off"
     if objects.are_known():
         return "knows the objects of this Python"
     return "off: it does not know the objects of this Python, so tracing takes longer"

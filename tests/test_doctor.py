@@ -11,7 +11,7 @@ import nursery
 import pytest
 
 from drjit import __main__ as doctor
-from drjit.jit import processor
+from drjit.jit import processor, substitutes
 from drjit.jit.native import objects
 from drjit.jit.run import cache
 
@@ -55,6 +55,9 @@ def test_the_report_can_be_pasted_into_a_bug_report(tmp_path):
 
 
 def test_a_python_that_native_code_does_not_know_is_reported(monkeypatch):
+    monkeypatch.setattr(substitutes, "SWITCH", "off")
+    assert any(re.match("  native +off: DRJIT_NATIVE=off", s) for s in doctor.report())
+    monkeypatch.setattr(substitutes, "SWITCH", "on")
     assert doctor.native() == "knows the objects of this Python"
     monkeypatch.setattr(objects, "are_known", lambda: False)
     assert any(re.match("  native +off: .* takes longer", s) for s in doctor.report())
@@ -144,7 +147,7 @@ print(dr.sin(dr.arange(Float, 9)))
 
 
 NAMED = """
-from drjit.jit import processor
+from drjit.jit import processor, substitutes
 from drjit.jit.run import cache
 
 print(processor.target(), processor.register_bytes(), cache.digest("text"))
