@@ -16,6 +16,7 @@ from ..jit.ir import op as ops
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node, serials
 from ..jit.ir.op import Op
+from ..jit.run import bytecode
 from ..jit.run.bytecode import expanded, part
 from .leaf import combined, new
 
@@ -84,6 +85,13 @@ def recorder(form: Callable, op_: Op, cls: Any, result: Any, general: Callable) 
 
 
 _expanded = cache(lambda form, diff: expanded(form, diff=diff))
+
+
+@cache
+def prepare() -> None:
+    """Imports what making recorders may need, which happens while a lock is held."""
+    for diff in (False, True):
+        bytecode.prepare((unary, forward, backward, ternary, select), diff=diff)
 
 
 @part

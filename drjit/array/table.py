@@ -12,7 +12,7 @@ from typing import Any
 from ..jit import collector, device, locks
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
-from . import inline, nested, tensor_operators
+from . import inline, nested, recorders, tensor_operators
 from .base import ArrayBase
 from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
 
@@ -131,6 +131,7 @@ def build(namespace: str, name: str) -> type:
             for k in (kind, "vector", "leaf"):
                 load(k)
         device.find(ArrayMeta(namespace, kind, dtype, dims).backend)
+        recorders.prepare()
     with collector.paused(), _lock, _leaf:
         key = (namespace, name)
         cls = _classes.get(key) or _unfinished.get(key)

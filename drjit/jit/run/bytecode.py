@@ -10,7 +10,7 @@ import marshal
 import os
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from . import cache
@@ -20,15 +20,22 @@ _added = False
 F = TypeVar("F", bound=Callable)
 
 
-def compiled(text: str, tree: Callable[[], Any] | None = None) -> types.CodeType:
-    """Returns the code of a text, to be executed, or of the syntax tree that is made of the text.
-    Such a text begins with the name of its file."""
+def compiled(text: str) -> types.CodeType:
+    """Returns the code of a text, to be executed."""
+    return _code(_hash(text).digest(), lambda: text, "<string>")
+
+
+def _hash(text: str) -> Any:
+    return cache.blake2b(text.encode(), digest_size=16)
+
+
+def _code(key: bytes, source: Callable[[], Any], file: str) -> types.CodeType:
+    """Returns the code with a key, compiled from a text or a syntax tree if there is none."""
     global _added
-    codes, key = _codes(), cache.blake2b(text.encode(), digest_size=16).digest()
+    codes = _codes()
     if key in codes:
         return marshal.loads(codes[key])
-    file = text.partition("\n")[0] if tree else "<string>"
-    code = compile(tree() if tree else text, file, "exec")
+    code = compile(source(), file, "exec")
     codes[key], _added = marshal.dumps(code), True
     return code
 
@@ -51,17 +58,38 @@ def expanded(function: Any, **known: bool) -> Any:
     """
     module = dict(vars(sys.modules[function.__module__]))
     file, name = module["__file__"], function.__name__
-    with open(file, encoding="utf-8") as opened:
-        text = opened.read()
 
     def tree() -> Any:
         from .expansion import expansion  # not if the code is in the cache
 
-        return expansion(text, file, name, known)
+        return expansion(_text(file)[0], file, name, known)
 
-    expander = os.stat(os.path.join(os.path.dirname(__file__), "expansion.py")).st_mtime_ns
-    exec(compiled(f"{file}\n{name} {known} {expander}\n{text}", tree), module)
+    exec(_code(_key(function, known), tree, file), module)
     return module[name]
+
+
+def prepare(functions: Iterable[Any], **known: bool) -> None:
+    """Imports what `expanded` needs where the cache does not have the code of all functions: for
+    callers that hold a lock then."""
+    if not all(_key(f, known) in _codes() for f in functions):
+        from . import expansion
+
+        assert expansion
+
+
+def _key(function: Any, known: dict[str, bool]) -> bytes:
+    key = _text(function.__globals__["__file__"])[1].copy()
+    key.update(f"{function.__name__} {known}".encode())
+    return key.digest()
+
+
+@functools.cache
+def _text(file: str) -> tuple[str, Any]:
+    """Returns the text of a file, and a hash of what its expansion depends on."""
+    with open(file, encoding="utf-8") as opened:
+        text = opened.read()
+    expander = os.stat(os.path.join(os.path.dirname(__file__), "expansion.py")).st_mtime_ns
+    return text, _hash(f"{file}\n{expander}\n{text}\n")
 
 
 def _name() -> str:
