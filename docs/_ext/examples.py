@@ -1,5 +1,5 @@
 """Runs the `>>>` examples of pages and docstrings while the site is built: one that prints
-something else than shown is a warning. `tests/test_docs.py` runs those of pages, by the same
+something else than shown is a warning. `tests/package/test_docs.py` runs those of pages, by the same
 functions.
 """
 
@@ -47,7 +47,7 @@ def failures(examples: str, title: str, names: dict[str, Any] | None = None) -> 
 
 
 def of_docstring(value: Any) -> dict[str, Any]:
-    """The names that examples of a docstring know, as for `tests/test_docstrings.py`."""
+    """The names that examples of a docstring know, as for `tests/package/test_docstrings.py`."""
     ad = dr.auto.ad
     types = {name: getattr(ad, name) for name in dir(ad) if not name.startswith("_")}
     given = {"dr": dr, "np": np, "nn": nn, "ad": ad, "__name__": "__main__"}

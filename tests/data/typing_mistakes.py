@@ -1,5 +1,5 @@
 """Mistakes that type checkers report: one on every line that ends with `# wrong`, and on no other.
-tests/test_stubs.py has this file checked. It is not run.
+tests/package/test_stubs.py has this file checked. It is not run.
 """
 
 # ruff: noqa: B015, B018

@@ -1,4 +1,4 @@
-"""Types that an editor knows: tests/test_stubs.py has this file checked. It is not run."""
+"""Types that an editor knows: tests/package/test_stubs.py has this file checked. It is not run."""
 
 from typing import Any, assert_type
 

@@ -7,7 +7,7 @@ the tests that ought to notice. A mistake that no test notices asks for a test.
 The mistakes are in `mutations.txt`: below the path of a file and the tests to run there, a snippet
 of code after `-`, what replaces it after `+`, and after `?` other tests for this one. A snippet of
 several lines has as many in its replacement. It must occur exactly once, which
-`tests/test_mutations.py` checks.
+`tests/package/test_mutations.py` checks.
 
 A mistake is noticed if a test fails that passes without it, if the process dies, or if the tests do
 not end.
@@ -136,12 +136,19 @@ class Checkout:
         return status, text
 
 
+def place(name: str) -> str:
+    """Returns where a test is, given its file and perhaps its name."""
+    file, *rest = name.split("::")
+    (found,) = Path(ROOT, "tests").rglob(file)
+    return "::".join([str(found.relative_to(ROOT)), *rest])
+
+
 def _commands(tests: str) -> list[list[str]]:
     """Returns the arguments of pytest for each of some files, which `-k` and an expression may
     follow."""
     files, option, expression = tests.partition(" -k ")
     more = ["-k", expression.strip('"')] if option else []
-    return [[f"tests/{name}", *more] for name in files.split()]
+    return [[place(name), *more] for name in files.split()]
 
 
 class Checker:

@@ -47,7 +47,8 @@ PLAIN_LANE = 2e-6
 COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
 LOAD = 0.2e-3  # a kernel from the disk cache
-FIRST_LOAD = 0.6e-3
+FIRST_LOAD = 3e-3
+SOON = 0.6e-3  # of single numbers, after which kernels from the disk cache are loaded
 FIRST_USE = 60e-3
 # Compiling in the background slows the program down by this fraction of the time.
 BACKGROUND = 1 / 16
@@ -277,6 +278,8 @@ class CpuKernel(CompiledKernel):
             return False
         once = PLAIN_LAUNCH + self.cost * size * PLAIN_LANE
         first = "drjit.jit.target.image" not in sys.modules and _plain + once < FIRST_LOAD
+        if first and _plain + once >= SOON:
+            first = not self.is_stored()
         if tier == "auto" and self.spent + once >= LOAD and not first:
             return False
         if self.handled is None:

@@ -10,7 +10,7 @@ index wraps.
 There are assignments, `if`, `while`, `break`, `return` and calls of other functions; comparisons
 are signed. Names of numbers and functions mean what they mean in the module. The functions below
 are operations of the language; Python never calls them, nor a module of native code, except to step
-through it (tests/native_stepping.py).
+through it (tests/support/native_stepping.py).
 """
 
 import ast

@@ -1,0 +1,74 @@
+"""The `>>>` examples of the pages in docs/ and the programs of the README do what they say.
+
+Examples of a section share their names. Sections about another framework run where it is installed.
+"""
+
+import importlib
+import inspect
+import re
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import drjit as dr
+
+DOCS = Path(__file__).parents[2] / "docs"
+README = DOCS.parent / "README.md"
+PAGES = sorted(DOCS.rglob("*.md"))
+sys.path.append(str(DOCS / "_ext"))
+examples = importlib.import_module("examples")
+SECTIONS = [
+    (f"{page.stem}: {title}", text)
+    for page in PAGES
+    for title, text in examples.sections(page.read_text())
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(("title", "text"), SECTIONS, ids=[title for title, _ in SECTIONS])
+def test_section(title: str, text: str):
+    for framework in examples.frameworks(text):
+        pytest.importorskip(framework, reason=f"{framework} is not installed")
+    failures = examples.failures(text, title)
+    assert not failures, failures
+
+
+def test_there_are_examples():
+    assert len(SECTIONS) >= 10
+
+
+@pytest.mark.parametrize(
+    "program", re.findall(r"^```python\n(import drjit.*?)^```$", README.read_text(), re.M | re.S)
+)
+def test_program_of_the_readme(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    runpy.run_path(str(file))
+    expected = re.findall(r"^print\(.*\)  # (\[.*\])$", program, re.M)
+    assert expected
+    assert capsys.readouterr().out.splitlines()[-len(expected) :] == expected
+
+
+def test_files_that_pages_name_exist():
+    """Paths such as `drjit/jit/ir/node.py`; a line of a name may be wrapped, a path may not."""
+    for page in [README, *PAGES]:
+        named = re.findall(
+            r"`((?:drjit|tests|examples|benchmarks)/[\w/]+(?:\.py)?)`", page.read_text()
+        )
+        missing = [name for name in named if not (DOCS.parent / name).exists()]
+        assert not missing, f"{page.name} names files that are not there: {missing}"
+
+
+def test_the_reference_has_every_public_name():
+    reference = SimpleNamespace(**runpy.run_path(str(DOCS / "_ext" / "reference.py")))
+    text = "\n".join(reference.pages().values())
+    documented = set(re.findall(r"^\.\. [\w:]+:: drjit\.(\w+)$", text, re.M))
+    public = {n for n in dir(dr) if not n.startswith("_") and not inspect.ismodule(getattr(dr, n))}
+    assert public - documented == set()
+    for name in reference.MODULES:
+        module = getattr(dr, name, None) or importlib.import_module(f"drjit.{name}")
+        listed = set(re.findall(rf"^\.\. [\w:]+:: drjit\.{name}\.(\w+)$", text, re.M))
+        assert set(module.__all__) == listed

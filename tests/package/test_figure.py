@@ -1,0 +1,13 @@
+"""The figure of the benchmarks in README.md."""
+
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_figure_shows_the_present_tables():
+    made = runpy.run_path(str(ROOT / "benchmarks" / "figure.py"))["current"]()
+    saved = (ROOT / "docs" / "images" / "benchmarks.svg").read_text()
+    assert made == saved, "run python benchmarks/figure.py"
+    assert saved.count("<rect") > 10
