@@ -158,6 +158,17 @@ def test_an_index_out_of_bounds_in_one_of_the_kernels(taken, monkeypatch):
     assert "dr.gather: index 72 is out of bounds for an array of size 6 (lane 2; " in str(found[6])
 
 
+def test_a_check_that_is_a_result_itself(taken):
+    """The places in a tensor, and whether they are within its bounds, are computed first."""
+    t = dr.llvm.TensorXf(Float(range(6)), (2, 3))
+    for k in (0, 1, 0, 1, 0, 1, 0, 1, 5, 0, 7):
+        if k < 2:
+            assert t[UInt(0, k)].numpy().tolist()[1] == [3 * k, 3 * k + 1, 3 * k + 2]
+        else:
+            with pytest.raises(IndexError, match=f"index {k} is out of bounds for .* size 2"):
+                t[UInt(0, k)].numpy()
+
+
 def test_finalizers_evaluate_where_operands_are_dropped(taken):
     """Where an index was out of bounds, what is left to do belongs to the evaluation around."""
     x, other, seen, nested = data(Float, 6), data(Float, 5), [], []

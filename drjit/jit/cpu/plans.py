@@ -66,7 +66,7 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
             plan.native.clear()
         plan.native[lanes] = made = made + 1
         # If some kernels are not compiled yet, they may be later.
-        if made & (made - 1) == 0 and _is_small(plan.launches, lanes):
+        if made & (made - 1) == 0 and _is_small(plan.launches, lanes, len(order)):
             plan.native[lanes] = LaunchPlan(substitutes.plans, plan, lanes, len(order))
         return 0
     if runtime.unfinished or log.level >= 3 or kernel.tier in kernel.INTERPRETED:
@@ -84,11 +84,11 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
     return made.fail(order) if done is None else 0
 
 
-def _is_small(launches: Sequence[tuple], lanes: int) -> bool:
+def _is_small(launches: Sequence[tuple], lanes: int, length: int) -> bool:
     """Returns whether the calling thread can run all kernels in their compiled form, and native
-    code knows what they take."""
-    results = 0
-    for made, size, *_ in launches:
+    code knows what they take. The launches take nodes from lists of a length."""
+    results, computed, checked = 0, set(), set()
+    for made, size, roots, _, _, checks, _ in launches:
         if type(made) is not kernel.CpuKernel:
             return False
         if made.address and not made.few:
@@ -101,7 +101,10 @@ def _is_small(launches: Sequence[tuple], lanes: int) -> bool:
         if any(mode == "expand" and t.accumulator is not t for t, mode in used.effects):
             return False
         results += len(made.own)
-    return results <= objects.OUTPUTS
+        computed.update(roots(range(length)))
+        checked.update(checks(range(length)))
+    # What a check says about itself is lost where it is a result.
+    return results <= objects.OUTPUTS and computed.isdisjoint(checked)
 
 
 def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
