@@ -152,7 +152,8 @@ def defer() -> None:
     if not pauses:
         _restore()  # after an interrupt in there
     young, *older = gc.get_threshold()
-    if 0 < young < MOST:
+    # Another thread may have paused it meanwhile, but not between the test and the call.
+    if 0 < young < MOST and not pauses:
         _usual = young
         gc.set_threshold(MOST, *older)
 
@@ -161,9 +162,9 @@ def resume() -> None:
     """Restores the program's own threshold."""
     global _usual, _before
     if _usual is not None:
+        usual, _usual = _usual, None
         young, *older = gc.get_threshold()
-        if young == MOST:
-            gc.set_threshold(_usual, *older)
-        elif young == PAUSED and _before == MOST:
-            _before = _usual
-        _usual = None
+        if young == MOST and not pauses:
+            gc.set_threshold(usual, *older)
+        elif _before == MOST:
+            _before = usual

@@ -17,7 +17,7 @@ import drjit as dr
 from drjit.ad import graph
 from drjit.jit import collector, parsing
 from drjit.jit.cpu import background, kernel, runtime
-from drjit.jit.run import cache
+from drjit.jit.run import cache, schedule
 from drjit.jit.target import library, simd
 from drjit.jit.target.simd.ir import KernelError
 from drjit.llvm import Float
@@ -88,8 +88,47 @@ def test_finalizers_compute_for_a_minute(tier, checks):
     assert found[0].startswith("ok") and found[1:] == ("", 0), found
 
 
+@pytest.mark.parametrize("change", [collector.defer, collector.resume])
+def test_a_pause_by_another_thread_while_the_threshold_changes(change, monkeypatch):
+    """Python may run another thread between any two calls."""
+
+    class Gc:
+        """The module, in which a pause begins once the thresholds have been read."""
+
+        def __getattr__(self, name):
+            return getattr(gc, name)
+
+        def get_threshold(self):
+            found = gc.get_threshold()
+            if not collector.pauses:
+                monkeypatch.setattr(collector, "gc", gc)
+                collector.pause(self)
+            return found
+
+    before, paused = gc.get_threshold(), Gc()
+    try:
+        gc.set_threshold(10)
+        if change is collector.resume:
+            collector.defer()
+            assert gc.get_threshold()[0] == collector.MOST
+        else:
+            monkeypatch.setattr(collector, "_restore", lambda: None)
+        monkeypatch.setattr(collector, "gc", paused)
+        change()
+        assert gc.get_threshold()[0] == collector.PAUSED
+        monkeypatch.undo()
+        collector.go_on(paused)
+        assert gc.get_threshold()[0] == 10
+    finally:
+        collector.go_on(paused)
+        collector.resume()
+        gc.set_threshold(*before)
+
+
 def test_no_finalizer_runs_in_a_thread_that_compiles(monkeypatch):
     """It would wait for what this thread compiles, or for who waits for that."""
+    schedule.forget_kernels()
+    kernel.forget()
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(runtime, "_thread_count", max(runtime.thread_count(), 2))
     places, compile_ = set(), simd.compile
