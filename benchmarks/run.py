@@ -85,7 +85,7 @@ ROWS = (
     Row("small_round_trip", "the same, waiting for each", "µs"),
     Row(
         "small_frozen",
-        "frozen function with two kernels on 64 entries, after 500 calls, kernels in the disk cache",
+        "frozen function with two kernels on 64 entries, 500th call, kernels in the disk cache",
         "µs",
         warm=True,
     ),

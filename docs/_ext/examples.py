@@ -1,6 +1,6 @@
 """Runs the `>>>` examples of pages and docstrings while the site is built: one that prints
-something else than shown is a warning. `tests/package/test_docs.py` runs those of pages, by the same
-functions.
+something else than shown is a warning. `tests/package/test_docs.py` runs those of pages, by the
+same functions.
 """
 
 import doctest
