@@ -125,6 +125,7 @@ def test_a_pause_by_another_thread_while_the_threshold_changes(change, monkeypat
         gc.set_threshold(*before)
 
 
+@pytest.mark.processor
 def test_no_finalizer_runs_in_a_thread_that_compiles(monkeypatch):
     """It would wait for what this thread compiles, or for who waits for that."""
     schedule.forget_kernels()
@@ -242,6 +243,7 @@ def test_a_finalizer_needs_the_library_while_it_is_read(monkeypatch):
     assert library.function("sin", "f32") is found[0] and not library._unread
 
 
+@pytest.mark.processor
 def test_a_finalizer_launches_while_a_job_is_queued(monkeypatch):
     """Memory of both is kept until their own jobs are complete."""
     monkeypatch.setattr(kernel, "tier", "compiled")
@@ -273,6 +275,7 @@ def test_a_finalizer_launches_while_a_job_is_queued(monkeypatch):
     np.testing.assert_allclose(inner[0].numpy(), np.cos(values) * 2.5, rtol=1e-5)
 
 
+@pytest.mark.processor
 def test_a_kernel_that_turns_out_not_to_compile_while_it_is_launched(monkeypatch):
     """Its job is not left closed, which would hold up all others for ever."""
     monkeypatch.setattr(kernel, "tier", "compiled")
@@ -408,6 +411,7 @@ def test_a_lock_of_the_program_in_a_frozen_function():
     ends(second, lambda: f(Float(1, 2)))
 
 
+@pytest.mark.processor
 def test_many_launches_wait_when_nothing_is_held(monkeypatch):
     """An evaluation of many kernels waits for the queue after it has released the lock."""
     monkeypatch.setattr(kernel, "tier", "compiled")
