@@ -57,24 +57,27 @@ def expanded(function: Any, **known: bool) -> Any:
     variables are those of its caller. Called as the functions that they are, parts do the same.
     """
     module = dict(vars(sys.modules[function.__module__]))
-    file, name = module["__file__"], function.__name__
+    exec(_expansion(function, known), module)
+    return module[function.__name__]
+
+
+def prepare(functions: Iterable[Any], **known: bool) -> None:
+    """Compiles functions that the cache does not have, so that `expanded` imports nothing: for
+    callers that hold a lock then."""
+    for function in functions:
+        if _key(function, known) not in _codes():
+            _expansion(function, known)
+
+
+def _expansion(function: Any, known: dict[str, bool]) -> types.CodeType:
+    file = function.__globals__["__file__"]
 
     def tree() -> Any:
         from .expansion import expansion  # not if the code is in the cache
 
-        return expansion(_text(file)[0], file, name, known)
+        return expansion(_text(file)[0], file, function.__name__, known)
 
-    exec(_code(_key(function, known), tree, file), module)
-    return module[name]
-
-
-def prepare(functions: Iterable[Any], **known: bool) -> None:
-    """Imports what `expanded` needs where the cache does not have the code of all functions: for
-    callers that hold a lock then."""
-    if not all(_key(f, known) in _codes() for f in functions):
-        from . import expansion
-
-        assert expansion
+    return _code(_key(function, known), tree, file)
 
 
 def _key(function: Any, known: dict[str, bool]) -> bytes:
