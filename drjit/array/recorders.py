@@ -89,9 +89,9 @@ _expanded = cache(lambda form, diff: expanded(form, diff=diff))
 
 @cache
 def prepare() -> None:
-    """Imports what making recorders may need, which happens while a lock is held."""
+    """Makes what the operators of classes need, which are built while a lock is held."""
     for diff in (False, True):
-        bytecode.prepare((unary, forward, backward, ternary, select), diff=diff)
+        bytecode.prepare((unary, forward, backward), diff=diff)
 
 
 @part
