@@ -69,10 +69,13 @@ class GradientSink:
             for v in variables if outer and outer.aliases else ():
                 if v in outer.aliases:
                     outer.share(v)
-        elif (mask := active()) is not ACTIVE:
+        elif active() is not ACTIVE:
             for v in variables:
                 if v.grad is not None and v.rule not in (None, lanes.SCATTER):
-                    self._restrict(v, mask)
+                    g = Value(v.grad, v.grad_var)
+                    v.grad, v.grad_var = restricted = in_active_lanes(v, g)
+                    if restricted is not g:
+                        self.masked.add(v)
 
     def visit(self, v: Var, rule: Any) -> None:
         """Passes the gradient of a variable on, and clears it: the general case."""
@@ -150,14 +153,6 @@ class GradientSink:
         if self.masking:  # as `mark`, here without a call
             self.masked.add(v)
 
-    def _restrict(self, v: Var, mask: Node) -> None:
-        """Sets a gradient to 0 in the lanes that do not execute the code that propagates it."""
-        g, zero = Value(v.grad, v.grad_var), Value(node.literal(v.dtype, 0))  # type: ignore[arg-type]
-        if len({g.node.size, v.size, mask.size} - {1}) > 1:
-            return  # of an array that does not have those lanes
-        v.grad, v.grad_var = RECORDED.select(Value(mask), g, zero)
-        self.masked.add(v)
-
     def mark(self, v: Var) -> None:
         """Records what must follow a contribution to the gradient of a variable."""
         if self.masking:
@@ -193,6 +188,15 @@ class GradientSink:
         from .trap import check
 
         check(self.var, contribution)
+
+
+def in_active_lanes(v: Var, g: Value) -> Value:
+    """Returns a gradient that is 0 in the lanes that do not execute the current code; the same one
+    if the variable is an array that does not have those lanes."""
+    mask = active()
+    if len({g.node.size, v.size, mask.size} - {1}) > 1:
+        return g
+    return RECORDED.select(Value(mask), g, Value(node.literal(v.dtype, 0)))
 
 
 def lane_sum(a: Value) -> Value:

@@ -15,30 +15,15 @@ from typing import Any
 from ..jit import collector, locks
 from ..jit import substitutes as native
 from ..jit.device import Device, current, using
-from ..jit.ir import node, op
+from ..jit.ir import node
 from ..jit.ir.node import LITERAL
-from ..jit.ir.scope import active
 from ..jit.locks import catch_up, due, is_held, lock
-from . import (
-    completion,
-    generated,
-    steps,
-)
+from . import completion, generated, steps
 from .algebra import PLAIN, Guards, guard, keep_graph, set_keep_graph
 from .flags import ADFlag, ADMode
-from .graph import (
-    OUTSIDE,
-    GradScope,
-    Value,
-    Var,
-    living,
-    scope,
-    scopes,
-    title,
-    where,
-)
+from .graph import OUTSIDE, GradScope, Value, Var, living, scope, scopes, title, where
 from .scatter_target import Propagation
-from .sink import GradientSink, arriving
+from .sink import GradientSink, arriving, in_active_lanes
 
 # Numbers, because members of an enumeration are slow to access.
 _CLEAR_EDGES, _CLEAR_INPUT = int(ADFlag.ClearEdges), int(ADFlag.ClearInput)
@@ -218,9 +203,8 @@ def _start(seeds: Sequence[Var], anew: bool) -> None:
         for v in seeds:  # a variable may occur several times
             one = node.CONSTANTS[v.dtype, 1]
             if v in arguments:
-                one = node.apply(op.select, active(), one, node.literal(v.dtype, 0))
-                if v.size == 1:
-                    one = arriving(v, Value(one)).node
+                g = in_active_lanes(v, Value(one))
+                one = (arriving(v, g) if v.size == 1 else g).node
             v.grad = one if v.grad is None else PLAIN.add(v.grad, one)
 
 

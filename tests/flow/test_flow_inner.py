@@ -98,6 +98,20 @@ def test_gradients_set_for_what_is_around(active, size, mode):
     assert both == ([2] * 5 if size == 5 else [10])
 
 
+@pytest.mark.parametrize("active", [0, 2, 5])
+def test_a_gradient_set_for_an_argument_that_does_not_have_the_lanes(active, mode):
+    x = dr.arange(Float, 7)
+    dr.enable_grad(x)
+    y = x * 2
+
+    def true_fn(lane, v):
+        dr.backward(v)
+        return lane
+
+    dr.if_stmt((LANES, y), active > LANES, true_fn, lambda lane, v: lane, mode=mode)
+    assert list(x.grad) == [2] * 7
+
+
 @pytest.mark.parametrize("construct", ["if", "while", "switch"])
 def test_a_traversal_that_begins_outside_of_a_recorded_body(construct):
     def grad(g):

@@ -27,14 +27,7 @@ from ..region.functions import (
     mask_of,
     profile_of,
 )
-from ..region.merging import (
-    BranchOutcome,
-    joined,
-    parted,
-    same_constant,
-    spread,
-    spreading,
-)
+from ..region.merging import BranchOutcome, joined, parted, same_constant, spread, spreading
 from ..region.state import State, WeakValue, names
 from .functions import Branch, Passthrough
 from .gradient import RecordedCall

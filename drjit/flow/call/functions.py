@@ -13,19 +13,8 @@ from ...array.tree import Tree
 from ...function.ad.scopes import isolate_grad
 from ...jit.ir.node import AFTER
 from ...jit.ir.scope import all_lanes, stack
-from ..region.functions import (
-    BodyProfile,
-    RecordAgain,
-    call,
-)
-from ..region.merging import (
-    BranchOutcome,
-    Version,
-    as_version,
-    masked,
-    merged,
-    parted,
-)
+from ..region.functions import BodyProfile, RecordAgain, call
+from ..region.merging import BranchOutcome, Version, as_version, masked, merged, parted
 from ..region.state import State
 
 _size, _array_size = attrgetter("node.size"), attrgetter("_node.size")

@@ -15,7 +15,6 @@ from ...array import leaf, pytree, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.promote import promote
 from ...jit.ir import node as ir
-from ...jit.ir import op
 from ...jit.ir.node import Node
 from ...jit.ir.scope import active, recording
 from ...jit.ir.scope import region as lane_region
@@ -372,11 +371,11 @@ def accum_grad(target: object, source: object) -> None:
 
 def _of_lanes(v: Var, gradient: Node, what: str) -> Value:
     """Returns what the lanes that execute the current code add to the gradient of a variable."""
-    mask, region = active(), lane_region()
-    outside = region is not None and v.serial < region.begin and not recording()
-    if outside and len({v.size, gradient.size, mask.size} - {1}) < 2:
-        zero = ir.literal(v.dtype, 0)
-        gradient = ir.apply(op.select, mask, gradient, zero)
+    from ...ad.sink import in_active_lanes  # see `fitting`
+
+    region = lane_region()
+    if region is not None and v.serial < region.begin and not recording():
+        gradient = in_active_lanes(v, Value(gradient)).node
     return fitting(v, gradient, what)
 
 

@@ -387,7 +387,8 @@ def _in_one(
         if len(devices) > 1:
             _on_devices(size, roots, device)
             return [None]
-        plan, name = _planned(size, roots, graph, key, next(iter(devices), device or current()))
+        at = next(iter(devices), device or current())
+        plan, name = _planned(size, roots, graph, key, streams, at)
     _perform(plan, roots, graph.order)
     if name:
         known_programs.keep(name, plan)
@@ -439,8 +440,9 @@ def _finish_empty(roots: list[Node], graph: structure.ProgramGraph, device: Devi
 
 
 def _planned(
-    size: int, roots: list[Node], graph: structure.ProgramGraph, key: tuple | None, at: Device
-) -> tuple[Plan, str]:
+    size: int, roots: list[Node], graph: structure.ProgramGraph, key: tuple | None, streams: bool,
+    at: Device,
+) -> tuple[Plan, str]:  # fmt: skip
     """Returns the plan of a new program, and the name under which the disk cache is to keep it once
     it has been launched; no name if it has it, or cannot."""
     targets = graph.targets()
@@ -455,7 +457,7 @@ def _planned(
     comments = label.comments(graph.ordered()) if key is None else None
     name = "" if key is None else known_programs.name_of(key, at)
     known = known_programs.find(name, at) if name else None
-    made, passed = known or _settle(graph, roots, _streams(size, roots), at, comments)
+    made, passed = known or _settle(graph, roots, streams, at, comments)
     for k, chosen in enumerate(passed, 1):
         if chosen is not None:
             places[k] = [places[k][c] for c in chosen]
