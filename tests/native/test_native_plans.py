@@ -2,6 +2,7 @@
 give what others give, and leave nothing behind that others do not."""
 
 import weakref
+from collections import deque
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from helpers import growth, settle
 
 import drjit as dr
 from drjit.jit import substitutes
-from drjit.jit.cpu import kernel, memory, plans, programs, warm_up
+from drjit.jit.cpu import kernel, memory, plans, programs, runtime, warm_up
 from drjit.jit.run import plan as plan_table
 from drjit.jit.run import schedule
 from drjit.llvm import Float, Float16, Float64, Int, UInt
@@ -201,21 +202,204 @@ def test_finalizers_evaluate_where_operands_are_dropped(taken):
 
 
 def test_what_is_left_to_the_general_way(taken):
-    half, large, x = data(Float16, 6), data(Float, 1 << 20), data(Float, 6)
+    half, x = data(Float16, 6), data(Float, 6)
     failed = dr.gather(Float, x, UInt(0, 1, 2, 3, 4, 99))
     dr.eval(failed)
     for k in range(6):
         y = dr.sum(half) + Float16(k + 0.5)
-        z = dr.sum(large) * (k + 1)
         w = dr.sum(failed) + x
         dr.eval(y)
-        dr.eval(z)
         dr.eval(w)
         assert y.numpy().tolist() == [21.5 + k]
-        assert abs(z.numpy()[0] / (large.numpy().sum(dtype=np.float64) * (k + 1)) - 1) < 1e-5
     assert not taken
     with pytest.raises(IndexError):
         w.numpy()
+
+
+LARGE = [1 << 18, (1 << 20) + 17]
+
+
+@pytest.mark.parametrize("size", LARGE)
+@pytest.mark.parametrize("cls", [Float, Float64, Int, UInt, dr.llvm.Int64, dr.llvm.Int8])
+def test_large_launches_are_found_and_queued(cls, size, taken):
+    x, y = data(cls, size), data(cls, size, 7)
+    a, b = x.numpy(), y.numpy()
+    for k in range(8):
+        u, v, m = x * cls(k + 2) + y, y - x, x < y
+        dr.eval(u, v, m)  # while the last ones are still under way
+        np.testing.assert_array_equal(u.numpy(), a * a.dtype.type(k + 2) + b)
+        np.testing.assert_array_equal(v.numpy(), b - a)
+        np.testing.assert_array_equal(m.numpy(), a < b)
+    assert taken.found >= 4
+
+
+@pytest.mark.parametrize("size", LARGE)
+def test_large_launches_that_wait_for_each_other(size, taken):
+    x = data(Float64, size)
+    a = x.numpy()
+    queued = deque(maxlen=2)
+    for k in range(12):
+        total = dr.sum(x * (k + 1))
+        y = x / total
+        most = dr.max(y)
+        dr.eval(y, most)
+        if len(queued) == 2:
+            n, total_then, then, most_then = queued[0]
+            np.testing.assert_allclose(total_then.numpy(), [a.sum() * (n + 1)])
+            np.testing.assert_allclose(then.numpy(), a / (a.sum() * (n + 1)))
+            np.testing.assert_allclose(most_then.numpy(), [a.max() / (a.sum() * (n + 1))])
+        queued.append((k, total, y, most))
+        del total, y, most
+    assert taken.found >= 4
+
+
+def test_large_scatters(taken):
+    size = 1 << 20
+    index = dr.arange(UInt, size) * 7 % size  # a permutation
+    x = data(Float, size)
+    a, place = x.numpy(), index.numpy()
+    dr.eval(index)
+    memory_of_numpy = np.zeros(size, np.float32)
+    for k in range(8):
+        target, shared = dr.zeros(Float, size), Float(memory_of_numpy)
+        dr.eval(target)
+        dr.scatter_add(target, x, index)
+        dr.scatter(shared, x + k, index)
+        dr.eval(target, shared)
+        wanted = np.zeros(size, np.float32)
+        wanted[place] = a
+        np.testing.assert_array_equal(target.numpy(), wanted)
+        wanted[place] = a + k
+        np.testing.assert_array_equal(shared.numpy(), wanted)
+    assert len(taken) >= 5
+
+
+@pytest.mark.parametrize("size", LARGE)
+def test_large_launches_with_an_index_out_of_bounds(size, taken):
+    x, bad, errors = data(Float, size), [0] * 8 + [size, 0, size + 1, 0], 0
+    index = dr.arange(UInt, size)
+    dr.eval(index)
+    for k, more in enumerate(bad):
+        y = dr.gather(Float, x, index + more * (index == 3)) + k
+        total = dr.sum(y)
+        z = y + total
+        dr.eval(y, z)
+        try:
+            z.numpy()  # which is computed from what failed
+            assert not more
+        except IndexError as error:
+            assert f"index {3 + more} is out of bounds" in str(error)
+            errors += 1
+        wanted = x.numpy() + np.float32(k)
+        if more:
+            wanted[3] = k
+        np.testing.assert_array_equal(y.numpy(), wanted)
+        dr.sync_thread()
+    assert errors == 2 and len(taken) >= 4
+
+
+def test_large_loops(taken):
+    x = data(Float, 1 << 18)
+    a = x.numpy()
+
+    @dr.syntax
+    def halved(v, n):
+        i = UInt(0)
+        while i < n:
+            v = v * 0.5
+            i += 1
+        return v
+
+    for k in range(8):
+        y = halved(x, UInt(k + 1))
+        dr.eval(y)
+        np.testing.assert_array_equal(y.numpy(), a * np.float32(0.5 ** (k + 1)))
+    assert len(taken) >= 4
+
+
+def test_small_launches_behind_large_ones(taken):
+    x, large = data(Float, 40), data(Float, 1 << 22)
+    for k in range(12):
+        y = dr.sqrt(dr.sin(large) + 2)
+        z = dr.sum(x) + k
+        dr.eval(y)
+        dr.eval(z)
+        del y
+        assert (z + k).numpy().tolist() == [820 + 2 * k]
+    assert taken.found >= 12
+
+
+def test_large_launches_with_another_number_of_threads(taken):
+    x, count = data(Float, 1 << 20), dr.thread_count()
+    wanted = np.float32(x.numpy().sum(dtype=np.float64))
+    try:
+        for n in (1, 3, 2, count):
+            dr.set_thread_count(n)
+            before = taken.found
+            for _ in range(5):
+                total = dr.sum(x)
+                y = total + x
+                dr.eval(total, y)
+                np.testing.assert_allclose(total.numpy(), [wanted], rtol=1e-5)
+                assert y.numpy()[3] == np.float32(total.numpy()[0] + 4)
+            assert taken.found > before
+    finally:
+        dr.set_thread_count(count)
+
+
+def test_an_interrupt_leaves_what_was_not_queued(taken, monkeypatch):
+    x, index = data(Float, 1 << 18), dr.arange(UInt, 1 << 18)
+    target, real = dr.zeros(Float, 1 << 18), runtime.launch
+    dr.eval(target, index)
+    calls = interrupted = 0
+
+    def launch(*call):
+        nonlocal calls
+        calls += 1
+        if calls == interrupted:
+            raise KeyboardInterrupt
+        return real(*call)
+
+    for k in range(12):
+        calls, interrupted = 0, k % 4  # the first or the second launch, or none
+        dr.scatter_add(target, x, index, mode=dr.ReduceMode.Direct)
+        y = dr.sum(x) + k
+        monkeypatch.setattr(runtime, "launch", launch)
+        try:
+            dr.eval(y, target)
+            assert interrupted == 0 or calls < interrupted
+        except KeyboardInterrupt:
+            dr.eval(y, target)
+        monkeypatch.setattr(runtime, "launch", real)
+        assert target.numpy()[:4].tolist() == [(k + 1) * v for v in range(1, 5)]
+        assert y.numpy()[0] == pytest.approx(x.numpy().sum(dtype=np.float64) + k, 1e-5)
+    assert len(taken) >= 4
+
+
+def test_memory_of_large_launches_returns(taken):
+    x = data(Float, 1 << 18)
+
+    def step():
+        y = dr.sum(x) * x
+        dr.eval(y)
+        return y
+
+    for _ in range(10):
+        step()
+        dr.sync_thread()
+    settle()
+    before, launches, found = memory.statistics(), counted(), taken.found
+    for _ in range(50):
+        step()
+    dr.sync_thread()
+    settle()
+    assert taken.found - found >= 45
+    assert counted() - launches == 100
+    assert memory.statistics()["in_use"] == before["in_use"]
+    y = step()
+    alive = weakref.ref(y._node.data)
+    del y
+    assert alive() is None
 
 
 def test_flags_that_watch_launches(taken):

@@ -155,11 +155,11 @@ class CpuKernel(CompiledKernel):
                 )
         work = size * self.cost
         if not code or self.provisional:
-            _compile(self, work)
+            compile_for(self, work)
         elif not self.few:
             self.note_few()
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
-        block = _block(work, size)
+        block = block_for(work, size)
         copies = 0
         if nbytes := sum([_copy_bytes(e) for e in targets if e.mode == "expand"]):
             block, copies = _shared_out(size, block, nbytes)
@@ -384,13 +384,13 @@ def forget() -> None:
     _kernels.clear()
 
 
-def _compile(kernel: CpuKernel, work: int) -> None:
+def compile_for(kernel: CpuKernel, work: int) -> None:
     """Has a kernel compiled for a launch of so many lane-operations; see `compile`."""
     little = tier == "auto" and work <= QUICK_WORK * max(kernel.statements, 4)
     kernel.compile(little, work > LONG_WORK * kernel.statements)
 
 
-def _block(work: int, size: int) -> int:
+def block_for(work: int, size: int) -> int:
     """Returns the lanes of a block: whole packets, and a single block if the calling thread does
     the work."""
     if work < INLINE_WORK:
@@ -466,10 +466,10 @@ def run_text(
     else:
         work = size * (cost or kernel.cost)
         if not kernel.address or kernel.provisional:
-            _compile(kernel, work)
+            compile_for(kernel, work)
         given = [a if isinstance(a, int) else a[0] for a in arguments]
         words = [0, *[a if isinstance(a, int) else a.address or a.copy_for_launch() for a in given]]
-        block = block or _block(work, size)
+        block = block or block_for(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)
     buffers = [a[0] for a in arguments if not isinstance(a, int)]
     refer(buffers, buffers)

@@ -1,8 +1,12 @@
-"""Plans of evaluations with small kernels: native code performs all of their launches at once, and
-turns the nodes into buffers (`native/plans.py`)."""
+"""Plans as native code has them (`native/plans.py`). Where all kernels are small, it performs the
+launches at once, and turns the nodes into buffers. Otherwise, and while something is queued, it
+finds the plan, allocates results and writes parameter blocks, and Python queues the launches.
+"""
 
+import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from .. import log, substitutes
 from ..device import size_class
@@ -14,19 +18,21 @@ from ..native.objects import (
     IS_CHECK,
     IS_DOUBLE,
     IS_INTEGER,
+    IS_QUEUED,
     IS_SINGLE,
     IS_SIZE,
+    IS_SMALL,
     IS_TARGET,
     SPARES,
 )
 from ..run import schedule
+from ..run.launch import ErrorRecord, checked, link
 from ..run.plan import MOST_SIZES, Plan, taker
 from . import kernel, memory, programs, runtime
 
 PlanRecord = objects.layout(objects.PlanRecord)
 _KINDS = {dt.f32: IS_SINGLE, dt.f64: IS_DOUBLE}
 _LATER = 64  # calls after which kernels are asked whether a better form would pay
-_PASSED_ON = size_class(8) + memory.PADDING
 
 
 MODULES = "plans walker finalizer" if programs.FINALIZES else "plans walker"
@@ -66,11 +72,16 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
             plan.native.clear()
         plan.native[lanes] = made = made + 1
         # If some kernels are not compiled yet, they may be later.
-        if made & (made - 1) == 0 and _is_small(plan.launches, lanes, len(order)):
-            plan.native[lanes] = LaunchPlan(substitutes.plans, plan, lanes, len(order))
+        if made & (made - 1) == 0:
+            ways = _ways(plan.launches, lanes, len(order))
+            # Large arrays often have another size each time.
+            if ways & IS_SMALL or (ways and made > 1):
+                plan.native[lanes] = LaunchPlan(substitutes.plans, plan, lanes, len(order), ways)
         return 0
-    if runtime.unfinished or log.level >= 3 or kernel.tier in kernel.INTERPRETED:
+    if log.level >= 3 or kernel.tier in kernel.INTERPRETED:
         return 0
+    if runtime.unfinished:
+        runtime.tidy()
     if runtime.control() is not made.control:
         made.bind()
     if made.calls & (made.calls - 1) == 0:
@@ -81,30 +92,43 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
         made.look()
         made.finish_effects(order)
         return len(plan.launches)
+    if done is None and substitutes.plans.scan.queued:
+        made.queue(order)
+        return len(plan.launches)
     return made.fail(order) if done is None else 0
 
 
-def _is_small(launches: Sequence[tuple], lanes: int, length: int) -> bool:
-    """Returns whether the calling thread can run all kernels in their compiled form, and native
-    code knows what they take. The launches take nodes from lists of a length."""
-    results, computed, checked = 0, set(), set()
+def _ways(launches: Sequence[tuple], lanes: int, length: int) -> int:
+    """Returns whether the calling thread can run all kernels in their compiled form (`IS_SMALL`),
+    whether they can be queued (`IS_QUEUED`), and 0 where native code does not know what they take.
+    The launches take nodes from lists of a length."""
+    ways, results, computed, checked = IS_SMALL | IS_QUEUED, 0, set(), set()
     for made, size, roots, _, _, checks, _ in launches:
-        if type(made) is not kernel.CpuKernel:
-            return False
-        if made.address and not made.few:
+        if type(made) is not kernel.CpuKernel or not made.address:
+            return 0
+        if not made.few:
             made.note_few()
-        if (size or lanes) > made.few:
-            return False
         used = made.program
+        private = [t for t, mode in used.effects if mode == "expand"]
+        if (size or lanes) > made.few or any(t.accumulator is not t for t in private):
+            ways &= IS_QUEUED
+        if private:  # which need memory for each launch
+            ways &= IS_SMALL
         if dt.f16 in used.literals:
-            return False
-        if any(mode == "expand" and t.accumulator is not t for t, mode in used.effects):
-            return False
+            return 0
         results += len(made.own)
         computed.update(roots(range(length)))
         checked.update(checks(range(length)))
     # What a check says about itself is lost where it is a result.
-    return results <= objects.OUTPUTS and computed.isdisjoint(checked)
+    return ways if results <= objects.OUTPUTS and computed.isdisjoint(checked) else 0
+
+
+def _room_to_pass_on(made: kernel.CpuKernel, lanes: int, queued: int) -> int:
+    """Returns the bytes for what blocks of a reduction pass on, a value each."""
+    blocks = 1
+    if queued:  # for any number of threads
+        blocks += min(lanes // 64, lanes * made.cost // kernel.BLOCK_WORK)
+    return size_class(8 * blocks) + memory.PADDING
 
 
 def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
@@ -123,23 +147,32 @@ def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
 
 
 class LaunchPlan:
-    """The launches of a plan, for nodes in lists of `length`. A plan for any size is performed for
-    one number of `lanes`.
+    """The launches of a plan, for nodes in lists of `length`, in the `ways` that are possible. A
+    plan for any size is performed for one number of `lanes`.
 
-    The parameter blocks stay where they are, and so does what kernels pass on, because no other job
-    runs meanwhile.
+    The parameter blocks stay where they are, and launches that are queued get copies. What kernels
+    pass on stays as well, because no other job runs meanwhile.
     """
 
-    def __init__(self, known: programs.KnownPrograms, plan: Plan, lanes: int, length: int) -> None:
+    def __init__(
+        self, known: programs.KnownPrograms, plan: Plan, lanes: int, length: int, ways: int
+    ) -> None:
         self._known, launches = known, plan.launches
+        self._length = length
         self.launches = launches  # rather than the plan, which refers to this
         self.sizes = plan.sizes
         if plan.is_for_any_size:
             self.sizes = [(k, lanes) for k in launches[0][2](range(length))]
         self._kernels: list[kernel.CpuKernel] = [made for made, *_ in launches]
         self.calls = 0
-        inside = [kind for k in self._kernels for kind, _ in k.own].count("passed on")
-        own, address = memory.from_system(_PASSED_ON * inside + memory.ALIGNMENT)
+        self._sizes = [size or lanes for _, size, *_ in launches]
+        rooms = [
+            _room_to_pass_on(k, n, ways & IS_QUEUED)
+            for k, n in zip(self._kernels, self._sizes, strict=True)
+            for kind, _ in k.own
+            if kind == "passed on"
+        ]
+        own, address = memory.from_system(sum(rooms) + memory.ALIGNMENT)
         address += -address % memory.ALIGNMENT
         words = array("q", [0] * sum([k.program.words for k in self._kernels]))
         start, at = words.buffer_info()[0], 0
@@ -164,7 +197,7 @@ class LaunchPlan:
             for (kind, _), room in zip(made.own, made.room_for(size or lanes), strict=True):
                 if kind == "passed on":
                     words[at] = address
-                    address += _PASSED_ON
+                    address += _room_to_pass_on(made, size or lanes, ways & IS_QUEUED)
                 else:
                     k = values.pop(0)
                     number[k] = len(number)
@@ -172,8 +205,12 @@ class LaunchPlan:
                     links += (start + 8 * at, 8 * number[k], 0)
                 at += 1
             checks = made.program.checks > 0
-            steps += (made.entry_address, start + 8 * block, size or lanes, checks, len(number))
+            place, nwords = start + 8 * block, 8 * (at - block)
+            steps += (made.entry_address, place, nwords, size or lanes, checks, len(number))
         self._effects = taker(effects)
+        # Of what a launch computes, None for effects.
+        self._numbers = [[number.get(k) for k in v[2](range(length))] for v in launches]
+        self._has_checks = any(k.program.checks for k in self._kernels)
         self._report = memory.Buffer.device.error_words()
         positions = [8 * k for k in number]
         tables = [array("q", [*rows, 0]) for rows in (operands, links, steps, positions)]
@@ -181,7 +218,7 @@ class LaunchPlan:
         given, made, todo, places, rooms = [t.buffer_info()[0] for t in tables]
         counts = len(launches), len(number)
         self._record = PlanRecord(
-            given, made, todo, *counts, places, rooms, self._report.address, 0, 0, 0, 0
+            given, made, todo, *counts, places, rooms, self._report.address, ways, 0, 0, 0, 0
         )
         self._owned = own, words, tables
         for k in self._kernels:
@@ -196,9 +233,46 @@ class LaunchPlan:
     def bind(self) -> None:
         """Binds native code to the current control block of the launcher. From then on, `replay`
         performs the launches for a list of nodes, and returns True; or False, if that is not
-        possible now; or None, if an index was out of bounds in the last kernel that it launched."""
+        possible now; or None, if an index was out of bounds in the last kernel that it launched, or
+        if they are to be queued."""
         self.control = runtime.control()
         self.replay = self._known.bound("perform_plan", self._record)
+        self._blocks = [
+            kernel.block_for(n * k.cost, n) for k, n in zip(self._kernels, self._sizes, strict=True)
+        ]
+
+    def queue(self, order: list[Any]) -> None:
+        """Queues the launches, given all nodes, and behind them what native code has made for that:
+        the results and the parameter blocks."""
+        if runtime.control() is not self.control:
+            self.bind()
+        made = order[self._length :]
+        del order[self._length :]
+        for n in self._effects(order):
+            if n.op.effect:
+                n.data.buffer.origin  # noqa: B018 (takes note that foreign memory is written)
+        given = made[self._record.results :]
+        for (k, _, *parts), size, block, words, numbers in zip(
+            self.launches, self._sizes, self._blocks, given, self._numbers, strict=True
+        ):
+            roots, inputs, _, checks, targets = parts
+            if k.provisional:
+                kernel.compile_for(k, size * k.cost)
+            record = None
+            if k.program.checks or k.loops:
+                record = ErrorRecord(k.device, checked(checks(order)))
+                words = record.address.to_bytes(8, sys.byteorder) + words[8:]
+            runtime.launch(
+                0, 0, words, size, block, False, (k, self, record), record and record.check,
+                k.entry.times, k.clock.last or runtime.UNKNOWN_NS, 0, k.entry,
+            )  # fmt: skip
+            outputs = [None if r is None else made[r] for r in numbers]
+            if self._has_checks:  # of which later launches must know
+                link(
+                    [n.data for n in inputs(order)], outputs,
+                    [n.data.buffer for n in targets(order)], record if k.program.checks else None,
+                )  # fmt: skip
+            schedule.finish_all(roots(order), outputs)
 
     def learn(self, roots: Sequence[Node], order: list[Node]) -> None:
         """Has native code find the plan from now on, where it can."""

@@ -120,24 +120,30 @@ class KnownPrograms:
 
     def _is_busy(self) -> bool:
         """Returns whether evaluations have to take the general way."""
-        if runtime.unfinished or log.level >= 3 or kernel.tier in kernel.INTERPRETED:
+        if log.level >= 3 or kernel.tier in kernel.INTERPRETED:
             return True
+        if runtime.unfinished:
+            runtime.tidy()
         if runtime.control() is not self._control:  # there may be a new one
             self._control = runtime.control()
             self._repeat, self._examine = map(self.bound, ("repeat_plan", "examine_plan"))
         return False
 
     def repeat(self, roots: list[Node], device: Device | None) -> bool:
-        """Evaluates nodes if their plan is known and nothing is queued; returns whether it has; see
+        """Evaluates nodes if their plan is known; returns whether it has; see
         `substitutes.repeat`."""
         if not self._known or self._is_busy():
             return False
-        done = self._repeat(roots)
+        order: list[Any] = []
+        done = self._repeat(roots, order)
         if done is None:  # something is left to do
             made = self._known[self.scan.plan][0]
+            if self.scan.queued:
+                made.queue(order)
+                return True
             made.look()
-            if self.scan.failed:  # an index was out of bounds, and the list has all nodes
-                schedule.launch_all(made.launches[made.fail(roots) :], roots)
+            if self.scan.failed:  # an index was out of bounds
+                schedule.launch_all(made.launches[made.fail(order) :], order)
             else:
                 for n in roots:
                     if n.op.effect:

@@ -392,6 +392,12 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
     ends(GRACE_SECONDS)
 
 
+def tidy() -> None:
+    """Drops what belongs to jobs that are complete."""
+    if unfinished and unfinished[0][0] <= completed():
+        _prune()
+
+
 def _prune() -> None:
     """Drops the entries of complete jobs and calls their checks."""
     global submitted, _ahead

@@ -152,8 +152,9 @@ class LaunchSequence:
                 operands += (start + 8 * word, read[k], objects.IS_BUFFER)
         steps: list[int] = []
         for k, size in self._steps:
-            steps += (k.entry_address, start, size, 0, len(made))
-            start += 8 * k.program.words
+            length = 8 * k.program.words
+            steps += (k.entry_address, start, length, size, 0, len(made))
+            start += length
         lanes = [n for _, n, _ in self._made.values()]
         types = [t for t, *_ in self._made.values()]
         results = [id(x) for pair in zip(types, lanes, strict=True) for x in pair]
@@ -164,8 +165,9 @@ class LaunchSequence:
         counts = len(self._steps), len(made)
         report = array("q", [0])
         self._record = PlanRecord(
-            given, linked, todo, *counts, 0, rooms, report.buffer_info()[0], 0, 0, 0, kinds
-        )
+            given, linked, todo, *counts, 0, rooms, report.buffer_info()[0], objects.IS_SMALL,
+            0, 0, 0, kinds,
+        )  # fmt: skip
         self._known, self._owned = known, (own, block, lanes, tables, report)
         for k, _ in self._steps:
             k.records.append(self._record)

@@ -476,6 +476,7 @@ class Scan(Api):
     visited: Word
     plan: Word
     failed: Word
+    queued: Word
     spares_left: Word
     cells: Array[ScanCell] = array(ScanCell, 1024)
     plain: Array[Word] = words(256)
@@ -500,11 +501,12 @@ IS_INTEGER, IS_SINGLE, IS_DOUBLE, IS_BUFFER, IS_CHECK, IS_TARGET, IS_SIZE = rang
 
 
 class Step(Structure):
-    """A launch: the `JobEntry` and the parameter block, the number of lanes, whether there are
-    bounds checks, and the number of results so far."""
+    """A launch: the `JobEntry` and the parameter block with its length in bytes, the number of
+    lanes, whether there are bounds checks, and the number of results so far."""
 
     entry: Word
     block: Word
+    length: Word
     size: Word
     checks: Word
     results: Word
@@ -513,8 +515,9 @@ class Step(Structure):
 class PlanRecord(Structure):
     """Addresses of the operands of all launches, of those among them that are results, by their
     number, of the launches, and of the positions and the memory of the results; the words for
-    errors; how many kernels were launched last and results made, and how often it was performed;
-    the `Result`s of a frozen function."""
+    errors; whether the calling thread may run the kernels (`IS_SMALL`), and whether they may be
+    queued (`IS_QUEUED`); how many were launched last and results made, and how often it was
+    performed; the `Result`s of a frozen function."""
 
     operands: Word
     links: Word
@@ -524,10 +527,14 @@ class PlanRecord(Structure):
     positions: Word
     rooms: Word
     report: Word
+    ways: Word
     done: Word
     finished: Word
     launches: Word
     made: Word
+
+
+IS_SMALL, IS_QUEUED = 1, 2
 
 
 class SizeOf(Structure):

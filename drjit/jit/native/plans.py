@@ -7,13 +7,14 @@ from .objects import (
     IS_BUFFER,
     IS_CHECK,
     IS_DOUBLE,
+    IS_QUEUED,
     IS_SINGLE,
     IS_SIZE,
+    IS_SMALL,
     IS_TARGET,
     ITEMS,
     LIST,
     NUMBER,
-    SIZE,
     SPARES,
     TYPE,
     Buffer,
@@ -101,16 +102,18 @@ def finish_results(s: Scan, plan: PlanRecord, items: Word, made: Word) -> Word:
 
 
 def is_prepared(c: Control, s: Scan, plan: PlanRecord, items: Word) -> Word:
-    """Whether the launches of a plan can be performed now, of which the words of the parameter
-    blocks that nodes determine are written then."""
-    if is_idle(c) and has_room(plan.rooms, plan.results) and plan.results <= s.spares_left:
-        return write_operands(s, plan.operands, items)
+    """How the launches of a plan can be performed now (`IS_SMALL`, `IS_QUEUED`), of which the words
+    of the parameter blocks that nodes determine are written then; or 0."""
+    way = plan.ways & IS_QUEUED
+    if plan.ways & IS_SMALL and is_idle(c):
+        way = IS_SMALL
+    if way and has_room(plan.rooms, plan.results) and plan.results <= s.spares_left:
+        return way * write_operands(s, plan.operands, items)
     return 0
 
 
-def launch_plan(c: Control, s: Scan, plan: PlanRecord, made: Word) -> Word:
-    """Gives whether no index was out of bounds. If one was, nothing is launched after that kernel;
-    `plan.done` and `plan.finished` are the numbers of launches and results that there are."""
+def take_results(s: Scan, plan: PlanRecord, made: Word) -> Word:
+    """Makes the buffers of the results, and writes their addresses to the parameter blocks."""
     k = 0
     while k < plan.results:
         put(made + 8 * k, taken(s, plan.rooms + ROOM * k))
@@ -122,6 +125,12 @@ def launch_plan(c: Control, s: Scan, plan: PlanRecord, made: Word) -> Word:
         buffer: Buffer = word(made + operand.position)
         put(operand.place, call("i64(ptr)", s.unsigned, buffer.address))
         operand = operand + OPERAND
+
+
+def launch_plan(c: Control, s: Scan, plan: PlanRecord, made: Word) -> Word:
+    """Gives whether no index was out of bounds. If one was, nothing is launched after that kernel;
+    `plan.done` and `plan.finished` are the numbers of launches and results that there are."""
+    take_results(s, plan, made)
     k = 0
     failed = 0
     while k < plan.count and failed == 0:
@@ -132,6 +141,30 @@ def launch_plan(c: Control, s: Scan, plan: PlanRecord, made: Word) -> Word:
         failed = word(plan.report)
         k = k + 1
     plan.done = k
+    plan.launches = plan.launches + (failed == 0)
+    return failed == 0
+
+
+def hand_over(s: Scan, plan: PlanRecord, nodes: Word, made: Word) -> Word:
+    """Appends the results of a plan, and a copy of each parameter block, to the list of its nodes,
+    for Python to queue the launches; gives whether there was memory for that."""
+    take_results(s, plan, made)
+    failed = 0
+    k = 0
+    while k < plan.results:
+        failed = failed | call("i32(ptr, ptr)", s.append, nodes, word(made + 8 * k))
+        call("void(ptr)", s.decref, word(made + 8 * k))
+        k = k + 1
+    k = 0
+    while k < plan.count and failed == 0:
+        step: Step = plan.steps + STEP * k
+        put(step.block, 0)
+        copied = call("i64(ptr, i64)", s.bytes, step.block, step.length)
+        if copied == 0:
+            return 0
+        failed = call("i32(ptr, ptr)", s.append, nodes, copied)
+        call("void(ptr)", s.decref, copied)
+        k = k + 1
     plan.launches = plan.launches + (failed == 0)
     return failed == 0
 
@@ -172,7 +205,8 @@ def outcome(c: Control, s: Scan, done: Word) -> Word:
 
 def perform_plan(self: Word, arguments: Word, count: Word) -> Word:
     """A function of Python, of the list of nodes in the order of their traversal: True if all
-    kernels of a plan were launched, False if none was, and None if an index was out of bounds."""
+    kernels of a plan were launched, False if none was, and None if an index was out of bounds, or
+    if Python is to queue them (`s.queued`)."""
     c: Control = word(self + CONTENTS)
     s: Scan = word(self + CONTENTS + 8)
     plan: PlanRecord = word(self + CONTENTS + 16)
@@ -180,29 +214,36 @@ def perform_plan(self: Word, arguments: Word, count: Word) -> Word:
     made = room(64)
     if prepare(s, plan.results) == 0:
         return 0
-    if is_prepared(c, s, plan, items):
-        good = launch_plan(c, s, plan, made)
-        launched = plan.done
-        finish_results(s, plan, items, made)
-        plan.done = launched  # again, as destructors may have evaluated the same
-        return outcome(c, s, good)
-    return call("i64(i64)", c.truth, 0)
+    way = is_prepared(c, s, plan, items)
+    if way == 0:
+        return call("i64(i64)", c.truth, 0)
+    s.queued = way == IS_QUEUED
+    if way == IS_QUEUED:
+        if hand_over(s, plan, word(arguments), made) == 0:
+            return 0
+        return outcome(c, s, 0)
+    good = launch_plan(c, s, plan, made)
+    launched = plan.done
+    finish_results(s, plan, items, made)
+    plan.done = launched  # again, as destructors may have evaluated the same
+    s.queued = 0
+    return outcome(c, s, good)
 
 
 def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
-    """A function of Python, of the list of nodes to be evaluated: True if it has found their plan
-    and performed it, False if not, and None if something is left to do. That is so for effects, now
-    and then for kernels of which there may be better ones, and where an index was out of bounds
-    (`s.failed`): the list becomes that of all nodes. `s.plan` is what it has found."""
+    """A function of Python, of the list of nodes to be evaluated and an empty list: True if it has
+    found their plan and performed it, False if not, and None if something is left to do. That is so
+    for effects, now and then for kernels of which there may be better ones, where an index was out
+    of bounds (`s.failed`), and where the kernels are to be queued (`s.queued`): in these two cases,
+    the second list gets all nodes. `s.plan` is what it has found."""
     c: Control = word(self + CONTENTS)
     s: Scan = word(self + CONTENTS + 8)
     roots = word(arguments)
+    nodes = word(arguments + 8)
     made = room(64)
     if prepare(s, SPARES) == 0:
         return 0
-    length = 0
-    if is_idle(c):
-        length = scan_plan(s, roots)
+    length = scan_plan(s, roots)
     known: KnownPlan = NULL
     if length > 0:
         known = find_plan(s, length)
@@ -210,22 +251,37 @@ def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
     if known == 0:
         return call("i64(i64)", c.truth, 0)
     plan: PlanRecord = known.plan
-    if is_prepared(c, s, plan, s.order[0]) == 0:
+    way = is_prepared(c, s, plan, s.order[0])
+    if way == 0:
         return call("i64(i64)", c.truth, 0)
+    s.queued = way == IS_QUEUED
+    if way == IS_QUEUED:
+        if append_nodes(s, nodes) == 0 or hand_over(s, plan, nodes, made) == 0:
+            return 0
+        return outcome(c, s, 0)
     good = launch_plan(c, s, plan, made)
     done = good and s.effects_met == 0 and plan.launches & OFTEN != 0
     if good == 0:
-        k = word(roots + SIZE)
-        while k < s.visited:
-            call("i32(ptr, ptr)", s.append, roots, word(s.order[k]))
-            k = k + 1
+        append_nodes(s, nodes)
     launched = plan.done
     finish_results(s, plan, s.order[0], made)
     # Again, as destructors may have evaluated something.
     plan.done = launched
     s.plan = known
     s.failed = good == 0
+    s.queued = 0
     return outcome(c, s, done)
+
+
+def append_nodes(s: Scan, nodes: Word) -> Word:
+    """Appends the nodes of an evaluation to a list, in the order of their traversal; gives whether
+    there was memory for that."""
+    k = 0
+    while k < s.visited:
+        if call("i32(ptr, ptr)", s.append, nodes, word(s.order[k])) != 0:
+            return 0
+        k = k + 1
+    return 1
 
 
 def examine_plan(self: Word, arguments: Word, count: Word) -> Word:

@@ -527,16 +527,16 @@ def _launch(
     """Launches a kernel for nodes, which become buffers."""
     if _preview is not None:
         _preview.append(made)
-        _finish_all(roots, [made.device.allocate(0) if _has_value(n) else None for n in roots])
+        finish_all(roots, [made.device.allocate(0) if _has_value(n) else None for n in roots])
     elif effects and made.can_be_interrupted:
         # Updates take effect one by one, and those made must count as made.
         with interrupt.postponed():
-            _finish_all(roots, launch.run(made, size, *operands, effects))
+            finish_all(roots, launch.run(made, size, *operands, effects))
     else:
-        _finish_all(roots, launch.run(made, size, *operands, effects))
+        finish_all(roots, launch.run(made, size, *operands, effects))
 
 
-def _finish_all(roots: Sequence[Node], outputs: Sequence[Buffer | None]) -> None:
+def finish_all(roots: Sequence[Node], outputs: Sequence[Buffer | None]) -> None:
     """Turns the nodes that a launch has computed into buffers."""
     for n, memory in zip(roots, outputs):  # noqa: B905
         if memory is None:
