@@ -7,6 +7,8 @@ from collections import deque
 import numpy as np
 import pytest
 from helpers import growth, settle
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import drjit as dr
 from drjit.jit import substitutes
@@ -510,3 +512,149 @@ def test_better_forms_are_asked_for(taken, monkeypatch):
     for _ in range(2 * plans._LATER):
         dr.eval(dr.sum(x) * x)
     assert len(asked) == 4 and len({*asked}) == 2
+
+
+# ---- Loops and branches
+
+
+def counted_down(v, n, more=None):
+    """A loop with a branch, and another loop within it."""
+
+    def body(i, v):
+        def inner(j, v):
+            return j + 1, v * 0.5 + j
+
+        v = dr.if_stmt((v, i), v > 3, lambda v, i: v - i, lambda v, i: v + 1)
+        _, v = dr.while_loop((UInt(0), v), lambda j, v: j < i % 3, inner)
+        if more is not None:
+            dr.scatter_add(more, v, i % 5, mode=dr.ReduceMode.Direct)
+        return i + 1, v
+
+    return dr.while_loop((UInt(0), v), lambda i, v: i < n, body)
+
+
+@pytest.mark.parametrize("size", [1, 17, 1000, 70_000])
+def test_loops_and_branches(size, taken):
+    x = data(Float, size)
+    a = x.numpy()
+    for k in range(10):
+        i, y = counted_down(x + k, dr.opaque(UInt, k % 4))
+        dr.eval(i, y)
+        wanted = a + np.float32(k)
+        for n in range(k % 4):
+            wanted = np.where(wanted > 3, wanted - np.float32(n), wanted + 1)
+            for j in range(n % 3):
+                wanted = wanted * np.float32(0.5) + np.float32(j)
+        np.testing.assert_array_equal(y.numpy(), wanted)
+        assert i.numpy().tolist() == [k % 4] * len(i)
+        dr.sync_thread()
+    assert taken.found >= 4
+
+
+def test_updates_within_loops_happen_once(taken):
+    x, target = data(Float, 64), dr.zeros(Float, 5)
+    wanted = np.zeros(5)
+    for k in range(12):
+        n = 1 + k % 3
+        _, y = counted_down(x, UInt(n), target)
+        before = target + 0
+        dr.eval(y, target)
+        v = x.numpy()
+        for step in range(n):
+            v = np.where(v > 3, v - step, v + 1)
+            for j in range(step % 3):
+                v = v * 0.5 + j
+            wanted[step % 5] += v.sum(dtype=np.float64)
+        np.testing.assert_allclose(y.numpy(), v, rtol=1e-6)
+        np.testing.assert_allclose(target.numpy(), wanted, rtol=1e-5)
+        del before
+    assert taken
+
+
+def test_all_results_of_a_loop_are_computed_at_once(taken):
+    """Also one that nothing has asked for yet: the loop must not run again for it."""
+    x = data(Float, 300)
+    for k in range(8):
+        i, y = counted_down(x, UInt(3))
+        late = i * 2 if k % 2 else None
+        dr.eval(y)
+        assert i._node.op.name == "buffer"
+        assert i.numpy().tolist() == [3] * len(i)
+        assert late is None or late.numpy().tolist() == [6] * len(late)
+        del i, y, late
+        y = counted_down(x, UInt(3))[1]
+        dr.eval(y)
+        del y
+        dr.sync_thread()
+    assert taken.found >= 3
+
+
+def test_calls_of_recorded_functions(taken):
+    x, which = data(Float, 200), data(UInt, 200) % 2
+    dr.eval(which)
+    odd = which.numpy() == 1
+    for k in range(8):
+        y = dr.switch(which, [lambda v: v + 1, lambda v: v * 2], x + k)
+        dr.eval(y)
+        a = x.numpy() + np.float32(k)
+        np.testing.assert_array_equal(y.numpy(), np.where(odd, a * 2, a + 1))
+
+
+class Generator:
+    """Programs of a few statements, by the numbers of `choices`."""
+
+    def __init__(self, choices):
+        self.choices = iter(choices)
+
+    def pick(self, values):
+        return values[next(self.choices, 0) % len(values)]
+
+    def value(self, values, k):
+        a, b = self.pick(values), self.pick(values)
+        kind = self.pick(["plus", "times", "least", "select", "loop", "branch", "sum", "gather"])
+        if kind == "loop":
+            n = UInt(self.pick([1, 2, 3]))
+            return dr.while_loop(
+                (UInt(0), a), lambda i, v: i < n, lambda i, v: (i + 1, v * 0.25 + b)
+            )[1]
+        if kind == "branch":
+            return dr.if_stmt((a, b), a > b, lambda a, b: a - b, lambda a, b: a + k)
+        if kind == "sum":
+            return a + dr.sum(b)
+        if kind == "gather":
+            return dr.gather(Float, self.memory, UInt(dr.abs(a)) % 7) + b
+        if kind == "select":
+            return dr.select(a < b + k, a, b)
+        return {"plus": a + b * k, "times": a * (b + 1), "least": dr.minimum(a, b)}[kind]
+
+    def run(self, x, memory, k):
+        self.memory, values = memory, [x, x * 0.5 + k]
+        for _ in range(5):
+            values.append(self.value(values, k))
+        target = dr.zeros(Float, 7)
+        if self.pick([False, True]):
+            dr.scatter_add(target, values[-1], UInt(dr.abs(x)) % 7, mode=dr.ReduceMode.Direct)
+        return [*values[-2:], target]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 999), max_size=30), st.sampled_from([1, 16, 17, 1000, 40_000]))
+def test_generated_programs_give_what_python_gives(taken, choices, size):
+    """On arrays of another size each second time, so that plans for both are there."""
+    memory = data(Float, 7)
+    results = []
+    for native in (False, True):
+        found = []
+        with pytest.MonkeyPatch.context() as patch:
+            if not native:
+                patch.setattr(substitutes, "repeat", None)
+                patch.setattr(substitutes, "perform", None)
+            for k in range(10):
+                x = data(Float, size + k % 2 * 3)
+                values = Generator(choices).run(x, memory, k % 5 + 0.5)
+                dr.eval(values)
+                found.append([v.numpy() for v in values])
+        results.append(found)
+    for one, other in zip(*results, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(b, a, rtol=2e-5)

@@ -19,10 +19,10 @@ from drjit.jit.cpu import warm_up
 PACKAGE = Path(dr.__file__).parent
 # The most files that one more call goes through, after many.
 WAYS = {
-    "evaluation": 9,
-    "loop": 26,
-    "loop of differentiable arrays": 26,
-    "backward": 20,
+    "evaluation": 5,
+    "loop": 20,
+    "loop of differentiable arrays": 20,
+    "backward": 19,
     "traversal": 12,
 }
 

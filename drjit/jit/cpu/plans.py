@@ -246,18 +246,16 @@ class LaunchPlan:
         the results and the parameter blocks."""
         if runtime.control() is not self.control:
             self.bind()
+        self.look()
         made = order[self._length :]
         del order[self._length :]
-        for n in self._effects(order):
-            if n.op.effect:
-                n.data.buffer.origin  # noqa: B018 (takes note that foreign memory is written)
         given = made[self._record.results :]
         for (k, _, *parts), size, block, words, numbers in zip(
             self.launches, self._sizes, self._blocks, given, self._numbers, strict=True
         ):
             roots, inputs, _, checks, targets = parts
-            if k.provisional:
-                kernel.compile_for(k, size * k.cost)
+            for n in targets(order):
+                n.data.buffer.origin  # noqa: B018 (takes note that foreign memory is written)
             record = None
             if k.program.checks or k.loops:
                 record = ErrorRecord(k.device, checked(checks(order)))
@@ -282,9 +280,9 @@ class LaunchPlan:
     def look(self) -> None:
         """Has better forms of the kernels compiled if it is time."""
         if self._record.launches % _LATER == 0:
-            for k in self._kernels:
+            for k, size in zip(self._kernels, self._sizes, strict=True):
                 if k.provisional:
-                    k.compile(True)
+                    kernel.compile_for(k, size * k.cost)
 
     def finish_effects(self, order: Sequence[Node]) -> None:
         """Completes the side effects, given the nodes in traversal order."""

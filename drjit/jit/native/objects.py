@@ -9,12 +9,13 @@ import ctypes
 import functools
 import struct
 import sys
+import weakref
 from array import array as words_of
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ..ir import dtype as dt
-from ..ir import op
+from ..ir import op, scope
 from ..ir.node import BUFFER, LITERAL, serials
 from ..ir.node import Node as _Node
 
@@ -24,9 +25,11 @@ Word = Any
 _word = ctypes.c_int64
 _HEAD = object.__basicsize__
 # Where objects have their type, their length, the items of a list (an address) and of a tuple, the
-# bits of a float, the data of bytes, and what a bound function is bound to.
+# bits of a float, the data of bytes, what a bound function is bound to, and what a weak reference
+# refers to.
 TYPE, SIZE, LIST, ITEMS = _HEAD - 8, _HEAD, _HEAD + 8, tuple.__basicsize__
 NUMBER, CONTENTS, OWNER = float.__basicsize__ - 8, bytes.__basicsize__ - 1, _HEAD + 8
+REFERENT = _HEAD
 DIGIT = int.__basicsize__  # where the digits of a number begin
 LARGEST_DIGIT = (1 << 30) - 1
 
@@ -185,6 +188,13 @@ class Effect(Object):
     size: Word
 
 
+class OpenRegion(Object):
+    counts: Word
+    depth: Word
+    shared: Word
+    values: Word
+
+
 class Buffer(Object):
     address: Word
     source: Word
@@ -221,6 +231,7 @@ class GradScope(Object):
 samples[Node] = _Node
 samples[Op] = lambda: object.__new__(op.Op)
 samples[DType] = lambda: object.__new__(dt.DType)
+samples[OpenRegion] = lambda: object.__new__(scope.OpenRegion)
 
 
 def are_known() -> bool:
@@ -234,12 +245,13 @@ def are_known() -> bool:
         return False
     one, other = _Node(), _Node()
     pair, pairs, number = (one, other), [one, other], 1.25
-    append = pairs.append
+    append, reference = pairs.append, weakref.ref(one)
     return (
         word_at(id(one) + TYPE) == id(_Node)
         and word_at(id(pair) + SIZE) == word_at(id(pairs) + SIZE) == 2
         and word_at(id(pair) + ITEMS + 8) == id(other)
         and word_at(id(append) + OWNER) == id(pairs)
+        and word_at(id(reference) + REFERENT) == id(one)
         and word_at(word_at(id(pairs) + LIST) + 8) == id(other)
         and word_at(id(number) + NUMBER) == struct.unpack("<q", struct.pack("<d", number))[0]
         and all(word_at(id(n) + DIGIT) & LARGEST_DIGIT == n for n in (0, LARGEST_DIGIT))
@@ -416,7 +428,7 @@ class Control(Structure):
 
 # ---- Programs and plans (drjit.jit.cpu.programs, plans, sequence)
 
-VISITS, WORDS, INPUTS, LITERALS, OUTPUTS = 512, 1024, 128, 128, 64
+VISITS, WORDS, INPUTS, LITERALS, OUTPUTS, LOOPS = 512, 1024, 128, 128, 64, 16
 SPARES = 16  # results of the largest plan that is found without Python
 
 
@@ -473,6 +485,8 @@ class Scan(Api):
     inputs_met: Word
     literals_met: Word
     effects_met: Word
+    loops_met: Word
+    open: Word
     visited: Word
     plan: Word
     failed: Word
@@ -484,6 +498,7 @@ class Scan(Api):
     key: Array[Word] = words(WORDS)
     inputs: Array[Word] = words(INPUTS)
     literals: Array[Literal] = array(Literal, LITERALS)
+    loops: Array[Word] = words(LOOPS)
     spares: Array[Word] = words(2 * OUTPUTS)
     plans: Array[Word] = words(1024)
 
@@ -656,4 +671,4 @@ def description() -> str:
     """Returns what code depends on besides its text: where fields are."""
     kinds = [kind for kind in samples if kind in _layouts]
     fields = [(kind.__name__, *_layouts[kind]._fields_) for kind in kinds]
-    return repr((TYPE, SIZE, LIST, ITEMS, NUMBER, CONTENTS, OWNER, DIGIT, fields))
+    return repr((TYPE, SIZE, LIST, ITEMS, NUMBER, CONTENTS, OWNER, REFERENT, DIGIT, fields))

@@ -1,6 +1,5 @@
-"""Goes through the nodes of an evaluation, and writes down what it consists of: plain operations,
-literals, data in memory, and operations that wait for others, but no loops or branches. Nothing
-changes, and no code of Python's runs.
+"""Goes through the nodes of an evaluation, and writes down what it consists of. Nothing changes,
+and no code of Python's runs.
 """
 
 from ..text.structure import BODIES, IS_STATE, NOTHING, TYPE_AND_DATA, TYPE_ONLY
@@ -10,8 +9,10 @@ from .objects import (
     ITEMS,
     LIST,
     LITERALS,
+    LOOPS,
     NUMBER,
     OUTPUTS,
+    REFERENT,
     SIZE,
     TYPE,
     VISITS,
@@ -20,6 +21,7 @@ from .objects import (
     Effect,
     Node,
     Op,
+    OpenRegion,
     Scan,
 )
 
@@ -149,17 +151,65 @@ def push_effect(s: Scan, node: Node, length: Word) -> Word:
     return push(s, push(s, push(s, length, effect.dtype), effect.reduce), effect.mode)
 
 
+def push_region(s: Scan, node: Node, length: Word) -> Word:
+    """Adds what a loop or branch has besides its operands: two numbers, of which the first one is
+    that of its variables, and for a branch one for each body. Gives the new length, or 0 if a body
+    belongs to other calls as well."""
+    region: OpenRegion = node.data
+    if region.shared != s.none or s.loops_met == LOOPS:
+        return 0
+    counts = region.counts + ITEMS
+    variables = call("i64(ptr)", s.integer, word(counts))
+    depth = call("i64(ptr)", s.integer, region.depth)
+    if depth == 1 and word(region.counts + SIZE) == 2:
+        put(s.loops[s.loops_met], node)
+        s.loops_met = s.loops_met + 1
+    length = push(s, push(s, length, depth), variables)
+    length = push(s, length, call("i64(ptr)", s.integer, word(counts + 8)))
+    states = variables + 1
+    if word(region.counts + SIZE) == 3:  # a branch
+        bodies = word(counts + 16)
+        if word(bodies + SIZE) > 8:
+            return 0
+        states = variables * word(bodies + SIZE)
+        k = 0
+        while k < word(bodies + SIZE):
+            length = push(s, length, call("i64(ptr)", s.integer, word(bodies + ITEMS + 8 * k)))
+            k = k + 1
+    s.open = s.open - states
+    return length
+
+
+def is_complete(s: Scan) -> Word:
+    """Whether nothing is left to compute of the outermost loops that were met, which would run
+    again for it, and none is still being recorded."""
+    k = 0
+    while k < s.loops_met:
+        node: Node = word(s.loops[k])
+        region: OpenRegion = node.data
+        values = word(region.values + LIST)
+        last = values + 8 * word(region.values + SIZE)
+        while values < last:
+            value: Node = word(word(values) + REFERENT)
+            if value != s.none and value.op != s.buffer and met(s, value, 0) < 0:
+                return 0
+            values = values + 8
+        k = k + 1
+    return s.open == 0
+
+
 def push_special(s: Scan, node: Node, length: Word) -> Word:
-    """Adds an operation that is not element-wise; gives the new length, or 0 for loops, branches,
-    and what is inside of them."""
+    """Adds an operation that is not element-wise; gives the new length, or 0 if it cannot be
+    compared by words."""
     op: Op = node.op
     kind = call("i64(ptr)", s.integer, op.code) >> 8 & 15
-    if kind in (IS_STATE, BODIES):
-        return 0
     length = push(s, push(s, length, op), word(node.deps + SIZE))
-    if kind in (TYPE_AND_DATA, TYPE_ONLY):
+    if kind == BODIES:
+        return push_region(s, node, length)
+    if kind in (TYPE_AND_DATA, TYPE_ONLY, IS_STATE):
         length = push(s, length, node.dtype)
-    if kind == TYPE_AND_DATA:
+    s.open = s.open + (kind == IS_STATE)
+    if kind in (TYPE_AND_DATA, IS_STATE):
         data = node.data
         number = data != s.none
         if number:
@@ -179,7 +229,7 @@ def scan_nodes(s: Scan, last: Word, length: Word) -> Word:
     outputs = last
     k = 0
     while k < last:
-        if last > VISITS - 8 or length > WORDS - 16:
+        if length > WORDS - 16:
             return 0
         node: Node = word(s.order[k])
         number = met(s, node, length)
@@ -191,7 +241,7 @@ def scan_nodes(s: Scan, last: Word, length: Word) -> Word:
             length = push_literal(s, node, length)
         elif node.op == s.buffer:
             length = push_buffer(s, node, length)
-        elif word(node.deps + SIZE) > 8:
+        elif last + word(node.deps + SIZE) > VISITS:
             return 0
         else:
             last = push_operands(s, node, last)
@@ -214,6 +264,8 @@ def scan_plan(s: Scan, roots: Word) -> Word:
     s.inputs_met = 0
     s.literals_met = 0
     s.effects_met = 0
+    s.loops_met = 0
+    s.open = 0
     count = word(roots + SIZE)
     items = word(roots + LIST)
     if count > OUTPUTS:
@@ -228,6 +280,8 @@ def scan_plan(s: Scan, roots: Word) -> Word:
         k = k + 1
     length = scan_nodes(s, last, push(s, 0, last))
     if last == 0 or (s.inputs_met == 0 and s.effects_met == 0):  # which may be for another device
+        return 0
+    if length != 0 and is_complete(s) == 0:
         return 0
     return length
 
