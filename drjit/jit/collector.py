@@ -11,7 +11,6 @@ pauses it, so that the program is free to disable and enable it.
 """
 
 import atexit
-import contextlib
 import gc
 import sys
 from _thread import get_ident
@@ -108,8 +107,10 @@ def insist() -> None:
 
 def go_on(reason: Any) -> None:
     """Takes back a reason for a pause."""
-    with contextlib.suppress(ValueError):
+    try:  # noqa: SIM105 (where there is no memory left, `contextlib.suppress` would fail)
         pauses.remove(reason)
+    except ValueError:
+        pass
     _restore()
 
 

@@ -68,17 +68,15 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     elif roots[-1].serial > native.milestone:
         native.look(roots[-1].serial)
     with lock:
-        if not pending.effects and native.repeat and _is_plain() and native.repeat(roots, device):
-            return True
-        todo = [n for n in roots if n.op not in _NOT_COMPUTED]
         if pending.effects:
             pending.drop_unseen()
         if pending.effects:
-            _evaluate_effects(todo, device)
-        elif todo:
+            _evaluate_effects([n for n in roots if n.op not in _NOT_COMPUTED], device)
+        elif not (native.repeat and _is_plain() and native.repeat(roots, device)):
+            todo = [n for n in roots if n.op not in _NOT_COMPUTED]
+            if not todo:
+                return False
             _evaluate(todo, device)
-        else:
-            return False
     if observers:
         _observe()
     if locks.due or collector.pauses:
