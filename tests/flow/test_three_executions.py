@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit.jit import flags
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node as ir
@@ -98,10 +98,10 @@ def execute(build: Callable[[], dict[str, Node]], monkeypatch: pytest.MonkeyPatc
         with monkeypatch.context() as patch:
             if not DEVICE.on_host:
                 patch.setattr(flags, "current", flags.current | DEBUG * (execution == "numpy"))
-            elif execution in kernel.INTERPRETED:
-                patch.setattr(kernel, "tier", execution)
+            elif execution in variants.INTERPRETED:
+                patch.setattr(variants, "pinned", execution)
             else:
-                patch.setattr(kernel, "tier", "compiled")
+                patch.setattr(variants, "pinned", "compiled")
                 flag = NUMBA * (execution == "numba")
                 patch.setattr(flags, "current", flags.current & ~NUMBA | flag)
                 dr.flush_kernel_cache()

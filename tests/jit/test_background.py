@@ -13,7 +13,7 @@ import pytest
 from native_kernels import address
 
 import drjit as dr
-from drjit.jit.cpu import background, compiled, kernel, launcher, runtime
+from drjit.jit.cpu import background, compiled, kernel, launcher, runtime, variants
 from drjit.jit.run import cache
 from drjit.jit.run.launch import layout_of
 from drjit.jit.target import simd
@@ -34,7 +34,7 @@ def until_no_thread_is_left():
 def clean(tmp_path, monkeypatch):
     count = runtime.thread_count()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "kernels"))
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     runtime.set_thread_count(2)
     background.finish()
     until_no_thread_is_left()
@@ -337,16 +337,16 @@ def test_threads_that_compile_build_no_syntax_trees(monkeypatch):
     assert len(gate.threads) >= 3 and not made
 
 
-# ---- Forms
+# ---- Variants
 
 
 @pytest.fixture
 def one(monkeypatch):
     """Evaluates a small kernel; returns it and its result."""
-    monkeypatch.setattr(kernel, "tier", "auto")
-    monkeypatch.setattr(kernel, "LOAD", 0.0)
-    monkeypatch.setattr(kernel, "FIRST_LOAD", 0.0)
-    monkeypatch.setattr(kernel, "COMPILE_BASE", -1e9)
+    monkeypatch.setattr(variants, "pinned", "auto")
+    monkeypatch.setattr(variants, "LOAD", 0.0)
+    monkeypatch.setattr(variants, "FIRST_LOAD", 0.0)
+    monkeypatch.setattr(variants, "COMPILE_BASE", -1e9)
     dr.flush_kernel_cache()
     x = Float(np.linspace(0.1, 1, 1000))
     y = Float(np.linspace(0.3, 2, 1000))
@@ -362,48 +362,48 @@ def one(monkeypatch):
 
 @pytest.mark.parametrize("limit", [("OFTEN", 3), ("HOT", 0.0)])
 def test_what_is_there_soon_gives_way_to_the_best(one, monkeypatch, limit):
-    monkeypatch.setattr(compiled, "HOT", 1e9)
+    monkeypatch.setattr(variants, "HOT", 1e9)
     own, want = one()
-    assert own.address and own.provisional and own.state == "memory"
+    assert own.address and own.is_baseline and own.state == "memory"
     first = own.address
     one()
     assert own.address == first
-    monkeypatch.setattr(compiled, *limit)
+    monkeypatch.setattr(variants, *limit)
     for _ in range(80):
         _, found = one()
         assert (found == want).all()
     background.finish()
-    assert own.address != first and not own.provisional
+    assert own.address != first and not own.is_baseline
     _, found = one()
     assert (found == want).all()
-    forms = own._forms(compiled.options_now(), True)
-    assert all(cache.has(f.key) for f in forms) and len(forms) == 2
+    every = variants.candidates(own, variants.compiler_options(), True)
+    assert all(cache.has(v.key) for v in every) and len(every) == 2
 
 
 def test_what_the_query_for_a_form_has_read_is_not_read_again(one, monkeypatch):
     own, _ = one()
     again = kernel.CpuKernel(own.text, layout_of(own.program), own.cost, own.program, own.work)
-    assert again.is_stored()
+    assert again.is_cached()
     monkeypatch.setattr(cache, "get", lambda key: pytest.fail("read again"))
-    again.compile(True)
-    assert again.state == "disk" and again.provisional
+    again.compile(0)
+    assert again.state == "disk" and again.is_baseline
 
 
 def test_the_disk_cache_has_what_is_there_soon(one):
     own, want = one()
     dr.flush_kernel_cache()
     again, found = one()
-    assert again is not own and again.state == "disk" and again.provisional
+    assert again is not own and again.state == "disk" and again.is_baseline
     assert (found == want).all()
 
 
 def test_much_work_gets_the_best_form_at_once(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     dr.flush_kernel_cache()
     dr.eval(dr.cosh(dr.arange(Float, 1 << 20)) * 1.03125)
     dr.sync_thread()
     (own,) = [k for k in kernel.kernels() if "cosh" in k.text or "exp" in k.text]
-    assert own.address and not own.provisional
+    assert own.address and not own.is_baseline
 
 
 # ---- Forks, the end
@@ -419,7 +419,7 @@ def run(text, **options):
 SLOWLY = """
 import os, time, threading
 import drjit as dr
-from drjit.jit.cpu import background, kernel
+from drjit.jit.cpu import background, kernel, variants
 from drjit.jit.target import simd
 from drjit.llvm import Float
 compile_ = simd.compile
@@ -504,5 +504,5 @@ def test_code_is_freed_when_launches_run_other_code():
 
     found.loaded = Old()
     runtime.open_jobs(found.entry, 1, 0)
-    found._adopt(compiled.Made(code, found.state, False, 0.0))
+    found._adopt(compiled.CompiledCode(code, found.state, False, 0.0))
     assert places == [code.kernel]

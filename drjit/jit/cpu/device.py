@@ -18,7 +18,7 @@ from .event import Event
 
 
 class Cpu(Device):
-    """The processor: memory of the process, worker threads, the tiers of `kernel`."""
+    """The processor: memory of the process, worker threads, the variants of kernels."""
 
     backend = JitBackend.LLVM
     on_host = True

@@ -61,7 +61,7 @@ def run_on_numbers(
     try:
         interpret(kernel, p, size, "python")
     except python.TooLong:
-        kernel.handled, kernel.state = False, "new"
+        kernel.runs_as_python, kernel.state = False, "new"
         if record is not None:
             record.words[0] = 0
         return None

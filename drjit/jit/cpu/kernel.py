@@ -1,17 +1,9 @@
-"""Kernels: the text, how often and where it ran, and the choice of the tier for the next launch.
-
-A new, small kernel first runs on NumPy, if that has been imported, or else lane by lane as Python,
-if there are very few. Once the time spent there would have paid for compiling, or if there is much
-work, the text is compiled (or loaded from the disk cache) and runs on all threads from then on. A
-kernel that recurs, in this process or, as it is cached, in later ones, is compiled earlier.
-`compiled` has how that happens.
+"""Kernels of the processor: the text, the words of its parameter block, and launches of the variant
+that `variants` chooses.
 """
 
 import ctypes
-import math
-import os
 import struct
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,51 +12,19 @@ from ..device import ErrorWords, size_class, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
-from ..run import cache, history
+from ..run import history
 from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link, refer
 from ..text.program import Output, Program, Work
-from . import background, compiled, interpreted, memory, runtime
-from .compiled import INLINE_WORK, SLOW, CompiledKernel
+from . import background, interpreted, memory, runtime, variants
+from .compiled import SLOW, CompiledKernel
 from .launcher import Times
 from .memory import Buffer
 
-TIERS = ("auto", "python", "numpy", "compiled")
-INTERPRETED = frozenset({"python", "numpy"})
-"""Those that compile nothing: on single numbers where that is possible, otherwise on NumPy."""
-tier: str = os.environ.get("DRJIT_TIER", "auto")
-if tier not in TIERS:
-    raise ValueError(f"DRJIT_TIER={tier!r}: expected one of {', '.join(TIERS)}")
-
-# Estimates in seconds that determine the tier. On NumPy, a fused multiply-add takes as long as
-# NUMPY_FUSED other operations.
-NUMPY_LAUNCH = 50e-6
-NUMPY_STATEMENT = 1.5e-6
-NUMPY_LANE = 0.8e-9
-NUMPY_FUSED = 20
-# On single numbers: a launch, and each operation on a lane.
-PLAIN_LAUNCH = 30e-6
-PLAIN_LANE = 2e-6
-COMPILE_BASE = 12e-3
-COMPILE_STATEMENT = 80e-6
-LOAD = 0.2e-3  # a kernel from the disk cache
-FIRST_LOAD = 3e-3
-SOON = 0.6e-3  # of single numbers, after which kernels from the disk cache are loaded
-FIRST_USE = 60e-3
-# Compiling in the background slows the program down by this fraction of the time.
-BACKGROUND = 1 / 16
-FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits, by this one
-
-# As long as NumPy has not been imported, small kernels are compiled as well, up to so many seconds:
-# a later process, which finds them in the cache, then needs no NumPy.
-INSTEAD_OF_NUMPY = 3.0
-
-# Up to this many lane-operations per statement, a launch can do with a form that is there sooner
-# than the best. From as many as the second figure on, the best form pays after ten or twenty
-# processes: it is compiled by one that finds another form on the disk.
-QUICK_WORK, LONG_WORK = 2_000_000, 1_000_000
+# Work below this many lane-operations runs in the calling thread: handing it over costs more.
+INLINE_WORK = 300_000
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
-_OFTEN = 16  # launches after which a kernel is asked whether a better form would pay
+_ASK_EVERY = 16  # launches after which a kernel is asked whether to optimize it
 # Private copies for sums over lanes have at most so many bytes in one launch; if threads would need
 # more, there are fewer blocks, each with a copy. See also `access.EXPAND_BYTES`.
 COPIES_BYTES = 1 << 28
@@ -75,15 +35,14 @@ _BLOCKING = int(JitFlag.LaunchBlocking)
 
 _kernels: dict[Any, "CpuKernel"] = {}
 _reports: list[ErrorWords] = []  # of launches that have ended without an error
-_plain = 0.0  # estimated seconds that they have run on single numbers
 
 
 class CpuKernel(CompiledKernel):
     """A kernel with its parameter block, and what its launches on NumPy took."""
 
     __slots__ = (
-        "functions", "handled", "measured", "numpy_calls", "numpy_cost", "outputs", "own", "pack",
-        "passed", "records", "room", "size", "spent", "time",
+        "functions", "inline_lanes", "measured", "numpy_calls", "numpy_cost", "outputs", "own",
+        "pack", "passed", "records", "room", "runs_as_python", "size", "spent", "time",
     )  # fmt: skip
 
     def __init__(
@@ -112,13 +71,16 @@ class CpuKernel(CompiledKernel):
         self.passed = passed if passed != [*range(len(self.own))] else None
         self.size, self.room = 0, []
         # On NumPy: the cost per lane, and of the calls.
-        self.numpy_cost = cost + (NUMPY_FUSED * work.fused if work else 0)
-        self.numpy_calls = work.calls + NUMPY_FUSED * work.fused_calls if work else cost
+        fused = variants.NUMPY_FUSED
+        self.numpy_cost = cost + (fused * work.fused if work else 0)
+        self.numpy_calls = work.calls + fused * work.fused_calls if work else cost
         self.pack = struct.Struct("<" + layout).pack
-        self.functions: dict[str, Any] = {}  # what Python runs, by tier
-        self.handled: bool | None = None  # whether it can run on single numbers
-        self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
-        self.time = 0.0  # seconds of launches on NumPy, and their number
+        # How many lanes the calling thread computes; none of a loop, which Ctrl-C could not end.
+        self.inline_lanes = 0 if self.loops else (INLINE_WORK - 1) // max(cost, 1)
+        self.functions: dict[str, Any] = {}  # by variant, where that is interpreted
+        self.runs_as_python: bool | None = None  # whether it can
+        self.spent = 0.0  # estimated seconds interpreted, against which compiling is weighed
+        self.time = 0.0  # seconds of interpreted launches, and their number
         self.measured = 0
 
     @property
@@ -136,28 +98,28 @@ class CpuKernel(CompiledKernel):
 
     @property
     def can_be_interrupted(self) -> bool:
-        return not self.address or tier in INTERPRETED
+        return not self.address or variants.pinned in variants.INTERPRETED
 
     def launch(
         self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
         record: Any,
     ) -> list[Buffer | None]:  # fmt: skip
         code = self.entry.kernel
-        compiled = code and tier not in INTERPRETED and not flags.current & _DEBUG
-        if not compiled:
-            if not targets and self.prefers_numbers(size):
-                found = self._on_numbers(size, inputs, literals, checks, record)
-                if found is not None:
-                    return found
-            if self.prefers_numpy(size):
+        interpreted_only = variants.pinned in variants.INTERPRETED or flags.current & _DEBUG
+        if not code or interpreted_only:
+            if not targets and variants.prefers_python(self, size):
+                outputs = self._launch_python(size, inputs, literals, checks, record)
+                if outputs is not None:
+                    return outputs
+            if variants.prefers_numpy(self, size):
                 return interpreted.run_on_numpy(
                     self, size, inputs, literals, checks, targets, record
                 )
         work = size * self.cost
-        if not code or self.provisional:
-            _compile(self, work)
-        elif not self.few:
-            self.note_few()
+        if not code:
+            self.compile(work)
+        elif self.is_baseline:
+            variants.optimize_if_hot(self)
         inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = _block(work, size)
         copies = 0
@@ -178,7 +140,7 @@ class CpuKernel(CompiledKernel):
             if e.mode == "expand":
                 temporary.append(_accumulators(e, copies))
                 words += [temporary[-1].address, e.size]
-        outputs: list[Buffer | None] = []
+        outputs = []
         for kind, itemsize in self.outputs:
             if kind == "store":
                 b = memory.allocate(itemsize * size)
@@ -199,14 +161,12 @@ class CpuKernel(CompiledKernel):
     def begin(
         self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
     ) -> list[Any] | None:
-        # Only those small enough: `few` is 0 for kernels with loops, which Ctrl-C must be able to
-        # end, and for those that are not compiled yet.
-        if size > self.few or flags.current & SLOW or runtime.unfinished or log.level >= 3:
+        if size > self.inline_lanes or self.loaded is None or flags.current & SLOW:
             return None
-        if tier in INTERPRETED:
+        if runtime.unfinished or log.level >= 3 or variants.pinned in variants.INTERPRETED:
             return None
         # To find out takes as long as half of a launch.
-        if self.provisional and self.counted % _OFTEN == 0 and self.deserves_better():
+        if self.is_baseline and not self.counted % _ASK_EVERY and variants.should_optimize(self):
             return None
         words: list[Any] = [0]
         for n in inputs:
@@ -268,76 +228,13 @@ class CpuKernel(CompiledKernel):
         lanes = {"store": size, "vectors": whole_blocks(size)}
         return [itemsize * lanes.get(kind, 1) for kind, itemsize in self.own]
 
-    def prefers_numbers(self, size: int) -> bool:
-        """Returns whether to run on single numbers, which new processes do as long as that takes
-        less time than to import NumPy or to load a compiled form; accumulates its cost."""
-        global _plain
-        if tier not in ("auto", "python") or flags.current & _DEBUG:
-            return False
-        if tier == "auto" and (self.address or "numpy" in sys.modules):
-            return False
-        once = PLAIN_LAUNCH + self.cost * size * PLAIN_LANE
-        first = "drjit.jit.target.image" not in sys.modules and _plain + once < FIRST_LOAD
-        if first and _plain + once >= SOON:
-            first = not self.is_stored()
-        if tier == "auto" and self.spent + once >= LOAD and not first:
-            return False
-        if self.handled is None:
-            from ..target import python
-
-            self.handled = python.handles(self.text)
-        if self.handled:
-            self.spent += once
-            _plain += once
-        return self.handled
-
-    def _on_numbers(self, *launch: Any) -> list[Buffer | None] | None:
-        """Runs on single numbers; returns nothing if a loop takes longer than to load a compiled
-        form."""
-        global _plain
-        before, seconds = self.time, FIRST_LOAD if tier == "auto" else math.inf
-        found = interpreted.run_on_numbers(self, seconds, *launch)
+    def _launch_python(self, *launch: Any) -> list[Buffer | None] | None:
+        """Runs as Python; returns nothing if a loop takes longer than to load machine code."""
+        before = self.time
+        outputs = interpreted.run_on_numbers(self, variants.python_limit(), *launch)
         if self.loops:  # which have an estimate of one iteration
-            self.spent += self.time - before
-            _plain += self.time - before
-        return found
-
-    def prefers_numpy(self, size: int) -> bool:
-        """Returns whether the NumPy tier is better for the next launch; accumulates its cost."""
-        if tier == "compiled":
-            return False
-        if tier in INTERPRETED or flags.current & _DEBUG:
-            return True
-        if self.address or self.loops:  # the duration of a loop is unknown
-            return False
-        if "numpy" not in sys.modules and self._spares_numpy():
-            return False
-        once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
-        # The estimate, or the measured time of launches.
-        self.spent = max(self.spent + NUMPY_LAUNCH + once, self.time)
-        if self.spent < LOAD:
-            return True
-        if self.is_stored():
-            return False
-        # Later processes find what this one compiles, even a kernel that is launched once.
-        lasting = cache.is_writable()
-        buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
-        early = buy * BACKGROUND
-        if "llvmlite" not in sys.modules:
-            buy += FIRST_USE
-            early += 0.0 if lasting else FIRST_USE * FIRST_IN_BACKGROUND
-        if self.spent >= buy:
-            return False
-        if (coming := self.coming) is not None:
-            return not coming.done()
-        if self.spent >= early and (lasting or self.launches > 1):
-            self.submit_best()
-        return True
-
-    def _spares_numpy(self) -> bool:
-        """Returns whether to load the kernel, or to compile it for this and all later processes,
-        because importing NumPy for it would take longer than most programs compile."""
-        return self.is_stored() or (compiled.seconds < INSTEAD_OF_NUMPY and cache.is_writable())
+            variants.add_python_time(self, self.time - before)
+        return outputs
 
 
 def for_program(text: str, program: Program, work: Work | None = None) -> CpuKernel:
@@ -384,12 +281,6 @@ def forget() -> None:
     _kernels.clear()
 
 
-def _compile(kernel: CpuKernel, work: int) -> None:
-    """Has a kernel compiled for a launch of so many lane-operations; see `compile`."""
-    little = tier == "auto" and work <= QUICK_WORK * max(kernel.statements, 4)
-    kernel.compile(little, work > LONG_WORK * kernel.statements)
-
-
 def _block(work: int, size: int) -> int:
     """Returns the lanes of a block: whole packets, and a single block if the calling thread does
     the work."""
@@ -430,7 +321,7 @@ def launch(
         copies,
         entry,
     )
-    if not known and kernel.coming is None and not entry.kernel:
+    if not known and kernel.task is None and not entry.kernel:
         runtime.open_jobs(entry, 0, 0)  # meanwhile, it has turned out that it cannot be compiled
     if times is not None:
         history.add(kernel, size, "compiled", times)
@@ -460,13 +351,15 @@ def run_text(
     the arguments.
     """
     kernel.counted += 1
-    if kernel.prefers_numpy(size) if on_numpy is None else on_numpy:
+    if variants.prefers_numpy(kernel, size) if on_numpy is None else on_numpy:
         p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
         interpreted.interpret(kernel, [None, *p], size)
     else:
         work = size * (cost or kernel.cost)
-        if not kernel.address or kernel.provisional:
-            _compile(kernel, work)
+        if not kernel.address:
+            kernel.compile(work)
+        elif kernel.is_baseline:
+            variants.optimize_if_hot(kernel)
         given = [a if isinstance(a, int) else a[0] for a in arguments]
         words = [0, *[a if isinstance(a, int) else a.address or a.copy_for_launch() for a in given]]
         block = block or _block(work, size)

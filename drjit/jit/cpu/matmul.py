@@ -7,7 +7,7 @@ from ..device import Buffer
 from ..ir import dtype as dt
 from ..lazy import np
 from ..tuples import NamedTuple
-from . import kernel, runtime
+from . import kernel, runtime, variants
 from .kernel import text_of
 from .memory import allocate, allocate_for
 
@@ -106,7 +106,7 @@ def matmul(t: dt.DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: An
     size = m * n * len(layout.offsets)
     tiles = _tiles_of(layout, t)
     made = kernel.for_text(tiles.text, 6, 1)
-    on_numpy = made.prefers_numpy(size * k // _PER_LANE)
+    on_numpy = variants.prefers_numpy(made, size * k // _PER_LANE)
     result = allocate(size * t.itemsize)
     scratch = allocate(0 if on_numpy else tiles.scratch)
     arguments = [

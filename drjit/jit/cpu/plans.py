@@ -21,11 +21,11 @@ from ..native.objects import (
 )
 from ..run import schedule
 from ..run.plan import MOST_SIZES, Plan, taker
-from . import kernel, memory, programs, runtime
+from . import kernel, memory, programs, runtime, variants
 
 PlanRecord = objects.layout(objects.PlanRecord)
 _KINDS = {dt.f32: IS_SINGLE, dt.f64: IS_DOUBLE}
-_LATER = 64  # calls after which kernels are asked whether a better form would pay
+_LATER = 64  # calls after which kernels are asked whether to optimize them
 _PASSED_ON = size_class(8) + memory.PADDING
 
 
@@ -69,7 +69,7 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
         if made & (made - 1) == 0 and _is_small(plan.launches, lanes, len(order)):
             plan.native[lanes] = LaunchPlan(substitutes.plans, plan, lanes, len(order))
         return 0
-    if runtime.unfinished or log.level >= 3 or kernel.tier in kernel.INTERPRETED:
+    if runtime.unfinished or log.level >= 3 or variants.pinned in variants.INTERPRETED:
         return 0
     if runtime.control() is not made.control:
         made.bind()
@@ -85,15 +85,13 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
 
 
 def _is_small(launches: Sequence[tuple], lanes: int, length: int) -> bool:
-    """Returns whether the calling thread can run all kernels in their compiled form, and native
+    """Returns whether the calling thread can run the machine code of all kernels, and native
     code knows what they take. The launches take nodes from lists of a length."""
     results, computed, checked = 0, set(), set()
     for made, size, roots, _, _, checks, _ in launches:
         if type(made) is not kernel.CpuKernel:
             return False
-        if made.address and not made.few:
-            made.note_few()
-        if (size or lanes) > made.few:
+        if not made.address or (size or lanes) > made.inline_lanes:
             return False
         used = made.program
         if dt.f16 in used.literals:
@@ -206,11 +204,11 @@ class LaunchPlan:
             self._known.learn(self, self._record, [*roots], order)
 
     def look(self) -> None:
-        """Has better forms of the kernels compiled if it is time."""
+        """Has baselines of kernels replaced if it is time."""
         if self._record.launches % _LATER == 0:
             for k in self._kernels:
-                if k.provisional:
-                    k.compile(True)
+                if k.is_baseline:
+                    variants.optimize_if_hot(k)
 
     def finish_effects(self, order: Sequence[Node]) -> None:
         """Completes the side effects, given the nodes in traversal order."""

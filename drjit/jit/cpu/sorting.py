@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from ..device import Buffer
 from ..ir import dtype as dt
 from ..ir.dtype import DType
-from . import kernel, runtime
+from . import kernel, runtime, variants
 from .kernel import text_of
 from .memory import allocate_for
 
@@ -41,7 +41,7 @@ def sort(t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int) -> B
     blocks = min(2 * runtime.thread_count(), -(-n // _ONE_BLOCK))
     block = -(-n // (blocks * 64)) * 64
     entries = -(-n // block) * _ENTRIES
-    on_numpy = _count(t).prefers_numpy(8 * n)
+    on_numpy = variants.prefers_numpy(_count(t), 8 * n)
     columns = [(keys, t, n)] if payload is None else [(keys, t, n), (payload, dt.u32, n)]
     for text, key, shift, results in _passes(t, payload is not None, bits):
         table = _zeros(entries), dt.u32, entries
