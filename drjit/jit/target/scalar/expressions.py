@@ -379,23 +379,11 @@ def _quotient(name: str) -> Callable[[NameScope, str, list[Fragment]], Fragment]
     return rule
 
 
-def _mul_hi(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
-    x, y = values
-    if code in NARROW:
-        wide = WIDE[code[0]]
-        bits = BY_CODE[code].bits
-        product = f"({wide}({x.text}) * {wide}({y.text})) >> {wide}({bits})"
-        return Fragment(code, f"{code}({product})", True)
-    return _helper("upper_half" if code == "u64" else "signed_upper_half", False)(
-        scope, code, values
-    )
-
-
 _CALLS: dict[str, Callable[[NameScope, str, list[Fragment]], Fragment]] = {
     "abs": _abs, "fma": _fma, "sqrt": _numpy("sqrt"), "floor": _numpy("floor"),
     "ceil": _numpy("ceil"), "trunc": _numpy("trunc"), "round": _numpy("rint"),
     "minimum": _extremum("minimum", "<"), "maximum": _extremum("maximum", ">"),
     "popcnt": _helper("popcnt"), "lzcnt": _helper("lzcnt"), "tzcnt": _helper("tzcnt"),
-    "brev": _helper("brev"), "mul_hi": _mul_hi, "quotient": _quotient("quotient"),
+    "brev": _helper("brev"), "mul_hi": _helper("mul_hi", False), "quotient": _quotient("quotient"),
     "remainder": _quotient("remainder"),
 }  # fmt: skip
