@@ -82,11 +82,12 @@ def block_reduce(reduce: str, t: dt.DType, n: int, source: Buffer, run: int) -> 
         return block_reduce(reduce, t, n // (run // pieces), parts, pieces)
     count = n // run
     result = allocate_for(t, count)
-    made = kernel.for_text(_BLOCK_REDUCE.format(t=t.code, op=reduce), 4, 4)
+    reduction = kernel.for_text(_BLOCK_REDUCE.format(t=t.code, op=reduce), 4, 4)
     # A short run costs as much as one that fills a few vectors.
     cost = max(64, 2 * run)
     arguments = [(source, t, n), run, (result, t, count)]
-    kernel.run_text(made, count, arguments, 0, variants.prefers_numpy(made, n), cost)
+    on_numpy = variants.prefers_numpy(reduction, n)
+    kernel.run_text(reduction, count, arguments, 0, on_numpy, cost)
     return result
 
 
@@ -135,13 +136,14 @@ def reduce_rows(
     plan = _rows(t, matrices, rows, columns, runtime.thread_count())
     accumulator = t.accumulator
     result = allocate_for(t, matrices * columns)
-    made = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 6, 1)
+    reduction = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 6, 1)
     arguments = [
         (source, t, n), (result, t, matrices * columns), (plan.table, dt.i64, 7),
         (allocate_for(accumulator, plan.scratch), accumulator, 0),
         (allocate_for(accumulator, plan.partial), accumulator, 0),
     ]  # fmt: skip
-    kernel.run_text(made, plan.tasks, arguments, 1, variants.prefers_numpy(made, n), plan.cost)
+    on_numpy = variants.prefers_numpy(reduction, n)
+    kernel.run_text(reduction, plan.tasks, arguments, 1, on_numpy, plan.cost)
     return result
 
 

@@ -243,11 +243,11 @@ def for_program(text: str, program: Program, work: Work | None = None) -> CpuKer
     show parameters that nothing reads."""
     layout = layout_of(program)
     key = text, layout, *[(o.kind, o.dtype) for o in program.outputs]
-    found = _kernels.get(key)
-    if found is None:
+    kernel = _kernels.get(key)
+    if kernel is None:
         work = work or program.work
-        found = _kernels[key] = CpuKernel(text, layout, work.cost, program, work)
-    return found
+        kernel = _kernels[key] = CpuKernel(text, layout, work.cost, program, work)
+    return kernel
 
 
 def text_of(*statements: str) -> str:
@@ -259,10 +259,10 @@ def for_text(text: str, words: int, cost: int) -> CpuKernel:
     """Returns the kernel of a text that is not made from a program; all its parameters are
     addresses or sizes.
     """
-    found = _kernels.get(text)
-    if found is None:
-        found = _kernels[text] = CpuKernel(text, "Q" * words, cost)
-    return found
+    kernel = _kernels.get(text)
+    if kernel is None:
+        kernel = _kernels[text] = CpuKernel(text, "Q" * words, cost)
+    return kernel
 
 
 def _output_kind(o: Output) -> str:
@@ -360,10 +360,10 @@ def run_text(
             kernel.compile(work)
         elif kernel.is_baseline:
             variants.optimize_if_hot(kernel)
-        given = [a if isinstance(a, int) else a[0] for a in arguments]
-        words = [0, *[a if isinstance(a, int) else a.address or a.copy_for_launch() for a in given]]
-        block = block or _block(work, size)
-        launch(kernel, words, size, block, work < INLINE_WORK)
+        words = [0]
+        for a in arguments:
+            words.append(a if isinstance(a, int) else a[0].address or a[0].copy_for_launch())
+        launch(kernel, words, size, block or _block(work, size), work < INLINE_WORK)
     buffers = [a[0] for a in arguments if not isinstance(a, int)]
     refer(buffers, buffers)
     if flags.current & _BLOCKING:

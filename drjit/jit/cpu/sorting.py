@@ -46,13 +46,13 @@ def sort(t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int) -> B
     for text, key, shift, results in _passes(t, payload is not None, bits):
         table = _zeros(entries), dt.u32, entries
         kernel.run_text(_count(key), n, [columns[0], table, shift], block, on_numpy)
-        made = [(allocate_for(r, n), r, n) for r in results]
-        arguments = [columns[0], table, shift, made[0]]
+        moved = [(allocate_for(r, n), r, n) for r in results]
+        arguments = [columns[0], table, shift, moved[0]]
         if "p[5]" in text:
-            arguments += [columns[1], *made[1:]]
+            arguments += [columns[1], *moved[1:]]
         move = kernel.for_text(text.format(t=key.code), 1 + len(arguments), 16)
         kernel.run_text(move, n, arguments, block, on_numpy)
-        columns = made
+        columns = moved
     return columns[0][0]
 
 
@@ -81,6 +81,6 @@ def _passes(
 
 
 def _zeros(count: int) -> Buffer:
-    made = allocate_for(dt.u32, count, host=True)
-    made.fill(dt.u32, count, 0)
-    return made
+    table = allocate_for(dt.u32, count, host=True)
+    table.fill(dt.u32, count, 0)
+    return table

@@ -54,7 +54,7 @@ _COUNTS: dict[str, Callable[[Sequence[Any]], int]] = {
 _known: dict[Any, Any] = {}
 
 
-class Held:
+class TextValue:
     """A value that is known while compiling: a value of the front end, several, or an argument that
     the text spells out. To Numba's IR builder, an operand.
     """
@@ -212,17 +212,17 @@ def _argument(kind: Any, x: Any) -> ast.expr:
 _BIT = IntType(1)
 
 
-def held(value: Any, kind: Any) -> Held:
+def text_value(value: Any, kind: Any) -> TextValue:
     """Returns a value of the front end as one of Numba's."""
     if type(kind) is Packet:
-        return Held(value, kind.llvm)
-    return Held(value, _BIT if kind is types.boolean else None)
+        return TextValue(value, kind.llvm)
+    return TextValue(value, _BIT if kind is types.boolean else None)
 
 
 def _emitted(name: str, prefix: bool) -> Callable:
     """Returns the translation of a call, or of an operator."""
 
-    def emit(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Held:
+    def emit(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> TextValue:
         t: Translator = builder.translator
         nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
         value: Value | tuple[Value, ...] | None
@@ -232,15 +232,15 @@ def _emitted(name: str, prefix: bool) -> Callable:
             value = NUMBER, t.test(ast.Call(ast.Name(name), nodes, []))
         else:
             value = t.call(ast.Call(ast.Name(name), nodes, []))
-        return held(value, sig.return_type)
+        return text_value(value, sig.return_type)
 
     return emit
 
 
-def call_body(t: Translator, name: str, sig: Any, args: Sequence[Any]) -> Held:
+def call_body(t: Translator, name: str, sig: Any, args: Sequence[Any]) -> TextValue:
     """Returns the results of a function of the kernel's text."""
     nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
-    return held(t.call(ast.Call(ast.Name(name), nodes, [])), sig.return_type)
+    return text_value(t.call(ast.Call(ast.Name(name), nodes, [])), sig.return_type)
 
 
 operations: dict[str, FunctionType] = {}
