@@ -41,8 +41,9 @@ class CpuKernel(CompiledKernel):
     """A kernel with its parameter block, and what its launches on NumPy took."""
 
     __slots__ = (
-        "functions", "inline_lanes", "measured", "numpy_calls", "numpy_cost", "outputs", "own",
-        "pack", "passed", "records", "room", "runs_as_python", "size", "spent", "time",
+        "buffers", "capacities", "functions", "inline_lanes", "measured", "numpy_calls",
+        "numpy_cost", "output_places", "outputs", "pack", "records", "runs_as_python", "size",
+        "spent", "time",
     )  # fmt: skip
 
     def __init__(
@@ -57,19 +58,20 @@ class CpuKernel(CompiledKernel):
         super().__init__(cost, memory.Buffer.device, text, program, work)
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
-        # The buffers of a launch in one block, where reductions pass a value on, and which of them
-        # the outputs are (None for an effect), or None if that are all, one after the other. Their
-        # bytes in the last launch, with its number of lanes.
-        self.own = [
-            row
-            for o in self.outputs
-            if o[0] != "effect"
-            for row in ([("passed on", 8), o] if o[0] == "reduce" else [o])
-        ]
-        places = iter([k for k, (kind, _) in enumerate(self.own) if kind != "passed on"])
-        passed = [None if kind == "effect" else next(places) for kind, _ in self.outputs]
-        self.passed = passed if passed != [*range(len(self.own))] else None
-        self.size, self.room = 0, []
+        # The buffers of a launch in one block: for each its kind, and the bytes of an entry. A
+        # reduction has two, since it takes the partial result of each block.
+        self.buffers: list[tuple[str, int]] = []
+        places: list[int | None] = []
+        for kind, nbytes in self.outputs:
+            if kind == "reduce":
+                self.buffers.append(("partial", 8))
+            places.append(None if kind == "effect" else len(self.buffers))
+            if kind != "effect":
+                self.buffers.append((kind, nbytes))
+        # The buffer of each output, None for an effect; or None if these are all, in this order.
+        self.output_places = places if places != [*range(len(self.buffers))] else None
+        # The lanes of the last launch in one block, and the capacities of its buffers.
+        self.size, self.capacities = 0, []
         # On NumPy: the cost per lane, and of the calls.
         fused = variants.NUMPY_FUSED
         self.numpy_cost = cost + (fused * work.fused if work else 0)
@@ -188,8 +190,8 @@ class CpuKernel(CompiledKernel):
                     return None
                 words += (b.address, e.size)
         if size != self.size:
-            self.size, self.room = size, [*map(size_class, self.room_for(size))]
-        outputs: list[Any] = memory.allocate_all(self.room)
+            self.size, self.capacities = size, [*map(size_class, self.buffer_sizes(size))]
+        outputs: list[Any] = memory.allocate_all(self.capacities)
         for b in outputs:
             words.append(b.address)
         if checks:
@@ -201,8 +203,8 @@ class CpuKernel(CompiledKernel):
         if not runtime.start(self.entry_address, self.pack(*words), size):
             return None
         self.counted += 1
-        if self.passed is not None:
-            outputs = [None if k is None else outputs[k] for k in self.passed]
+        if self.output_places is not None:
+            outputs = [None if k is None else outputs[k] for k in self.output_places]
         if checks:
             if report.words[0]:
                 self.fail(report, inputs, outputs, checks, targets)
@@ -223,10 +225,10 @@ class CpuKernel(CompiledKernel):
         runtime.report(failed.check)
         link([n.data for n in inputs], outputs, [e.buffer for e in targets], failed)
 
-    def room_for(self, size: int) -> list[int]:
+    def buffer_sizes(self, size: int) -> list[int]:
         """Returns the bytes of each buffer of a launch in one block."""
         lanes = {"store": size, "vectors": whole_blocks(size)}
-        return [itemsize * lanes.get(kind, 1) for kind, itemsize in self.own]
+        return [itemsize * lanes.get(kind, 1) for kind, itemsize in self.buffers]
 
     def _launch_python(self, *launch: Any) -> list[Buffer | None] | None:
         """Runs as Python; returns nothing if a loop takes longer than to load machine code."""

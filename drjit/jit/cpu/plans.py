@@ -26,7 +26,7 @@ from . import kernel, memory, programs, runtime, variants
 PlanRecord = objects.layout(objects.PlanRecord)
 _KINDS = {dt.f32: IS_SINGLE, dt.f64: IS_DOUBLE}
 _LATER = 64  # calls after which kernels are asked whether to optimize them
-_PASSED_ON = size_class(8) + memory.PADDING
+_PARTIAL = size_class(8) + memory.PADDING
 
 
 MODULES = "plans walker finalizer" if programs.FINALIZES else "plans walker"
@@ -98,7 +98,7 @@ def _is_small(launches: Sequence[tuple], lanes: int, length: int) -> bool:
             return False
         if any(mode == "expand" and t.accumulator is not t for t, mode in used.effects):
             return False
-        results += len(made.own)
+        results += len(made.buffers)
         computed.update(roots(range(length)))
         checked.update(checks(range(length)))
     # What a check says about itself is lost where it is a result.
@@ -136,8 +136,8 @@ class LaunchPlan:
             self.sizes = [(k, lanes) for k in launches[0][2](range(length))]
         self._kernels: list[kernel.CpuKernel] = [made for made, *_ in launches]
         self.calls = 0
-        inside = [kind for k in self._kernels for kind, _ in k.own].count("passed on")
-        own, address = memory.from_system(_PASSED_ON * inside + memory.ALIGNMENT)
+        inside = [kind for k in self._kernels for kind, _ in k.buffers].count("partial")
+        own, address = memory.from_system(_PARTIAL * inside + memory.ALIGNMENT)
         address += -address % memory.ALIGNMENT
         words = array("q", [0] * sum([k.program.words for k in self._kernels]))
         start, at = words.buffer_info()[0], 0
@@ -159,10 +159,10 @@ class LaunchPlan:
             values = []
             for k, (kind, _) in zip(roots(range(length)), made.outputs, strict=True):
                 (effects if kind == "effect" else values).append(k)
-            for (kind, _), room in zip(made.own, made.room_for(size or lanes), strict=True):
-                if kind == "passed on":
+            for (kind, _), room in zip(made.buffers, made.buffer_sizes(size or lanes), strict=True):
+                if kind == "partial":
                     words[at] = address
-                    address += _PASSED_ON
+                    address += _PARTIAL
                 else:
                     k = values.pop(0)
                     number[k] = len(number)

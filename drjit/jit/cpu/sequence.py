@@ -67,8 +67,8 @@ class LaunchSequence:
     def _results(self, step: Any, kept: Collection[int], inside: dict[int, int]) -> None:
         results = [o for o in step.outputs if o is not None]
         k = step.kernel
-        for place, nbytes in enumerate(k.room_for(step.size)):
-            is_result = k.passed is None or place in k.passed
+        for place, nbytes in enumerate(k.buffer_sizes(step.size)):
+            is_result = k.output_places is None or place in k.output_places
             number, t, reduced = results.pop(0) if is_result else (-1, None, False)
             if number in kept:
                 self._made[number] = t, 1 if reduced else step.size, nbytes
