@@ -171,12 +171,11 @@ class NameScope:
         if x.code == NUMBER:
             return Fragment(NUMBER, number=-x.number if name == "neg" else x.number)
         if name == "neg":
-            return Fragment(x.code, f"-{x.inner}") if x.code in FLOATS else self.wrapped(
-                x.code, f"-{x.inner}"
-            )  # fmt: skip
-        return Fragment("mask", f"not {x.inner}") if x.code == "mask" else self.wrapped(
-            x.code, f"~{x.inner}"
-        )  # fmt: skip
+            text = f"-{x.inner}"
+            return Fragment(x.code, text) if x.code in FLOATS else self.wrapped(x.code, text)
+        if x.code == "mask":
+            return Fragment(x.code, f"not {x.inner}")
+        return self.wrapped(x.code, f"~{x.inner}")
 
     def _binary(self, name: str, x: Fragment, y: Fragment) -> Fragment:
         if x.code == y.code == NUMBER:
@@ -233,9 +232,7 @@ class NameScope:
         return Fragment("", ", ".join([v.text for v in halves]), several=(code,) * len(halves))
 
     def _library(self, name: str, values: list[Fragment]) -> Fragment:
-        values = [self.typed(v, name.rpartition("_")[2]) for v in self.together(values)] if (
-            any(v.code == NUMBER for v in values)
-        ) else values  # fmt: skip
+        values = [self.typed(v, name.rpartition("_")[2]) for v in self.together(values)]
         made, results = self.module.call(name, tuple([v.code for v in values]))
         given, cases = [v.text for v in values], has_cases(name) and self.cases
         if cases:
