@@ -13,19 +13,14 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from ...jit.ir import dtype as dt
 from ...jit.target import foreign
 from ...jit.target import numpy as numpy_target
 from ...jit.target.foreign import ForeignFunction, Raised
 from ...jit.target.numpy import foreign as numpy_foreign
+from ...jit.target.simd.ir import MEMORY
 
-MEMORY = {"mask": "i8", "f32": "float", "f64": "double"} | {
-    f"{sign}{bits}": f"i{bits}" for bits in (8, 16, 32, 64) for sign in "iu"
-}
-_NAMES = {"mask": "boolean", "f32": "float32", "f64": "float64"} | {
-    f"{sign}{bits}": f"{word}{bits}"
-    for bits in (8, 16, 32, 64)
-    for sign, word in (("i", "int"), ("u", "uint"))
-}
+_NAMES = {t.code: "boolean" if t.is_mask else t.name for t in dt.ALL if t is not dt.f16}
 _CODES = {name: code for code, name in _NAMES.items()} | {"bool": "mask"}
 
 Structure = Any

@@ -13,15 +13,13 @@ import numpy as np
 from ...ir.dtype import BY_CODE, DType
 from ...ir.op import TABLE
 from .. import library
+from ..simd.ir import FLOATS, INTEGERS, NUMBER
 from ..simd.translate import OPERATORS
 
 if TYPE_CHECKING:
     from .module import ExportedModule
 
-NUMBER = "number"
-NARROW = frozenset(("i8", "u8", "i16", "u16", "i32", "u32"))
-INTEGERS = NARROW | {"i64", "u64"}
-FLOATS = frozenset(("f16", "f32", "f64"))
+NARROW = INTEGERS - {"i64", "u64"}
 WIDE = {"i": "i64", "u": "u64"}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.dtype import BY_CODE, VECTOR_BLOCK
-from ...ir.op import neutral
+from ...ir.op import neutral, passed_over
 from .expressions import FLOATS, Fragment, NameScope, constant
 from .module import ExportedModule
 
@@ -29,9 +29,7 @@ class Fold(NamedTuple):
 
 def identity(op: str, code: str) -> str:
     """Returns the text of a value that a combination ignores."""
-    if op in ("min", "max") and code in FLOATS:
-        return constant(code, float("nan"))
-    return constant(code, neutral(op, BY_CODE[code]))
+    return constant(code, passed_over(op, BY_CODE[code]))
 
 
 def fold(module: ExportedModule, op: str, code: str, x: str, y: str) -> str:
