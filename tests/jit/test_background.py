@@ -13,6 +13,7 @@ import pytest
 from native_kernels import address
 
 import drjit as dr
+from drjit.jit import locks
 from drjit.jit.cpu import background, compiled, kernel, launcher, runtime, variants
 from drjit.jit.run import cache
 from drjit.jit.run.launch import layout_of
@@ -87,7 +88,7 @@ def test_at_most_so_many_threads_which_end_when_nothing_is_left():
 
     def work():
         at_work.append(threading.get_ident())
-        assert background.is_own_thread()
+        assert locks.is_own_thread()
         opened.wait(LIMIT)
 
     for _ in range(7):
@@ -100,7 +101,7 @@ def test_at_most_so_many_threads_which_end_when_nothing_is_left():
     background.finish()
     until_no_thread_is_left()
     assert len(at_work) == 7 and not background._threads
-    assert sys.getswitchinterval() == usual and not background.is_own_thread()
+    assert sys.getswitchinterval() == usual and not locks.is_own_thread()
 
 
 def test_the_switch_interval_of_the_program_stays(monkeypatch):
@@ -321,7 +322,7 @@ def test_threads_that_compile_build_no_syntax_trees(monkeypatch):
     made, parse = [], ast.parse
 
     def noted(*arguments, **options):
-        if background.is_own_thread():
+        if locks.is_own_thread():
             made.append(arguments[0])
         return parse(*arguments, **options)
 

@@ -117,11 +117,6 @@ def take(task: Task, threads: int = 1, urgent: bool = False) -> bool:
     return True
 
 
-def is_own_thread() -> bool:
-    """Returns whether the calling thread does background work."""
-    return locks.is_own_thread()
-
-
 def finish() -> None:
     """Waits for all work submitted so far, and for what that submits."""
     while tasks := list(_unfinished):

@@ -10,7 +10,6 @@ from typing import Any
 from .. import flags, log
 from ..device import ErrorWords, size_class, whole_blocks
 from ..flags import JitFlag
-from ..ir import dtype as dt
 from ..ir import op
 from ..run import history
 from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link, refer
@@ -143,21 +142,13 @@ class CpuKernel(CompiledKernel):
                 temporary.append(_accumulators(e, copies))
                 words += [temporary[-1].address, e.size]
         outputs = []
-        for kind, itemsize in self.outputs:
-            if kind == "store":
-                b = memory.allocate(itemsize * size)
-            elif kind == "reduce":
-                temporary.append(memory.allocate_for(dt.u64, -(-size // block)))
-                words.append(temporary[-1].address)
-                b = memory.allocate(itemsize)
-            elif kind == "vectors":
-                b = memory.allocate(itemsize * whole_blocks(size))
-            else:
-                outputs.append(None)
-                continue
+        for (kind, _), nbytes in zip(self.buffers, self.buffer_sizes(size), strict=True):
+            b = memory.allocate(8 * -(-size // block) if kind == "partial" else nbytes)
             outputs.append(b)
             words.append(b.address)
         launch(self, words, size, block, inline, record, copies)
+        if self.output_places is not None:
+            return [None if k is None else outputs[k] for k in self.output_places]
         return outputs
 
     def begin(
