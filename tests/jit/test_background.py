@@ -8,9 +8,9 @@ import sys
 import threading
 import time
 
+import native_kernels
 import numpy as np
 import pytest
-from native_kernels import address
 
 import drjit as dr
 from drjit.jit import locks
@@ -144,8 +144,8 @@ def words(*values):
 
 
 def add(a, number, entry=None):
-    function = 0 if entry else address("add")
-    return runtime.launch(function, 0, words(a, a, number), len(a), 64, keep=a, entry=entry)
+    entry = entry or native_kernels.entry("add")
+    return runtime.launch(entry, words(a, a, number), len(a), 64, keep=a)
 
 
 @pytest.mark.parametrize("inline", [False, True])
@@ -153,20 +153,20 @@ def test_a_closed_job_holds_up_those_behind_it(inline):
     runtime.sync()
     entry, a = launcher.JobEntry(), np.zeros(1000, "q")
     params = words(a, a, 5)
-    first = runtime.launch(0, 0, params, len(a), 64, inline, a, entry=entry)
+    first = runtime.launch(entry, params, len(a), 64, inline, a)
     second = add(a, 10)
     time.sleep(0.01)
     assert runtime.completed() < first and not a.any()
-    runtime.open_jobs(entry, address("add"), 0)
+    runtime.open_jobs(entry, native_kernels.address("add"), 0)
     runtime.wait(second)
-    assert (a == 15).all() and entry.kernel == address("add")
+    assert (a == 15).all() and entry.kernel == native_kernels.address("add")
     runtime.wait(add(a, 1, entry))  # open from now on
     assert (a == 16).all()
 
 
 def test_more_closed_jobs_than_fit_into_the_ring():
     entry, a = launcher.JobEntry(), np.zeros(100, "q")
-    timer = threading.Timer(0.05, runtime.open_jobs, (entry, address("add"), 0))
+    timer = threading.Timer(0.05, runtime.open_jobs, (entry, native_kernels.address("add"), 0))
     timer.start()
     for _ in range(launcher.JOBS + 50):
         ticket = add(a, 1, entry)
@@ -181,7 +181,7 @@ def test_several_kernels_that_open_in_another_order():
         ticket = add(a, 10**k, entry)
     for entry in reversed(entries):
         assert runtime.completed() < ticket
-        runtime.open_jobs(entry, address("add"), 0)
+        runtime.open_jobs(entry, native_kernels.address("add"), 0)
     runtime.wait(ticket)
     assert (a == 111).all()
 
@@ -201,7 +201,7 @@ def test_a_kernel_that_cannot_be_compiled(wait):
 def test_the_number_of_threads_changes_when_nothing_is_queued():
     entry, a = launcher.JobEntry(), np.zeros(100, "q")
     add(a, 1, entry)
-    timer = threading.Timer(0.05, runtime.open_jobs, (entry, address("add"), 0))
+    timer = threading.Timer(0.05, runtime.open_jobs, (entry, native_kernels.address("add"), 0))
     timer.start()
     runtime.set_thread_count(3)
     assert (a == 1).all()

@@ -201,7 +201,7 @@ def gate():
     def close():
         flag[0] = 0
         params = (ctypes.c_int64 * 1)(flag.ctypes.data)
-        runtime.launch(native_kernels.address("gate"), 0, params, 1, 1, keep=flag)
+        runtime.launch(native_kernels.entry("gate"), params, 1, 1, keep=flag)
 
     yield close
     flag[0] = 1
@@ -300,7 +300,7 @@ def test_the_host_is_not_far_ahead_with_memory_that_it_writes(gate, monkeypatch)
     monkeypatch.setattr(runtime, "_await", waited.append)
     for _ in range(16):
         memory.allocate(size, host=True)
-        runtime.launch(0, 0, 0, 0, 1)
+        runtime.launch(None, 0, 0, 1)
     assert not waited
     start = memory.statistics()["misses"]
     memory.allocate(size, host=True)

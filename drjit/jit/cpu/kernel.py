@@ -301,8 +301,7 @@ def launch(
     expected = kernel.clock.last or runtime.UNKNOWN_NS
     known = entry.kernel
     runtime.launch(
-        0,
-        0,
+        entry,
         kernel.pack(*words),
         size,
         block,
@@ -312,7 +311,6 @@ def launch(
         clock,
         expected if known else runtime.COMING_NS,
         copies,
-        entry,
     )
     if not known and kernel.task is None and not entry.kernel:
         runtime.open_jobs(entry, 0, 0)  # meanwhile, it has turned out that it cannot be compiled
