@@ -81,7 +81,7 @@ def test_there_is_no_native_code_for_other_layouts(other, monkeypatch):
     "objects.memory_of = lambda made: [0] * 8",
 ])  # fmt: skip
 def test_programs_do_without(change):
-    text = PROGRAM.replace("variants.pinned =", f"{change}\nkernel.tier =")
+    text = PROGRAM.replace("variants.pinned =", f"{change}\nvariants.pinned =")
     done = nursery.run(text)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [

@@ -19,7 +19,7 @@ from ...jit.target import numpy as numpy_target
 from ...jit.target.foreign import ForeignFunction, Raised
 from ...jit.target.numpy import foreign as numpy_foreign
 from ...jit.target.simd.ir import MEMORY
-from .numba_function import mapped
+from .bridge import mapped
 
 _NAMES = {t.code: "boolean" if t.is_mask else t.name for t in dt.ALL if t is not dt.f16}
 _CODES = {name: code for code, name in _NAMES.items()} | {"bool": "mask"}

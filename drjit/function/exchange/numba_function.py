@@ -16,7 +16,7 @@ from ...jit.ir import node as ir
 from ...jit.ir.node import Node
 from ...jit.trace import foreign_call
 from ..ad.custom import ValueOp, attached, weighted_sum
-from .bridge import MissingFrameworkError, label
+from .bridge import MissingFrameworkError, label, mapped
 
 _NUMBERS = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
@@ -280,18 +280,6 @@ def _record(name: str, fields: tuple[str, ...]) -> type:
         return namedtuple(name, fields)
     except ValueError as error:
         raise TypeError(f"dr.wrap(): a {name} cannot be passed to Numba: {error}") from None
-
-
-def mapped(
-    structure: Any,
-    leaf: Callable[[Any], Any],
-    node: Callable[[Any, tuple], Any] = lambda cls, parts: (cls, parts),
-) -> Any:
-    """Returns a structure with other leaves, or what `node` makes of classes and parts."""
-    if type(structure) is not tuple:
-        return leaf(structure)
-    cls, parts = structure
-    return node(cls, tuple([mapped(s, leaf, node) for s in parts]))
 
 
 def _instance(cls: Any, parts: tuple) -> Any:
