@@ -78,9 +78,9 @@ class CompiledKernel(Kernel):
         return self.cached
 
     def compile(self, work: int) -> None:
-        """Has a variant compiled for a launch of so many lane-operations, unless there is one or is
-        about to be; or loads what the disk cache has, and has a baseline from there replaced if
-        that pays, because several processes run the kernel.
+        """Loads machine code for a launch of so many lane-operations from the disk cache, or has it
+        compiled, unless there is some or is about to be. A baseline from the disk cache, which an
+        earlier process has run as well, is replaced if launches are long.
 
         Raises:
             KernelError: the text violates the rules of the language.
@@ -110,7 +110,7 @@ class CompiledKernel(Kernel):
             self.submit_optimized()
 
     def submit_optimized(self) -> None:
-        """Has the optimized variant compiled when threads have nothing else to do."""
+        """Has the optimized variant compiled once threads have nothing else to do."""
         options = variants.compiler_options()
         if not self.failed and not options & variants.NUMBA:
             best = variants.optimized(self, options)
