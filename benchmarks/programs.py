@@ -122,7 +122,7 @@ def watched() -> dict[str, float]:
     watch(builtins, "__import__", "imports")
     watch(importlib, "import_module", "imports")
     watch(kernel.CpuKernel, "compile", "compiling")
-    watch(kernel.CpuKernel, "is_stored", "compiling")
+    watch(kernel.CpuKernel, "is_cached", "compiling")
     watch(launcher, "_load", "compiling")
     watch(interpreted, "interpret", "NumPy")
     watch(runtime, "_await", "waiting")

@@ -156,10 +156,10 @@ def cache_size() -> str:
 def tier() -> str:
     """Returns the pinned tier, and the environment variables that change the package's
     behaviour."""
-    from drjit.jit.cpu import kernel
+    from drjit.jit.cpu import variants
 
     set_ = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("DRJIT_")]
-    return f"{kernel.tier} ({', '.join(set_) or 'no DRJIT_ variables set'})"
+    return f"{variants.pinned} ({', '.join(set_) or 'no DRJIT_ variables set'})"
 
 
 def gpu() -> str:
@@ -223,12 +223,12 @@ def compute(tier: str) -> str:
 
     import numpy as np
 
-    from drjit.jit.cpu import kernel, runtime
+    from drjit.jit.cpu import runtime, variants
     from drjit.jit.ir import dtype, node, op
     from drjit.jit.run import launch, schedule
 
     x = np.arange(TEST_SIZE, dtype=np.float32)
-    before, kernel.tier = kernel.tier, tier
+    before, variants.pinned = variants.pinned, tier
     try:
         start = time.perf_counter()
         values = node.buffer(dtype.f32, TEST_SIZE, launch.from_numpy(dtype.f32, x))
@@ -238,7 +238,7 @@ def compute(tier: str) -> str:
         seconds = time.perf_counter() - start
         runtime.sync()
     finally:
-        kernel.tier = before
+        variants.pinned = before
     if not np.array_equal(got, x * x):
         return f"WRONG: {np.count_nonzero(got != x * x)} of {TEST_SIZE} values"
     return f"ok, {seconds * 1e3:.1f} ms"

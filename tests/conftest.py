@@ -238,7 +238,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Pins the tier: a test that has this fixture runs once on NumPy and once compiled."""
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", request.param)
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", request.param)
     return request.param
 
 

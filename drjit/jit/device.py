@@ -77,8 +77,9 @@ class Kernel(ABC):
     the text was made, without its instructions, and `work` what it does."""
 
     __slots__ = (
-        "__weakref__", "bytecode", "counted", "device", "fills", "form", "loops", "made_at", "name",
-        "operations", "program", "rendering", "seconds", "state", "statements", "text", "work",
+        "__weakref__", "bytecode", "compiled_at", "counted", "device", "fills", "loops", "name",
+        "operations", "program", "rendering", "seconds", "state", "statements", "text", "variant",
+        "work",
     )  # fmt: skip
 
     def __init__(self, device: "Device", text: str, program: Any = None, work: Any = None) -> None:
@@ -90,15 +91,15 @@ class Kernel(ABC):
             work = program.work
         self.work: Any = work
         self.bytecode = b""  # the text as Python has compiled it, if it has
-        self.form: Any = None  # which compiled form is in the disk cache, as simple objects
+        self.variant: Any = None  # the optimized one, as simple objects for the disk cache
         self.operations = work.instructions if work is not None else 0
         self.fills = work is not None and work.fills
         self.loops = work is not None and work.loops
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.counted = 0  # launches
-        self.made_at = 0  # the first launch that waited until it was compiled or loaded
+        self.compiled_at = 0  # the first launch that waited until it was compiled or loaded
         self.rendering = 0.0  # seconds that making the text took
-        self.seconds = 0.0  # what making the compiled form took
+        self.seconds = 0.0  # what compiling or loading took
 
     @property
     def launches(self) -> int:
@@ -108,7 +109,7 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def tier(self) -> str:
-        """What runs it: `numpy` or `compiled`."""
+        """What runs it, as reports name it: `python`, `numpy` or `compiled`."""
 
     @property
     @abstractmethod
@@ -116,7 +117,7 @@ class Kernel(ABC):
         """The mean time in seconds of the launches that have ended."""
 
     def tell_of_code(self) -> None:
-        """Logs that the compiled form is there."""
+        """Logs that the machine code is there."""
         how = "loaded" if self.state == "disk" else "compiled"
         log.log(
             log.LogLevel.Info,

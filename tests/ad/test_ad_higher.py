@@ -40,7 +40,7 @@ def expected(f, points, directions, h=1e-5):
     """The difference, which NumPy computes: kernels that only serve it are not compiled."""
     ends = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+        patch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
         for step in (h, -h):
             moved = [p + step * v for p, v in zip(points, directions, strict=True)]
             ends.append(gradient(f, moved))

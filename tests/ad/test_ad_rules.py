@@ -326,7 +326,7 @@ def test_derivatives_need_the_values_that_a_rule_reads(op_):
 def test_generated_code_agrees_with_the_rule(op_, mode, monkeypatch):
     """The latter computes gradients if the graph is kept. Operands are several entries, a single
     one, or a constant, and the last two may be the same."""
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     columns = points(op_)
     several = itertools.product(("several", "constant"), repeat=op_.arity)
     for kinds in (*several, ("single", "several", "several")[: op_.arity]):

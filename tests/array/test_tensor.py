@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 from drjit.jit.target.simd import llvm
 from drjit.jit.target.simd.ir import Machine
 from drjit.llvm import (
@@ -291,7 +291,7 @@ def test_rows_in_registers_of_either_size(nbytes, monkeypatch, tmp_path):
     dr.flush_kernel_cache()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(llvm, "host", lambda: Machine(nbytes, nbytes == 64))
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     for shape in ((1, 3), (33, 1), (100, 37), (2000, 300)):
         a = data(shape)
         same(dr.sum(TensorXf(a), 0), a.sum(0))

@@ -422,7 +422,7 @@ def test_number_that_changes_needs_no_new_kernel():
 @pytest.mark.processor
 def test_kernels_that_numba_compiles(monkeypatch):
     """Functions made before and after the first of these kernels; both are called in loops."""
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "compiled")
     with dr.scoped_set_flag(dr.JitFlag.NumbaCompiler):
         for k in range(2):
             names = {"k": k}

@@ -23,7 +23,7 @@ from drjit import nn
 from drjit.ad.graph import Value
 from drjit.array import leaf, table
 from drjit.jit import flags
-from drjit.jit.cpu import kernel as cpu_kernel
+from drjit.jit.cpu import variants
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.device import elements
@@ -241,7 +241,7 @@ def route(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             pytest.importorskip("numba")
             patch.setattr(cache, "folder", lambda: None)
             patch.setattr(flags, "current", flags.current | dr.JitFlag.NumbaCompiler)
-        patch.setattr(cpu_kernel, "tier", "numpy" if name == "numpy" else "compiled")
+        patch.setattr(variants, "pinned", "numpy" if name == "numpy" else "compiled")
         dr.flush_kernel_cache()
         yield dr.llvm.ad
     dr.flush_kernel_cache()

@@ -131,14 +131,14 @@ def check_gradients(seed, style, kinds, mode):
 @pytest.mark.parametrize("style", ["calls", "syntax"])
 @pytest.mark.parametrize("kinds", ["loops", "branches", "calls", "all"])
 def test_some_programs(kinds, style, mode, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     for seed in range(8):
         check(seed, style, kinds, mode)
 
 
 @MODES
 def test_some_compiled_programs(mode, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "compiled")
     for seed in range(100, 103):
         check(seed, "calls", "all", mode)
 
@@ -146,7 +146,7 @@ def test_some_compiled_programs(mode, monkeypatch):
 @MODES
 @pytest.mark.parametrize("kinds", ["loops", "branches", "all"])
 def test_some_gradients(kinds, mode, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     for seed in range(3):
         check_gradients(seed, "calls", kinds, mode)
 

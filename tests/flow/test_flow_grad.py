@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 from drjit.jit.ir import node
 from drjit.jit.target import numpy as numpy_target
 from drjit.llvm.ad import PCG32, Array2f64, Bool, Float, TensorXf64, UInt
@@ -255,7 +255,7 @@ CASES = {
     ],
 )
 def test_derivatives(name, mode, target, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", target)
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", target)
     function, *args = CASES[name]
     together = target == "compiled"  # what propagates is the same for all targets
     check(lambda *a: function(mode, *a), *args, together=together)
@@ -695,7 +695,7 @@ def test_whatever_lies_within_branches(inner, depth, tier):
 @pytest.mark.parametrize("n", [1, 2, 7, 64, 300])
 def test_an_inner_loop_is_recomputed_from_checkpoints(n, monkeypatch):
     """In few steps: a lane that went back to the beginning each time would take n * n / 2."""
-    monkeypatch.setattr(kernel, "tier", "numpy")
+    monkeypatch.setattr(variants, "pinned", "numpy")
     dr.flush_kernel_cache()
     steps = []
     cbrt = numpy_target.namespace["cbrt"]

@@ -30,7 +30,7 @@ SOME = (
     ],
 )
 def test_hessians(name, mode, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     function, *args = CASES[name]
     check(lambda *a: function(mode, *a), [a.numpy() for a in args])
 
@@ -39,7 +39,7 @@ def test_hessians(name, mode, monkeypatch):
     "name", [*SOME[:3], *(pytest.param(name, marks=pytest.mark.sweep) for name in SOME[3:])]
 )
 def test_hessians_of_compiled_kernels(name, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "compiled")
     function, *args = CASES[name]
     check(lambda *a: function("symbolic", *a), [a.numpy() for a in args])
 

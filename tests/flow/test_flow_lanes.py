@@ -141,7 +141,7 @@ MODES = ["symbolic", "evaluated"]
 @given(program=programs())
 @settings(max_examples=30)
 def test_programs(program, mode, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     compare(program, mode)
 
 
@@ -149,14 +149,14 @@ def test_programs(program, mode, monkeypatch):
 @settings(max_examples=30)
 def test_bodies_propagate_to_those_around_them(program, monkeypatch):
     """In evaluated mode: symbolic bodies do not."""
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     compare(program, "evaluated")
 
 
 @given(program=programs())
 @settings(max_examples=10)
 def test_programs_that_drop_lanes(program, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     compare(program, "evaluated", compress=True)
 
 
@@ -167,7 +167,7 @@ def test_programs_that_drop_lanes(program, monkeypatch):
 @given(data=st.data())
 @settings(max_examples=1000)
 def test_many_programs(data, mode, half, deep, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     compare(data.draw(programs(deep and mode == "evaluated")), mode, half)
 
 
@@ -175,7 +175,7 @@ def test_many_programs(data, mode, half, deep, monkeypatch):
 @given(program=programs())
 @settings(max_examples=3)
 def test_compiled_programs(program, mode, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "compiled")
     compare(program, mode)
 
 

@@ -152,7 +152,7 @@ ACTIONS = [name for name in vars(Program) if not name.startswith("_")]
 
 @pytest.mark.parametrize("f", FUNCTIONS)
 def test_derivatives_in_any_order_with_other_uses(f, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     values, gradient = expected(f)
     draw = random.Random(f.__name__)
     for _ in range(8):

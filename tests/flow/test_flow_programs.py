@@ -272,7 +272,7 @@ def _of_four(rng, mode):
 @pytest.mark.parametrize("new", [1000, 3])
 def test_results_that_are_not_needed_identify_nothing(new, mode, monkeypatch):
     """The structures of small programs: those that follow the start of a process, or others."""
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     for k in range(400):
         if k % new == 0:
             schedule.forget_kernels()

@@ -74,7 +74,7 @@ def test_iterations_are_not_computed_from_the_beginning_each(monkeypatch):
         rounds += 1
         return mask
 
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     monkeypatch.setitem(numpy_target.namespace, "going", going)
 
     def run(n):

@@ -200,7 +200,7 @@ RUNS = [
 
 @pytest.mark.parametrize(("flow", "body", "mode", "target"), RUNS)
 def test_derivatives(flow, body, mode, target, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", target)
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", target)
     together = target == "compiled"  # what propagates is the same for all targets
     check(lambda x, t: run(flow, mode, body, x, t), X, T, together=together)
 
@@ -565,7 +565,7 @@ def test_nothing_stays_behind(monkeypatch):
         for flow in flows:
             for body in BODIES.values():
                 # Kernels with loops are compiled for one of the bodies.
-                monkeypatch.setattr("drjit.jit.cpu.kernel.tier", TIERS[body is not add])
+                monkeypatch.setattr("drjit.jit.cpu.variants.pinned", TIERS[body is not add])
                 if flow is HOLDERS["partial"]:
                     body = partial_body
                 for backward in (True, False):

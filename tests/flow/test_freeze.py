@@ -1317,7 +1317,7 @@ def test_small_launches_in_all_circumstances(monkeypatch):
     launched = sum(k.launches for k in DEVICE.kernels())
     for turn in range(4):
         for tier in ("numpy", "compiled", "compiled", "numpy"):
-            monkeypatch.setattr("drjit.jit.cpu.kernel.tier", tier)
+            monkeypatch.setattr("drjit.jit.cpu.variants.pinned", tier)
             for flags in ((), (dr.JitFlag.KernelHistory,), (dr.JitFlag.LaunchBlocking,)):
                 x, image = dr.arange(Float, 20) + turn, dr.full(Float, 1, 8)
                 index = dr.arange(UInt, 20) % 8

@@ -11,7 +11,7 @@ from helpers import growth, settle
 
 import drjit as dr
 from drjit.jit import substitutes
-from drjit.jit.cpu import compiled, kernel, memory, plans, programs, sequence, warm_up
+from drjit.jit.cpu import kernel, memory, plans, programs, sequence, variants, warm_up
 from drjit.llvm.ad import Float, Float64, UInt
 
 pytestmark = pytest.mark.skipif(not warm_up.places(plans), reason="other layout of objects")
@@ -22,7 +22,7 @@ def at_once(monkeypatch):
     """Native code replays from the first call on, and no records are collected meanwhile."""
     gc.collect()
     gc.disable()
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(sequence, "_OFTEN", 1)
     monkeypatch.setattr(substitutes, "plans", programs.KnownPrograms(warm_up.places(plans)))
     yield
@@ -196,9 +196,9 @@ def test_a_kernel_gets_a_better_form(monkeypatch, replayed):
     for _ in range(4):
         f(*inputs)
     dr.sync_thread()
-    options = compiled.options_now()
+    options = variants.compiler_options()
     for k in [k for k in kernel.kernels() if k.address]:
-        k._adopt(k._compiled(k._forms(options, False)[:1], options))
+        k._adopt(k._compiled(variants.optimized(k, options), options))
     for _ in range(4):
         for found, values in zip(f(*inputs), expected, strict=True):
             np.testing.assert_array_equal(found.numpy(), values)

@@ -15,7 +15,7 @@ from helpers import settle
 import drjit as dr
 from drjit.flow.freeze import frozen
 from drjit.jit import substitutes
-from drjit.jit.cpu import kernel, plans, programs, sequence, warm_up
+from drjit.jit.cpu import plans, programs, sequence, variants, warm_up
 from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
 
 
@@ -178,7 +178,7 @@ def test_inputs_are_told_apart_as_in_the_general_way(case, monkeypatch, tier):
 
 
 def test_the_short_way_is_taken(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     f = dr.freeze(lambda x, k: x * k)
     for _ in range(8):  # there is another short way when all kernels are compiled
         f(v(1, 2), 3)
@@ -192,7 +192,7 @@ def test_the_short_way_is_taken(monkeypatch):
 
 
 def test_the_short_way_is_taken_for_several_inputs_in_turn(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     f = dr.freeze(lambda x, k: x * k)
     for _ in range(8):
         for k in (3, 4, 5):
@@ -244,7 +244,7 @@ def test_everything_that_a_call_leaves_behind(monkeypatch, tier):
 
 
 def test_a_call_that_cannot_be_one_launch_is_made_in_the_general_way(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     f, x = dr.freeze(lambda x: x * 3 + 1), v(1, 2)
     for _ in range(4):
         f(x)
@@ -257,24 +257,24 @@ def test_a_call_that_cannot_be_one_launch_is_made_in_the_general_way(monkeypatch
     result = f(bad)
     with pytest.raises(IndexError):
         np.array(result)
-    monkeypatch.setattr(kernel, "tier", "numpy")
+    monkeypatch.setattr(variants, "pinned", "numpy")
     assert np.array(f(x)).tolist() == [4, 7]
 
 
 def test_kernels_that_are_compiled_later(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "numpy")
+    monkeypatch.setattr(variants, "pinned", "numpy")
     f, x, general = dr.freeze(lambda x: dr.floor(x * 5 - 1) + dr.ceil(x)), v(1, 2), []
     monkeypatch.setattr(frozen, "_replayed", lambda *a: general.append(1) or _replayed(*a))
     for _ in range(4):
         f(x)
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     for _ in range(4):
         assert np.array(f(x)).tolist() == [5, 11]
     assert len(general) == 3 + 2
 
 
 def test_calls_from_several_threads(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
 
     @dr.freeze
     def f(x, y):

@@ -11,7 +11,7 @@ import pytest
 from helpers import watch_launches
 
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, variants
 from drjit.llvm.ad import Array3f, Float, UInt
 from drjit.opt import SGD, Adam, RMSProp
 
@@ -19,7 +19,7 @@ from drjit.opt import SGD, Adam, RMSProp
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[kernel.CpuKernel]:
     """The kernels that run, in order; on NumPy, as nothing depends on how."""
-    monkeypatch.setattr(kernel, "tier", "numpy")
+    monkeypatch.setattr(variants, "pinned", "numpy")
     return watch_launches(monkeypatch, lambda found, size: found)
 
 

@@ -1,5 +1,5 @@
-"""One kernel text, three executions: as Python (on NumPy, and on single numbers), through our front
-end, and compiled by Numba.
+"""One kernel text, executed in every way there is: as Python (on NumPy, and on single numbers),
+through our front end, compiled by Numba, and exported as scalar code.
 
 Every operation is defined by IEEE 754 or by integers, the library's functions are kernel text, and
 no target contracts products and sums: so results agree bit for bit (any NaN equals any NaN).
@@ -7,7 +7,9 @@ Reductions of floats add whole numbers, whose sums are exact in any order. Also:
 equals what a kernel computes.
 """
 
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
+from drjit import llvm
 from drjit.jit import flags
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node as ir
@@ -39,6 +42,13 @@ CALLS = [name for name in ELEMENTWISE if op.TABLE[name].kind not in ("cast", "bi
 LIBRARY = [name for name in CALLS if name in library.names]
 PLAIN = [name for name in CALLS if name not in library.names]
 NUMBERS = [t for t in dt.ALL if t.is_arithmetic]
+CLASSES: dict[DType, Any] = {
+    cls(0)._node.dtype: cls
+    for cls in (
+        llvm.Bool, llvm.Int8, llvm.UInt8, llvm.Int, llvm.UInt, llvm.Int64, llvm.UInt64,
+        llvm.Float16, llvm.Float, llvm.Float64,
+    )
+}  # fmt: skip
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or")
 
 
@@ -98,10 +108,10 @@ def execute(build: Callable[[], dict[str, Node]], monkeypatch: pytest.MonkeyPatc
         with monkeypatch.context() as patch:
             if not DEVICE.on_host:
                 patch.setattr(flags, "current", flags.current | DEBUG * (execution == "numpy"))
-            elif execution in kernel.INTERPRETED:
-                patch.setattr(kernel, "tier", execution)
+            elif execution in variants.INTERPRETED:
+                patch.setattr(variants, "pinned", execution)
             else:
-                patch.setattr(kernel, "tier", "compiled")
+                patch.setattr(variants, "pinned", "compiled")
                 flag = NUMBA * (execution == "numba")
                 patch.setattr(flags, "current", flags.current & ~NUMBA | flag)
                 dr.flush_kernel_cache()
@@ -123,17 +133,51 @@ def applied(names: list[str], t: DType, operands: list[Node]) -> dict[str, Node]
     return outputs
 
 
-@pytest.mark.parametrize("t", NUMBERS, ids=str)
-def test_every_operation_on_edge_values(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every pair of edge values, and a third one shifted against them, through all operations."""
+def triples(t: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns every pair of edge values, and a third one shifted against them."""
     x = edges(t)
     a, b = np.repeat(x, x.size), np.tile(x, x.size)
-    c = np.roll(np.concatenate([a[::2], b[1::2]]), 7)[: a.size]
+    return a, b, np.roll(np.concatenate([a[::2], b[1::2]]), 7)[: a.size]
+
+
+def array_of(n: Node) -> Any:
+    """Returns a node as an array."""
+    made = CLASSES[n.dtype]()
+    made._node = n
+    return made
+
+
+@pytest.mark.parametrize("t", NUMBERS, ids=str)
+def test_every_operation_on_edge_values(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through all operations but those of the library."""
+    values = triples(t)
 
     def build() -> dict[str, Node]:
-        return applied(PLAIN, t, [opaque(t, v) for v in (a, b, c)])
+        return applied(PLAIN, t, [opaque(t, v) for v in values])
 
     execute(build, monkeypatch)
+
+
+@pytest.mark.processor
+@pytest.mark.parametrize("which", [PLAIN, pytest.param(LIBRARY, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("t", [t for t in CLASSES if t.is_arithmetic], ids=str)
+def test_every_operation_in_exported_files(t: DType, which: list[str], tmp_path: Path) -> None:
+    """The last execution: files of scalar code, which Numba compiles."""
+    if which is LIBRARY and not t.is_float:
+        pytest.skip("the library has none for integers")
+    a, b, c = triples(t)
+    names: list[str] = []
+
+    def every(*operands: Any) -> list[Any]:
+        outputs = applied(which, t, [x._node for x in operands])
+        names[:] = outputs
+        return [array_of(n) for n in outputs.values()]
+
+    with dr.scoped_set_flag(JitFlag.FastMath, False):  # each operation is rounded
+        path = dr.export(every, *map(CLASSES[t], (a, b, c)), path=tmp_path / "every.py")
+        expected = [v.numpy() for v in every(*map(CLASSES[t], (a, b, c)))]
+    found = runpy.run_path(str(path))["every"](a, b, c)
+    agree({"numpy": expected, "exported": found}, names)
 
 
 def test_masks(monkeypatch: pytest.MonkeyPatch) -> None:

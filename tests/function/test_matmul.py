@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit import scalar
-from drjit.jit.cpu import kernel, memory, runtime
 from drjit.jit.cpu import matmul as cpu_matmul
+from drjit.jit.cpu import memory, runtime, variants
 from drjit.jit.primitives import matmul as product
 from drjit.jit.target.simd import llvm
 from drjit.jit.target.simd.ir import Machine
@@ -65,7 +65,7 @@ def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
     dr.flush_kernel_cache()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(llvm, "host", lambda: Machine(nbytes, nbytes == 64))
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(cpu_matmul, "_largest", lambda depth: (48, 64))
     monkeypatch.setattr(product, "_remembered", product._remembered.__wrapped__)
     before = runtime.thread_count()
@@ -92,7 +92,7 @@ def test_nothing_is_written_beyond_the_memory_of_a_product(dtype, flags, monkeyp
         made.append((buffer, nbytes))
         return buffer
 
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(cpu_matmul, "allocate", guarded)
     cls = TYPES[dtype]
     threads = runtime.thread_count()

@@ -800,7 +800,7 @@ STEP = st.tuples(
 def test_random_programs_match_numpy(steps, compiled):
     """Three arrays share memory, are written, read, and computed from one another in any order."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drjit.jit.cpu.kernel.tier", "compiled" if compiled else "numpy")
+        patch.setattr("drjit.jit.cpu.variants.pinned", "compiled" if compiled else "numpy")
         arrays = [Int([1, 2, 3, 4, 5]) for _ in range(3)]
         models = [np.array([1, 2, 3, 4, 5], np.int32) for _ in range(3)]
         for kind, a, b, number in steps:

@@ -11,7 +11,7 @@ from directional import check
 
 import drjit as dr
 from drjit import llvm, scalar
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, variants
 from drjit.llvm import (
     Array1f,
     Array2f,
@@ -116,7 +116,7 @@ def test_the_nearest_level(filter_mode, tier):
 
 
 def test_scalar_textures_do_the_same(monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     for wrap in WRAPS:
         data = random.uniform(0, 1, (5, 7, 3))
         options = {"mip_filter": dr.MipFilter.Linear, "max_aniso": 4, "wrap_mode": wrap}
@@ -330,7 +330,7 @@ def test_gradients_of_levels_do_not_depend_on_which_kernels_run_on_numpy(monkeyp
     launch = kernel.CpuKernel.launch
 
     def launched(*arguments):
-        monkeypatch.setattr(kernel, "tier", next(tiers))
+        monkeypatch.setattr(variants, "pinned", next(tiers))
         return launch(*arguments)
 
     monkeypatch.setattr(kernel.CpuKernel, "begin", lambda *_: None)

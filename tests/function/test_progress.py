@@ -120,7 +120,7 @@ def test_check_grad_counts_the_calls_of_the_function(soon):
 
 @pytest.mark.processor
 def test_recordings_and_compilations_say_what_they_do(soon, monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "compiled")
     from drjit.jit.target import simd
 
     compile_text = simd.compile

@@ -12,7 +12,7 @@ import pytest
 from helpers import named
 
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, variants
 from drjit.jit.run import cache
 from drjit.llvm import Array3f, Bool, Complex2f, Float, Float16, Int, Matrix2f, TensorXf, UInt
 
@@ -51,7 +51,7 @@ def test_the_history_says_what_ran(history, tier):
 
 
 def test_the_history_tells_hits_from_misses(history, monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     dr.flush_kernel_cache()
     for _ in range(2):
         dr.eval(dr.sqrt(dr.arange(Float, 1000)) * 17)
@@ -133,7 +133,7 @@ def test_flushing_the_kernel_cache_forgets_kernels():
 
 
 def test_flushing_the_kernel_cache_leaves_what_is_on_disk(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     dr.eval(dr.arange(Float, 1000) * 19.5 - 3)
     dr.sync_thread()
@@ -246,7 +246,7 @@ def test_flags():
 def test_the_log_tells_of_kernels(log_level, capsys, monkeypatch):
     dr.set_log_level(dr.LogLevel.Info)
     assert dr.log_level() is dr.LogLevel.Info
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     dr.eval(dr.exp2(dr.arange(Float, 777)) * 13)
     dr.sync_thread()
     log = capsys.readouterr().err
@@ -260,7 +260,7 @@ def test_the_log_tells_of_kernels(log_level, capsys, monkeypatch):
 @pytest.mark.processor
 def test_the_log_tells_what_runs_on_numpy(log_level, capsys, monkeypatch):
     dr.set_log_level(dr.LogLevel.Info)
-    monkeypatch.setattr(kernel, "tier", "numpy")
+    monkeypatch.setattr(variants, "pinned", "numpy")
     dr.eval(dr.exp2(dr.arange(Float, 778)) * dr.arange(Float, 778) * 13)
     assert re.search(r"ran on NumPy, 778 lanes, [\d.]+ ms", capsys.readouterr().err)
 
@@ -296,7 +296,7 @@ def test_expand_threshold():
 @pytest.mark.parametrize("first", [dr.zeros, lambda cls, n: cls(np.zeros(n, np.float32))])
 @pytest.mark.parametrize("threads", [1, 16, 64])
 def test_private_copies_have_bounded_memory(first, threads, monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     before, n = dr.thread_count(), 1 << 20
     dr.set_thread_count(threads)
     try:

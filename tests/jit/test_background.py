@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 
+import native_kernels
 import numpy as np
 import pytest
-from native_kernels import address
 
 import drjit as dr
-from drjit.jit.cpu import background, compiled, kernel, launcher, runtime
+from drjit.jit import locks
+from drjit.jit.cpu import background, compiled, kernel, launcher, runtime, variants
 from drjit.jit.run import cache
 from drjit.jit.run.launch import layout_of
 from drjit.jit.target import simd
@@ -34,7 +35,7 @@ def until_no_thread_is_left():
 def clean(tmp_path, monkeypatch):
     count = runtime.thread_count()
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "kernels"))
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     runtime.set_thread_count(2)
     background.finish()
     until_no_thread_is_left()
@@ -87,7 +88,7 @@ def test_at_most_so_many_threads_which_end_when_nothing_is_left():
 
     def work():
         at_work.append(threading.get_ident())
-        assert background.is_own_thread()
+        assert locks.is_own_thread()
         opened.wait(LIMIT)
 
     for _ in range(7):
@@ -100,7 +101,7 @@ def test_at_most_so_many_threads_which_end_when_nothing_is_left():
     background.finish()
     until_no_thread_is_left()
     assert len(at_work) == 7 and not background._threads
-    assert sys.getswitchinterval() == usual and not background.is_own_thread()
+    assert sys.getswitchinterval() == usual and not locks.is_own_thread()
 
 
 def test_the_switch_interval_of_the_program_stays(monkeypatch):
@@ -143,8 +144,8 @@ def words(*values):
 
 
 def add(a, number, entry=None):
-    function = 0 if entry else address("add")
-    return runtime.launch(function, 0, words(a, a, number), len(a), 64, keep=a, entry=entry)
+    entry = entry or native_kernels.entry("add")
+    return runtime.launch(entry, words(a, a, number), len(a), 64, keep=a)
 
 
 @pytest.mark.parametrize("inline", [False, True])
@@ -152,20 +153,20 @@ def test_a_closed_job_holds_up_those_behind_it(inline):
     runtime.sync()
     entry, a = launcher.JobEntry(), np.zeros(1000, "q")
     params = words(a, a, 5)
-    first = runtime.launch(0, 0, params, len(a), 64, inline, a, entry=entry)
+    first = runtime.launch(entry, params, len(a), 64, inline, a)
     second = add(a, 10)
     time.sleep(0.01)
     assert runtime.completed() < first and not a.any()
-    runtime.open_jobs(entry, address("add"), 0)
+    runtime.open_jobs(entry, native_kernels.address("add"), 0)
     runtime.wait(second)
-    assert (a == 15).all() and entry.kernel == address("add")
+    assert (a == 15).all() and entry.kernel == native_kernels.address("add")
     runtime.wait(add(a, 1, entry))  # open from now on
     assert (a == 16).all()
 
 
 def test_more_closed_jobs_than_fit_into_the_ring():
     entry, a = launcher.JobEntry(), np.zeros(100, "q")
-    timer = threading.Timer(0.05, runtime.open_jobs, (entry, address("add"), 0))
+    timer = threading.Timer(0.05, runtime.open_jobs, (entry, native_kernels.address("add"), 0))
     timer.start()
     for _ in range(launcher.JOBS + 50):
         ticket = add(a, 1, entry)
@@ -180,7 +181,7 @@ def test_several_kernels_that_open_in_another_order():
         ticket = add(a, 10**k, entry)
     for entry in reversed(entries):
         assert runtime.completed() < ticket
-        runtime.open_jobs(entry, address("add"), 0)
+        runtime.open_jobs(entry, native_kernels.address("add"), 0)
     runtime.wait(ticket)
     assert (a == 111).all()
 
@@ -200,7 +201,7 @@ def test_a_kernel_that_cannot_be_compiled(wait):
 def test_the_number_of_threads_changes_when_nothing_is_queued():
     entry, a = launcher.JobEntry(), np.zeros(100, "q")
     add(a, 1, entry)
-    timer = threading.Timer(0.05, runtime.open_jobs, (entry, address("add"), 0))
+    timer = threading.Timer(0.05, runtime.open_jobs, (entry, native_kernels.address("add"), 0))
     timer.start()
     runtime.set_thread_count(3)
     assert (a == 1).all()
@@ -321,7 +322,7 @@ def test_threads_that_compile_build_no_syntax_trees(monkeypatch):
     made, parse = [], ast.parse
 
     def noted(*arguments, **options):
-        if background.is_own_thread():
+        if locks.is_own_thread():
             made.append(arguments[0])
         return parse(*arguments, **options)
 
@@ -337,16 +338,16 @@ def test_threads_that_compile_build_no_syntax_trees(monkeypatch):
     assert len(gate.threads) >= 3 and not made
 
 
-# ---- Forms
+# ---- Variants
 
 
 @pytest.fixture
 def one(monkeypatch):
     """Evaluates a small kernel; returns it and its result."""
-    monkeypatch.setattr(kernel, "tier", "auto")
-    monkeypatch.setattr(kernel, "LOAD", 0.0)
-    monkeypatch.setattr(kernel, "FIRST_LOAD", 0.0)
-    monkeypatch.setattr(kernel, "COMPILE_BASE", -1e9)
+    monkeypatch.setattr(variants, "pinned", "auto")
+    monkeypatch.setattr(variants, "LOAD", 0.0)
+    monkeypatch.setattr(variants, "FIRST_LOAD", 0.0)
+    monkeypatch.setattr(variants, "COMPILE_BASE", -1e9)
     dr.flush_kernel_cache()
     x = Float(np.linspace(0.1, 1, 1000))
     y = Float(np.linspace(0.3, 2, 1000))
@@ -362,48 +363,48 @@ def one(monkeypatch):
 
 @pytest.mark.parametrize("limit", [("OFTEN", 3), ("HOT", 0.0)])
 def test_what_is_there_soon_gives_way_to_the_best(one, monkeypatch, limit):
-    monkeypatch.setattr(compiled, "HOT", 1e9)
+    monkeypatch.setattr(variants, "HOT", 1e9)
     own, want = one()
-    assert own.address and own.provisional and own.state == "memory"
+    assert own.address and own.is_baseline and own.state == "memory"
     first = own.address
     one()
     assert own.address == first
-    monkeypatch.setattr(compiled, *limit)
+    monkeypatch.setattr(variants, *limit)
     for _ in range(80):
         _, found = one()
         assert (found == want).all()
     background.finish()
-    assert own.address != first and not own.provisional
+    assert own.address != first and not own.is_baseline
     _, found = one()
     assert (found == want).all()
-    forms = own._forms(compiled.options_now(), True)
-    assert all(cache.has(f.key) for f in forms) and len(forms) == 2
+    every = variants.candidates(own, variants.compiler_options(), True)
+    assert all(cache.has(v.key) for v in every) and len(every) == 2
 
 
 def test_what_the_query_for_a_form_has_read_is_not_read_again(one, monkeypatch):
     own, _ = one()
     again = kernel.CpuKernel(own.text, layout_of(own.program), own.cost, own.program, own.work)
-    assert again.is_stored()
+    assert again.is_cached()
     monkeypatch.setattr(cache, "get", lambda key: pytest.fail("read again"))
-    again.compile(True)
-    assert again.state == "disk" and again.provisional
+    again.compile(0)
+    assert again.state == "disk" and again.is_baseline
 
 
 def test_the_disk_cache_has_what_is_there_soon(one):
     own, want = one()
     dr.flush_kernel_cache()
     again, found = one()
-    assert again is not own and again.state == "disk" and again.provisional
+    assert again is not own and again.state == "disk" and again.is_baseline
     assert (found == want).all()
 
 
 def test_much_work_gets_the_best_form_at_once(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     dr.flush_kernel_cache()
     dr.eval(dr.cosh(dr.arange(Float, 1 << 20)) * 1.03125)
     dr.sync_thread()
     (own,) = [k for k in kernel.kernels() if "cosh" in k.text or "exp" in k.text]
-    assert own.address and not own.provisional
+    assert own.address and not own.is_baseline
 
 
 # ---- Forks, the end
@@ -419,7 +420,7 @@ def run(text, **options):
 SLOWLY = """
 import os, time, threading
 import drjit as dr
-from drjit.jit.cpu import background, kernel
+from drjit.jit.cpu import background, kernel, variants
 from drjit.jit.target import simd
 from drjit.llvm import Float
 compile_ = simd.compile
@@ -504,5 +505,5 @@ def test_code_is_freed_when_launches_run_other_code():
 
     found.loaded = Old()
     runtime.open_jobs(found.entry, 1, 0)
-    found._adopt(compiled.Made(code, found.state, False, 0.0))
+    found._adopt(compiled.CompiledCode(code, found.state, False, 0.0))
     assert places == [code.kernel]

@@ -15,7 +15,7 @@ from helpers import standing_still
 
 import drjit as dr
 from drjit.jit import log, processor
-from drjit.jit.cpu import background, compiled, interpreted, kernel
+from drjit.jit.cpu import background, interpreted, kernel, variants
 from drjit.jit.run import cache, schedule
 from drjit.jit.target import simd
 from drjit.jit.text import program, structure
@@ -322,8 +322,8 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     """Compiled once more, but not while the program waits, with the same results; the next process
     finds the better form at once.
     """
-    monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(compiled, "HOT", 1e9)
+    monkeypatch.setattr(variants, "pinned", "compiled")
+    monkeypatch.setattr(variants, "HOT", 1e9)
     x = dr.linspace(Float, 0, 1, 5000)
 
     def collatz():
@@ -337,10 +337,10 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
 
     dr.flush_kernel_cache()
     want = collatz().numpy()
-    assert own().provisional and own().state == "memory"
+    assert own().is_baseline and own().state == "memory"
     first = own().address
     assert (collatz().numpy() == want).all() and own().address == first
-    monkeypatch.setattr(compiled, "HOT", 0.0)
+    monkeypatch.setattr(variants, "HOT", 0.0)
     ready, threads = threading.Event(), []
     compile_ = simd.compile
 
@@ -354,13 +354,13 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     ready.set()
     background.finish()
     assert (collatz().numpy() == want).all()
-    assert not own().provisional and own().address != first
+    assert not own().is_baseline and own().address != first
     assert len(threads) == 1 and threads[0] is not threading.current_thread()
     assert cache.info()["entries"] >= 2
     dr.flush_kernel_cache()
-    monkeypatch.setattr(compiled, "HOT", 1e9)
+    monkeypatch.setattr(variants, "HOT", 1e9)
     assert (collatz().numpy() == want).all()
-    assert not own().provisional and own().state == "disk"
+    assert not own().is_baseline and own().state == "disk"
 
 
 @in_the_background
@@ -368,8 +368,8 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
 def test_what_processes_run_again_is_compiled_once_more(where, monkeypatch, long):
     """A process with little work does with the form that is there first; the next one has the best
     form compiled if launches are long, and the results are the same."""
-    monkeypatch.setattr(kernel, "tier", "auto")
-    monkeypatch.setattr(kernel, "LONG_WORK", 0 if long else 1e12)
+    monkeypatch.setattr(variants, "pinned", "auto")
+    monkeypatch.setattr(variants, "LONG_WORK", 0 if long else 1e12)
 
     def run():
         """Computes in what is a new process for the cache."""
@@ -379,7 +379,7 @@ def test_what_processes_run_again_is_compiled_once_more(where, monkeypatch, long
         values = dr.while_loop(start, lambda n, x: n < 9, step)[1].numpy()
         (found,) = (k for k in kernel.kernels() if "while" in k.text)
         background.finish()
-        return values, (found.state, found.provisional)
+        return values, (found.state, found.is_baseline)
 
     want, first = run()
     assert first == ("memory", True)
@@ -395,13 +395,13 @@ def test_what_processes_run_again_is_compiled_once_more(where, monkeypatch, long
 def test_a_kernel_is_compiled_in_the_background(where, monkeypatch, lasting):
     """While the program goes on with NumPy, of which the results are the same. One that has not
     come again is compiled only for later processes."""
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     monkeypatch.setattr(cache, "is_writable", lambda: lasting)
     standing_still(monkeypatch)
-    monkeypatch.setattr(kernel, "COMPILE_BASE", 1.0)
-    monkeypatch.setattr(kernel, "BACKGROUND", 0.0)
-    monkeypatch.setattr(kernel, "LOAD", 0.0)
-    monkeypatch.setattr(kernel, "QUICK_WORK", -1)
+    monkeypatch.setattr(variants, "COMPILE_BASE", 1.0)
+    monkeypatch.setattr(variants, "BACKGROUND", 0.0)
+    monkeypatch.setattr(variants, "LOAD", 0.0)
+    monkeypatch.setattr(variants, "LITTLE_WORK", -1)
     x = dr.linspace(Float, 0, 1, 100)
     dr.eval(x)
     dr.flush_kernel_cache()
@@ -418,26 +418,28 @@ def test_a_kernel_is_compiled_in_the_background(where, monkeypatch, lasting):
     f = lambda: ((x + 2.5) * x).numpy()  # noqa: E731
     want = f()
     (own,) = kernel.kernels()
-    assert (own.coming is not None) == lasting
+    assert (own.task is not None) == lasting
     for _ in range(3):
         assert (f() == want).all()
-        assert own.state == "numpy" and own.coming is not None
+        assert own.state == "numpy" and own.task is not None
     ready.set()
     background.finish()
     assert (f() == want).all()
     assert own.state == "memory" and own.address and own.measured == 4
-    assert own.made_at == 0  # no launch has waited
+    assert own.compiled_at == 0  # no launch has waited
     assert len(threads) == 1 and threads[0] is not threading.current_thread()
     assert own.seconds > 0
-    assert cache.has(compiled.key_of(own.text, compiled.options_now(), simd.packet_lanes(own.text)))
+    assert cache.has(
+        variants.key_of(own.text, variants.compiler_options(), simd.packet_lanes(own.text))
+    )
 
 
 @in_the_background
 def test_a_launch_is_a_miss_only_if_it_compiles_or_waits(where, monkeypatch):
     for name in ("LOAD", "BACKGROUND"):  # NumPy runs it, and it is compiled meanwhile
-        monkeypatch.setattr(kernel, name, 0.0)
-    monkeypatch.setattr(kernel, "COMPILE_BASE", 1.0)
-    monkeypatch.setattr(kernel, "tier", "auto")
+        monkeypatch.setattr(variants, name, 0.0)
+    monkeypatch.setattr(variants, "COMPILE_BASE", 1.0)
+    monkeypatch.setattr(variants, "pinned", "auto")
     x = dr.linspace(Float, 0, 1, 100)
     dr.eval(x)
     dr.flush_kernel_cache()
@@ -455,11 +457,11 @@ def test_a_launch_is_a_miss_only_if_it_compiles_or_waits(where, monkeypatch):
 
 @in_the_background
 def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     standing_still(monkeypatch)
-    monkeypatch.setattr(kernel, "COMPILE_BASE", 0.1)
-    monkeypatch.setattr(kernel, "BACKGROUND", 0.0)
-    monkeypatch.setattr(kernel, "LOAD", 0.0)
+    monkeypatch.setattr(variants, "COMPILE_BASE", 0.1)
+    monkeypatch.setattr(variants, "BACKGROUND", 0.0)
+    monkeypatch.setattr(variants, "LOAD", 0.0)
     monkeypatch.setattr(cache, "is_writable", lambda: False)
     dr.flush_kernel_cache()
     x = dr.opaque(Float, 2, 1000)
@@ -468,21 +470,21 @@ def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch
     dr.eval(f(x), f(x) + 1)
     for _ in range(2):
         dr.eval(f(x))
-    (own,) = (k for k in kernel.kernels() if k.coming is not None)
+    (own,) = (k for k in kernel.kernels() if k.task is not None)
     dr.eval(f(dr.opaque(Float, 2, 1 << 20)))
     dr.sync_thread()
-    assert own.address and own.coming is None
+    assert own.address and own.task is None
 
 
 NOT_IN_THE_WAY = """
 import numpy
 import _thread, atexit, os, warnings
 import drjit as dr, llvmlite
-from drjit.jit.cpu import background, kernel
+from drjit.jit.cpu import background, kernel, variants
 from drjit.llvm import Float
 
-kernel.tier, kernel.BACKGROUND, kernel.COMPILE_BASE = "auto", 0.0, 1.0
-kernel.LOAD = kernel.FIRST_LOAD = 0.0
+variants.pinned, variants.BACKGROUND, variants.COMPILE_BASE = "auto", 0.0, 1.0
+variants.LOAD = variants.FIRST_LOAD = 0.0
 x = dr.opaque(Float, 1, 50)
 
 def f(k):
@@ -500,10 +502,10 @@ def refused(*_):
 
 begin, _thread.start_new_thread = _thread.start_new_thread, refused
 f(2)
-assert all(k.coming is None for k in kernel.kernels())
+assert all(k.task is None for k in kernel.kernels())
 _thread.start_new_thread = begin
 f(3)
-assert any(k.coming for k in kernel.kernels())
+assert any(k.task for k in kernel.kernels())
 if hasattr(os, "fork"):
     warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later: of the threads
     child = os.fork()
@@ -538,12 +540,12 @@ def test_a_kernel_of_the_disk_cache_runs_on_numpy_for_less_than_loading_it_takes
         (found,) = (k for k in kernel.kernels() if "sqrt" in k.text)
         return found.state
 
-    monkeypatch.setattr(kernel, "tier", "auto")
-    monkeypatch.setattr(kernel, "COMPILE_BASE", 1e9)
+    monkeypatch.setattr(variants, "pinned", "auto")
+    monkeypatch.setattr(variants, "COMPILE_BASE", 1e9)
     assert state(1000) == "numpy"
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     assert state(1) == "memory"
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     assert state(1) == "numpy"
     assert state(1000) == "disk"
 
@@ -607,7 +609,7 @@ def values(found):
 @pytest.mark.parametrize("tier", ["numpy", "compiled"])
 @pytest.mark.parametrize("f", [arithmetic, sums, updates, iterates, half, gradient])
 def test_a_known_program_is_neither_built_nor_rendered(where, monkeypatch, f, tier):
-    monkeypatch.setattr(kernel, "tier", tier)
+    monkeypatch.setattr(variants, "pinned", tier)
     sizes = 1, 17, 1000, 0  # one entry is a structure of its own
     forget()
     want = [values(f(n)) for n in sizes]
@@ -692,10 +694,10 @@ print(len(texts), dr.grad(x).numpy().tolist())
 SMALL = """
 import sys
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, variants
 from drjit.llvm import Float
-kernel.INSTEAD_OF_NUMPY = float(sys.argv[1])
-kernel.BACKGROUND = 1e9
+variants.INSTEAD_OF_NUMPY = float(sys.argv[1])
+variants.BACKGROUND = 1e9
 x = dr.linspace(Float, 1, 3, int(sys.argv[2]))
 y = dr.sin(x) + 1
 print(y[0], y[-1], dr.sum(Float(1, 2, 3)))

@@ -316,9 +316,9 @@ def test_files_of_others_stay(root, monkeypatch):
 
 PROGRAM = """
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, variants
 from drjit.llvm import Float
-kernel.tier = "compiled"
+variants.pinned = "compiled"
 cached = type(dr.sum.__globals__["__loader__"]).__name__ == "_Loader"
 print("from the cache" if cached else "from its file", dr.sum(dr.arange(Float, 100) + 1))
 """

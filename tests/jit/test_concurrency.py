@@ -16,7 +16,7 @@ import pytest
 import drjit as dr
 from drjit.ad import graph
 from drjit.jit import collector, parsing
-from drjit.jit.cpu import background, kernel, runtime
+from drjit.jit.cpu import background, kernel, runtime, variants
 from drjit.jit.run import cache, schedule
 from drjit.jit.target import library, simd
 from drjit.jit.target.simd.ir import KernelError
@@ -130,7 +130,7 @@ def test_no_finalizer_runs_in_a_thread_that_compiles(monkeypatch):
     """It would wait for what this thread compiles, or for who waits for that."""
     schedule.forget_kernels()
     kernel.forget()
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(runtime, "_thread_count", max(runtime.thread_count(), 2))
     places, compile_ = set(), simd.compile
 
@@ -246,7 +246,7 @@ def test_a_finalizer_needs_the_library_while_it_is_read(monkeypatch):
 @pytest.mark.processor
 def test_a_finalizer_launches_while_a_job_is_queued(monkeypatch):
     """Memory of both is kept until their own jobs are complete."""
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     runtime.sync()
     x = dr.linspace(Float, 0, 1, 500_000)
     dr.eval(x)
@@ -278,7 +278,7 @@ def test_a_finalizer_launches_while_a_job_is_queued(monkeypatch):
 @pytest.mark.processor
 def test_a_kernel_that_turns_out_not_to_compile_while_it_is_launched(monkeypatch):
     """Its job is not left closed, which would hold up all others for ever."""
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(runtime, "_thread_count", max(runtime.thread_count(), 2))
 
     def fails(*arguments, **options):
@@ -414,7 +414,7 @@ def test_a_lock_of_the_program_in_a_frozen_function():
 @pytest.mark.processor
 def test_many_launches_wait_when_nothing_is_held(monkeypatch):
     """An evaluation of many kernels waits for the queue after it has released the lock."""
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     runtime.sync()
     held, await_ = [], runtime._await
 
@@ -669,7 +669,7 @@ def test_a_large_kernel_does_not_keep_the_process():
     text = """
     import numpy as np
     import drjit as dr
-    from drjit.jit.cpu import background, compiled
+    from drjit.jit.cpu import background, variants
     from drjit.jit.target import simd
     from drjit.llvm import Float
     parts = [Float(k) + dr.arange(Float, 3) for k in range(1000)]

@@ -11,7 +11,7 @@ from helpers import uniform
 
 import drjit as dr
 from drjit import nn
-from drjit.jit.cpu import kernel, runtime
+from drjit.jit.cpu import kernel, runtime, variants
 from drjit.llvm.ad import Float, Float16, Float64, Int, TensorXf, TensorXf16, TensorXf64, UInt
 
 THREADS = 64
@@ -21,7 +21,7 @@ BINS = 1000
 
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     before = dr.thread_count()
     dr.set_thread_count(THREADS)
     yield

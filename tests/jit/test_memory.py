@@ -10,7 +10,7 @@ import weakref
 
 import numpy as np
 import pytest
-from native_kernels import address
+from native_kernels import entry
 
 from drjit.jit import device
 from drjit.jit.cpu import memory, runtime
@@ -27,7 +27,7 @@ def close_gate():
     """Queues a job that does not end before the returned flag is set."""
     flag = np.zeros(1, "q")
     params = (ctypes.c_int64 * 1)(flag.ctypes.data)
-    runtime.launch(address("gate"), 0, params, 1, 1, keep=flag)
+    runtime.launch(entry("gate"), params, 1, 1, keep=flag)
     return flag
 
 
@@ -231,7 +231,7 @@ def test_flush_waits_for_queued_work():
     a = buffer.array(np.int64, 1000)
     a[:] = 1
     params = (ctypes.c_int64 * 3)(buffer.address, buffer.address, 4)
-    runtime.launch(address("add"), 0, params, 1000, 64)
+    runtime.launch(entry("add"), params, 1000, 64)
     memory.flush_malloc_cache()
     np.testing.assert_array_equal(a, 5)
 

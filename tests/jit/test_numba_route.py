@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from drjit.jit import processor
-from drjit.jit.cpu.compiled import key_of
+from drjit.jit.cpu.variants import key_of
 from drjit.jit.flags import JitFlag
 from drjit.jit.target import image, library, simd
 from drjit.jit.target.simd.kernel import module_text

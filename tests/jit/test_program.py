@@ -12,7 +12,7 @@ import pytest
 from helpers import DEVICE, ELEMENTWISE, opaque, results
 
 from drjit.jit import flags
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import label, op
@@ -39,7 +39,7 @@ def lines(*roots: Node) -> list[str]:
 @pytest.mark.processor
 def test_large_work_does_not_wait_for_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions of the library take NumPy far longer than an addition does."""
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     x = opaque(dt.f32, [1, 2])
     for f, size, expected in (
         (op.abs, 3, True), (op.abs, 1_000_000, True), (op.sin, 3, True), (op.sin, 1_000_000, False),
@@ -48,8 +48,8 @@ def test_large_work_does_not_wait_for_numpy(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(found, "spent", 0.0)
         monkeypatch.setattr(found, "time", 0.0)
         monkeypatch.setattr(found.entry, "kernel", 0)
-        monkeypatch.setattr(found, "stored", False)
-        assert found.prefers_numpy(size) is expected, (f, size)
+        monkeypatch.setattr(found, "cached", False)
+        assert variants.prefers_numpy(found, size) is expected, (f, size)
 
 
 # Well-formed programs
@@ -308,7 +308,7 @@ def trapped(n: Node, *traps: JitFlag) -> list[float]:
 
 
 def test_trap_nan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     n = divided([1, 0, 1], [1, 0, 0])
     with pytest.raises(FloatingPointError) as caught:
         trapped(n, JitFlag.TrapNaN)
@@ -320,7 +320,7 @@ def test_trap_nan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_traps_pass_over_what_comes_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     n = ir.apply(op.add, opaque(dt.f32, [float("nan"), float("inf")]), opaque(dt.f32, [1, 1]))
     result = trapped(n, JitFlag.TrapNaN, JitFlag.TrapInf)
     assert result[0] != result[0] and result[1] == float("inf")
@@ -337,9 +337,9 @@ def test_traps_need_debug_mode(tier: str) -> None:
 def test_debug_mode_steps_through_kernels_that_are_compiled_already(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     schedule.evaluate([divided([1, 2], [1, 2])])
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     n = divided([0, 2], [0, 2])
     with pytest.raises(FloatingPointError, match="nan in lane 0"):
         trapped(n, JitFlag.TrapNaN)
@@ -349,7 +349,7 @@ def test_debug_mode_steps_through_kernels_that_are_compiled_already(
 
 
 def test_tracebacks_show_the_line_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     n = divided([0], [0])
     try:
         trapped(n, JitFlag.TrapNaN)
@@ -364,7 +364,7 @@ def test_tracebacks_show_the_line_of_the_kernel(monkeypatch: pytest.MonkeyPatch)
 
 def test_kernels_can_be_stepped_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a debugger does: it follows line events and looks at names."""
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     seen: list[tuple[str, list[str]]] = []
 
     def follow(frame, event: str, argument: object):
@@ -396,7 +396,7 @@ def test_kernels_can_be_stepped_through(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_breakpoint_in_every_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """The debugger stops in the kernel, not in what runs it: at its first line, or from Python 3.13
     on, at the call that starts it."""
-    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(variants, "pinned", "auto")
     commands = io.StringIO("until 3\nuntil 6\np v0\nlist\ncontinue\n")
     shown = io.StringIO()
     debugger = pdb.Pdb(stdin=commands, stdout=shown, nosigint=True, readrc=False)

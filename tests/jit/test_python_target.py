@@ -10,7 +10,7 @@ import pytest
 from helpers import differing
 
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, variants
 from drjit.jit.run import launch, schedule
 from drjit.jit.target import python
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt
@@ -41,7 +41,7 @@ INF, NAN = float("inf"), float("nan")
 )
 def test_reductions_of_special_values(monkeypatch, kind, values):
     def reduced(tier):
-        monkeypatch.setattr(kernel, "tier", tier)
+        monkeypatch.setattr(variants, "pinned", tier)
         x = kind(values)
         found = [f(x) for f in (dr.sum, dr.prod, dr.min, dr.max)]
         dr.eval(found)
@@ -52,14 +52,14 @@ def test_reductions_of_special_values(monkeypatch, kind, values):
 
 
 def test_masks_are_reduced(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "python")
+    monkeypatch.setattr(variants, "pinned", "python")
     m = Float(1, 2, 3) > Float(2, 2, 1)
     assert (dr.any(m)[0], dr.all(m)[0], dr.count(m)[0]) == (True, False, 1)
 
 
 @pytest.mark.parametrize("tier", ["python", "compiled"])
 def test_an_index_out_of_bounds(monkeypatch, tier):
-    monkeypatch.setattr(kernel, "tier", tier)
+    monkeypatch.setattr(variants, "pinned", tier)
     x, index = Float(1, 2, 3), UInt(2, 7, 9, 1)
     y = dr.gather(Float, x, index, Bool(True, False, True, True))
     with pytest.raises(launch.OutOfBoundsError, match=r"index 9 .* size 3 \(lane 2;"):
@@ -69,7 +69,7 @@ def test_an_index_out_of_bounds(monkeypatch, tier):
 
 def test_other_texts_run_on_numpy(monkeypatch):
     """Those that write to given memory, or whose bits Python's numbers would not keep."""
-    monkeypatch.setattr(kernel, "tier", "python")
+    monkeypatch.setattr(variants, "pinned", "python")
     schedule.forget_kernels()
     kernel.forget()
     total = dr.zeros(UInt, 3)
@@ -85,7 +85,7 @@ def test_other_texts_run_on_numpy(monkeypatch):
 FEW = """
 import sys
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, variants
 from drjit.llvm import Float
 
 x, tiers = Float(1, 2, 3), []
@@ -100,7 +100,7 @@ print(x, tiers[0], tiers[-1], tiers == sorted(tiers, reverse=True), "numpy" in s
 LOOPS = """
 import sys
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import kernel, variants
 from drjit.llvm import UInt
 
 @dr.syntax

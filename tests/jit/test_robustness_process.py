@@ -27,7 +27,7 @@ PROGRAM = """
 import sys
 import numpy as np
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 from drjit.llvm import Float, UInt, Bool
 
 def program(salt=0, n=1000):
@@ -145,8 +145,8 @@ def test_an_interrupt_during_a_long_kernel(which):
     done = run(
         """
         import os, signal, threading, time
-        kernel.tier = sys.argv[1]
-        n, repeats = (30_000, 40) if kernel.tier == "numpy" else (1_000_000, 60)
+        variants.pinned = sys.argv[1]
+        n, repeats = (30_000, 40) if variants.pinned == "numpy" else (1_000_000, 60)
 
         def slow(salt):
             x = dr.arange(UInt, n)
@@ -184,7 +184,7 @@ def test_an_interrupt_during_a_long_kernel(which):
 @posix
 def test_updates_of_a_kernel_on_numpy_happen_once(monkeypatch):
     """Ctrl-C between two updates of one kernel takes effect after both."""
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     first, second = dr.zeros(UInt, 2), dr.zeros(UInt, 2)
     dr.eval(first, second)
     real = numpy_target.run
@@ -211,11 +211,11 @@ def test_updates_of_a_kernel_on_numpy_happen_once(monkeypatch):
 def test_the_end_with_queued_work(which, ending):
     done = run(
         """
-        kernel.tier = sys.argv[1]
+        variants.pinned = sys.argv[1]
         x = dr.arange(Float, 2_000_000)
         for _ in range(60):
             x = dr.sin(x)
-        if kernel.tier == "compiled":
+        if variants.pinned == "compiled":
             dr.eval(x)
         pending = dr.zeros(UInt, 4)
         dr.scatter_add(pending, 1, UInt(0, 9))  # never evaluated, so never reported
@@ -229,7 +229,7 @@ def test_the_end_with_queued_work(which, ending):
 def test_an_error_nobody_waited_for_does_no_harm_at_the_end():
     done = run(
         """
-        kernel.tier = "compiled"
+        variants.pinned = "compiled"
         dr.eval(dr.gather(Float, dr.arange(Float, 4), dr.opaque(UInt, 9, 3)))
         print(right())
         """
@@ -247,7 +247,7 @@ def test_forks_before_and_after_first_use(which):
     done = run(
         """
         import os
-        kernel.tier = sys.argv[1]
+        variants.pinned = sys.argv[1]
 
         def child(salt):
             pid = os.fork()
@@ -257,7 +257,7 @@ def test_forks_before_and_after_first_use(which):
 
         print(child(1))
         print(right())
-        x = dr.arange(Float, 30_000 if kernel.tier == "numpy" else 1_000_000)
+        x = dr.arange(Float, 30_000 if variants.pinned == "numpy" else 1_000_000)
         for _ in range(20):
             x = dr.sin(x)
         dr.eval(x)  # on its way while the process forks
@@ -283,13 +283,13 @@ def test_multiprocessing(method):
 
 def test_no_home_directory(tmp_path):
     done = run(
-        "kernel.tier = 'compiled'; print(right())",
+        "variants.pinned = 'compiled'; print(right())",
         HOME=None, USER=None, LOGNAME=None, XDG_CACHE_HOME=None, DRJIT_CACHE_DIR=None,
         TMPDIR=str(tmp_path),
     )  # fmt: skip
     assert done.stdout == "True\n"
     done = run(
-        "kernel.tier = 'compiled'; print(right())",
+        "variants.pinned = 'compiled'; print(right())",
         HOME="/nonexistent/home", XDG_CACHE_HOME=None, DRJIT_CACHE_DIR=None, TMPDIR=str(tmp_path),
     )  # fmt: skip
     assert done.stdout == "True\n"
@@ -300,7 +300,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache, "_complained", False)
     monkeypatch.setattr(cache, "_is_lost", False)
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "compiled")
 
     class Full:
         def __init__(self, file):
@@ -324,7 +324,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert x.numpy()[1] == 1 and list((tmp_path / cache._FOLDER).iterdir()) == []
 
 
-CACHED = "kernel.tier = 'compiled'; print(right())"
+CACHED = "variants.pinned = 'compiled'; print(right())"
 DAMAGES = {
     "emptied": lambda data: b"",
     "cut": lambda data: data[: len(data) // 2],
@@ -378,7 +378,7 @@ def test_a_cache_folder_that_cannot_be_used(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
     cache._create = refuse
-    kernel.tier = 'compiled'
+    variants.pinned = 'compiled'
     print(right())
     """
     done = run(text, DRJIT_CACHE_DIR=str(folder.parent))
@@ -386,13 +386,13 @@ def test_a_cache_folder_that_cannot_be_used(tmp_path, monkeypatch):
     assert done.stderr.count("kernel cache") == 1 and "Permission denied" in done.stderr
     file = tmp_path / "file"
     file.write_text("")
-    done = run("kernel.tier = 'compiled'; print(right())", DRJIT_CACHE_DIR=str(file))
+    done = run("variants.pinned = 'compiled'; print(right())", DRJIT_CACHE_DIR=str(file))
     assert done.stdout == "True\n" and "kernel cache" in done.stderr
 
 
 @pytest.mark.parametrize("count", ["0", "-3", "many", "100000", "1"])
 def test_numbers_of_threads_in_the_environment(count):
-    done = run("kernel.tier = 'compiled'; print(right(0, 300_000))", DRJIT_NUM_THREADS=count)
+    done = run("variants.pinned = 'compiled'; print(right(0, 300_000))", DRJIT_NUM_THREADS=count)
     assert done.stdout == "True\n"
     assert ("DRJIT_NUM_THREADS" in done.stderr) == (count in ("0", "-3", "many"))
 

@@ -12,7 +12,7 @@ import weakref
 
 import numpy as np
 import pytest
-from native_kernels import address
+from native_kernels import entry
 
 from drjit.jit.cpu import launcher, runtime
 from drjit.jit.cpu.event import Event
@@ -42,7 +42,7 @@ class Gate:
     def __init__(self, expected=0):
         self.flag = np.zeros(1, np.int64)
         self.ticket = runtime.launch(
-            address("gate"), 0, words(self.flag), 1, 1, keep=(self, self.flag), expected=expected
+            entry("gate"), words(self.flag), 1, 1, keep=(self, self.flag), expected=expected
         )
 
     def open(self):
@@ -72,8 +72,7 @@ def test_blocks_cover_the_range_once(threads, inline, size, block):
     params = words(sizes, calls, result)
     before = time.perf_counter_ns()
     ticket = runtime.launch(
-        address("count"),
-        address("total"),
+        entry("count", "total"),
         params,
         size,
         block,
@@ -94,9 +93,7 @@ def test_blocks_cover_the_range_once(threads, inline, size, block):
 def test_an_empty_range_runs_only_finish(inline):
     sizes, calls, result = np.zeros(1, "q"), np.zeros(8, "q"), np.full(3, -1)
     runtime.wait(
-        runtime.launch(
-            address("count"), address("total"), words(sizes, calls, result), 0, 16, inline
-        )
+        runtime.launch(entry("count", "total"), words(sizes, calls, result), 0, 16, inline)
     )
     assert calls.sum() == 0
     assert list(result[:2]) == [0, 0]
@@ -110,7 +107,7 @@ def test_jobs_run_in_order(threads):
     other = np.zeros(n, "q")
     for k in range(jobs):
         source, target = (a, other) if k % 2 == 0 else (other, a)
-        runtime.launch(address("add"), 0, words(source, target, k), n, 64, inline=k % 3 == 0)
+        runtime.launch(entry("add"), words(source, target, k), n, 64, inline=k % 3 == 0)
     runtime.sync()
     np.testing.assert_array_equal(a, np.arange(n) + jobs * (jobs - 1) // 2)
     assert runtime.completed() == runtime.submitted
@@ -119,7 +116,7 @@ def test_jobs_run_in_order(threads):
 def test_launch_returns_at_once_and_inline_work_queues_behind():
     gate = Gate()
     a = np.zeros(4, "q")
-    ticket = runtime.launch(address("add"), 0, words(a, a, 5), 4, 16, inline=True, keep=a)
+    ticket = runtime.launch(entry("add"), words(a, a, 5), 4, 16, inline=True, keep=a)
     assert ticket == gate.ticket + 1
     assert runtime.completed() < gate.ticket
     assert a[0] == 0
@@ -135,7 +132,7 @@ def test_no_more_work_is_queued_than_takes_a_while():
     def launch_many():
         for _ in range(20):
             runtime.launch(
-                address("add"), 0, words(a, a, 1), 4, 16, keep=a, expected=runtime.AHEAD_NS // 3
+                entry("add"), words(a, a, 1), 4, 16, keep=a, expected=runtime.AHEAD_NS // 3
             )
             queued.append(runtime.submitted - gate.ticket)
 
@@ -155,18 +152,16 @@ def test_no_more_work_is_queued_than_takes_a_while():
 def test_long_kernels_are_queued_in_twos():
     a, gate = np.zeros(4, "q"), Gate()
     for _ in range(2):
-        runtime.launch(
-            address("add"), 0, words(a, a, 1), 4, 16, keep=a, expected=100 * runtime.AHEAD_NS
-        )
+        runtime.launch(entry("add"), words(a, a, 1), 4, 16, keep=a, expected=100 * runtime.AHEAD_NS)
     threading.Timer(0.2, gate.open).start()
-    runtime.launch(address("add"), 0, words(a, a, 1), 4, 16, keep=a)
+    runtime.launch(entry("add"), words(a, a, 1), 4, 16, keep=a)
     assert runtime.completed() >= gate.ticket
 
 
 def test_short_kernels_are_queued_behind_a_long_one():
     a, gate = np.zeros(4, "q"), Gate(expected=100 * runtime.AHEAD_NS)
     for _ in range(20):
-        runtime.launch(address("add"), 0, words(a, a, 1), 4, 16, keep=a, expected=1000)
+        runtime.launch(entry("add"), words(a, a, 1), 4, 16, keep=a, expected=1000)
     assert runtime.completed() < gate.ticket
     gate.open()
     runtime.sync()
@@ -179,7 +174,7 @@ def test_what_a_job_needs_lives_until_it_is_complete_and_no_longer():
 
     gate, thing, retained = Gate(), Thing(), Thing()
     alive, retained_alive = weakref.ref(thing), weakref.ref(retained)
-    runtime.launch(0, 0, 0, 1, 1, keep=thing)
+    runtime.launch(None, 0, 1, 1, keep=thing)
     runtime.retain(retained)
     del thing, retained
     gc.collect()
@@ -194,7 +189,7 @@ def test_what_a_job_needs_lives_until_it_is_complete_and_no_longer():
 def test_many_launches_leave_nothing_behind():
     a = np.zeros(64, "q")
     for _ in range(10_000):
-        runtime.launch(address("add"), 0, words(a, a, 1), 64, 32, keep=a)
+        runtime.launch(entry("add"), words(a, a, 1), 64, 32, keep=a)
     runtime.sync()
     assert len(runtime.unfinished) == 0
     np.testing.assert_array_equal(a, 10_000)
@@ -207,7 +202,7 @@ def test_each_check_is_called_once_also_where_the_ring_was_full():
     def launch_many():
         for k in range(count):
             runtime.launch(
-                address("add"), 0, words(a, a, 1), 4, 16, keep=a, check=lambda k=k: calls.append(k)
+                entry("add"), words(a, a, 1), 4, 16, keep=a, check=lambda k=k: calls.append(k)
             )
 
     thread = threading.Thread(target=launch_many)
@@ -228,7 +223,7 @@ def test_two_python_threads_launch_and_wait_at_once():
 
     def work(a):
         for _ in range(500):
-            runtime.wait(runtime.launch(address("add"), 0, words(a, a, 1), 100, 32, keep=a))
+            runtime.wait(runtime.launch(entry("add"), words(a, a, 1), 100, 32, keep=a))
 
     threads = [threading.Thread(target=work, args=(a,)) for a in arrays]
     for thread in threads:
@@ -259,13 +254,13 @@ def test_workers_wake_up_after_sleeping():
     a = np.zeros(100, "q")
     for _ in range(20):
         time.sleep(0.002)
-        runtime.wait(runtime.launch(address("add"), 0, words(a, a, 1), 100, 32))
+        runtime.wait(runtime.launch(entry("add"), words(a, a, 1), 100, 32))
     np.testing.assert_array_equal(a, 20)
 
 
 def test_idle_workers_sleep():
     runtime.set_thread_count(3)
-    runtime.wait(runtime.launch(0, 0, 0, 1, 1))
+    runtime.wait(runtime.launch(None, 0, 1, 1))
     control = runtime._control
     for _ in range(1000 * SYNC_LIMIT):
         if control.parked == 3:
@@ -289,10 +284,10 @@ def test_threads_that_the_system_refuses(monkeypatch):
     monkeypatch.setattr(launcher, "start_thread", limited)
     a = np.zeros(100, "q")
     with pytest.raises(RuntimeError, match="can't start new thread"):
-        runtime.launch(address("add"), 0, words(a, a, 1), 100, 10)
+        runtime.launch(entry("add"), words(a, a, 1), 100, 10)
     left = 1
     for _ in range(3):
-        runtime.wait(runtime.launch(address("add"), 0, words(a, a, 1), 100, 10))
+        runtime.wait(runtime.launch(entry("add"), words(a, a, 1), 100, 10))
     np.testing.assert_array_equal(a, 3)
     assert runtime._control.entered == 1 and not left
 
@@ -303,13 +298,13 @@ def failing(record, error):
     def check():
         return error if record[0] else None
 
-    return runtime.launch(address("fail"), 0, words(record), 1, 1, keep=record, check=check)
+    return runtime.launch(entry("fail"), words(record), 1, 1, keep=record, check=check)
 
 
 def test_an_error_in_a_kernel_is_raised_once_by_the_next_wait():
     record = np.zeros(5, "q")
     ticket = failing(record, IndexError("site 7"))
-    runtime.launch(0, 0, 0, 1, 1)
+    runtime.launch(None, 0, 1, 1)
     with pytest.raises(IndexError, match="site 7"):
         runtime.wait(ticket)
     runtime.sync()
@@ -325,7 +320,7 @@ def test_launches_do_not_raise_and_later_errors_become_a_note():
     gate.open()
     while runtime.completed() < runtime.submitted:
         time.sleep(0.001)
-    runtime.launch(0, 0, 0, 1, 1)
+    runtime.launch(None, 0, 1, 1)
     with pytest.raises(IndexError, match="number 0") as info:
         runtime.sync()
     assert info.value.__notes__ == ["2 more kernel launches reported an error."]
@@ -336,13 +331,13 @@ def test_a_check_that_raises_counts_as_an_error():
     def check():
         raise ZeroDivisionError("in the check")
 
-    runtime.launch(0, 0, 0, 1, 1, check=check)
+    runtime.launch(None, 0, 1, 1, check=check)
     with pytest.raises(ZeroDivisionError, match="in the check"):
         runtime.sync()
 
 
 def test_an_inline_launch_leaves_its_error_to_the_next_wait():
-    runtime.launch(0, 0, 0, 1, 1, inline=True, check=lambda: IndexError("inline"))
+    runtime.launch(None, 0, 1, 1, inline=True, check=lambda: IndexError("inline"))
     with pytest.raises(IndexError, match="inline"):
         runtime.sync()
 
@@ -378,7 +373,7 @@ def test_the_environment_sets_the_thread_count(monkeypatch, wish, count):
 def test_changing_the_thread_count_waits_for_queued_work():
     a = np.zeros(100_000, "q")
     for count in (2, 1, 4, 2):
-        runtime.launch(address("add"), 0, words(a, a, 1), a.size, 64)
+        runtime.launch(entry("add"), words(a, a, 1), a.size, 64)
         runtime.set_thread_count(count)
     runtime.sync()
     np.testing.assert_array_equal(a, 4)
@@ -395,7 +390,7 @@ def test_events():
         start.elapsed_time(3)
     gate = Gate()
     start.record()
-    runtime.launch(address("spin"), 0, words(1_000_000), 1, 1)
+    runtime.launch(entry("spin"), words(1_000_000), 1, 1)
     end.record()
     assert end.query() is False
     gate.open()
@@ -412,7 +407,7 @@ def test_events_keep_their_time_when_the_ring_has_turned():
     end.record()
     before = start.elapsed_time(end)
     for _ in range(2 * launcher.JOBS):
-        runtime.launch(0, 0, 0, 1, 1)
+        runtime.launch(None, 0, 1, 1)
     runtime.sync()
     assert start.elapsed_time(end) == before
 
@@ -422,15 +417,15 @@ def test_an_interrupt_ends_the_wait_and_the_job_goes_on():
     process = run_script("""
         import ctypes, os, signal, threading
         import numpy as np
-        from native_kernels import address
+        from native_kernels import entry
         from drjit.jit.cpu import runtime
         # What the first words of parameter blocks point to has the word that stops loops.
         flag = np.zeros(8, "q")
         a = np.zeros(8, "q")
         params = (ctypes.c_int64 * 1)(flag.ctypes.data)
-        runtime.launch(address("gate"), 0, params, 1, 1)
+        runtime.launch(entry("gate"), params, 1, 1)
         params = (ctypes.c_int64 * 3)(a.ctypes.data, a.ctypes.data, 5)
-        runtime.launch(address("add"), 0, params, 4, 16)
+        runtime.launch(entry("add"), params, 4, 16)
         runtime.GRACE_SECONDS = 0.1
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
@@ -449,12 +444,12 @@ def test_an_interrupt_ends_the_wait_and_the_job_goes_on():
 def test_the_interpreter_exits_while_kernels_run(work):
     process = run_script(f"""
         import ctypes
-        from native_kernels import address
+        from native_kernels import entry
         from drjit.jit.cpu import runtime
         runtime._EXIT_SECONDS = 0.1
         params = (ctypes.c_int64 * 1)({work})
         for _ in range(100):
-            runtime.launch(address("spin"), 0, params, 1000, 1, keep=object())
+            runtime.launch(entry("spin"), params, 1000, 1, keep=object())
         print("queued")
     """)
     assert process.communicate(timeout=SYNC_LIMIT) == ("queued\n", "")
@@ -466,13 +461,13 @@ def test_a_forked_child_has_the_results_and_workers_of_its_own():
     process = run_script("""
         import ctypes, os, warnings
         import numpy as np
-        from native_kernels import address
+        from native_kernels import entry
         from drjit.jit.cpu import runtime
         warnings.simplefilter("ignore", DeprecationWarning)
         a = np.zeros(100_000, "q")
         params = (ctypes.c_int64 * 3)(a.ctypes.data, a.ctypes.data, 1)
         def launch():
-            return runtime.launch(address("add"), 0, params, a.size, 64)
+            return runtime.launch(entry("add"), params, a.size, 64)
         for _ in range(20):
             launch()
         child = os.fork()

@@ -13,7 +13,7 @@ import pytest
 from helpers import ALLOCATE, ALLOCATOR, DEVICE, allocate_by, growth, in_cycles, watch_launches
 
 from drjit.jit import flags, substitutes
-from drjit.jit.cpu import kernel, memory
+from drjit.jit.cpu import memory, variants
 from drjit.jit.device import Buffer
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
@@ -670,7 +670,7 @@ def test_sizes_never_make_a_new_kernel(tier: str, launches: list) -> None:
 
 
 def test_loops_over_steps_compile_once(launches: list, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     x = ramp(3)
     known = len(DEVICE.kernels())
     for step in range(1, 20):

@@ -13,7 +13,7 @@ from helpers import UNARY
 
 import drjit as dr
 from drjit import llvm
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 
 pytestmark = pytest.mark.processor
 
@@ -123,7 +123,7 @@ def test_tiers_agree_to_the_last_bit(name: str, made: str, monkeypatch: pytest.M
     found = {}
     for tier in ("numpy", "compiled"):
         dr.flush_kernel_cache()
-        monkeypatch.setattr(kernel, "tier", tier)
+        monkeypatch.setattr(variants, "pinned", tier)
         found[tier] = entries(
             composed(name, a, b) if made == "composed" else globals()[made](cls, a, b, u)
         )

@@ -15,7 +15,7 @@ import drjit as dr
 from drjit.ad import traverse
 from drjit.array import native_operators
 from drjit.jit import substitutes
-from drjit.jit.cpu import kernel, warm_up
+from drjit.jit.cpu import variants, warm_up
 from drjit.llvm.ad import Float
 
 pytestmark = pytest.mark.skipif(not warm_up.places(native_operators), reason="other layout")
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.skipif(not warm_up.places(native_operators), reason="ot
 
 @pytest.fixture(autouse=True, scope="module")
 def installed():
-    before, kernel.tier = kernel.tier, "compiled"  # results are the same to the last bit
+    before, variants.pinned = variants.pinned, "compiled"  # results are the same to the last bit
     if native_operators._installed is None and (places := warm_up.places(native_operators)):
         native_operators.install(places)
     yield
-    kernel.tier = before
+    variants.pinned = before
 
 
 def test_native_code_is_in_use():

@@ -11,7 +11,7 @@ from helpers import growth, settle
 
 import drjit as dr
 from drjit.jit import substitutes
-from drjit.jit.cpu import kernel, memory, plans, programs, warm_up
+from drjit.jit.cpu import kernel, memory, plans, programs, variants, warm_up
 from drjit.jit.native import objects
 from drjit.jit.run import schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
@@ -33,7 +33,7 @@ def taken(monkeypatch):
         return done
 
     known.repeat = repeat
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(substitutes, "plans", known)
     monkeypatch.setattr(substitutes, "repeat", None)
     monkeypatch.setattr(substitutes, "perform", plans.perform)

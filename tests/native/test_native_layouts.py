@@ -14,12 +14,12 @@ from drjit.jit.native import objects
 PROGRAM = """
 import drjit as dr
 from drjit.array import native_operators
-from drjit.jit.cpu import background, kernel, memory
+from drjit.jit.cpu import background, kernel, memory, variants
 from drjit.jit import substitutes
 from drjit.jit.native import objects
 from drjit.llvm.ad import Float
 
-kernel.tier = "compiled"
+variants.pinned = "compiled"
 x, y = Float(1, 2, 3), Float(0)
 for _ in range(4):
     for _ in range(2048):  # small programs, which are evaluated by one call in the end
@@ -81,7 +81,7 @@ def test_there_is_no_native_code_for_other_layouts(other, monkeypatch):
     "objects.memory_of = lambda made: [0] * 8",
 ])  # fmt: skip
 def test_programs_do_without(change):
-    text = PROGRAM.replace("kernel.tier =", f"{change}\nkernel.tier =")
+    text = PROGRAM.replace("variants.pinned =", f"{change}\nvariants.pinned =")
     done = nursery.run(text)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [

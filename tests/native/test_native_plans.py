@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit.jit import substitutes
-from drjit.jit.cpu import kernel, memory, plans, programs, runtime, warm_up
+from drjit.jit.cpu import kernel, memory, plans, programs, runtime, variants, warm_up
 from drjit.jit.run import plan as plan_table
 from drjit.jit.run import schedule
 from drjit.llvm import Float, Float16, Float64, Int, UInt
@@ -53,7 +53,7 @@ def taken(monkeypatch):
             seen.append(first[0] if first else count)
         return performed
 
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(substitutes, "plans", known)
     monkeypatch.setattr(substitutes, "perform", perform)
     monkeypatch.setattr(schedule, "launch_all", launch)
@@ -499,7 +499,7 @@ def test_another_number_of_threads(taken):
 
 def test_better_forms_are_asked_for(taken, monkeypatch):
     asked = []
-    monkeypatch.setattr(kernel.CpuKernel, "deserves_better", lambda k: asked.append(k))
+    monkeypatch.setattr(variants, "should_optimize", lambda k: asked.append(k))
     x = data(Float, 5)
     for _ in range(6):
         dr.eval(dr.sum(x) * x)
@@ -507,7 +507,7 @@ def test_better_forms_are_asked_for(taken, monkeypatch):
     every = [p for found in plan_table._plans.values() for p in found]
     (plan,) = [p for p in every if len(p.launches) == 2]
     for k in plan.native[0]._kernels:
-        k.provisional = True
+        k.is_baseline = True
     asked.clear()
     for _ in range(2 * plans._LATER):
         dr.eval(dr.sum(x) * x)

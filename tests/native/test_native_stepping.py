@@ -24,12 +24,13 @@ def test_jobs_run_in_order_and_each_block_once():
     c, seen, times = ctypes.addressof(control), [], launcher.Times()
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     finish = FINISH(lambda params, blocks, threads: seen.append((params, "finish", blocks)))
-    addresses = [ctypes.cast(f, ctypes.c_void_p).value for f in (kernel, finish)]
+    entry = launcher.JobEntry()
+    entry.kernel, entry.finish = (ctypes.cast(f, ctypes.c_void_p).value for f in (kernel, finish))
     workers = [threading.Thread(target=code.work, args=(c,), daemon=True) for _ in range(3)]
     for worker in workers:
         worker.start()
     for number in range(3):
-        job = (*addresses, number, 95, 10, 2, ctypes.addressof(times), 0)
+        job = (ctypes.addressof(entry), number, 95, 10, 2, ctypes.addressof(times))
         assert code.post(c, *job, 5 + number) == -1  # the ticket of another one
         ticket = code.post(c, *job, 6 + number)
         assert ticket == 6 + number
@@ -64,13 +65,14 @@ def test_a_closed_job_is_claimed_once_it_is_open():
     c, seen = ctypes.addressof(control), []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value
-    entry, other = launcher.JobEntry(), launcher.JobEntry()
+    entry, other, compiled = (launcher.JobEntry() for _ in range(3))
     e, o = ctypes.addressof(entry), ctypes.addressof(other)
+    compiled.kernel = address
     assert code.first_closed(c) == 0
-    assert code.post(c, 0, 0, 7, 25, 10, 1, 0, e, 1) == 1
-    assert code.post(c, address, 0, 8, 25, 10, 1, 0, 0, 2) == 2
-    assert code.post(c, 0, 0, 9, 25, 10, 1, 0, o, 3) == 3
-    assert code.post(c, 0, 0, 10, 25, 10, 1, 0, e, 4) == 4
+    assert code.post(c, e, 7, 25, 10, 1, 0, 1) == 1
+    assert code.post(c, ctypes.addressof(compiled), 8, 25, 10, 1, 0, 2) == 2
+    assert code.post(c, o, 9, 25, 10, 1, 0, 3) == 3
+    assert code.post(c, e, 10, 25, 10, 1, 0, 4) == 4
     assert code.claimable(c) == 0 and code.take(c, 1, 0, 0) == 0 and not seen
     assert code.first_closed(c) == 1
     code.open_jobs(c, e, address, 0)

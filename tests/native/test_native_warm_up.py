@@ -9,7 +9,7 @@ import pytest
 
 import drjit as dr
 from drjit.jit import substitutes
-from drjit.jit.cpu import background, kernel, warm_up
+from drjit.jit.cpu import background, variants, warm_up
 from drjit.jit.run import cache
 from drjit.llvm import Float
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not any(map(warm_up.places, ROOMS)), reason="oth
 @pytest.fixture
 def installed(monkeypatch):
     """The rooms that get native code, in a process that has none."""
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     for name in ("perform", "repeat", "collect_nodes"):
         monkeypatch.setattr(substitutes, name, None)
     monkeypatch.setattr(warm_up, "_missing", None)
@@ -68,7 +68,7 @@ def test_it_comes_once_a_process_does_much(stored, how, installed, monkeypatch):
 
 
 def test_where_nothing_is_compiled(installed, monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "numpy")
+    monkeypatch.setattr(variants, "pinned", "numpy")
     assert warm_up.advance(100) == math.inf and not installed
 
 

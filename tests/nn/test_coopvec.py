@@ -459,7 +459,7 @@ def test_a_vector_may_go_into_several_kernels(tier):
 
 
 def test_a_program_longer_than_a_kernel(monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
     x = Float(rand(5))
     total = x
     for k in range(2500):

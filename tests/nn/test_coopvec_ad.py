@@ -35,7 +35,7 @@ def backward(function, values, cls=Float64, flags=dr.ADFlag.Default):
 
 def loss(function, values):
     with pytest.MonkeyPatch.context() as patch:  # compiled for nothing but differences otherwise
-        patch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+        patch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
         return dr.sum(function(*[Float64(v) for v in values])).numpy().item()
 
 

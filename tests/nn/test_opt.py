@@ -11,7 +11,7 @@ from helpers import growth, launched
 
 import drjit as dr
 from drjit import llvm
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 from drjit.llvm.ad import (
     Array1f,
     Array2f,
@@ -708,7 +708,7 @@ def test_scaler_errors():
 
 @pytest.mark.parametrize("name", [n for n in ALL if "Muon" not in n])
 def test_a_step_is_one_kernel_that_is_compiled_once(name: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "compiled")
     cls, options = ALL[name]
     opt = cls(0.1, {"x": Float(np.arange(1, 18))}, **options)
 
@@ -727,7 +727,7 @@ def test_a_step_is_one_kernel_that_is_compiled_once(name: str, monkeypatch: pyte
 
 @pytest.mark.parametrize("optimizer", [SGD, Adam, Muon])
 def test_scaled_steps_compile_nothing_after_the_first(optimizer, monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     opt = optimizer(0.1, {"x": TensorXf([[1, 2], [3, 4]])})
     scaler = GradScaler(growth_interval=2)
 
@@ -743,7 +743,8 @@ def test_scaled_steps_compile_nothing_after_the_first(optimizer, monkeypatch):
 
 
 def test_hundreds_of_steps_keep_nothing(monkeypatch):
-    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")  # at once, not after some steps
+    # At once, not after some steps.
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "compiled")
     opt = Adam(1e-3, {"x": Float(np.ones(100))})
     scaler = GradScaler()
 

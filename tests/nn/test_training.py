@@ -17,7 +17,7 @@ from helpers import DEVICE, growth, standing_still
 import drjit as dr
 from drjit import nn
 from drjit.auto.ad import Array2f, Array3f, Float, Float16, TensorXf, TensorXf16, Texture2f
-from drjit.jit.cpu import kernel, memory, runtime
+from drjit.jit.cpu import kernel, memory, runtime, variants
 from drjit.opt import Adam, GradScaler
 
 
@@ -161,7 +161,7 @@ def test_pictures_become_as_good_as_those_of_the_reference(encoding, precision):
 def test_both_tiers_learn_the_same(name, monkeypatch):
     found = []
     for tier in ("numpy", "compiled"):
-        monkeypatch.setattr(kernel, "tier", tier)
+        monkeypatch.setattr(variants, "pinned", tier)
         found.append(oracle.train(name, steps=5))
     for key, value in found[0].items():
         np.testing.assert_allclose(value, found[1][key], rtol=1e-3, atol=1e-4)
@@ -201,7 +201,7 @@ def gate():
     def close():
         flag[0] = 0
         params = (ctypes.c_int64 * 1)(flag.ctypes.data)
-        runtime.launch(native_kernels.address("gate"), 0, params, 1, 1, keep=flag)
+        runtime.launch(native_kernels.entry("gate"), params, 1, 1, keep=flag)
 
     yield close
     flag[0] = 1
@@ -211,7 +211,7 @@ def gate():
 @pytest.mark.processor
 @pytest.mark.parametrize("half", [True, False])
 def test_a_step_does_not_wait_for_the_one_before(half, gate, monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     training = Training(half)
     for _ in range(3):
         training.step()
@@ -230,8 +230,8 @@ def test_a_step_does_not_wait_for_the_one_before(half, gate, monkeypatch):
 
 @pytest.mark.processor
 def test_a_small_kernel_that_waits_for_the_queue_is_compiled(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "auto")
-    monkeypatch.setattr(kernel.CpuKernel, "is_stored", lambda self: False)
+    monkeypatch.setattr(variants, "pinned", "auto")
+    monkeypatch.setattr(kernel.CpuKernel, "is_cached", lambda self: False)
     clock = standing_still(monkeypatch)
     DEVICE.forget_kernels()  # others may have run this one
 
@@ -273,7 +273,7 @@ def test_steps_compile_nothing_whatever_the_learning_rate(half, tier):
 
 
 def test_training_keeps_nothing(monkeypatch):
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     training = Training(batch=4096 if DEVICE.on_host else 256)
 
     def used(steps=25 if DEVICE.on_host else 2):
@@ -300,7 +300,7 @@ def test_the_host_is_not_far_ahead_with_memory_that_it_writes(gate, monkeypatch)
     monkeypatch.setattr(runtime, "_await", waited.append)
     for _ in range(16):
         memory.allocate(size, host=True)
-        runtime.launch(0, 0, 0, 0, 1)
+        runtime.launch(None, 0, 0, 1)
     assert not waited
     start = memory.statistics()["misses"]
     memory.allocate(size, host=True)

@@ -134,10 +134,10 @@ def test_kernels_can_be_compiled_for_a_narrower_processor(tmp_path):
 def test_an_unknown_processor_is_an_error(tmp_path):
     code = """
 import drjit as dr
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 from drjit.llvm import Float
 
-kernel.tier = "compiled"
+variants.pinned = "compiled"
 print(dr.sin(dr.arange(Float, 9)))
 """
     variables = {"DRJIT_CACHE_DIR": str(tmp_path), "DRJIT_TARGET_CPU": "pentium"}

@@ -13,7 +13,7 @@ import pytest
 
 import drjit as dr
 from drjit import _names
-from drjit.jit.cpu import kernel
+from drjit.jit.cpu import variants
 from drjit.llvm import Array2f, Array3f, Complex2f, Float, Int, Matrix3f, TensorXf, UInt
 
 ENUMERATIONS = [
@@ -117,7 +117,7 @@ def test_history_has_the_time_of_making_the_text(monkeypatch):
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
         dr.kernel_history_clear()
         for tier in ("numpy", "compiled"):  # which is the first launch of compiled code
-            monkeypatch.setattr(kernel, "tier", tier)
+            monkeypatch.setattr(variants, "pinned", tier)
             dr.eval(program())
         first, second = dr.kernel_history()
     assert first["size"] == second["size"] == 77 and first["hash"] == second["hash"]

@@ -375,9 +375,9 @@ def test_exhausted_memory(which):
         import resource, sys
         import numpy as np
         import drjit as dr
-        from drjit.jit.cpu import kernel
+        from drjit.jit.cpu import variants
         from drjit.llvm import Float, UInt
-        kernel.tier = sys.argv[1]
+        variants.pinned = sys.argv[1]
 
         def program(n):
             target = dr.zeros(UInt, 4)

@@ -5,7 +5,7 @@ import pytest
 
 import drjit as dr
 from drjit.jit.cpu import collective as cpu_collective
-from drjit.jit.cpu import kernel, runtime
+from drjit.jit.cpu import runtime, variants
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node
 from drjit.jit.ir.op import identity
@@ -47,7 +47,7 @@ def caches(tmp_path_factory):
 def lanes(request, monkeypatch, caches):
     """Compiled kernels of that many lanes, in small blocks shared by two threads."""
     dr.flush_kernel_cache()
-    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(packet_width, "default_lanes", lambda: request.param)
     monkeypatch.setenv("DRJIT_CACHE_DIR", caches[request.param])
     monkeypatch.setattr(cpu_collective, "_blocks", small_blocks)
@@ -180,7 +180,7 @@ def test_sums_of_negative_zeros():
 
 def test_launches_of_a_prefix_run_on_the_same_tier(monkeypatch):
     answers = iter([False, True, True])
-    monkeypatch.setattr(kernel.CpuKernel, "prefers_numpy", lambda *_: next(answers))
+    monkeypatch.setattr(variants, "prefers_numpy", lambda *_: next(answers))
     x = np.random.default_rng(2).integers(-9, 9, 5000).astype(np.int32)
     got = data(collective.prefix("add", array(dt.i32, x), False))
     np.testing.assert_array_equal(got, np.cumsum(x, dtype=np.int32))

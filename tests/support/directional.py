@@ -27,7 +27,7 @@ def check(f: Callable, *args, together: bool = False, tol: float = 1e-6) -> None
         steps = [d if k in moving else 0 * d for k, d in enumerate(directions)]
         ends = [[p + h * d for p, d in zip(points, steps, strict=True)] for h in (STEP, -STEP)]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
+            patch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
             ahead, behind = (
                 check_grad._total(f(*dr.detach(check_grad._with(args, end)))) for end in ends
             )

@@ -1,8 +1,11 @@
 """Small kernels, written by hand as LLVM IR, for the tests of launching."""
 
 import functools
+from typing import Any
 
 import llvmlite.binding as llvm
+
+from drjit.jit.cpu.launcher import JobEntry
 
 _TEXT = """
 ; p[1][i] = p[0][i] + p[2]
@@ -123,3 +126,10 @@ def _engine():
 def address(name: str) -> int:
     """The address of one of the functions above."""
     return _engine().get_function_address(name)
+
+
+def entry(name: str, finish: str = "") -> Any:
+    """Returns what `runtime.launch` takes for a kernel and, if it has one, its second function."""
+    made = JobEntry()
+    made.kernel, made.finish = address(name), address(finish) if finish else 0
+    return made

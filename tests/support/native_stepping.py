@@ -3,7 +3,7 @@ threads as one likes, on a control block as the compiled code has it.
 
 >>> launcher = functions()
 >>> control = control_of(1, 0, 1000)
->>> ticket = launcher.post(ctypes.addressof(control), 0, 0, 0, 100, 10, 1, 0, 0, 1)
+>>> ticket = launcher.post(ctypes.addressof(control), 0, 0, 100, 10, 1, 0, 1)
 >>> launcher.claimable(ctypes.addressof(control))
 10
 """

@@ -13,7 +13,7 @@ import numpy as np
 
 import drjit as dr
 import drjit.nn as nn
-from drjit.jit.cpu import background, compiled, memory
+from drjit.jit.cpu import background, memory, variants
 from drjit.llvm import ad
 
 PAGE = mmap.PAGESIZE
@@ -130,7 +130,7 @@ def others() -> None:
 
 def loops() -> None:
     """Loops that run so often that they get their best form, which has the most lanes."""
-    compiled.OFTEN, compiled.HOT = 2, 1e-9
+    variants.OFTEN, variants.HOT = 2, 1e-9
     for name in ("Float", "Float64", "UInt64", "Int64", "UInt8"):
         cls = getattr(ad, name)
         for n in (2, 7, 65):

@@ -116,6 +116,19 @@ def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
     return found, join
 
 
+def mapped(
+    structure: Any,
+    leaf: Callable[[Any], Any],
+    node: Callable[[Any, tuple], Any] = lambda cls, parts: (cls, parts),
+) -> Any:
+    """Returns a structure, nested pairs of a class and its parts, with other leaves; or what `node`
+    makes of classes and parts."""
+    if type(structure) is not tuple:
+        return leaf(structure)
+    cls, parts = structure
+    return node(cls, tuple([mapped(s, leaf, node) for s in parts]))
+
+
 def placed(flags: Iterable[bool], values: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
     """Returns values in the positions where flags are set, and others (None if there are none) in
     between."""

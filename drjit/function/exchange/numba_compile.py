@@ -13,19 +13,15 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from ...jit.ir import dtype as dt
 from ...jit.target import foreign
 from ...jit.target import numpy as numpy_target
 from ...jit.target.foreign import ForeignFunction, Raised
 from ...jit.target.numpy import foreign as numpy_foreign
+from ...jit.target.simd.ir import MEMORY
+from .bridge import mapped
 
-MEMORY = {"mask": "i8", "f32": "float", "f64": "double"} | {
-    f"{sign}{bits}": f"i{bits}" for bits in (8, 16, 32, 64) for sign in "iu"
-}
-_NAMES = {"mask": "boolean", "f32": "float32", "f64": "float64"} | {
-    f"{sign}{bits}": f"{word}{bits}"
-    for bits in (8, 16, 32, 64)
-    for sign, word in (("i", "int"), ("u", "uint"))
-}
+_NAMES = {t.code: "boolean" if t.is_mask else t.name for t in dt.ALL if t is not dt.f16}
 _CODES = {name: code for code, name in _NAMES.items()} | {"bool": "mask"}
 
 Structure = Any
@@ -81,14 +77,10 @@ def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) ->
         raise UncompilableError(
             f"dr.wrap(): Numba cannot compile {title}() for ({', '.join(map(str, types))}): {error}"
         ) from None
-    result = _converted(result, precision)
+    result = mapped(
+        result, lambda code: precision if code in ("f32", "f64") and precision else code
+    )
     return CompiledFunction(_foreign(title, codes, flat(result), ir, entry), result)
-
-
-def _converted(structure: Structure, precision: str) -> Structure:
-    if type(structure) is not str:
-        return structure[0], tuple([_converted(s, precision) for s in structure[1]])
-    return precision if precision and structure in ("f32", "f64") else structure
 
 
 def _numba_type(structure: Structure) -> Any:

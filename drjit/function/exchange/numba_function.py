@@ -16,7 +16,7 @@ from ...jit.ir import node as ir
 from ...jit.ir.node import Node
 from ...jit.trace import foreign_call
 from ..ad.custom import ValueOp, attached, weighted_sum
-from .bridge import MissingFrameworkError, label
+from .bridge import MissingFrameworkError, label, mapped
 
 _NUMBERS = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
@@ -123,11 +123,11 @@ class _Arguments:
 
     def key(self) -> tuple:
         """Returns the structure with codes of types."""
-        return tuple([_filled(s, self.code) for s in self.structure])
+        return tuple([mapped(s, self.code) for s in self.structure])
 
     def plain(self) -> list[Any]:
         """Returns the arguments if there are no arrays among them."""
-        return [_rebuilt(s, lambda place: self.leaves[place]) for s in self.structure]
+        return [mapped(s, self.leaves.__getitem__, _instance) for s in self.structure]
 
 
 class _NumbaFunction:
@@ -162,7 +162,12 @@ class _NumbaFunction:
             made = leaf.from_value(table.find(given.namespace, "leaf", n.dtype), as_value((n, v)))
             return made if given.shape is None else _tensor(made, given)
 
-        return _result(compiled.result, array, given)
+        def node(cls: Any, parts: tuple) -> Any:
+            if cls is complex and given.shape is None:
+                return table.find(given.namespace, "complex", parts[0]._dtype, (2,))(*parts)
+            return cls(*parts) if hasattr(cls, "_fields") else parts
+
+        return mapped(compiled.result, array, node)
 
     def _for(self, function: Any, given: _Arguments) -> Any:
         precision = _passed(given.precision).code if given.precision else ""
@@ -277,30 +282,8 @@ def _record(name: str, fields: tuple[str, ...]) -> type:
         raise TypeError(f"dr.wrap(): a {name} cannot be passed to Numba: {error}") from None
 
 
-def _filled(structure: Any, leaf: Callable[[int], Any]) -> Any:
-    if type(structure) is int:
-        return leaf(structure)
-    return structure[0], tuple([_filled(s, leaf) for s in structure[1]])
-
-
-def _rebuilt(structure: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Returns a value of the structure, with leaves in their places."""
-    if type(structure) is not tuple:
-        return leaf(structure)
-    cls, parts = structure
-    values = [_rebuilt(s, leaf) for s in parts]
-    return tuple(values) if cls is tuple else cls(*values)
-
-
-def _result(structure: Any, array: Callable[[str], Any], given: _Arguments) -> Any:
-    """Returns a result of arrays."""
-    if type(structure) is str:
-        return array(structure)
-    cls, parts = structure
-    values = [_result(s, array, given) for s in parts]
-    if cls is complex and given.shape is None:
-        return table.find(given.namespace, "complex", values[0]._dtype, (2,))(*values)
-    return cls(*values) if hasattr(cls, "_fields") else tuple(values)
+def _instance(cls: Any, parts: tuple) -> Any:
+    return parts if cls is tuple else cls(*parts)
 
 
 def _tensor(array: Any, given: _Arguments) -> Any:

@@ -21,7 +21,6 @@ from ..ad.propagate import enqueue, traverse
 from ..evaluation import make_opaque
 from .bridge import label
 
-_SCALAR = {dt.f32: "float", dt.f64: "double"}
 _C = {dt.f32: ctypes.c_float, dt.f64: ctypes.c_double}
 _serial = itertools.count()
 
@@ -130,7 +129,7 @@ def _result(value: Any, function: Callable, cls: Any) -> tuple[Any, Node]:
 
 def _entries(name: str, traced: SingleKernel, dtype: DType) -> str:
     """Returns the functions that call a kernel."""
-    scalar, size = _SCALAR[dtype], dtype.itemsize
+    scalar, size = "float" if dtype is dt.f32 else "double", dtype.itemsize
     count, words = len(traced.inputs), len(traced.words)
     given = ", ".join([f"{scalar} %x{k}" for k in range(count)])
     lines = [

@@ -1,1 +1,1 @@
-"""The processor as a device: memory, worker threads, the two tiers that run kernels, primitives."""
+"""The processor as a device: memory, worker threads, kernels and their variants, primitives."""

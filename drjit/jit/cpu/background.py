@@ -54,7 +54,7 @@ class Task:
         return self._work is None
 
     def wait(self) -> None:
-        """Waits for its end; does it if no thread will."""
+        """Waits until it has ended; runs it here if no thread will."""
         locks.check_wait("a task")
         if _ended:
             if self._withdraw():
@@ -65,13 +65,13 @@ class Task:
             pass
 
     def hurry(self) -> None:
-        """Has it done before work that nothing waits for."""
+        """Moves it ahead of work that nothing waits for."""
         if self in _others and self._withdraw():
             _urgent.append(self)
             _go_on()  # the thread that would have taken it may be about to leave
 
     def _withdraw(self) -> bool:
-        """Takes it out of those that have not begun; returns whether it was one."""
+        """Removes it from the queues; returns whether it was still there."""
         for queue in (_urgent, _others):
             with contextlib.suppress(ValueError):
                 queue.remove(self)
@@ -79,8 +79,7 @@ class Task:
         return False
 
     def result(self) -> Any:
-        """Waits for its end, and returns what the work has returned, or raises what it has
-        raised."""
+        """Waits until it has ended, and returns the result of the work, or raises its error."""
         self.wait()
         if self._error is not None:
             raise self._error
@@ -99,14 +98,14 @@ class Task:
 
 
 def submit(work: Callable[[], Any], threads: int = 1, urgent: bool = False) -> Task | None:
-    """Has work done by one of at most so many `threads`, `urgent` work before all other. Returns
-    None if no thread can be started."""
+    """Queues work for at most so many `threads`; `urgent` work comes first. Returns None if no
+    thread can be started."""
     task = Task(work)
     return task if take(task, threads, urgent) else None
 
 
 def take(task: Task, threads: int = 1, urgent: bool = False) -> bool:
-    """`submit` for a task that its owner knows before it begins; returns whether it will."""
+    """The same for a task that its owner has to know before it begins; returns whether it will."""
     if _ended:
         return False
     _unfinished.add(task)
@@ -117,11 +116,6 @@ def take(task: Task, threads: int = 1, urgent: bool = False) -> bool:
     return True
 
 
-def is_own_thread() -> bool:
-    """Returns whether the calling thread does background work."""
-    return locks.is_own_thread()
-
-
 def finish() -> None:
     """Waits for all work submitted so far, and for what that submits."""
     while tasks := list(_unfinished):
@@ -130,7 +124,7 @@ def finish() -> None:
 
 
 def _go_on() -> None:
-    """Starts a thread if work is left that nobody would do."""
+    """Starts a thread if there is work, but no thread to do it."""
     if (_urgent or _others) and not _threads:
         _start()
 
@@ -190,7 +184,7 @@ def _drop(thread: object) -> None:
 
 
 def _leave(thread: object) -> None:
-    """Takes note that a thread ends."""
+    """Unregisters a thread, and undoes what is in force while there are any."""
     global _usual
     _drop(thread)
     usual, mine = _usual, sys.getswitchinterval() == SWITCH  # or the program has set another one
@@ -206,7 +200,7 @@ def _leave(thread: object) -> None:
 
 
 def _stop() -> None:
-    """Has all threads leave when they have done what they are doing."""
+    """Makes all threads end after their current tasks."""
     global _forking
     _forking = True
     while _threads and not _ended:

@@ -11,7 +11,7 @@ from ..ir import dtype as dt
 from ..ir.op import identity
 from ..run import launch
 from ..tuples import NamedTuple
-from . import kernel, runtime
+from . import kernel, runtime, variants
 from .kernel import text_of
 from .memory import PADDING, allocate_for
 
@@ -65,7 +65,7 @@ def prefix(reduce: str, t: dt.DType, n: int, source: Buffer, exclusive: bool, ru
     accumulator = t.accumulator
     totals = (allocate_for(dt.u64, count, host=True), accumulator, count)
     scan = kernel.for_text(_SCAN.format(**names), 4, 8)
-    on_numpy = scan.prefers_numpy(n)
+    on_numpy = variants.prefers_numpy(scan, n)
     if count == 1:
         totals[0].fill(accumulator, 1, identity(reduce, accumulator))
     else:
@@ -82,11 +82,12 @@ def block_reduce(reduce: str, t: dt.DType, n: int, source: Buffer, run: int) -> 
         return block_reduce(reduce, t, n // (run // pieces), parts, pieces)
     count = n // run
     result = allocate_for(t, count)
-    made = kernel.for_text(_BLOCK_REDUCE.format(t=t.code, op=reduce), 4, 4)
+    reduction = kernel.for_text(_BLOCK_REDUCE.format(t=t.code, op=reduce), 4, 4)
     # A short run costs as much as one that fills a few vectors.
     cost = max(64, 2 * run)
     arguments = [(source, t, n), run, (result, t, count)]
-    kernel.run_text(made, count, arguments, 0, made.prefers_numpy(n), cost)
+    on_numpy = variants.prefers_numpy(reduction, n)
+    kernel.run_text(reduction, count, arguments, 0, on_numpy, cost)
     return result
 
 
@@ -135,13 +136,14 @@ def reduce_rows(
     plan = _rows(t, matrices, rows, columns, runtime.thread_count())
     accumulator = t.accumulator
     result = allocate_for(t, matrices * columns)
-    made = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 6, 1)
+    reduction = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 6, 1)
     arguments = [
         (source, t, n), (result, t, matrices * columns), (plan.table, dt.i64, 7),
         (allocate_for(accumulator, plan.scratch), accumulator, 0),
         (allocate_for(accumulator, plan.partial), accumulator, 0),
     ]  # fmt: skip
-    kernel.run_text(made, plan.tasks, arguments, 1, made.prefers_numpy(n), plan.cost)
+    on_numpy = variants.prefers_numpy(reduction, n)
+    kernel.run_text(reduction, plan.tasks, arguments, 1, on_numpy, plan.cost)
     return result
 
 
@@ -153,7 +155,7 @@ def compress(n: int, mask: Buffer) -> tuple[Buffer, int]:
     partials = (allocate_for(dt.u64, count), dt.u32, count)
     total = (allocate_for(dt.u32, 1), dt.u32, 1)
     first, second = kernel.for_text(_COUNTS, 5, 4), kernel.for_text(_COMPRESS, 4, 6)
-    on_numpy = first.prefers_numpy(n)
+    on_numpy = variants.prefers_numpy(first, n)
     kernel.run_text(first, n, [source, starts, partials, total], block, on_numpy)
     size = launch.entries(dt.u32, 1, total[0])[0]
     result = allocate_for(dt.u32, size)

@@ -18,7 +18,7 @@ from .event import Event
 
 
 class Cpu(Device):
-    """The processor: memory of the process, worker threads, the tiers of `kernel`."""
+    """The processor: memory of the process, worker threads, the variants of kernels."""
 
     backend = JitBackend.LLVM
     on_host = True
@@ -51,27 +51,27 @@ class Cpu(Device):
         return "Cpu"  # in the keys of programs in the disk cache
 
     def upload(self, values: np.ndarray) -> Buffer:
-        made = memory.allocate(values.nbytes, host=True)
-        made.array(values.dtype, values.size)[:] = values
-        return made
+        buffer = memory.allocate(values.nbytes, host=True)
+        buffer.array(values.dtype, values.size)[:] = values
+        return buffer
 
     def upload_numbers(self, dtype: DType, values: Sequence) -> Buffer:
-        made = memory.allocate(dtype.itemsize * len(values), host=True)
+        buffer = memory.allocate(dtype.itemsize * len(values), host=True)
         try:
-            made.write(dtype, values)
+            buffer.write(dtype, values)
         except (OverflowError, struct.error):  # beyond the range: infinite, or an error of NumPy's
             return super().upload_numbers(dtype, values)
-        return made
+        return buffer
 
     def filled(self, dtype: DType, size: int, value: Any) -> Buffer:
-        made = memory.allocate_for(dtype, size, host=True)
-        made.fill(dtype, elements(dtype, size), value)
-        return made
+        buffer = memory.allocate_for(dtype, size, host=True)
+        buffer.fill(dtype, elements(dtype, size), value)
+        return buffer
 
     def copy(self, buffer: memory.Buffer, nbytes: int) -> Buffer:
-        made = memory.allocate(nbytes, host=True)
-        ctypes.memmove(made.address, buffer.origin, nbytes)
-        return made
+        copy = memory.allocate(nbytes, host=True)
+        ctypes.memmove(copy.address, buffer.origin, nbytes)
+        return copy
 
     def download(self, buffer: memory.Buffer, dtype: DType, size: int) -> np.ndarray:
         return buffer.array(dtype.numpy, size)

@@ -25,7 +25,7 @@ class Event(device.Event):
         else:
             # A job without a kernel, which only writes the time.
             place = ctypes.addressof(times)
-            self._ticket = runtime.launch(0, 0, 0, 0, 1, True, times, None, place)
+            self._ticket = runtime.launch(None, 0, 0, 1, True, times, None, place)
         self._recorded = True
 
     def query(self) -> bool:

@@ -24,7 +24,7 @@ def run_on_numpy(
     targets: Sequence,
     record: Any,
 ) -> list[Buffer | None]:
-    def made(t: DType, n: int) -> tuple[Buffer, np.ndarray]:
+    def output(t: DType, n: int) -> tuple[Buffer, np.ndarray]:
         b = memory.allocate(t.itemsize * n)
         return b, b.array(t.numpy, n)
 
@@ -34,7 +34,7 @@ def run_on_numpy(
         (inputs, literals, checks, targets, record),
         lambda t, n, b: b.array(t.numpy, n),
         lambda e: e.buffer.array(e.dtype.numpy, e.size),
-        made,
+        output,
     )
     interpret(kernel, p, size)
     if record is not None:
@@ -61,19 +61,19 @@ def run_on_numbers(
     try:
         interpret(kernel, p, size, "python")
     except python.TooLong:
-        kernel.handled, kernel.state = False, "new"
+        kernel.runs_as_python, kernel.state = False, "new"
         if record is not None:
             record.words[0] = 0
         return None
-    made: list[Buffer | None] = []
+    buffers: list[Buffer | None] = []
     for (_, itemsize), o, row in zip(kernel.outputs, outputs, kernel.program.outputs, strict=True):
-        found = o.result(row.dtype)
-        b = memory.allocate(itemsize * len(found), host=True)
-        b.write(row.dtype, found)
-        made.append(b)
+        values = o.result(row.dtype)
+        b = memory.allocate(itemsize * len(values), host=True)
+        b.write(row.dtype, values)
+        buffers.append(b)
     if record is not None:
         runtime.report(record.check)
-    return made
+    return buffers
 
 
 def interpret(kernel: Any, p: list, size: int, where: str = "numpy") -> None:

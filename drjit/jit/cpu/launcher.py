@@ -40,16 +40,16 @@ def _load() -> SimpleNamespace:
     # The first launch waits for this: a quarter of the time, and launches take as long as before.
     places = loader.addresses("launcher", _EXPORTED, level=0)
     pointer = ctypes.c_void_p
-    job = (pointer, _word, _word, pointer, _word, _word, _word, _word)
+    numbers = (_word,) * 4  # of lanes, of lanes in a block, of copies; and where times are written
 
     def function(name, factory, result, *arguments):
         return factory(result, *arguments)(places[name])
 
     return SimpleNamespace(
-        post=function("post", ctypes.PYFUNCTYPE, _word, *job, _word, _word),
+        post=function("post", ctypes.PYFUNCTYPE, _word, pointer, _word, pointer, *numbers, _word),
         open=function("open_jobs", ctypes.PYFUNCTYPE, None, pointer, _word, _word, _word),
         closed=function("first_closed", ctypes.PYFUNCTYPE, _word, pointer),
-        run=function("run", ctypes.PYFUNCTYPE, None, *job),
+        run=function("run", ctypes.PYFUNCTYPE, None, pointer, _word, _word, pointer, *numbers),
         now=function("now", ctypes.PYFUNCTYPE, _word, pointer),
         halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),
         await_=function("wait_for", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),

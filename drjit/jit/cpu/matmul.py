@@ -7,7 +7,7 @@ from ..device import Buffer
 from ..ir import dtype as dt
 from ..lazy import np
 from ..tuples import NamedTuple
-from . import kernel, runtime
+from . import kernel, runtime, variants
 from .kernel import text_of
 from .memory import allocate, allocate_for
 
@@ -61,10 +61,10 @@ class _Tiles(NamedTuple):
 def _tiles_of(layout: Any, t: dt.DType) -> _Tiles:
     """How products of a layout are cut, which it remembers."""
     threads = runtime.thread_count()
-    found = layout.plans.get(("cpu", t, threads))
-    if found is None:
-        found = layout.plans["cpu", t, threads] = _cut_up(layout, t, threads)
-    return found
+    tiles = layout.plans.get(("cpu", t, threads))
+    if tiles is None:
+        tiles = layout.plans["cpu", t, threads] = _cut_up(layout, t, threads)
+    return tiles
 
 
 def _cut_up(layout: Any, t: dt.DType, threads: int) -> _Tiles:
@@ -105,13 +105,13 @@ def matmul(t: dt.DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: An
     m, n, k = layout.sizes
     size = m * n * len(layout.offsets)
     tiles = _tiles_of(layout, t)
-    made = kernel.for_text(tiles.text, 6, 1)
-    on_numpy = made.prefers_numpy(size * k // _PER_LANE)
+    product = kernel.for_text(tiles.text, 6, 1)
+    on_numpy = variants.prefers_numpy(product, size * k // _PER_LANE)
     result = allocate(size * t.itemsize)
     scratch = allocate(0 if on_numpy else tiles.scratch)
     arguments = [
         (a[0], t, a[1]), (b[0], t, b[1]), (result, t, size),
         (tiles.table, dt.i64, tiles.words), (scratch, tiles.accumulator, 0),
     ]  # fmt: skip
-    kernel.run_text(made, tiles.tasks, arguments, 1, on_numpy, tiles.cost)
+    kernel.run_text(product, tiles.tasks, arguments, 1, on_numpy, tiles.cost)
     return result

@@ -28,11 +28,11 @@ from ..native.objects import (
 from ..run import schedule
 from ..run.launch import ErrorRecord, checked, link
 from ..run.plan import MOST_SIZES, Plan, taker
-from . import kernel, memory, programs, runtime
+from . import kernel, memory, programs, runtime, variants
 
 PlanRecord = objects.layout(objects.PlanRecord)
 _KINDS = {dt.f32: IS_SINGLE, dt.f64: IS_DOUBLE}
-_LATER = 64  # calls after which kernels are asked whether a better form would pay
+_LATER = 64  # calls after which kernels are asked whether to optimize them
 
 
 MODULES = "plans walker finalizer" if programs.FINALIZES else "plans walker"
@@ -78,7 +78,7 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
             if ways & IS_SMALL or (ways and made > 1):
                 plan.native[lanes] = LaunchPlan(substitutes.plans, plan, lanes, len(order), ways)
         return 0
-    if log.level >= 3 or kernel.tier in kernel.INTERPRETED:
+    if log.level >= 3 or variants.pinned in variants.INTERPRETED:
         return 0
     if runtime.unfinished:
         runtime.tidy()
@@ -99,32 +99,30 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
 
 
 def _ways(launches: Sequence[tuple], lanes: int, length: int) -> int:
-    """Returns whether the calling thread can run all kernels in their compiled form (`IS_SMALL`),
+    """Returns whether the calling thread can run the machine code of all kernels (`IS_SMALL`),
     whether they can be queued (`IS_QUEUED`), and 0 where native code does not know what they take.
     The launches take nodes from lists of a length."""
     ways, results, computed, checked = IS_SMALL | IS_QUEUED, 0, set(), set()
     for made, size, roots, _, _, checks, _ in launches:
         if type(made) is not kernel.CpuKernel or not made.address:
             return 0
-        if not made.few:
-            made.note_few()
         used = made.program
         private = [t for t, mode in used.effects if mode == "expand"]
-        if (size or lanes) > made.few or any(t.accumulator is not t for t in private):
+        if (size or lanes) > made.inline_lanes or any(t.accumulator is not t for t in private):
             ways &= IS_QUEUED
         if private:  # which need memory for each launch
             ways &= IS_SMALL
         if dt.f16 in used.literals:
             return 0
-        results += len(made.own)
+        results += len(made.buffers)
         computed.update(roots(range(length)))
         checked.update(checks(range(length)))
     # What a check says about itself is lost where it is a result.
     return ways if results <= objects.OUTPUTS and computed.isdisjoint(checked) else 0
 
 
-def _room_to_pass_on(made: kernel.CpuKernel, lanes: int, queued: int) -> int:
-    """Returns the bytes for what blocks of a reduction pass on, a value each."""
+def _partial_bytes(made: kernel.CpuKernel, lanes: int, queued: int) -> int:
+    """Returns the bytes of the partial results of a reduction, one for each block."""
     blocks = 1
     if queued:  # for any number of threads
         blocks += min(lanes // 64, lanes * made.cost // kernel.BLOCK_WORK)
@@ -150,8 +148,8 @@ class LaunchPlan:
     """The launches of a plan, for nodes in lists of `length`, in the `ways` that are possible. A
     plan for any size is performed for one number of `lanes`.
 
-    The parameter blocks stay where they are, and launches that are queued get copies. What kernels
-    pass on stays as well, because no other job runs meanwhile.
+    The parameter blocks stay where they are, and launches that are queued get copies. Partial
+    results stay as well, because no other job runs meanwhile.
     """
 
     def __init__(
@@ -166,13 +164,13 @@ class LaunchPlan:
         self._kernels: list[kernel.CpuKernel] = [made for made, *_ in launches]
         self.calls = 0
         self._sizes = [size or lanes for _, size, *_ in launches]
-        rooms = [
-            _room_to_pass_on(k, n, ways & IS_QUEUED)
+        partials = [
+            _partial_bytes(k, n, ways & IS_QUEUED)
             for k, n in zip(self._kernels, self._sizes, strict=True)
-            for kind, _ in k.own
-            if kind == "passed on"
+            for kind, _ in k.buffers
+            if kind == "partial"
         ]
-        own, address = memory.from_system(sum(rooms) + memory.ALIGNMENT)
+        own, address = memory.from_system(sum(partials) + memory.ALIGNMENT)
         address += -address % memory.ALIGNMENT
         words = array("q", [0] * sum([k.program.words for k in self._kernels]))
         start, at = words.buffer_info()[0], 0
@@ -194,10 +192,10 @@ class LaunchPlan:
             values = []
             for k, (kind, _) in zip(roots(range(length)), made.outputs, strict=True):
                 (effects if kind == "effect" else values).append(k)
-            for (kind, _), room in zip(made.own, made.room_for(size or lanes), strict=True):
-                if kind == "passed on":
+            for (kind, _), room in zip(made.buffers, made.buffer_sizes(size or lanes), strict=True):
+                if kind == "partial":
                     words[at] = address
-                    address += _room_to_pass_on(made, size or lanes, ways & IS_QUEUED)
+                    address += _partial_bytes(made, size or lanes, ways & IS_QUEUED)
                 else:
                     k = values.pop(0)
                     number[k] = len(number)
@@ -261,8 +259,8 @@ class LaunchPlan:
                 record = ErrorRecord(k.device, checked(checks(order)))
                 words = record.address.to_bytes(8, sys.byteorder) + words[8:]
             runtime.launch(
-                0, 0, words, size, block, False, (k, self, record), record and record.check,
-                k.entry.times, k.clock.last or runtime.UNKNOWN_NS, 0, k.entry,
+                k.entry, words, size, block, False, (k, self, record), record and record.check,
+                k.entry.times, k.clock.last or runtime.UNKNOWN_NS,
             )  # fmt: skip
             outputs = [None if r is None else made[r] for r in numbers]
             if self._has_checks:  # of which later launches must know
@@ -278,11 +276,11 @@ class LaunchPlan:
             self._known.learn(self, self._record, [*roots], order)
 
     def look(self) -> None:
-        """Has better forms of the kernels compiled if it is time."""
+        """Has baselines of kernels replaced if it is time."""
         if self._record.launches % _LATER == 0:
-            for k, size in zip(self._kernels, self._sizes, strict=True):
-                if k.provisional:
-                    kernel.compile_for(k, size * k.cost)
+            for k in self._kernels:
+                if k.is_baseline:
+                    variants.optimize_if_hot(k)
 
     def finish_effects(self, order: Sequence[Node]) -> None:
         """Completes the side effects, given the nodes in traversal order."""

@@ -22,7 +22,7 @@ from ..native import loader, objects
 from ..run import pending, schedule
 from ..target import foreign
 from ..text.structure import TYPE_AND_DATA
-from . import kernel, memory, runtime
+from . import memory, runtime, variants
 
 MOST = 2048  # programs known, and programs met once
 
@@ -120,7 +120,7 @@ class KnownPrograms:
 
     def _is_busy(self) -> bool:
         """Returns whether evaluations have to take the general way."""
-        if log.level >= 3 or kernel.tier in kernel.INTERPRETED:
+        if log.level >= 3 or variants.pinned in variants.INTERPRETED:
             return True
         if runtime.unfinished:
             runtime.tidy()

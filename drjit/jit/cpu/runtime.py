@@ -47,6 +47,9 @@ _address = 0
 _thread_count = 0  # 0: not yet determined
 _started = False  # whether the workers have been
 unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
+_posting: list[tuple] = []
+"""Those of them that are about to be queued: a finalizer may launch something before that, and have
+their ticket."""
 _ahead = 0  # their expected time in nanoseconds
 _errors: deque[BaseException] = deque()
 _failures: deque[BaseException] = deque()  # why kernels could not be compiled
@@ -114,8 +117,7 @@ def set_thread_count(arg: int, /) -> None:
 
 
 def launch(
-    kernel: int,
-    finish: int,
+    entry: Any,
     params: ctypes.Array | bytes | int,
     size: int,
     block: int,
@@ -125,19 +127,18 @@ def launch(
     times: int = 0,
     expected: int = 0,
     copies: int = 0,
-    entry: Any = None,
 ) -> int:
     """Queues a job and returns its ticket immediately, unless too much is queued.
 
-    `kernel` and `finish` (or 0) are addresses of the functions described in
-    docs/kernel-language.md. `params` is the bytes of a parameter block, a ctypes array, or the
-    address of one that `keep` holds. Threads take `block` lanes at a time, a multiple of the packet
-    width. `params` and `keep` are kept alive until the job is complete. Then `check` is called
-    once, from a Python thread, and returns None or an exception for the next `wait` or `sync` to
-    raise. `times` is 0 or the address of a `Times`. `expected` is the expected duration of
-    the job in nanoseconds, if known: see `AHEAD_NS`. `copies` says how many private copies there
-    are, by default one per thread; with fewer, there must be no more blocks than copies. `entry` is
-    that of a kernel that may not be compiled yet, in place of the addresses.
+    `entry` is a `JobEntry` with the functions of a kernel (see docs/kernel-language.md), which may
+    not be compiled yet, or None for a job that only takes its turn. `params` is the bytes of a
+    parameter block, a ctypes array, or the address of one that `keep` holds. Threads take `block`
+    lanes at a time, a multiple of the packet width. `params` and `keep` are kept alive until the
+    job is complete. Then `check` is called once, from a Python thread, and returns None or an
+    exception for the next `wait` or `sync` to raise. `times` is 0 or the address of a `Times`.
+    `expected` is the expected duration of the job in nanoseconds, if known: see `AHEAD_NS`.
+    `copies` says how many private copies there are, by default one per thread; with fewer, there
+    must be no more blocks than copies.
 
     With `inline`, the job runs immediately in this thread if nothing is queued. The GIL stays held
     and Ctrl-C waits: this is for work of a few microseconds.
@@ -152,8 +153,7 @@ def launch(
             threads = copies or control.workers
             idle = inline and control.completed == control.submitted
             if idle and (entry is None or entry.kernel):
-                if entry is not None:
-                    kernel, finish = entry.kernel, entry.finish
+                kernel, finish = (entry.kernel, entry.finish) if entry is not None else (0, 0)
                 _run(_address, kernel, finish, params, size, block, threads, times)
                 ticket = submitted
                 if check is None and not unfinished:
@@ -165,11 +165,14 @@ def launch(
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             ticket = control.submitted + 1
             kept = ticket, params, keep, check, expected
+            before = len(_posting)
             unfinished.append(kept)
             _ahead += expected
-            posted = _post(
-                _address, kernel, finish, params, size, block, threads, times, place, ticket
-            )
+            try:
+                _posting.append(kept)
+                posted = _post(_address, place, params, size, block, threads, times, ticket)
+            finally:
+                del _posting[before:]
             if posted > 0:
                 submitted = control.submitted
                 if unfinished[0][0] > control.completed:
@@ -408,7 +411,7 @@ def _prune() -> None:
         limit = submitted
         if _control is not None:
             submitted, limit = _control.submitted, _control.completed
-        while unfinished and unfinished[0][0] <= limit:
+        while unfinished and unfinished[0][0] <= limit and unfinished[0] not in _posting:
             done.append(unfinished.popleft())
             _ahead -= done[-1][4]
     # Outside the lock, because checks and destructors run foreign code.

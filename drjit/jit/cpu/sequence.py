@@ -11,7 +11,7 @@ from ..device import size_class
 from ..ir.node import next_serial
 from ..native import objects
 from ..run.launch import layout_of
-from . import kernel, memory, runtime
+from . import kernel, memory, runtime, variants
 
 PlanRecord = objects.layout(objects.PlanRecord)
 _OFTEN = 64  # calls before it is worth a record for native code
@@ -67,8 +67,8 @@ class LaunchSequence:
     def _results(self, step: Any, kept: Collection[int], inside: dict[int, int]) -> None:
         results = [o for o in step.outputs if o is not None]
         k = step.kernel
-        for place, nbytes in enumerate(k.room_for(step.size)):
-            is_result = k.passed is None or place in k.passed
+        for place, nbytes in enumerate(k.buffer_sizes(step.size)):
+            is_result = k.output_places is None or place in k.output_places
             number, t, reduced = results.pop(0) if is_result else (-1, None, False)
             if number in kept:
                 self._made[number] = t, 1 if reduced else step.size, nbytes
@@ -81,7 +81,7 @@ class LaunchSequence:
         """Returns whether it was possible; if not, nothing has happened."""
         if not self.is_ready() or flags.current & kernel.SLOW or runtime.unfinished:
             return False
-        if log.level >= 3 or kernel.tier in kernel.INTERPRETED:
+        if log.level >= 3 or variants.pinned in variants.INTERPRETED:
             return False
         if runtime.control() is not self.control:
             self.bind()
@@ -96,11 +96,11 @@ class LaunchSequence:
         """Returns a call as statements of Python that read the values `v0`, `v1`, ... and assign
         those with the numbers `kept`; `known` gives an object a name, and the statement `refused`
         leaves them if a call would return False. The sequence is ready."""
-        f, r, g, k = map(known, (flags, runtime, log, kernel))
+        f, r, g, c = map(known, (flags, runtime, log, variants))
         watched = f"{f}.current & {kernel.SLOW} or {r}.unfinished or {g}.level >= 3"
         s, made = known(self), "".join([f"v{v}, " for v in self._made])
         return [
-            f"if {watched} or {k}.tier == 'numpy': {refused}",
+            f"if {watched} or {c}.pinned == 'numpy': {refused}",
             f"if {r}.control() is not {s}.control: {s}.bind()",
             f"made = {s}.replay({', '.join([f'v{v}' for v in self._read])})",
             f"if made is False: {refused}",
@@ -124,7 +124,9 @@ class LaunchSequence:
         if self._record is not None:
             return True
         self._calls += 1
-        if self._calls < _OFTEN or any(size > k.few for k, size in self._steps):
+        if self._calls < _OFTEN:
+            return False
+        if any(not k.address or size > k.inline_lanes for k, size in self._steps):
             return False
         substitutes.milestone -= substitutes.LAUNCH * len(self._steps)
         substitutes.look(next_serial())

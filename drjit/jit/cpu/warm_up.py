@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import substitutes
 from ..native import loader, objects
-from . import background, kernel
+from . import background, variants
 
 COMPILED, FIRST = 1 << 14, 1 << 16
 """How much later a process has it compiled in the background, once for all that follow, if the disk
@@ -39,7 +39,7 @@ def advance(nodes: int) -> float:
     """Called when a process has traced so many nodes, and first when it is time to look into the
     disk cache; returns when to call it again, see `substitutes.milestone`."""
     global _missing
-    if kernel.tier == "numpy":
+    if variants.pinned == "numpy":
         return inf
     if _missing is None:
         _missing = [room for room in rooms() if not _install(room, places(room, False))]

@@ -287,7 +287,7 @@ class CudaKernel(Kernel):
             cache.put(key, self.text, _encoded(form, image), bool(form.finish))
         self.codes[flags.current & self.depends] = code
         self.seconds = time.perf_counter() - start
-        self.made_at = self.launches
+        self.compiled_at = self.launches
         self.tell_of_code()
         return code
 

@@ -45,7 +45,7 @@ class Op:
     `result` is `same` (the type of the first operand), `mask`, `second` (the type of the second
     operand) or `static` (stated where the node is made). `domain` lists the kinds that the first
     operand may have: `b`ool, `i`nteger, `f`loat. `cost` estimates the operation's cost in
-    elementary instructions; it guides the choice of tier and block size.
+    elementary instructions; it guides the choice of variant and block size.
 
     `kind` and `text` define the notation in kernel text: a `prefix` or `infix` operator, a `call`,
     or a special form named after the operation.

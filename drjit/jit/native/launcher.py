@@ -226,14 +226,12 @@ def attend(c: Control, thread: Word) -> Word:
 
 def post(
     c: Control,
-    kernel: Word,
-    finish: Word,
+    entry: JobEntry,
     params: Word,
     size: Word,
     block: Word,
     threads: Word,
     times: Times,
-    entry: JobEntry,
     ticket: Word,
 ) -> Word:
     """Queues a job and gives its ticket, which is the next one: 0 if the ring is full, -1 if
@@ -250,6 +248,8 @@ def post(
     blocks = max((size + block - 1) // block, 1)
     ready = blocks
     closed = 0
+    kernel = 0
+    finish = 0
     if entry != 0:
         kernel = entry.kernel
         finish = entry.finish

@@ -55,8 +55,8 @@ def add(kernel: Any, size: int, tier: str, time: Any) -> None:
     whole = now.whole if kernel.program is None else None
     launches.append(
         Launch(
-            kernel, size, tier, time, kernel.state, number == kernel.made_at, rendering, now.mode,
-            whole,
+            kernel, size, tier, time, kernel.state, number == kernel.compiled_at, rendering,
+            now.mode, whole,
         )
     )  # fmt: skip
 

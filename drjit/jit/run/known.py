@@ -1,6 +1,6 @@
 """Programs of earlier processes, in the disk cache by their structure: the text of the kernel, and
 what launches need to know about the program. A program that is found there is neither built nor
-rendered again, which takes longer than to load the compiled form.
+rendered again, which takes longer than to load the machine code.
 """
 
 import functools
@@ -46,10 +46,10 @@ def find(name: str, device: Device) -> tuple[Kernel, KernelArguments] | None:
     if entry is None:
         return None
     try:
-        program, work, taken, bytecode, form = marshal.loads(entry.code)
+        program, work, taken, bytecode, variant = marshal.loads(entry.code)
         made: Any = device
         found = made.kernel(entry.text, _program(*program), Work(*work))
-        found.bytecode, found.form = found.bytecode or bytecode, found.form or form
+        found.bytecode, found.variant = found.bytecode or bytecode, found.variant or variant
     except Exception as error:  # a damaged entry is made again
         log.log(log.LogLevel.Warn, "cache entry %s cannot be used (%s)", name, error)
         return None
@@ -70,7 +70,7 @@ def keep(name: str, plan: Plan) -> None:
         program.words,
         program.streams,
     )
-    code = marshal.dumps((row, tuple(made.work), tuple(taken), made.bytecode, made.form))
+    code = marshal.dumps((row, tuple(made.work), tuple(taken), made.bytecode, made.variant))
     cache.put(name, made.text, code, False)
 
 

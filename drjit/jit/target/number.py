@@ -78,11 +78,16 @@ def _fma(dtype: DType, a: float, b: float, c: float) -> float:
     if dtype is dt.f16:
         single = partial(normalize, dt.f32)
         return normalize(dtype, single(single(a * b) + c))
+    if dtype is dt.f32 and math.isfinite(a) and math.isfinite(b) and math.isfinite(c):
+        return normalize(dtype, _odd_sum(a * b, c))  # the product is exact
+    return fma_f64(a, b, c)
+
+
+def fma_f64(a: float, b: float, c: float) -> float:
+    """`a * b + c`, rounded once to double precision."""
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         # A product that is too large for double precision must not meet another infinity.
         return c if math.isfinite(a) and math.isfinite(b) else a * b + c
-    if dtype is dt.f32:
-        return normalize(dtype, _odd_sum(a * b, c))  # the product is exact
     (na, da), (nb, db), (nc, dc) = [x.as_integer_ratio() for x in (a, b, c)]
     numerator = na * nb * dc + nc * da * db
     if not numerator:

@@ -1,6 +1,6 @@
 """The NumPy target: the names of the kernel language as NumPy functions, run by CPython.
 
-It is the reference definition of every operation, the first tier for small kernels, and the
+It is the reference definition of every operation, what runs new, small kernels, and the
 debugger's target. Values are arrays of all lanes, or scalars if they are the same for all lanes.
 """
 

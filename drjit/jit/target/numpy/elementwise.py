@@ -113,14 +113,7 @@ def remainder(x: Value, y: Value) -> Value:
 def quotient(x: Value, y: Value) -> Value:
     """`x / y` truncated towards zero; 0 if `y` is 0."""
     x, y = typed(x, y)
-    zero = y == 0
-    divisor = np.where(zero, y.dtype.type(1), y)
-    if y.dtype.kind == "u":
-        return np.where(zero, y.dtype.type(0), x // divisor)[()]
-    minus = y == -1
-    divisor = np.where(minus, y.dtype.type(1), divisor)
-    result = (x - np.fmod(x, divisor)) // divisor
-    return np.where(zero, y.dtype.type(0), np.where(minus, -x, result))[()]
+    return (x - remainder(x, y)) // y  # NumPy has the same result for 0, and wraps MIN // -1
 
 
 def shl(x: Value, y: Value) -> Value:

@@ -6,10 +6,11 @@ correctly rounded sums: proved algorithms using rounding to odd", IEEE Transacti
 57(4), 2008). Error terms are those of T. J. Dekker (TwoProduct) and D. E. Knuth (TwoSum).
 """
 
-import math
 from typing import Any
 
 import numpy as np
+
+from .. import number
 
 _SPLIT = float(2**27 + 1)
 # The bits of a float64 beyond the digits of a float32: all of them, and their value halfway between
@@ -61,7 +62,7 @@ def fma_f64(x: Any, y: Any, z: Any) -> Any:
     """`x * y + z` for float64, rounded once: the paper's Fma, with extreme exponents treated
     separately. Scalars take a fraction of the time as Python numbers."""
     if type(x) is type(y) is type(z) is np.float64:
-        return np.float64(_single(float(x), float(y), float(z)))
+        return np.float64(number.fma_f64(float(x), float(y), float(z)))
     uh, ul = _two_product(x, y)
     th, tl = _two_sum(z, ul)
     vh, vl = _two_sum(uh, th)
@@ -92,21 +93,5 @@ def _extremes(x: Any, y: Any, z: Any, result: Any, safe: Any) -> Any:
         return result[()]
     result = np.ravel(result).copy()
     for k in np.flatnonzero(hard):
-        result[k] = _exact(*(float(np.ravel(v)[k]) for v in (x, y, z)))
+        result[k] = number.fma_f64(*(float(np.ravel(v)[k]) for v in (x, y, z)))
     return result.reshape(np.shape(x))[()]
-
-
-def _single(x: float, y: float, z: float) -> float:
-    if not (math.isfinite(x) and math.isfinite(y)) or x == 0 or y == 0:
-        return x * y + z
-    # An infinite or NaN addend prevails over a finite product, even one that overflows.
-    return _exact(x, y, z) if math.isfinite(z) else z
-
-
-def _exact(x: float, y: float, z: float) -> float:
-    (a, b), (c, d), (e, f) = (v.as_integer_ratio() for v in (x, y, z))
-    total = a * c * f + e * b * d
-    try:
-        return total / (b * d * f)  # Python rounds a quotient of integers once
-    except OverflowError:
-        return np.inf if total > 0 else -np.inf

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ...ir import op as ops
 from ...ir.dtype import by_numpy
-from ...ir.op import neutral
 
 # `min` and `max` prefer the operand that is not NaN.
 OPERATIONS = {
@@ -20,12 +20,10 @@ OPERATIONS = {
 
 def identity(op: str, dtype: np.dtype) -> Any:
     """Returns the neutral element of a reduction."""
-    return dtype.type(neutral(op, by_numpy()[dtype]))
+    return dtype.type(ops.neutral(op, by_numpy()[dtype]))
 
 
 def passed_over(op: str, dtype: np.dtype) -> Any:
     """Returns a value that leaves an element unchanged when combined into memory, which may contain
     a NaN."""
-    if op in ("min", "max") and dtype.kind == "f":
-        return dtype.type(np.nan)
-    return identity(op, dtype)
+    return dtype.type(ops.passed_over(op, by_numpy()[dtype]))

@@ -4,7 +4,7 @@
 `operations` makes every name of the language known to Numba's lowering, with the front end of the
 SIMD target as the one rule for each. `text` turns a text into Numba's representation of a function
 with its types, `lowering` lets Numba translate that to LLVM IR. The loop over packets around it,
-the machine code and its launch are those of the direct route.
+the machine code and its launch are those of the SIMD target.
 
 Importing this module imports numba.
 """

@@ -18,7 +18,7 @@ from ..simd.arguments import RUNS
 from ..simd.ir import KernelError
 from ..simd.translate import BLOCK_LINES, Translator
 from ..simd.vector import VectorTranslator
-from .operations import Held, call_body, held
+from .operations import TextValue, call_body, text_value
 from .text import LoweringStep, NumbaReader
 from .types import WORD, FeaturesType, Packet
 
@@ -108,31 +108,31 @@ class PacketLower(Lower):
             return self._copy(value.name, ty)
         if kind is ir.Arg:
             if type(ty) is Packet:
-                return held(self.t.f.variables[value.name], ty)
-            return Held(None, node=ast.Name(value.name))
+                return text_value(self.t.f.variables[value.name], ty)
+            return TextValue(None, node=ast.Name(value.name))
         if kind is ir.Const:
             return self._constant(value.value, ty)
-        return Held(None)
+        return TextValue(None)
 
-    def _constant(self, value: Any, ty: Any) -> Held:
+    def _constant(self, value: Any, ty: Any) -> TextValue:
         if type(ty) is Packet:
-            return held(self.t.number(value), ty)
+            return text_value(self.t.number(value), ty)
         node = value if isinstance(value, ast.expr) else ast.Constant(value)
-        return Held(None, node=node)
+        return TextValue(None, node=node)
 
-    def _copy(self, name: str, ty: Any) -> Held:
+    def _copy(self, name: str, ty: Any) -> TextValue:
         x = self.loadvar(name)
         if type(ty) is Packet or type(ty) is FeaturesType:
-            return held(self.t.f.variables[name], ty)
-        return Held(x.value, x.type, x.node)
+            return text_value(self.t.f.variables[name], ty)
+        return TextValue(x.value, x.type, x.node)
 
     def lower_expr(self, resty: Any, expr: Any) -> Any:
         """Returns the value of an expression."""
         op = expr.op
         if op == "static_getitem":
             if resty is WORD:
-                return Held(None, node=ast.Subscript(ast.Name("p"), ast.Constant(expr.index)))
-            return held(self.loadvar(expr.value.name).value[expr.index], resty)
+                return TextValue(None, node=ast.Subscript(ast.Name("p"), ast.Constant(expr.index)))
+            return text_value(self.loadvar(expr.value.name).value[expr.index], resty)
         if op == "call":
             function, args = self.typeof(expr.func.name).typing_key, expr.args
         elif op == "binop":
@@ -211,7 +211,9 @@ class PacketLower(Lower):
         values = [self.t.f.variables.get(name) for name in sources]
         for value, x, name in zip(values, loaded, targets, strict=True):
             self.storevar(
-                Held(x.value, x.type, x.node) if value is None else held(value, self.typeof(name)),
+                TextValue(x.value, x.type, x.node)
+                if value is None
+                else text_value(value, self.typeof(name)),
                 name,
             )
 
@@ -223,7 +225,7 @@ class PacketLower(Lower):
                 self.t.f.variables[name] = self.t.f.variables[source]
         RUNS[group[0].value.func.id](self.t, group)
         for name, target in results.items():
-            self.storevar(held(self.t.f.variables[name], self.typeof(target)), target)
+            self.storevar(text_value(self.t.f.variables[name], self.typeof(target)), target)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

@@ -8,7 +8,6 @@ attribute `translator`.
 import ast
 import operator
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 from llvmlite.ir import IntType
@@ -17,9 +16,8 @@ from numba.core.registry import cpu_target
 from numba.extending import lower_builtin
 
 from ...ir.op import TABLE
-from .. import foreign, library
+from .. import foreign
 from .. import numpy as numpy_target
-from ..simd import elementwise
 from ..simd.ir import NUMBER, SCALAR, KernelError, Value
 from ..simd.translate import OPERATORS, Translator
 from .types import (
@@ -36,14 +34,11 @@ from .types import (
 
 TESTS = ("any_lane", "all_lanes")
 # The operations of the operators in a text, and the operators as Numba knows them.
-_INFIX = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: operator.truediv, ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
-    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.USub: operator.neg,
-    ast.UAdd: operator.pos, ast.Invert: operator.invert,
-}  # fmt: skip
-SYMBOLS = {kind: (_INFIX[kind], name) for kind, name in OPERATORS.items()}
+SYMBOLS = {
+    kind: (operator.pos if name == "pos" else TABLE[name].python, name)
+    for kind, name in OPERATORS.items()
+}
+_OPERATORS = frozenset(OPERATORS.values())
 
 # The statements that make vectors of their arguments, and how long these are.
 _COUNTS: dict[str, Callable[[Sequence[Any]], int]] = {
@@ -59,7 +54,7 @@ _COUNTS: dict[str, Callable[[Sequence[Any]], int]] = {
 _known: dict[Any, Any] = {}
 
 
-class Held:
+class TextValue:
     """A value that is known while compiling: a value of the front end, several, or an argument that
     the text spells out. To Numba's IR builder, an operand.
     """
@@ -143,58 +138,26 @@ def _of_packets(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
 
 
 def _rule(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
-    lanes = t.f.lanes
-    code = next((a.code for a in args if type(a) is Packet), None)
+    """Translates an operation in a function of its own, and returns the type of its result."""
     if name in TESTS:
         return types.boolean
-    if name in SCALAR:
-        return packet(name, lanes)
-    if name == "bitcast":
-        return packet(_code(args[0]), lanes)
-    if name == "select":
-        code = next((a.code for a in args[1:] if type(a) is Packet), None)
-        if code is None:
-            raise KernelError("the operands of select have no type")
-        return packet(code, lanes)
-    if code is not None and name in elementwise.TABLE:
-        row = elementwise.row(name, code, lanes, t.contract)
-        if row is None:
-            raise KernelError(f"the operation does not exist for {code}")
-        return packet(row.result, lanes)
-    if code is not None and name in library.names:
-        inner = "f32" if code == "f16" else code
-        results = _results(name, inner)
-        return packet(code, lanes) if results == 1 else types.UniTuple(packet(code, lanes), results)
-    return _tried(t, name, args)
-
-
-@cache
-def _results(name: str, code: str) -> int:
-    """Returns how many results a function of the library has."""
-    try:
-        value: Any = library.function(name, code).body[-1]
-    except KeyError:
-        raise KernelError(f"the function {name} is unknown for {code}") from None
-    return len(value.value.elts) if type(value.value) is ast.Tuple else 1
-
-
-def _tried(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
-    """Translates an operation in a function of its own, and returns the type of its result."""
     nodes = [_spelled(a) or ast.Name(f"x{k}") for k, a in enumerate(args)]
-    kinds = {f"x{k}": a for k, a in enumerate(args)}
-    return _type(attempt(t, ast.Call(ast.Name(name), nodes, []), kinds), t)
+    inner = trial(t, {f"x{k}": a for k, a in enumerate(args)})
+    if name in _OPERATORS:
+        return _type(inner.apply(name, [inner.expr(node) for node in nodes]), t)
+    return _type(inner.expr(ast.Call(ast.Name(name), nodes, [])), t)
 
 
-def attempt(t: Translator, e: ast.expr, kinds: dict[str, Any]) -> Any:
-    """Returns the value of an expression in a function of its own, in which there are variables of
-    some types. Raises KernelError if the text violates the rules of the language."""
+def trial(t: Translator, kinds: dict[str, Any]) -> Translator:
+    """Returns a translator for a function of its own, in which there are variables of some
+    types."""
     kind: Any = type(t.module)
     module = kind(t.module.machine, t.module.lanes, t.contract, t.module.library)
     inner: Any = module.translator(module, module.new(t.f.lanes), "", is_kernel=True)
     for name, of in kinds.items():
         if type(of) is Packet:
             inner.f.variables[name] = of.code, "poison"
-    return inner.expr(e)
+    return inner
 
 
 def _type(value: Any, t: Translator) -> Any:
@@ -249,17 +212,17 @@ def _argument(kind: Any, x: Any) -> ast.expr:
 _BIT = IntType(1)
 
 
-def held(value: Any, kind: Any) -> Held:
+def text_value(value: Any, kind: Any) -> TextValue:
     """Returns a value of the front end as one of Numba's."""
     if type(kind) is Packet:
-        return Held(value, kind.llvm)
-    return Held(value, _BIT if kind is types.boolean else None)
+        return TextValue(value, kind.llvm)
+    return TextValue(value, _BIT if kind is types.boolean else None)
 
 
 def _emitted(name: str, prefix: bool) -> Callable:
     """Returns the translation of a call, or of an operator."""
 
-    def emit(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Held:
+    def emit(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> TextValue:
         t: Translator = builder.translator
         nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
         value: Value | tuple[Value, ...] | None
@@ -269,15 +232,15 @@ def _emitted(name: str, prefix: bool) -> Callable:
             value = NUMBER, t.test(ast.Call(ast.Name(name), nodes, []))
         else:
             value = t.call(ast.Call(ast.Name(name), nodes, []))
-        return held(value, sig.return_type)
+        return text_value(value, sig.return_type)
 
     return emit
 
 
-def call_body(t: Translator, name: str, sig: Any, args: Sequence[Any]) -> Held:
+def call_body(t: Translator, name: str, sig: Any, args: Sequence[Any]) -> TextValue:
     """Returns the results of a function of the kernel's text."""
     nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
-    return held(t.call(ast.Call(ast.Name(name), nodes, [])), sig.return_type)
+    return text_value(t.call(ast.Call(ast.Name(name), nodes, [])), sig.return_type)
 
 
 operations: dict[str, FunctionType] = {}

@@ -15,7 +15,7 @@ from ..simd.arguments import grouped
 from ..simd.ir import NUMBER, SCALAR, KernelError
 from ..simd.parse import assigned, targets
 from ..simd.translate import Translator
-from .operations import SYMBOLS, TESTS, attempt, operation, result_type
+from .operations import SYMBOLS, TESTS, operation, result_type, trial
 from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, FunctionType, packet
 
 
@@ -112,7 +112,7 @@ class NumbaReader:
             return result_type(self.t, operation, tuple(kinds))
         except KernelError:
             if not any(type(kind) is FeaturesType for kind in kinds):
-                attempt(self.t, e, {name: self.types[v.name] for name, v in self.names.items()})
+                trial(self.t, {k: self.types[v.name] for k, v in self.names.items()}).expr(e)
             raise
 
     def function(self, name: str) -> ir.Var:

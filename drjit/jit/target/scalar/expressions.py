@@ -13,15 +13,13 @@ import numpy as np
 from ...ir.dtype import BY_CODE, DType
 from ...ir.op import TABLE
 from .. import library
+from ..simd.ir import FLOATS, INTEGERS, NUMBER
 from ..simd.translate import OPERATORS
 
 if TYPE_CHECKING:
     from .module import ExportedModule
 
-NUMBER = "number"
-NARROW = frozenset(("i8", "u8", "i16", "u16", "i32", "u32"))
-INTEGERS = NARROW | {"i64", "u64"}
-FLOATS = frozenset(("f16", "f32", "f64"))
+NARROW = INTEGERS - {"i64", "u64"}
 WIDE = {"i": "i64", "u": "u64"}
 
 
@@ -171,12 +169,11 @@ class NameScope:
         if x.code == NUMBER:
             return Fragment(NUMBER, number=-x.number if name == "neg" else x.number)
         if name == "neg":
-            return Fragment(x.code, f"-{x.inner}") if x.code in FLOATS else self.wrapped(
-                x.code, f"-{x.inner}"
-            )  # fmt: skip
-        return Fragment("mask", f"not {x.inner}") if x.code == "mask" else self.wrapped(
-            x.code, f"~{x.inner}"
-        )  # fmt: skip
+            text = f"-{x.inner}"
+            return Fragment(x.code, text) if x.code in FLOATS else self.wrapped(x.code, text)
+        if x.code == "mask":
+            return Fragment(x.code, f"not {x.inner}")
+        return self.wrapped(x.code, f"~{x.inner}")
 
     def _binary(self, name: str, x: Fragment, y: Fragment) -> Fragment:
         if x.code == y.code == NUMBER:
@@ -233,9 +230,7 @@ class NameScope:
         return Fragment("", ", ".join([v.text for v in halves]), several=(code,) * len(halves))
 
     def _library(self, name: str, values: list[Fragment]) -> Fragment:
-        values = [self.typed(v, name.rpartition("_")[2]) for v in self.together(values)] if (
-            any(v.code == NUMBER for v in values)
-        ) else values  # fmt: skip
+        values = [self.typed(v, name.rpartition("_")[2]) for v in self.together(values)]
         made, results = self.module.call(name, tuple([v.code for v in values]))
         given, cases = [v.text for v in values], has_cases(name) and self.cases
         if cases:
@@ -379,23 +374,11 @@ def _quotient(name: str) -> Callable[[NameScope, str, list[Fragment]], Fragment]
     return rule
 
 
-def _mul_hi(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
-    x, y = values
-    if code in NARROW:
-        wide = WIDE[code[0]]
-        bits = BY_CODE[code].bits
-        product = f"({wide}({x.text}) * {wide}({y.text})) >> {wide}({bits})"
-        return Fragment(code, f"{code}({product})", True)
-    return _helper("upper_half" if code == "u64" else "signed_upper_half", False)(
-        scope, code, values
-    )
-
-
 _CALLS: dict[str, Callable[[NameScope, str, list[Fragment]], Fragment]] = {
     "abs": _abs, "fma": _fma, "sqrt": _numpy("sqrt"), "floor": _numpy("floor"),
     "ceil": _numpy("ceil"), "trunc": _numpy("trunc"), "round": _numpy("rint"),
     "minimum": _extremum("minimum", "<"), "maximum": _extremum("maximum", ">"),
     "popcnt": _helper("popcnt"), "lzcnt": _helper("lzcnt"), "tzcnt": _helper("tzcnt"),
-    "brev": _helper("brev"), "mul_hi": _mul_hi, "quotient": _quotient("quotient"),
+    "brev": _helper("brev"), "mul_hi": _helper("mul_hi", False), "quotient": _quotient("quotient"),
     "remainder": _quotient("remainder"),
 }  # fmt: skip

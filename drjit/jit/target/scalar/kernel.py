@@ -22,7 +22,7 @@ from .. import library
 from ..simd.parse import assigned, targets
 from .expressions import FLOATS, CannotExport, computed, has_cases
 from .groups import Group, MaskedBlock, Names, Whole, render, shared
-from .lanes import LaneWriter
+from .lane_writer import LaneWriter
 from .module import ExportedModule, assignment
 from .statements import ON_LANES, ONCE, VECTORS, Fold, identity, start_of
 

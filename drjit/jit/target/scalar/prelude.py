@@ -236,25 +236,20 @@ def unsigned_remainder(x, y):
     return x % y if y != 0 else y
 
 
-@helper
-def upper_half(x, y):
-    """The upper 64 bits of the product of two unsigned numbers of 64 bits."""
-    low, shift = u64(0xFFFFFFFF), u64(32)
-    al, ah, bl, bh = x & low, x >> shift, y & low, y >> shift
-    mid = ah * bl + ((al * bl) >> shift)
-    carry = (mid & low) + al * bh
-    return ah * bh + (mid >> shift) + (carry >> shift)
+@intrinsic
+def mul_hi(context, x, y):
+    """The upper half of the product of two integers, which has twice as many bits."""
 
+    def code(context, builder, signature, arguments):
+        from llvmlite.ir import IntType
 
-@helper
-def signed_upper_half(x, y):
-    """The upper 64 bits of the product of two signed numbers of 64 bits."""
-    high = i64(upper_half(u64(x), u64(y)))
-    if x < 0:
-        high -= y
-    if y < 0:
-        high -= x
-    return high
+        bits = x.bitwidth
+        wide = IntType(2 * bits)
+        extend = builder.sext if x.signed else builder.zext
+        product = builder.mul(*[extend(v, wide) for v in arguments])
+        return builder.trunc(builder.lshr(product, wide(bits)), IntType(bits))
+
+    return x(x, x), code
 
 
 @intrinsic

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.dtype import BY_CODE, VECTOR_BLOCK
-from ...ir.op import neutral
+from ...ir.op import neutral, passed_over
 from .expressions import FLOATS, Fragment, NameScope, constant
 from .module import ExportedModule
 
@@ -29,9 +29,7 @@ class Fold(NamedTuple):
 
 def identity(op: str, code: str) -> str:
     """Returns the text of a value that a combination ignores."""
-    if op in ("min", "max") and code in FLOATS:
-        return constant(code, float("nan"))
-    return constant(code, neutral(op, BY_CODE[code]))
+    return constant(code, passed_over(op, BY_CODE[code]))
 
 
 def fold(module: ExportedModule, op: str, code: str, x: str, y: str) -> str:
@@ -107,14 +105,16 @@ MEMORY: dict[str, Callable[[Any, NameScope, list[Any]], Fragment]] = {
 }  # fmt: skip
 
 
+def _entry(x: Fragment, count: int, j: int) -> str:
+    """Where entry `j` of record `x` is in memory."""
+    return f"u64({x.text}) * u64({count}) + u64({j})" if count > 1 else x.text
+
+
 def _packet(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
     code, array = args[0].id, w.word(args[1])
     x, m = w.scope.expr(args[2]), w.scope.expr(args[3])
     w.scope.codes.update(dict.fromkeys(targets, code))
-    count = len(targets)
-    texts = [
-        w.element(code, array, f"u64({x.text}) * u64({count}) + u64({j})") for j in range(count)
-    ]
+    texts = [w.element(code, array, _entry(x, len(targets), j)) for j in range(len(targets))]
     zero = constant(code, 0)
     return [f"{t} = {v} if {m.inner} else {zero}" for t, v in zip(targets, texts, strict=True)]
 
@@ -130,7 +130,7 @@ def _weighted(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
     for j, t in enumerate(targets):
         sides = ["", ""]
         for k in range(0, len(taps), 2):
-            element = w.element(code, array, f"u64({taps[k].text}) * u64({count}) + u64({j})")
+            element = w.element(code, array, _entry(taps[k], count, j))
             side, weight = k // 2 % 2, taps[k + 1].text
             text = f"fma({weight}, {element}, {sides[side]})" if sides[side] else (
                 f"{weight} * {element}"
@@ -188,20 +188,16 @@ def _put(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
     return [*lines, f"if {m.text}:", f"    {t}_[{at.text}, k] = {text}"]
 
 
-def _load_vector(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _load_vector(w: "Writer", targets: list[str], args: list[Any], at: str = "") -> list[str]:
     code, count, (t,) = args[0].id, args[1].value, targets
     w.vectors[t] = code, count
     w.group().read([t])
-    text = w.element(code, w.word(args[2]), _place(count))
+    text = w.element(code, w.word(args[2]), at or _place(count))
     return [f"for f in range({count}):", f"    {t}_[f, k] = {text}"]
 
 
 def _broadcast_vector(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
-    code, count, (t,) = args[0].id, args[1].value, targets
-    w.vectors[t] = code, count
-    w.group().read([t])
-    text = w.element(code, w.word(args[2]), f"f * {VECTOR_BLOCK}")
-    return [f"for f in range({count}):", f"    {t}_[f, k] = {text}"]
+    return _load_vector(w, targets, args, f"f * {VECTOR_BLOCK}")
 
 
 def _place(count: int) -> str:
@@ -263,19 +259,15 @@ def _store_vector(w: "Writer", args: list[Any]) -> list[str]:
 
 
 def _scatter(w: "Writer", args: list[Any]) -> list[str]:
-    code, array = args[0].id, w.word(args[1])
-    v, x, m = (w.scope.expr(a) for a in args[2:5])
-    return [f"if {m.text}:", "    " + w.put(code, array, x.text, v)]
+    t, p, v, x, m = args
+    return _scatter_packet(w, [t, p, x, m, v])
 
 
 def _scatter_packet(w: "Writer", args: list[Any]) -> list[str]:
     code, array = args[0].id, w.word(args[1])
     x, m, *values = (w.scope.expr(a) for a in args[2:])
-    lines = [f"if {m.text}:"]
-    for j, v in enumerate(values):
-        at = f"u64({x.text}) * u64({len(values)}) + u64({j})"
-        lines.append("    " + w.put(code, array, at, v))
-    return lines
+    lines = [w.put(code, array, _entry(x, len(values), j), v) for j, v in enumerate(values)]
+    return [f"if {m.text}:", *[f"    {line}" for line in lines]]
 
 
 def _combine(w: "Writer", code: str, op: str, array: str, at: str, value: Fragment) -> str:
@@ -296,21 +288,17 @@ def _scatter_reduce(w: "Writer", args: list[Any]) -> list[str]:
 
 
 def _expand(w: "Writer", args: list[Any]) -> list[str]:
-    code, op = args[0].id, args[1].value
-    w.private(op, code, w.number(args[2]), args)
-    v, x, m = (w.scope.expr(a) for a in args[5:8])
-    return [f"if {m.text}:", "    " + _combine(w, code, op, w.word(args[2]), x.text, v)]
+    *words, v, x, m = args
+    return _expand_packet(w, [*words, x, m, v])
 
 
 def _expand_packet(w: "Writer", args: list[Any]) -> list[str]:
-    code, op = args[0].id, args[1].value
+    code, op, array = args[0].id, args[1].value, w.word(args[2])
     w.private(op, code, w.number(args[2]), args)
     x, m, *values = (w.scope.expr(a) for a in args[5:])
-    lines = [f"if {m.text}:"]
-    for j, v in enumerate(values):
-        at = f"u64({x.text}) * u64({len(values)}) + u64({j})"
-        lines.append("    " + _combine(w, code, op, w.word(args[2]), at, v))
-    return lines
+    n = len(values)
+    lines = [_combine(w, code, op, array, _entry(x, n, j), v) for j, v in enumerate(values)]
+    return [f"if {m.text}:", *[f"    {line}" for line in lines]]
 
 
 def _reduce(w: "Writer", args: list[Any]) -> list[str]:

@@ -10,7 +10,7 @@ from ...ir import op
 from ...ir.dtype import BY_CODE, DType
 from ..program import Instr
 from .language import Statement
-from .reading import Expression, Known
+from .reading import BoundedIndex, Expression
 from .rules import RULES
 from .words import Check, Range
 
@@ -39,7 +39,7 @@ class CallText:
         self.flag = False
         self.literal = 0
         self.check: Any = None
-        self.known: frozenset = frozenset()
+        self.implies: frozenset = frozenset()
 
     def error(self, message: str, node: ast.AST | None = None) -> SyntaxError:
         return self.reader.error(message, node or self.e)
@@ -81,7 +81,7 @@ class CallText:
                 raise self.error("functions contain no vectors")
         text = f"{s.name}({', '.join(self.texts)})"
         return Expression(
-            text, types, signed=self.is_signed(), known=self.known, literal=self.literal
+            text, types, signed=self.is_signed(), implies=self.implies, literal=self.literal
         )
 
     def types(self) -> tuple[DType, ...]:
@@ -430,10 +430,10 @@ class CallText:
         variable = self.reader.scope.get(index.text)
         if variable is None:
             return False
-        for known in self.mask.known:
-            if (known.index, known.version) != (index.text, variable.version):
+        for bounded in self.mask.implies:
+            if (bounded.index, bounded.version) != (index.text, variable.version):
                 continue
-            check = known.check
+            check = bounded.check
             if self.vector is not None:
                 if check.arrays or check.constant not in (None, self.vector.count):
                     continue
@@ -460,8 +460,8 @@ class CallText:
         k = reading.new_check(check)
         text = f"in_bounds(p[0], <site:{k}>, {index.text}, p[{k}], {self.mask.text})"
         variable = reader.scope.get(index.text)
-        known = self.mask.known
+        implies = self.mask.implies
         if variable is not None:
-            known |= {Known(index.text, variable.version, check)}
+            implies |= {BoundedIndex(index.text, variable.version, check)}
         reader.instrs.append(Instr(op.in_bounds, dt.mask, (), None, 0, "", reader.rounds))
-        self.mask = reader.operand_of(Expression(text, (dt.mask,), known=known))
+        self.mask = reader.operand_of(Expression(text, (dt.mask,), implies=implies))

@@ -13,7 +13,16 @@ from ...ir.dtype import BY_CODE, DType
 from ...target import foreign
 from .accesses import CallText
 from .language import CALLABLE, INSTEAD, NAMES, OPERATORS, REFUSED, STATEMENTS
-from .reading import ACTIVE, Expression, Known, Line, Reading, Variable, instruction, spelling
+from .reading import (
+    ACTIVE,
+    BoundedIndex,
+    Expression,
+    Line,
+    Reading,
+    Variable,
+    instruction,
+    spelling,
+)
 
 if TYPE_CHECKING:
     from .statements import FunctionReader
@@ -32,7 +41,7 @@ class ExpressionReader:
         self.depth, self.rounds, self.version = 1, 1, 0
         self.statement: ast.stmt = ast.Pass()
         self.results: tuple[DType, ...] = ()
-        self.implied: tuple[frozenset[Known], ...] = ()
+        self.implied: tuple[frozenset[BoundedIndex], ...] = ()
         self.instrs = reading.instrs
 
     def error(self, message: str, node: ast.AST | None = None) -> SyntaxError:
@@ -51,8 +60,8 @@ class ExpressionReader:
     def set(self, name: str, value: Expression, dtype: DType) -> None:
         """Assigns a variable."""
         self.version += 1
-        known = value.known if dtype is dt.mask else frozenset()
-        self.scope[name] = Variable(dtype, self.version, value.signed, known)
+        implies = value.implies if dtype is dt.mask else frozenset()
+        self.scope[name] = Variable(dtype, self.version, value.signed, implies)
         self.gone.pop(name, None)
 
     def whole(self, value: Expression) -> Expression:
@@ -68,25 +77,25 @@ class ExpressionReader:
     def restrict(self, name: str) -> None:
         """Restricts a mask to lanes of the launch, unless it is."""
         mask = self.variable(name)
-        if ACTIVE not in mask.known:
+        if ACTIVE not in mask.implies:
             self.emit(f"{name} = {name} & {self.active().text}")
-            self.set(name, mask._replace(known=mask.known | {ACTIVE}), dt.mask)
+            self.set(name, mask._replace(implies=mask.implies | {ACTIVE}), dt.mask)
 
     def restricted(self, mask: Expression) -> Expression:
         """Returns a mask restricted to lanes of the launch."""
-        if ACTIVE in mask.known:
+        if ACTIVE in mask.implies:
             return mask
         lanes = self.active()
         if mask.text == "True":
             return lanes
         if mask.number is not None:
-            return self.operand_of(self.whole(mask)._replace(known=frozenset((ACTIVE,))))
+            return self.operand_of(self.whole(mask)._replace(implies=frozenset((ACTIVE,))))
         text = f"{mask.text} & {lanes.text}"
-        return self.operand_of(Expression(text, (dt.mask,), known=mask.known | {ACTIVE}))
+        return self.operand_of(Expression(text, (dt.mask,), implies=mask.implies | {ACTIVE}))
 
     def active(self) -> Expression:
         """Returns the mask of all lanes of the launch."""
-        return self.operand_of(Expression("active(i)", (dt.mask,), known=frozenset((ACTIVE,))))
+        return self.operand_of(Expression("active(i)", (dt.mask,), implies=frozenset((ACTIVE,))))
 
     # ---- Expressions
 
@@ -104,7 +113,7 @@ class ExpressionReader:
     def variable(self, name: str) -> Expression:
         """Returns a variable as an operand."""
         v = self.scope[name]
-        return Expression(name, (v.dtype,), True, None, v.signed, v.known, v.raised)
+        return Expression(name, (v.dtype,), True, None, v.signed, v.implies, v.raised)
 
     def typed(self, value: Expression, dtype: DType, e: ast.expr | None = None) -> Expression:
         """Returns a value that has a type; a number takes it."""
@@ -219,15 +228,15 @@ class ExpressionReader:
         if o.result == "mask":
             t = t.mask_type
         self.instrs.append(instruction(o, t, self.rounds))
-        known: frozenset[Known] = frozenset()
+        implies: frozenset[BoundedIndex] = frozenset()
         if o is op.and_:
-            known = values[0].known | values[1].known
+            implies = values[0].implies | values[1].implies
         elif o in (op.or_, op.xor, op.select):
-            known = given[0].known & given[1].known & {ACTIVE}
+            implies = given[0].implies & given[1].implies & {ACTIVE}
         if o.kind == "call":
-            return Expression(f"{o.text}({', '.join(texts)})", (t,), known=known)
+            return Expression(f"{o.text}({', '.join(texts)})", (t,), implies=implies)
         text = f" {o.text} ".join(texts) if o.kind == "infix" else f"{o.text}{texts[0]}"
-        return Expression(text, (t,), known=known)
+        return Expression(text, (t,), implies=implies)
 
     def operand_of(self, value: Expression) -> Expression:
         """Returns a value that is not an operand as a variable."""
@@ -363,8 +372,8 @@ class ExpressionReader:
         for j, check in function.checks_from(0):
             at = k + j
             self.reading.relative.add(at)
-            known = self.reading.checks.get(at)
-            if known is not None and known is not check:
+            other = self.reading.checks.get(at)
+            if other is not None and other is not check:
                 raise self.error(f"p[{at}] belongs to several checks", e)
             self.reading.checks[at] = check
         return [f"<site:{k}>", f"<word:{k}>"]

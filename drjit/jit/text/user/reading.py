@@ -43,7 +43,7 @@ class Source(NamedTuple):
         return self.lines[number - 1].partition("  #")[0].strip()
 
 
-class Known(NamedTuple):
+class BoundedIndex(NamedTuple):
     """An index that is within the bounds of a check where a mask holds."""
 
     index: str
@@ -51,7 +51,7 @@ class Known(NamedTuple):
     check: Check
 
 
-ACTIVE: Any = Known("", 0, None)  # type: ignore[arg-type]
+ACTIVE: Any = BoundedIndex("", 0, None)  # type: ignore[arg-type]
 """What a mask implies that has no lanes beyond the end of the launch. These contain anything, so
 accesses to memory, loops and calls need such a mask."""
 
@@ -64,7 +64,7 @@ class Variable(NamedTuple):
     dtype: DType
     version: int
     signed: bool = False
-    known: frozenset[Known] = frozenset()
+    implies: frozenset[BoundedIndex] = frozenset()
     raised: Any = None
 
 
@@ -77,10 +77,10 @@ class Expression(NamedTuple):
     simple: bool = False
     number: Any = None
     signed: bool = False
-    known: frozenset[Known] = frozenset()
+    implies: frozenset[BoundedIndex] = frozenset()
     raised: Any = None
     literal: int = 0  # the word that it loads as a whole
-    each: tuple[frozenset[Known], ...] = ()  # what each of several masks implies
+    each: tuple[frozenset[BoundedIndex], ...] = ()  # what each of several masks implies
 
 
 class Line(NamedTuple):
@@ -141,23 +141,23 @@ class Reading:
                 node,
             )
         name = {v: name for name, v in self.named.items()}.get(k, f"p[{k}]")
-        known = self.words.get(k)
-        if known is None:
-            known = self.words[k] = TextWord(kind, dtype, where, name if self.named else f"p{k}")
-        elif kind != known.kind or kind in ("store", "reduced"):
-            again = " again" if kind == known.kind else ""
+        word = self.words.get(k)
+        if word is None:
+            word = self.words[k] = TextWord(kind, dtype, where, name if self.named else f"p{k}")
+        elif kind != word.kind or kind in ("store", "reduced"):
+            again = " again" if kind == word.kind else ""
             raise self.source.error(
-                f"{name} is {KINDS[kind]}{again}, but in {known.where} it is "
-                f"{KINDS[known.kind]}; a word has one purpose",
+                f"{name} is {KINDS[kind]}{again}, but in {word.where} it is "
+                f"{KINDS[word.kind]}; a word has one purpose",
                 node,
             )
-        elif dtype is not known.dtype:
+        elif dtype is not word.dtype:
             raise self.source.error(
-                f"{name} has the element type {dtype.code}, but in {known.where} it has "
-                f"{known.dtype.code}",
+                f"{name} has the element type {dtype.code}, but in {word.where} it has "
+                f"{word.dtype.code}",
                 node,
             )
-        return known
+        return word
 
 
 def spelling(x: float) -> str:

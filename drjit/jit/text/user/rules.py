@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir import dtype as dt
-from .reading import ACTIVE, Known
+from .reading import ACTIVE, BoundedIndex
 from .words import Range
 
 
@@ -15,7 +15,7 @@ def _in_bounds(call: Any) -> None:
     (index,), mask = call.indices, call.mask
     variable = call.reader.scope.get(index.text)
     if variable is not None:
-        call.known = mask.known | {Known(index.text, variable.version, call.check)}
+        call.implies = mask.implies | {BoundedIndex(index.text, variable.version, call.check)}
 
 
 def _bitcast(call: Any) -> None:
@@ -39,11 +39,11 @@ def _weighted(call: Any) -> None:
 
 
 def _going(call: Any) -> None:
-    call.known = call.mask.known
+    call.implies = call.mask.implies
 
 
 def _active(call: Any) -> None:
-    call.known = frozenset((ACTIVE,))
+    call.implies = frozenset((ACTIVE,))
 
 
 def _vector(call: Any) -> None:

@@ -58,7 +58,7 @@ class StatementReader(ExpressionReader):
             raise self.error(f"{count} value{'' if count == 1 else 's'} for {len(names)} names")
         self.emit(f"{', '.join(names)} = {value.text}")
         for k, (name, t) in enumerate(zip(names, value.types, strict=True)):
-            self.set(name, value._replace(known=value.each[k]) if value.each else value, t)
+            self.set(name, value._replace(implies=value.each[k]) if value.each else value, t)
         if value.raised is not None:  # the last result is the number of an exception
             last = self.scope[names[-1]]
             self.scope[names[-1]] = last._replace(raised=value.raised)
@@ -98,7 +98,7 @@ class StatementReader(ExpressionReader):
         nodes = s.value.elts if type(s.value) is ast.Tuple else [s.value]
         values = [self.operand(e, named=True) for e in nodes]
         self.results = tuple([v.types[0] for v in values])
-        self.implied = tuple([v.known & {ACTIVE} for v in values])
+        self.implied = tuple([v.implies & {ACTIVE} for v in values])
         if any(t.is_vector for t in self.results):
             raise self.error("functions return no vectors")
         self.emit(f"return {', '.join([v.text for v in values])}")
@@ -127,9 +127,9 @@ class StatementReader(ExpressionReader):
             self.version += 1
             v = self.scope[name]
             self.scope[name] = v._replace(
-                version=self.version, known=v.known & {ACTIVE}, raised=None
+                version=self.version, implies=v.implies & {ACTIVE}, raised=None
             )
-        restricted = [name for name in inside if self.scope[name].known]
+        restricted = [name for name in inside if self.scope[name].implies]
         self.emit(f"while {call}({test}):")
         self.instrs.append(instruction(op.loop, dt.mask, self.rounds, _SOME_LOOP))
         with self.block(s, ASSUMED_ITERATIONS):
@@ -180,8 +180,8 @@ class StatementReader(ExpressionReader):
                         f"{new.dtype.code} after it"
                     )
                 self.version += 1
-                known = old.known & new.known & {ACTIVE}
-                self.scope[name] = Variable(old.dtype, self.version, known=known)
+                implies = old.implies & new.implies & {ACTIVE}
+                self.scope[name] = Variable(old.dtype, self.version, implies=implies)
 
 
 class FunctionReader(StatementReader):
@@ -238,9 +238,9 @@ class FunctionReader(StatementReader):
             self.state = "open"
             self.instrs = self.own_instrs
             for name, v in zip(self.parameters, values, strict=True):
-                if ACTIVE in v.known:
+                if ACTIVE in v.implies:
                     self.restricted_masks.add(name)
-                    self.scope[name] = self.scope[name]._replace(known=v.known & {ACTIVE})
+                    self.scope[name] = self.scope[name]._replace(implies=v.implies & {ACTIVE})
             self.body(self.definition.body)
             self.state = "read"
 
