@@ -52,6 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "the emulated GPU, or on a real one if DRJIT_CUDA is set to an empty string",
     )
     parser.addoption(
+        "--threads",
+        choices=["early", "late"],
+        help="what other threads are given is over before a test goes on, or begins later",
+    )
+    parser.addoption(
         "--assemble",
         action="store_true",
         help="ptxas assembles each PTX text that a test makes; one that it refuses fails the test",
@@ -79,6 +84,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         for name in ("allocate", "allocate_for", "upload", "filled", "copy"):
             setattr(Cpu, name, _refuse)
+    if config.getoption("--threads"):
+        from timing import have
+
+        have(config.getoption("--threads"))
     if config.getoption("--assemble"):
         from assembling import register
 

@@ -63,13 +63,16 @@ def test_entries_come_back(where):
 
 
 def test_entries_are_written_together_after_a_while(where, monkeypatch):
-    monkeypatch.setattr(cache, "DELAY", 0.05)
+    now, write_pending = threading.Event(), cache.write_pending
+    monkeypatch.setattr(cache, "DELAY", 0.0)
+    monkeypatch.setattr(cache, "write_pending", lambda: (now.wait(60), write_pending()))
     cache.put(A, "text", b"old", False)
     cache.put(A, "text", b"code", False)
     cache.put(B, "text", b"code", False)
     assert cache.get(A).code == b"code" and cache.has(A) and not cache.has(C)
     assert not list(where.iterdir())
-    deadline = time.monotonic() + 20
+    now.set()
+    deadline = time.monotonic() + 60
     while cache._pending and time.monotonic() < deadline:
         time.sleep(0.01)
     assert sorted(file.stem for file in where.iterdir()) == [A, B]
@@ -96,6 +99,9 @@ def test_one_thread_writes_however_slow_it_is(where, monkeypatch):
     for name in names:
         cache.put(name, "text", b"code", False)
         time.sleep(0.02)
+    deadline = time.monotonic() + 60
+    while not writers and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert len(set(writers)) == 1 and len(cache._pending) == 20
     wait.set()
     deadline = time.monotonic() + 60
@@ -390,6 +396,19 @@ def test_what_processes_run_again_is_compiled_once_more(where, monkeypatch, long
     assert (want == again).all() and (want == last).all()
 
 
+def compiling_waits(monkeypatch):
+    """Has whoever compiles wait for an event; returns it, and a list of the threads that did."""
+    ready, threads, compile_ = threading.Event(), [], simd.compile
+
+    def compile_when_ready(*arguments, **route):
+        assert ready.wait(100)
+        threads.append(threading.current_thread())
+        return compile_(*arguments, **route)
+
+    monkeypatch.setattr(simd, "compile", compile_when_ready)
+    return ready, threads
+
+
 @in_the_background
 @pytest.mark.parametrize("lasting", [True, False])
 def test_a_kernel_is_compiled_in_the_background(where, monkeypatch, lasting):
@@ -405,15 +424,7 @@ def test_a_kernel_is_compiled_in_the_background(where, monkeypatch, lasting):
     x = dr.linspace(Float, 0, 1, 100)
     dr.eval(x)
     dr.flush_kernel_cache()
-    ready, threads = threading.Event(), []
-    compile_ = simd.compile
-
-    def watched(*arguments, **route):
-        ready.wait(10)
-        threads.append(threading.current_thread())
-        return compile_(*arguments, **route)
-
-    monkeypatch.setattr(simd, "compile", watched)
+    ready, threads = compiling_waits(monkeypatch)
     background.finish()
     f = lambda: ((x + 2.5) * x).numpy()  # noqa: E731
     want = f()
@@ -443,11 +454,13 @@ def test_a_launch_is_a_miss_only_if_it_compiles_or_waits(where, monkeypatch):
     x = dr.linspace(Float, 0, 1, 100)
     dr.eval(x)
     dr.flush_kernel_cache()
+    ready, _ = compiling_waits(monkeypatch)
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
         dr.kernel_history_clear()
         for k in range(4):
             dr.eval((x + 3.5) * x)
             if k == 2:
+                ready.set()
                 background.finish()
         entries = dr.kernel_history()
     assert len(entries) == 4 and len({e["hash"] for e in entries}) == 1
@@ -467,11 +480,13 @@ def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch
     x = dr.opaque(Float, 2, 1000)
     f = lambda x: dr.sin(x) * 7.125  # noqa: E731
     background.finish()
+    ready, _ = compiling_waits(monkeypatch)
     dr.eval(f(x), f(x) + 1)
     for _ in range(2):
         dr.eval(f(x))
     (own,) = (k for k in kernel.kernels() if k.task is not None)
     dr.eval(f(dr.opaque(Float, 2, 1 << 20)))
+    ready.set()
     dr.sync_thread()
     assert own.address and own.task is None
 

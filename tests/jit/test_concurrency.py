@@ -1,6 +1,7 @@
 """Nothing waits for ever (docs/concurrency.md): finalizers that compute wherever the collector
 runs, forks and the end of a process at any moment, threads that record functions at once."""
 
+import ctypes
 import gc
 import os
 import subprocess
@@ -12,15 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from native_kernels import address
 
 import drjit as dr
 from drjit.ad import graph
 from drjit.jit import collector, parsing
-from drjit.jit.cpu import background, kernel, runtime, variants
+from drjit.jit.cpu import background, kernel, launcher, runtime, variants
 from drjit.jit.run import cache, schedule
 from drjit.jit.target import library, simd
 from drjit.jit.target.simd.ir import KernelError
-from drjit.llvm import Float
+from drjit.llvm import Float, UInt32
 from drjit.llvm.ad import Float as AdFloat
 
 LIMIT = 30
@@ -159,9 +161,9 @@ def test_no_finalizer_runs_in_a_thread_that_compiles(monkeypatch):
             dr.eval(x)
         assert len(x.numpy()) == 3
         background.finish()
-        while background._threads:
+        while collector.pauses:  # by threads that are about to leave
             time.sleep(1e-3)
-        assert gc.get_threshold()[0] == 10 and not collector.pauses
+        assert gc.get_threshold()[0] == 10
     finally:
         gc.set_threshold(*usual)
     gc.collect()
@@ -273,6 +275,43 @@ def test_a_finalizer_launches_while_a_job_is_queued(monkeypatch):
     values = np.linspace(0, 1, 500_000)
     np.testing.assert_allclose(outer.numpy(), np.tan(values) * 3.5, rtol=1e-5)
     np.testing.assert_allclose(inner[0].numpy(), np.cos(values) * 2.5, rtol=1e-5)
+
+
+@pytest.mark.processor
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_finalizer_launches_what_is_over_before_a_job_is_queued(wrong, monkeypatch):
+    """Both jobs were to have the same ticket: what the other one keeps stays, and its check is
+    called when it is over."""
+    monkeypatch.setattr(variants, "pinned", "compiled")
+    runtime.sync()
+    x, index = dr.linspace(Float, 0, 1, 500_000), dr.arange(UInt32, 500_000)
+    dr.eval(x, index)
+    dr.eval(dr.gather(Float, x, index) * 1.75, dr.sin(x) * 1.25)
+    runtime.sync()
+    outer, inner, post = dr.gather(Float, x, index + int(wrong)) * 1.75, [], runtime._post
+
+    def with_finalizer(*arguments):
+        if not inner:
+            inner.append(None)
+            inner[0] = dr.sin(x) * 1.25
+            dr.eval(inner[0])
+            runtime.drain()
+        return post(*arguments)
+
+    monkeypatch.setattr(runtime, "_post", with_finalizer)
+    ends(lambda: dr.eval(outer))
+    monkeypatch.undo()
+    assert runtime._ahead >= 0 and not runtime._posting
+    if wrong:
+        with pytest.raises(IndexError, match="index 500000 is out of bounds"):
+            outer.numpy()
+        with pytest.raises(IndexError):
+            runtime.sync()
+    else:
+        values = np.float32(np.linspace(0, 1, 500_000))
+        np.testing.assert_allclose(outer.numpy(), values * 1.75, rtol=1e-6)
+    runtime.drain()
+    assert not runtime.unfinished and runtime._ahead == 0
 
 
 @pytest.mark.processor
@@ -416,10 +455,11 @@ def test_many_launches_wait_when_nothing_is_held(monkeypatch):
     """An evaluation of many kernels waits for the queue after it has released the lock."""
     monkeypatch.setattr(variants, "pinned", "compiled")
     runtime.sync()
-    held, await_ = [], runtime._await
+    held, await_, entry = [], runtime._await, launcher.JobEntry()
 
     def noted(ticket):
         held.append(runtime.lock._is_owned())
+        runtime.open_jobs(entry, address("add"), 0)
         await_(ticket)
 
     parts = [dr.sin(dr.arange(Float, 200_000 + k)) for k in range(8)]
@@ -427,6 +467,9 @@ def test_many_launches_wait_when_nothing_is_held(monkeypatch):
     runtime.sync()
     monkeypatch.setattr(runtime, "AHEAD_NS", 1)
     monkeypatch.setattr(runtime, "_await", noted)
+    values = np.zeros(8, "q")
+    words = (ctypes.c_int64 * 3)(values.ctypes.data, values.ctypes.data, 1)
+    runtime.launch(entry, words, 8, 64, keep=values)  # which holds up the others
     parts = [dr.sin(dr.arange(Float, 200_000 + k)) for k in range(8)]
     dr.eval(parts)
     monkeypatch.undo()
