@@ -8,7 +8,7 @@ from typing import Any
 
 from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
-from ..jit.ir.node import LITERAL, SIMPLIFY, Node, combine, make, next_serial
+from ..jit.ir.node import LITERAL, Node, combine, make, next_serial
 from ..jit.ir.op import Op
 from .graph import Value, Var, as_value, recorder, visible
 from .rules import RULES
@@ -81,7 +81,7 @@ class Plain:
 
     @staticmethod
     def __call__(op_: Op, a: Node, *rest: Node) -> Node:
-        if rest or a.op is LITERAL or op_ in SIMPLIFY or a.dtype.is_vector:
+        if rest or a.op is LITERAL or op_.involution or a.dtype.is_vector:
             return combine(op_, (a, *rest))
         n = Node()
         n.op = op_

@@ -12,8 +12,9 @@ from functools import cache
 from typing import Any
 
 from ..jit.ir import node, op
-from ..jit.ir.node import LITERAL, SIMPLIFY, SPLAT, WITH_LITERAL, Node, serials
-from ..jit.ir.op import Op
+from ..jit.ir.dtype import f32
+from ..jit.ir.node import LITERAL, SPLAT, Node, serials
+from ..jit.ir.op import Op, special_numbers
 from ..jit.run import bytecode
 from ..jit.tuples import NamedTuple
 from .algebra import PLAIN, guard
@@ -56,7 +57,7 @@ class _Text:
         self.names[f"op_{op_.name}"] = op_
         full = any(t.full for t in terms)
         roots = [*{t.root: None for t in terms if not t.full and t.root is not None}]
-        self.names[f"simple_{op_.name}"] = op_.simple
+        self.names[f"special_{op_.name}"] = special_numbers(op_, f32)
         tests = _simplifications(op_, terms, full)
         call = f"{name} = combine(op_{op_.name}, ({''.join([f'{t.name}, ' for t in terms])}))"
         if tests is None or (not full and len(roots) != 1):
@@ -96,22 +97,24 @@ def _simplifications(op_: Op, terms: tuple[_Term, ...], full: bool) -> list[str]
     """Returns the conditions under which an operation on operands that are not all literals may
     simplify, or None if it always may. If one of them is `full`, only some literals have this
     effect."""
-    tests = []
-    if op_ in WITH_LITERAL:
-        if any(t.value in op_.simple for t in terms if t.value is not None):
-            return None
-        relevant = terms[:1] if op_ is op.select else terms
-        some = full and op_ is not op.select and not op_.in_code
-        tests = [
-            f"{t.root}.op is literal" + some * f" and {t.name}.data in simple_{op_.name}"
-            for t in relevant
-            if t.root is not None
-        ]
     if op_ is op.select:
-        a, b = terms[1:]
+        mask, a, b = terms
+        tests = [] if mask.root is None else [f"{mask.root}.op is literal"]
         if a.value is None and b.value is None:
             tests.append(f"{a.name} is {b.name}")
-    elif op_ in SIMPLIFY and terms[0].made_by in (None, op_):
+        return tests
+    special = special_numbers(op_, f32)
+    operands = terms if op_.commutative else terms[1:]
+    if any(t.value in special for t in operands if t.value is not None):
+        return None
+    tests = []
+    if full and any(n is not None for n in special):
+        tests = [
+            f"{t.root}.op is literal and {t.name}.data in special_{op_.name}"
+            for t in operands
+            if t.root is not None
+        ]
+    if op_.involution and terms[0].made_by in (None, op_):
         tests.append(f"{terms[0].name}.op is op_{op_.name}")
     return tests
 

@@ -183,9 +183,8 @@ class NativeOperators:
     def _fill(self, record: Any, o: Op, cls: Any, forward: Any, backward: Any = None) -> None:
         result = cls.Mask if o.result == "mask" else cls
         fold = node.folder(o, result._dtype)
-        tables = [
-            self._numbers(cls, o, special) for special in recorders.special_numbers(o, cls._dtype)
-        ]
+        special = ops.special_numbers(o, cls._dtype)
+        tables = [self._numbers(cls, o, s) for s in (special if o.commutative else (), special)]
         self._kept += (forward, backward, tables, fold, result, cls.Mask)
         record.type, record.op, record.out = id(cls), id(o), id(result._dtype)
         record.node, record.var = self._fields(cls)
@@ -199,7 +198,7 @@ class NativeOperators:
             record.zero = _address(second_zero)
         record.numbers, record.in_code = _address(second), o.in_code
         record.floats, record.fold = cls._dtype.is_float, _address(fold)
-        record.inverse = id(o) if o in node.SIMPLIFY else 0
+        record.involution, record.idempotent = id(o) if o.involution else 0, o.idempotent
         record.forward, record.backward = id(forward), id(backward)
         rule = element_recorder(o, result._dtype)[0]
         if rule is not None:

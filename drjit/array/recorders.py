@@ -21,17 +21,6 @@ from ..jit.run.bytecode import expanded, part
 from .leaf import combined, new
 
 
-def special_numbers(op_: Op, dtype: DType) -> tuple[tuple, tuple]:
-    """Returns the numbers that may simplify an operation as its first and as its second operand."""
-    if dtype.is_mask:
-        return (False, True), (False, True)
-    simple = (1,) if op_ is ops.mul and dtype.is_float else op_.simple
-    return (simple if op_ in _COMMUTATIVE else ()), simple
-
-
-_COMMUTATIVE = frozenset((ops.add, ops.mul, ops.and_, ops.or_, ops.xor))
-
-
 class _Ordinary(dict[float, float | None]):
     """See `ordinary_numbers`. Programs use the same few constants over and over."""
 
@@ -72,8 +61,10 @@ class Operation:
         self.rule, self.record = rule, _ = element_recorder(op_, self.out)
         self.keeps_inputs = rule is not None and rule.keeps_inputs
         self.keeps_result = rule is not None and rule.keeps_result
-        self.first, self.special = special_numbers(op_, self.dtype)
-        self.in_code, self.inverse = op_.in_code, op_ if op_ in node.SIMPLIFY else None
+        self.special = ops.special_numbers(op_, self.dtype)
+        self.special_first = self.special if op_.commutative else ()
+        self.in_code, self.idempotent = op_.in_code, op_.idempotent
+        self.involution = op_ if op_.involution else None
         is_float = self.dtype.is_float
         self.number_type = float if is_float else None
         self.ordinary: Any = ordinary_numbers(self.dtype, self.special) if is_float else None
@@ -189,7 +180,7 @@ def unary(this: Operation) -> Callable[..., Any]:
         deps = nodes = (x0,)
         size = x0.size
         made_by = x0.op
-        plain = made_by is not this.inverse
+        plain = made_by is not this.involution
         if made_by is LITERAL:
             if this.fold is not None:
                 deps, o, data = (), LITERAL, this.fold(x0.data)
@@ -212,7 +203,7 @@ def forward(this: Operation) -> Callable[..., Any]:
             return this.general(self, other)
         deps = nodes = (x0, x1)
         size = x0.size
-        plain = True
+        plain = x0 is not x1 or not this.idempotent
         if x1.op is LITERAL:
             if x0.op is not LITERAL:
                 plain = is_ordinary or (x1.size == 1 and size and x1.data not in this.special)
@@ -223,7 +214,7 @@ def forward(this: Operation) -> Callable[..., Any]:
                     deps, o, data = (), LITERAL, this.fold(x0.data, x1.data)
                 plain = data is not None
         elif x0.op is LITERAL:
-            plain, size = size == 1 and x1.size and x0.data not in this.first, x1.size
+            plain, size = size == 1 and x1.size and x0.data not in this.special_first, x1.size
         elif (width := x1.size) != size:
             plain = (size == 1 and width != 0) or (width == 1 and size != 0)
             if plain and size == 1:
@@ -251,7 +242,7 @@ def backward(this: Operation) -> Callable[..., Any]:
                 deps, o, data = (), LITERAL, this.fold(x0.data, x1.data)
             plain = data is not None
         else:
-            plain = x0.data not in this.first
+            plain = x0.data not in this.special_first
         if plain:
             return recorded(this, o, data, size, deps, nodes, v1 is None, (None, v1))
         return simplified(this, nodes, (None, v1), (other, self), (self, other))
@@ -269,8 +260,8 @@ def of_three(this: Operation, x0: Any, v0: Any, a: Any, b: Any, c: Any) -> Any:
     deps = nodes = (x0, x1, x2)
     size = x0.size
     width, width2 = x1.size, x2.size
-    plain = x1 is not x2 or this.inverse is None
-    if x0.op is LITERAL and (this.inverse is not None or x1.op is x2.op is LITERAL):
+    plain = x1 is not x2 or not this.idempotent
+    if x0.op is LITERAL and (this.idempotent or x1.op is x2.op is LITERAL):
         if (
             plain
             and this.fold is not None
