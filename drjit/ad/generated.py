@@ -8,7 +8,7 @@ are left to the rule itself.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ..jit.ir import node, op
@@ -17,7 +17,7 @@ from ..jit.ir.node import LITERAL, SPLAT, Node, serials
 from ..jit.ir.op import Op, special_numbers
 from ..jit.run import bytecode
 from ..jit.tuples import NamedTuple
-from .algebra import PLAIN, guard
+from .algebra import PLAIN, Guards, guard
 from .graph import as_value
 from .rules import RULES, Rule, same
 
@@ -146,12 +146,9 @@ class _Function:
         self.inputs = [f"x{k}" for k in range(self.count)] if rule.keeps_inputs else []
         self.names: dict[str, Any] = {
             "Node": Node, "add": PLAIN.add, "combine": node.combine, "constants": node.CONSTANTS,
-            "guard": guard, "literal": LITERAL, "op_add": op.add,
-            "op_fma": op.fma, "op_select": op.select, "plain": PLAIN, "select": PLAIN.select,
-            "serials": serials,
-            "splat": SPLAT,
+            "guard": partial(guard, PLAIN), "literal": LITERAL, "op_add": op.add, "op_fma": op.fma,
+            "op_select": op.select, "serials": serials, "splat": SPLAT,
         }  # fmt: skip
-        self.names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}
 
     def opening(self) -> list[str]:
         """Returns the statements that assign operands, inputs and result."""
@@ -168,27 +165,18 @@ class _Function:
 
     def operands(self) -> list[int]:
         """Returns the numbers of the operands that receive gradients."""
-        return [i for i, partial in enumerate(self.rule.partials) if partial is not None]
+        return [i for i, p in enumerate(self.rule.partials) if p is not None]
 
-    def product(self, i: int, g: str) -> list[str]:
-        """Returns statements that assign the product of any gradient with a partial derivative to
-        `c`."""
-        if self.rule.partials[i] is same:
-            return [f"c = {g}"]
-        y = "y" if self.rule.keeps_result else "None"
-        return [f"c = p{i}({', '.join(['plain', g, y, *self.inputs])})"]
-
-    def contribution(self, i: int, g: str, guard: str) -> "_Contribution":
-        """Returns the contribution of a full gradient, where `dtype` and `size` are known. `guard`
-        is the expression for the mask and the zero of a guarded product, if it is one."""
+    def contribution(self, i: int, g: str, guarded: bool) -> "_Contribution":
+        """Returns the contribution of a full gradient, where `dtype` and `size` are known."""
         text = _Text(self.names)
         values = [_Term(name, name) for name in ("y", *self.inputs)]
-        partial: Any = self.rule.partials[i]
-        product = partial(text, _Term(g, None, full=True), *values).name
-        if partial is same or not guard:
+        derivative: Any = self.rule.partials[i]
+        product = derivative(text, _Term(g, None, full=True), *values).name
+        if derivative is same or not guarded:
             return _Contribution(text.lines, product, text.factors.get(product, ()))
         selected = _creation("c", "op_select", "dtype", "size", ["where", "zero", product])
-        return _Contribution([*text.lines, f"where, zero = {guard}", *selected], "c")
+        return _Contribution([*text.lines, f"where, zero = guard({g})", *selected], "c")
 
 
 class _Contribution(NamedTuple):
@@ -233,24 +221,26 @@ def _compiled(parameters: str, body: list[str], names: dict[str, Any]) -> Any:
 
 
 def _passing(f: _Function, masked: bool) -> list[str]:
-    """Returns the statements that pass a full gradient `g` on; see `_backward`."""
+    """Returns the statements that pass a full gradient `g` on; if it is `masked`, it may be 0 in
+    some lanes, and so may those further along."""
     guarded = f.rule.guarded or (masked and f.rule.product)
     lines = []
     for i in f.operands():
-        found = f.contribution(i, "g", "guard(g)" if guarded else "")
-        added = found.added(f"d{i}", f"sink.accumulate(d{i}, {found.name}, size)")
+        c = f.contribution(i, "g", guarded)
+        added = c.added(f"d{i}", f"sink.accumulate(d{i}, {c.name}, size)")
         if masked:
             added.append(f"sink.masked.add(d{i})")
         lines += [f"if d{i} is not None:", *_indented(added)]
     return lines
 
 
-def _backward(rule: Rule, masked: bool) -> Any:
-    """Returns the function `(v, g, sink, guard)` that passes a full gradient on. With `masked`, it
-    is 0 in some lanes, and so are those further along."""
+def _backward(rule: Rule) -> Any:
+    """Returns the function `(v, g, sink, guard, masked)` that passes a full gradient on."""
     f = _Function(rule)
-    lines = ["dtype, size = v.dtype, v.size", *_passing(f, masked)]
-    return f.compiled("v, g, sink, guard", lines)
+    lines = _passing(f, True)
+    if not rule.masks:
+        lines = ["if masked:", *_indented(lines), "else:", *_indented(_passing(f, False))]
+    return f.compiled("v, g, sink, guard, masked", ["dtype, size = v.dtype, v.size", *lines])
 
 
 _INLINE = "mul", "add", "fma", "sub", "sin"
@@ -259,13 +249,13 @@ _INLINE = "mul", "add", "fma", "sub", "sin"
 
 @cache
 def sweep() -> Any:
-    """Returns the function `(variables, sink, guard)` that visits variables, last one first: what
+    """Returns the function `(variables, sink)` that visits variables, last one first: what
     `GradientSink.visit` does for each. It runs for every edge, so it passes on full gradients
     itself."""
-    names: dict[str, Any] = {"as_value": as_value}
+    names: dict[str, Any] = {"as_value": as_value, "Guards": Guards}
     cases = [
         "elif masked and v in masked and rule.direct is not None:",
-        "    rule.masked(v, g, sink, guard)",
+        "    rule.direct(v, g, sink, guard, True)",
     ]
     for rule in [RULES[op.TABLE[name]] for name in _INLINE]:
         f = _Function(rule)
@@ -281,7 +271,7 @@ def sweep() -> Any:
         "    continue",
         *cases,
         "elif (run := rule.direct) is not None:",
-        "    run(v, g, sink, guard)",
+        "    run(v, g, sink, guard, False)",
         "elif rule.elementwise or rule.keeps_gradient:",
         "    general(v, rule)",
         "    continue",
@@ -297,6 +287,7 @@ def sweep() -> Any:
     ]
     body = [
         "masked, general, clears, v = sink.masked, sink.visit, sink.clears, None",
+        "guard = Guards()",
         "try:",
         "    for v in reversed(variables):",
         *_indented(_indented(visit)),
@@ -304,67 +295,24 @@ def sweep() -> Any:
         "    sink.var = v",
         "    raise",
     ]
-    return _compiled("variables, sink, guard", body, names)
+    return _compiled("variables, sink", body, names)
 
 
 def _forward(rule: Rule) -> Any:
-    """Returns the function `(v, members)` that sums the tangents of a variable over the operands
-    among the members of a traversal."""
+    """Returns the function `(v, members, sink)` that sums the tangents of a variable over the
+    operands among the members of a traversal."""
     f = _Function(rule)
     lines = ["dtype, size = v.dtype, v.size"]
     for i in f.operands():
-        given = f.product(i, "t")
-        if rule.guarded:
-            given += ["if t.op is not literal or not t.data:"]
-            given += ["    c = select(*guard(plain, t), c)"]
-        found = f.contribution(i, "t", "guard(plain, t)" if rule.guarded else "")
-        computed = [
-            "if t.size == size and (o := t.op) is not literal and o is not splat:",
-            *_indented(found.added("v")),
-            "else:",
-            *_indented(given),
-            "    v.grad = c if v.grad is None else add(v.grad, c)",
-        ]
+        c = f.contribution(i, "t", rule.guarded)
         lines += [
             f"if d{i} is not None and (t := d{i}.grad) is not None and d{i} in members:",
-            *_indented(computed),
+            "    if t.size == size and (o := t.op) is not literal and o is not splat:",
+            *_indented(_indented(c.added("v"))),
+            "    else:",
+            f"        sink.push(v, {i})",
         ]
-    return f.compiled("v, members", lines)
+    return f.compiled("v, members, sink", lines)
 
 
-class _Reads:
-    """The algebra of sets of primal values: determines which ones a computation reads."""
-
-    def __call__(self, op_: Op, *values: frozenset) -> frozenset:
-        return frozenset().union(*values)
-
-    def add(self, *values: frozenset) -> frozenset:
-        return frozenset().union(*values)
-
-    sub = mul = div = neg = select = add
-
-    def number(self, like: frozenset, value: float) -> frozenset:
-        return frozenset()
-
-
-def _reads(rule: Rule) -> Any:
-    """Returns the function `(v, add)` that lists the primal values needed by the products for the
-    operands of a variable."""
-    f = _Function(rule)
-    values = [frozenset([name]) for name in ("y", *f.inputs)]
-    lines = ["pass"]
-    for i in f.operands():
-        partial: Any = rule.partials[i]
-        found = partial(_Reads(), frozenset(), *values)
-        if found:
-            lines.append(f"if d{i} is not None:")
-            lines += [f"    add({name})" for name in sorted(found)]
-    return f.compiled("v, add", lines)
-
-
-Rule.compilers.update(
-    direct=lambda rule: _backward(rule, rule.masks),
-    masked=lambda rule: _backward(rule, True),
-    tangent=_forward,
-    reads=_reads,
-)
+Rule.compilers.update(direct=_backward, tangent=_forward)
