@@ -8,7 +8,7 @@ from typing import Any
 
 from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
-from ..jit.ir.node import LITERAL, Node, combine, make, next_serial
+from ..jit.ir.node import LITERAL, Node, combine, make
 from ..jit.ir.op import Op
 from .graph import Value, Var, as_value, recorder, visible
 from .rules import RULES
@@ -50,73 +50,22 @@ def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, .
     return None if recorded is None else recorded(n, inputs, deps)
 
 
-def _fast(op_: Op) -> Any:
-    multiplies = op_ is op.mul
-
-    def compute(a: Node, b: Node) -> Node:
-        size, dtype = a.size, a.dtype
-        if a.op is LITERAL or size != b.size or b.op is LITERAL or dtype.is_vector:
-            if multiplies and a.op is LITERAL and a.data == 1 and size == 1 and b.op is not LITERAL:
-                return b  # the gradient where a traversal starts
-            return combine(op_, (a, b))
-        n = Node()
-        n.op = op_
-        n.dtype = dtype
-        n.size = size
-        n.deps = (a, b)
-        n.data = n.mark = None
-        n.serial = next_serial()
-        return n
+def _on_nodes(op_: Op) -> Any:
+    def compute(*nodes: Node) -> Node:
+        return combine(op_, nodes)
 
     return staticmethod(compute)
-
-
-_SELECT, _NEG, _EQ = op.select, op.neg, op.eq
 
 
 class Plain:
     """Arithmetic on nodes: `o(op.sin, x)`, and names for the operations most used in rules."""
 
-    add, sub, mul, div = _fast(op.add), _fast(op.sub), _fast(op.mul), _fast(op.div)
+    add, sub, mul, div = map(_on_nodes, (op.add, op.sub, op.mul, op.div))
+    neg, select = map(_on_nodes, (op.neg, op.select))
 
     @staticmethod
-    def __call__(op_: Op, a: Node, *rest: Node) -> Node:
-        if rest or a.op is LITERAL or op_.involution or a.dtype.is_vector:
-            return combine(op_, (a, *rest))
-        n = Node()
-        n.op = op_
-        n.dtype = a.dtype
-        n.size = a.size
-        n.deps = (a,)
-        n.data = n.mark = None
-        n.serial = next_serial()
-        return n
-
-    @staticmethod
-    def neg(a: Node) -> Node:
-        if a.op is LITERAL or a.op is _NEG or a.dtype.is_vector:
-            return combine(_NEG, (a,))
-        return make(_NEG, a.dtype, a.size, (a,))
-
-    @staticmethod
-    def select(m: Node, a: Node, b: Node) -> Node:
-        size = m.size
-        if (
-            m.op is LITERAL
-            or a is b
-            or (a.size != size and a.size != 1)
-            or (b.size != size and b.size != 1)
-            or m.dtype.is_vector
-        ):
-            return combine(_SELECT, (m, a, b))
-        n = Node()
-        n.op = _SELECT
-        n.dtype = a.dtype
-        n.size = size
-        n.deps = (m, a, b)
-        n.data = n.mark = None
-        n.serial = next_serial()
-        return n
+    def __call__(op_: Op, *nodes: Node) -> Node:
+        return combine(op_, nodes)
 
     @staticmethod
     def number(like: Node, value: float) -> Node:
@@ -124,11 +73,8 @@ class Plain:
         return node.CONSTANTS[like.dtype, value]
 
 
-def _named(op_: Op) -> Callable[..., Value]:
-    def compute(self: Any, *values: Value) -> Value:
-        return self(op_, *values)
-
-    return compute
+def _on_values(op_: Op) -> Callable[..., Value]:
+    return lambda self, *values: self(op_, *values)
 
 
 class Tracked:
@@ -139,8 +85,8 @@ class Tracked:
         n = combine(op_, nodes)
         return as_value((n, record(op_, n, nodes, deps) if any(deps) else None))
 
-    add, sub, mul, div = _named(op.add), _named(op.sub), _named(op.mul), _named(op.div)
-    neg, select = _named(op.neg), _named(op.select)
+    add, sub, mul, div = map(_on_values, (op.add, op.sub, op.mul, op.div))
+    neg, select = map(_on_values, (op.neg, op.select))
 
     @staticmethod
     def number(like: Value, value: float) -> Value:
@@ -195,21 +141,17 @@ def guard(o: Any, g: Any) -> tuple[Any, Any]:
 
 
 class Guards:
-    """The same on nodes, created once for consecutive operations that pass on the same gradient.
-    Gradients that are constants other than 0 need no guard."""
+    """The same on nodes with an entry per lane, created once for consecutive operations that pass
+    on the same gradient."""
 
-    __slots__ = ("_found", "_gradient")
+    __slots__ = ("_gradient", "_guard")
 
     def __init__(self) -> None:
         self._gradient: Node | None = None
-        self._found: tuple = ()
+        self._guard: tuple = ()
 
     def __call__(self, g: Node) -> tuple:
         if g is not self._gradient:
-            self._gradient = g
-            if g.op is LITERAL or g.dtype.is_vector:
-                self._found = () if g.op is LITERAL and g.data else guard(PLAIN, g)
-            else:
-                zero = node.CONSTANTS[g.dtype, 0]
-                self._found = make(_EQ, g.dtype.mask_type, g.size, (g, zero)), zero
-        return self._found
+            self._gradient, zero = g, node.CONSTANTS[g.dtype, 0]
+            self._guard = make(op.eq, g.dtype.mask_type, g.size, (g, zero)), zero
+        return self._guard

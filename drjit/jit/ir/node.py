@@ -359,27 +359,23 @@ def _same_size(size: int, a: Node) -> Node | None:
     return a if a.size == size else None
 
 
-def _equals(value: Any, number: Any) -> bool:
-    """Returns whether two numbers are equal; zeros of different signs are not."""
-    return value == number and (value != 0 or copysign(1, value) == copysign(1, number))
-
-
 def _with_number(op_: Op) -> Callable[[int, Node, Node], Node | None]:
     """Rule for an operation with a neutral or absorbing number, or whose second operand becomes
     part of the code if it is constant."""
+    commutative, in_code = op_.commutative, op_.in_code
 
     def rule(size: int, a: Node, b: Node) -> Node | None:
         if b.op is not LITERAL:
-            if not op_.commutative:
+            if not commutative:
                 return None
             a, b = b, a
         value = b.data
-        neutral, absorbing = op.special_numbers(op_, b.dtype.element)
-        if _equals(value, neutral):
-            return _same_size(size, a)
+        neutral, absorbing = op.special_numbers(op_, b.dtype)
+        if value == neutral and (value or copysign(1, value) == copysign(1, neutral)):
+            return a if a.size == size else None
         if value == absorbing:
             return literal(a.dtype, value, size)
-        if op_.in_code and a.size == size:
+        if in_code and a.size == size:
             return make(op_, a.dtype, size, (a,), value)
         return None
 
