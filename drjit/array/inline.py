@@ -102,7 +102,7 @@ def _on_components(op_: Op, cls: Any) -> Callable:
     on_entries = RECORDERS[op_][entry]
     if on_entries is nothing:
         return nothing
-    collected = _collector(cls.Mask if op_.result == "mask" else cls)
+    result = cls.Mask if op_.result == "mask" else cls
     single, shared = frozenset((entry, float, int)), constants(entry)
     kinds = [(cls, single)] * op_.arity
     if op_.result == "second":
@@ -124,48 +124,15 @@ def _on_components(op_: Op, cls: Any) -> Callable:
                 return None
         if not count:
             return None
-        return collected(map(on_entries, *columns))
-
-    def on_pair(a, b):
-        kind, other = type(a), type(b)
-        if kind is cls:
-            xs = a._components
-            if other is cls:
-                ys = b._components
-                if len(xs) != len(ys):
-                    return None
-            elif other in single:
-                ys = repeat(shared(b) if other is float or other is int else b)
-            else:
-                return None
-        elif other is cls and kind in single:
-            xs = repeat(shared(a) if kind is float or kind is int else a)
-            ys = b._components
-        else:
-            return None
-        return collected(map(on_entries, xs, ys))
-
-    def on_one(a):
-        return collected(map(on_entries, a._components)) if type(a) is cls else None
-
-    return (on_one, on_pair, on_components)[op_.arity - 1]
-
-
-def _collector(result: Any) -> Callable:
-    """Returns what makes a vector of its components, if there are any, and all of them are."""
-
-    def collected(entries):
-        found = list(entries)
-        for c in found:
+        components = list(map(on_entries, *columns))
+        for c in components:
             if c is None:
                 return None
-        if not found:
-            return None
         r = new(result)
-        r._components = found
+        r._components = components
         return r
 
-    return collected
+    return on_components
 
 
 def _on_storage(op_: Op, cls: Any) -> Callable:
