@@ -11,7 +11,7 @@ from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node, combine, make
 from ..jit.ir.op import Op
 from .graph import Value, Var, as_value, recorder, visible
-from .rules import RULES
+from .rules import RULES, Algebra
 
 _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
 
@@ -50,34 +50,17 @@ def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, .
     return None if recorded is None else recorded(n, inputs, deps)
 
 
-def _on_nodes(op_: Op) -> Any:
-    def compute(*nodes: Node) -> Node:
+class Plain(Algebra):
+    """Arithmetic on nodes."""
+
+    def __call__(self, op_: Op, *nodes: Node) -> Node:
         return combine(op_, nodes)
 
-    return staticmethod(compute)
-
-
-class Plain:
-    """Arithmetic on nodes: `o(op.sin, x)`, and names for the operations most used in rules."""
-
-    add, sub, mul, div = map(_on_nodes, (op.add, op.sub, op.mul, op.div))
-    neg, select = map(_on_nodes, (op.neg, op.select))
-
-    @staticmethod
-    def __call__(op_: Op, *nodes: Node) -> Node:
-        return combine(op_, nodes)
-
-    @staticmethod
-    def number(like: Node, value: float) -> Node:
-        """Returns a constant of the element type of `like`."""
+    def number(self, like: Node, value: float) -> Node:
         return node.CONSTANTS[like.dtype, value]
 
 
-def _on_values(op_: Op) -> Callable[..., Value]:
-    return lambda self, *values: self(op_, *values)
-
-
-class Tracked:
+class Tracked(Algebra):
     """Arithmetic on values with variables."""
 
     def __call__(self, op_: Op, *values: Value) -> Value:
@@ -85,11 +68,7 @@ class Tracked:
         n = combine(op_, nodes)
         return as_value((n, record(op_, n, nodes, deps) if any(deps) else None))
 
-    add, sub, mul, div = map(_on_values, (op.add, op.sub, op.mul, op.div))
-    neg, select = map(_on_values, (op.neg, op.select))
-
-    @staticmethod
-    def number(like: Value, value: float) -> Value:
+    def number(self, like: Value, value: float) -> Value:
         return Value(node.literal(like.node.dtype, value))
 
 

@@ -27,7 +27,7 @@ class OuterGradients:
     they gather from and, if `atomic`, everything reached by traversals within them.
 
     Variables from serial number `first` on belong to the body. `copies` has the primal values if
-    its derivatives use copies of these (`recorded.RecordedRegion`). `written` has the arrays that
+    its derivatives use copies of these (see `flow.region.recording`). `written` has the arrays that
     the body scatters differentiable values to. `aliases` maps the inputs of the body to the outer
     variables that they stand for.
     """

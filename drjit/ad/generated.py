@@ -19,7 +19,7 @@ from ..jit.run import bytecode
 from ..jit.tuples import NamedTuple
 from .algebra import PLAIN, Guards, guard
 from .graph import as_value
-from .rules import RULES, Rule, same
+from .rules import RULES, Algebra, Rule, same
 
 
 class _Term(NamedTuple):
@@ -34,11 +34,7 @@ class _Term(NamedTuple):
     made_by: Op | None = None
 
 
-def _named(op_: Op) -> Any:
-    return lambda self, *terms: self(op_, *terms)
-
-
-class _Text:
+class _Text(Algebra):
     """The algebra of source text. Operations append statements to `lines`."""
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -84,9 +80,6 @@ class _Text:
             self.factors[name] = len(made), *[t.name for t in terms]
         root = None if full else roots[0]
         return _Term(name, root, full, made_by=None if tests else op_)
-
-    add, sub, mul, div = _named(op.add), _named(op.sub), _named(op.mul), _named(op.div)
-    neg, select = _named(op.neg), _named(op.select)
 
     def _name(self) -> str:
         self._count += 1

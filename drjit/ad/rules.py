@@ -15,6 +15,24 @@ from ..jit.ir import op
 from ..jit.ir.op import Op
 
 
+def _named(op_: Op) -> Callable[..., Any]:
+    return lambda self, *values: self(op_, *values)
+
+
+class Algebra:
+    """What a rule computes in: `o(op.sin, x)` is an operation on values, and the most common ones
+    have names; `o.number(x, value)` is a constant of the type of a value."""
+
+    add, sub, mul, div = map(_named, (op.add, op.sub, op.mul, op.div))
+    neg, select = map(_named, (op.neg, op.select))
+
+    def __call__(self, op_: Op, *values: Any) -> Any:
+        raise NotImplementedError
+
+    def number(self, like: Any, value: float) -> Any:
+        raise NotImplementedError
+
+
 class Rule:
     """The derivative rule of an element-wise op.
 
@@ -73,16 +91,11 @@ class Rule:
                 add(n)
 
 
-class _Reads:
+class _Reads(Algebra):
     """The algebra of sets of primal values: determines which ones a computation reads."""
 
     def __call__(self, op_: Op, *values: frozenset) -> frozenset:
         return frozenset().union(*values)
-
-    def add(self, *values: frozenset) -> frozenset:
-        return frozenset().union(*values)
-
-    sub = mul = div = neg = select = add
 
     def number(self, like: frozenset, value: float) -> frozenset:
         return frozenset()

@@ -231,10 +231,8 @@ def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
                 size = d.size
             elif d.size != 1:
                 size = broadcast_size(deps, op_.name)  # raises with the reason
-    if op_.result == "mask":
-        dtype = dtype.mask_type
-    elif op_.result == "second":
-        dtype = deps[1].dtype
+    if op_.result != "same":
+        dtype = dtype.mask_type if op_.result == "mask" else deps[1].dtype
     if literals:
         if literals == len(deps):
             return make(LITERAL, dtype, size, (), evaluate_literal(op_, dtype, deps))
