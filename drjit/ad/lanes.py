@@ -154,10 +154,6 @@ def _value(rule: LaneRule, n: Node, inputs: tuple, deps: tuple, data: Any = None
     return as_value((n, rule.record(n, inputs, deps, data) if tracked else None))
 
 
-def _lift(like: Value, value: float, size: int = 1) -> Value:
-    return Value(node.literal(like.node.dtype, value, size))
-
-
 def _select(m: Node, a: Value, b: Value) -> Value:
     return RECORDED.select(Value(m), a, b)
 
@@ -202,7 +198,7 @@ def gather(source: Value, at: Access) -> Value:
     gradients on."""
     if source.node.size == 1:
         _, mask, lanes = at.first().bounds(1)
-        read = source if mask is ACTIVE else _select(mask, source, _lift(source, 0))
+        read = source if mask is ACTIVE else _select(mask, source, RECORDED.number(source, 0))
         return full(read, lanes)
     return record_gather(source, at, access.gather(source.node, at))
 
@@ -307,7 +303,7 @@ class _Scatter(LaneRule):
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduce, lanes = v.data
-        zero = _lift(g, 0)
+        zero = RECORDED.number(g, 0)
         if v.deps[1] is not None:
             at = _where(v)
             # Of a constant, nothing is read: the scatter reports what is out of bounds.
@@ -348,7 +344,7 @@ class _Scatter(LaneRule):
             product, count = gather(product, _where(v)), gather(count, _where(v))
             own, own_zero = factors, zeros
         others = RECORDED.div(product, own)
-        return _select(RECORDED(op.eq, count, own_zero).node, others, _lift(own, 0))
+        return _select(RECORDED(op.eq, count, own_zero).node, others, RECORDED.number(own, 0))
 
 
 def _each(value: Value, v: Var) -> Value:
@@ -359,7 +355,7 @@ def _each(value: Value, v: Var) -> Value:
 
 def _split(x: Value) -> tuple[Value, Value]:
     """Returns factors with zeros replaced by 1, and the number of zeros."""
-    one, zero = _lift(x, 1), _lift(x, 0)
+    one, zero = RECORDED.number(x, 1), RECORDED.number(x, 0)
     is_zero = node.apply(op.eq, x.node, zero.node)
     return _select(is_zero, one, x), _select(is_zero, one, zero)
 
@@ -428,7 +424,7 @@ class _Reduce(LaneRule):
         reduction, run = v.data
         x = Value(v.inputs[0], v.deps[0] if keep_graph() else None)
         y = spread(Value(v.result, v if keep_graph() else None), x.node.size, run)
-        one, zero = _lift(x, 1), _lift(x, 0)
+        one, zero = RECORDED.number(x, 1), RECORDED.number(x, 0)
         if reduction in ("min", "max"):
             return _select(node.apply(op.eq, x.node, y.node), one, zero)
         if keep_graph():
@@ -486,7 +482,7 @@ class _Prefix(LaneRule):
             return _neighbour(found, -1, run) if exclusive else found
         if reduction == "mul":
             factors, is_zero, first, result, rest = self._products(v)
-            zero = _lift(t, 0)
+            zero = RECORDED.number(t, 0)
             ratio = _select(is_zero, zero, RECORDED.div(t, factors))
             total = RECORDED.mul(result, prefix("add", ratio, exclusive, run))
             missing = prefix("add", _select(first, t, zero), exclusive, run)
@@ -508,7 +504,7 @@ class _Prefix(LaneRule):
             factors, is_zero, first, result, rest = self._products(v)
             total = _reversed_prefix(RECORDED.mul(g, result), exclusive, run)
             missing = _reversed_prefix(RECORDED.mul(g, rest), exclusive, run)
-            missing = _select(first, missing, _lift(g, 0))
+            missing = _select(first, missing, RECORDED.number(g, 0))
             sink.add(0, _select(is_zero, missing, RECORDED.div(total, factors)))
         else:
             sink.scatter_add(0, [g], Access(*self._source(v), inside=True, reduce="add"))
@@ -524,7 +520,7 @@ class _Prefix(LaneRule):
         before = collective.prefix("add", zeros.node, True, run)
         none_before = node.apply(op.eq, before, node.literal(x.node.dtype, 0))
         first = node.apply(op.and_, is_zero, none_before)
-        rest = prefix("mul", _select(first, _lift(x, 1), x), exclusive, run)
+        rest = prefix("mul", _select(first, RECORDED.number(x, 1), x), exclusive, run)
         return factors, is_zero, first, result, rest
 
     def _source(self, v: Var) -> tuple[Node, Node]:

@@ -155,7 +155,7 @@ EXACT = 1 << 53  # integers up to here are exact as Python floats
 
 
 def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
-    arg = args[0] if len(args) == 1 else list(args)
+    arg: Any = args[0] if len(args) == 1 else list(args)
     if type(arg) is cls:
         made, v = arg, visible(arg._var)
     else:
