@@ -58,6 +58,22 @@ def recorded(o, *args):
 
 
 @of_rows
+def test_the_table(o, t):
+    x = node.make(op.lane, t, 3)
+    for number, kept in ((o.neutral, True), (o.absorbing, False)):
+        if number is not None and (kept or not t.is_float):
+            c = node.literal(t, number)
+            for nodes in ((x, c), (c, x))[: 1 + o.commutative]:
+                found = node.combine(o, nodes)
+                assert found is x if kept else (found.op, found.data) == (node.LITERAL, c.data)
+    one = node.make(op.lane, t, 1)
+    if o.idempotent:
+        mask = [node.make(op.lane, dt.mask, 3)] if o is op.select else []
+        assert node.combine(o, (*mask, x, x)) is x
+        assert node.combine(o, (*mask, one, one)).size == (3 if mask else 1)
+
+
+@of_rows
 def test_operators(o, t, way):
     types = [dt.mask, t, t] if o.result == "second" else [t] * o.arity
     choices: list[Any] = [[*literals(t), *computed(t)] for t in types]
