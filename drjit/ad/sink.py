@@ -134,7 +134,7 @@ class GradientSink:
     def add(self, i: int, value: Value, lanes_: int = 1) -> None:
         """Adds to the gradient of operand `i` of the current variable."""
         d = self.var.deps[i]
-        if d is not None and (self.members is None or d in self.members):
+        if d is not None and self.takes(d):
             self.accumulate(d, value if self.keep else value.node, lanes_)
 
     def accumulate(self, v: Var, c: Any, lanes_: int) -> None:
@@ -164,7 +164,7 @@ class GradientSink:
     def target(self, i: int) -> Var | None:
         """Returns the variable whose gradient receives the side effects for operand `i`."""
         d = self.var.deps[i]
-        if d is None or (self.members is not None and d not in self.members):
+        if d is None or not self.takes(d):
             return None
         self.mark(d)
         return d if self.outer is None else self.outer[d]

@@ -19,7 +19,7 @@ from ..jit.ir import node
 from ..jit.ir.node import LITERAL
 from ..jit.locks import catch_up, due, is_held, lock
 from . import completion, generated, steps
-from .algebra import PLAIN, keep_graph, set_keep_graph
+from .algebra import PLAIN, set_keep_graph
 from .flags import ADFlag, ADMode
 from .graph import OUTSIDE, GradScope, Value, Var, living, scope, scopes, title, where
 from .scatter_target import Propagation
@@ -226,9 +226,7 @@ def _traverse(
         _check_outside(outside)
     if first:
         outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
-    before, frees = keep_graph(), _thread.frees
-    if before is not keep:
-        set_keep_graph(keep)
+    before, frees = set_keep_graph(keep), _thread.frees
     _thread.frees = bool(flags & _CLEAR_EDGES) and members is None
     collector.defer()
     try:
@@ -239,8 +237,9 @@ def _traverse(
             clears = flags & _CLEAR_VERTICES
             interior = _used() if clears not in (0, _CLEAR_VERTICES) else _NONE
             if steps.divides:
-                for part in completion.parts(variables, keep, not first and members is None):
-                    _backward(part, flags, interior, sink)
+                whole = not first and members is None
+                for segment in completion.segments(variables, keep, whole):
+                    _backward(segment, flags, interior, sink)
             else:
                 _backward(variables, flags, interior, sink)
             if sink.inner is not None:
@@ -259,8 +258,7 @@ def _traverse(
                 v.grad = v.grad_var = None
         raise
     finally:
-        if before is not keep:
-            set_keep_graph(before)
+        set_keep_graph(before)
         _thread.frees = frees
 
 
@@ -357,8 +355,8 @@ def _cut(variables: list[Var], members: set[Var] | None) -> None:
 def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
     """Visits variables, first one first."""
     members, first, lasting = set(variables), sink.first, []
-    parts = steps.parts(variables, False, sink.keep) if steps.divides else (variables,)
-    for v in chain.from_iterable(parts):
+    segments = steps.segments(variables, False, sink.keep) if steps.divides else (variables,)
+    for v in chain.from_iterable(segments):
         rule = v.rule
         if rule is None or v.serial < first:
             continue
