@@ -18,6 +18,7 @@ from ..ad.graph import GradScope, Inner, Var, scopes, taped
 from ..jit import flags, substitutes
 from ..jit.ir import node
 from ..jit.ir import op as ops
+from ..jit.ir.dtype import DType
 from ..jit.ir.op import Op
 from ..jit.native import loader, objects
 from ..jit.run import launch
@@ -40,6 +41,30 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_memory))
 _start = ctypes.addressof(ctypes.c_char.from_buffer(_memory))
 _operators: Any = Operators.from_address(_start + -_start % 64)
 foreign.symbols["drjit_operators"] = ctypes.addressof(_operators)
+
+
+class _OrdinaryNumbers(dict[float, float | None]):
+    """A table of numbers rounded to a type; None for zeros, of which two compare equal if they are
+    floats, for the `special` numbers, which may simplify an operation, and for integers that the
+    type does not have. Programs use the same few constants over and over."""
+
+    def __init__(self, dtype: DType, special: tuple) -> None:
+        super().__init__()
+        self._dtype, self._special = dtype, special
+
+    def __missing__(self, value: float) -> float | None:
+        if len(self) >= 4096:
+            self.clear()
+        found, t = value, self._dtype
+        if value and t.is_float:
+            found = node.ROUNDED[t][value]
+        elif not t.low <= value <= t.high:
+            found = None
+        self[value] = found = None if not found or found in self._special else found
+        return found
+
+
+ordinary_numbers = cache(_OrdinaryNumbers)
 
 
 # Windows has no table of far addresses, through which the code refers to its data elsewhere.
@@ -211,7 +236,7 @@ class NativeOperators:
         if o.arity == 1 or cls._dtype.is_mask:
             return None, None
         zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
-        return recorders.ordinary_numbers(cls._dtype, special), zero
+        return ordinary_numbers(cls._dtype, special), zero
 
     def recorder(self, o: Op, cls: Any, function: Callable) -> Callable:
         """Returns the native form of a function that records an operation on arrays of a class."""

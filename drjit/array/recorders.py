@@ -13,39 +13,11 @@ from ..ad.algebra import element_recorder
 from ..ad.graph import Var, append, scopes, taped
 from ..jit.ir import node
 from ..jit.ir import op as ops
-from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node, serials
 from ..jit.ir.op import Op
 from ..jit.run import bytecode
 from ..jit.run.bytecode import expanded, part
 from .leaf import combined, new
-
-
-class _Ordinary(dict[float, float | None]):
-    """See `ordinary_numbers`. Programs use the same few constants over and over."""
-
-    def __init__(self, dtype: DType, special: tuple) -> None:
-        super().__init__()
-        self._dtype, self._special = dtype, special
-
-    def __missing__(self, value: float) -> float | None:
-        if len(self) >= 4096:
-            self.clear()
-        found, t = value, self._dtype
-        if value and t.is_float:
-            found = node.ROUNDED[t][value]
-        elif not t.low <= value <= t.high:
-            found = None
-        self[value] = found = None if not found or found in self._special else found
-        return found
-
-
-@cache
-def ordinary_numbers(dtype: DType, special: tuple) -> dict[float, float | None]:
-    """Returns a table of numbers rounded to the type; None for zeros, of which two compare equal if
-    they are floats, for the `special` numbers, which may simplify an operation, and for integers
-    that the type does not have."""
-    return _Ordinary(dtype, special)
 
 
 class Operation:
@@ -65,9 +37,6 @@ class Operation:
         self.special_first = self.special if op_.commutative else ()
         self.in_code, self.idempotent = op_.in_code, op_.idempotent
         self.involution = op_ if op_.involution else None
-        is_float = self.dtype.is_float
-        self.number_type = float if is_float else None
-        self.ordinary: Any = ordinary_numbers(self.dtype, self.special) if is_float else None
 
 
 def recorder(form: Callable, op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
@@ -99,24 +68,13 @@ def array(this: Operation, a: Any) -> tuple:
 def operand(this: Operation, a: Any) -> tuple:
     """An array of the class or a number; None for anything else."""
     v = None
-    is_ordinary = False
     if type(a) is this.cls:
         x = a._node
         if this.diff:
             v = a._var
-    elif type(a) is this.number_type and (value := this.ordinary[a]) is not None:
-        x = Node()
-        x.op = LITERAL
-        x.dtype = this.dtype
-        x.size = 1
-        x.deps = ()
-        x.data = value
-        x.mark = None
-        x.serial = next(serials)
-        is_ordinary = True
     else:
         x = this.number(a)
-    return x, v, is_ordinary
+    return x, v
 
 
 @part
@@ -198,7 +156,7 @@ def forward(this: Operation) -> Callable[..., Any]:
     def operator(self: Any, other: Any) -> Any:
         o, data = this.op, None
         x0, v0 = array(this, self)
-        x1, v1, is_ordinary = operand(this, other)
+        x1, v1 = operand(this, other)
         if x1 is None:
             return this.general(self, other)
         deps = nodes = (x0, x1)
@@ -206,7 +164,7 @@ def forward(this: Operation) -> Callable[..., Any]:
         plain = x0 is not x1 or not this.idempotent
         if x1.op is LITERAL:
             if x0.op is not LITERAL:
-                plain = is_ordinary or (x1.size == 1 and size and x1.data not in this.special)
+                plain = x1.size == 1 and size and x1.data not in this.special
                 if this.in_code and plain:
                     deps, data = (x0,), x1.data
             else:
@@ -252,8 +210,8 @@ def backward(this: Operation) -> Callable[..., Any]:
 
 @part
 def of_three(this: Operation, x0: Any, v0: Any, a: Any, b: Any, c: Any) -> Any:
-    x1, v1, _ = operand(this, b)
-    x2, v2, _ = operand(this, c)
+    x1, v1 = operand(this, b)
+    x2, v2 = operand(this, c)
     if x1 is None or x2 is None:
         return this.general(a, b, c)
     o, data = this.op, None
@@ -287,7 +245,7 @@ def ternary(this: Operation) -> Callable[..., Any]:
     """Of arrays and numbers."""
 
     def operator(a: Any, b: Any, c: Any) -> Any:
-        x0, v0, _ = operand(this, a)
+        x0, v0 = operand(this, a)
         if x0 is None:
             return this.general(a, b, c)
         return of_three(this, x0, v0, a, b, c)

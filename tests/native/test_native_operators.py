@@ -231,7 +231,7 @@ def counts(*things):
 def test_references_are_counted():
     x, y, z = made(ADFloat, 300), made(ADFloat, 300), tracked(*range(300))
     i, b, size = made(Int, 300), ADFloat(7.25), 0
-    number = recorders.ordinary_numbers(dt.f32, ops.mul.simple)[7.25]
+    number = native_operators.ordinary_numbers(dt.f32, ops.special_numbers(ops.mul, dt.f32))[7.25]
 
     def step():
         nonlocal size
