@@ -253,9 +253,9 @@ _installed: NativeOperators | None = None
 
 
 def install(places: dict[str, int]) -> None:
-    """Gives all classes native operators, and the traversals of variables theirs."""
+    """Gives all classes native operators, and the traversals of variables theirs, once."""
     global _installed
-    if not HAS_SLOTS:
+    if not HAS_SLOTS or _installed is not None:
         return
     _installed = made = NativeOperators(places)
     table.for_each(made.add)
