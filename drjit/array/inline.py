@@ -11,7 +11,6 @@ from typing import Any
 
 from ..jit.ir import op as ops
 from ..jit.ir.op import Op
-from ..jit.run import launch
 from .leaf import constants, new
 from .recorders import backward, forward, recorder, select, ternary, unary
 
@@ -26,7 +25,6 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
             otherwise = _or_vector(cls, reflected, getattr(general, name))
             found[name] = recorder(forward, op_, cls, cls, otherwise)
             found[reflected] = recorder(backward, op_, cls, cls, getattr(general, reflected))
-            found[f"__i{op_.method}__"] = _in_place(cls, found[name])
     for op_ in ops.COMPARISONS:
         if op_.accepts(cls._dtype):
             name = f"__{op_.method}__"
@@ -76,23 +74,6 @@ def _binary(op_: Op, cls: Any, result: Any) -> Callable:
         return first(a, b) if type(a) is cls else second(b, a)
 
     return binary
-
-
-def _in_place(cls: type, operator: Callable) -> Callable:
-    diff = cls._diff
-
-    def in_place(self, other):
-        r = operator(self, other)
-        if type(r) is not cls:
-            return r
-        if launch.on_change is not None:
-            launch.on_change(self, self._node)
-        self._node = r._node
-        if diff:
-            self._var = r._var
-        return self
-
-    return in_place
 
 
 def _on_components(op_: Op, cls: Any) -> Callable:

@@ -194,12 +194,12 @@ class NativeOperators:
             made = loader.slot_wrapper(cls, self._bases[method], self._places[entry])
             self._set(cls, method, function, made)
         for o in ops.ARITHMETIC:
-            method = f"__i{o.method}__"
-            function = vars(cls).get(method)
-            if f"__{o.method}__" in found and _is_generated(function):
+            if f"__{o.method}__" in found:
+                method = f"__i{o.method}__"
                 text = f"{method}($self, value, /)\n--\n\nReturn self{o.symbol}=value."
                 place = self._places[f"in_place_{o.name}"]
-                self._set(cls, method, function, loader.method(cls, method, place, text))
+                after = loader.method(cls, method, place, text)
+                self._set(cls, method, getattr(cls, method), after)
 
     def _set(self, cls: type, method: str, before: Any, after: Any) -> None:
         self._python[cls, method] = before

@@ -154,7 +154,7 @@ def _in_place(name: str) -> Callable:
 
     def in_place(self: Any, other: Any) -> Any:
         r = getattr(self, method)(other)
-        if type(r) is not type(self):
+        if not isinstance(self, type(r)):  # a class that a program derives keeps its own
             return r
         self._assign(r)
         return self
