@@ -56,6 +56,11 @@ class Plain(Algebra):
     def __call__(self, op_: Op, *nodes: Node) -> Node:
         return combine(op_, nodes)
 
+    def mul(self, a: Node, b: Node) -> Node:
+        if a is node.CONSTANTS[b.dtype, 1] and b.op is not LITERAL:
+            return b  # as `combine`, for the gradient with which a traversal starts
+        return combine(op.mul, (a, b))
+
     def number(self, like: Node, value: float) -> Node:
         return node.CONSTANTS[like.dtype, value]
 
