@@ -8,10 +8,10 @@ from typing import Any
 
 from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
-from ..jit.ir.node import LITERAL, SIMPLIFY, Node, combine, make, next_serial
+from ..jit.ir.node import LITERAL, Node, combine, make
 from ..jit.ir.op import Op
 from .graph import Value, Var, as_value, recorder, visible
-from .rules import RULES
+from .rules import RULES, Algebra
 
 _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
 
@@ -50,88 +50,22 @@ def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, .
     return None if recorded is None else recorded(n, inputs, deps)
 
 
-def _fast(op_: Op) -> Any:
-    multiplies = op_ is op.mul
+class Plain(Algebra):
+    """Arithmetic on nodes."""
 
-    def compute(a: Node, b: Node) -> Node:
-        size, dtype = a.size, a.dtype
-        if a.op is LITERAL or size != b.size or b.op is LITERAL or dtype.is_vector:
-            if multiplies and a.op is LITERAL and a.data == 1 and size == 1 and b.op is not LITERAL:
-                return b  # the gradient where a traversal starts
-            return combine(op_, (a, b))
-        n = Node()
-        n.op = op_
-        n.dtype = dtype
-        n.size = size
-        n.deps = (a, b)
-        n.data = n.mark = None
-        n.serial = next_serial()
-        return n
+    def __call__(self, op_: Op, *nodes: Node) -> Node:
+        return combine(op_, nodes)
 
-    return staticmethod(compute)
+    def mul(self, a: Node, b: Node) -> Node:
+        if a is node.CONSTANTS[b.dtype, 1] and b.op is not LITERAL:
+            return b  # as `combine`, for the gradient with which a traversal starts
+        return combine(op.mul, (a, b))
 
-
-_SELECT, _NEG, _EQ = op.select, op.neg, op.eq
-
-
-class Plain:
-    """Arithmetic on nodes: `o(op.sin, x)`, and names for the operations most used in rules."""
-
-    add, sub, mul, div = _fast(op.add), _fast(op.sub), _fast(op.mul), _fast(op.div)
-
-    @staticmethod
-    def __call__(op_: Op, a: Node, *rest: Node) -> Node:
-        if rest or a.op is LITERAL or op_ in SIMPLIFY or a.dtype.is_vector:
-            return combine(op_, (a, *rest))
-        n = Node()
-        n.op = op_
-        n.dtype = a.dtype
-        n.size = a.size
-        n.deps = (a,)
-        n.data = n.mark = None
-        n.serial = next_serial()
-        return n
-
-    @staticmethod
-    def neg(a: Node) -> Node:
-        if a.op is LITERAL or a.op is _NEG or a.dtype.is_vector:
-            return combine(_NEG, (a,))
-        return make(_NEG, a.dtype, a.size, (a,))
-
-    @staticmethod
-    def select(m: Node, a: Node, b: Node) -> Node:
-        size = m.size
-        if (
-            m.op is LITERAL
-            or a is b
-            or (a.size != size and a.size != 1)
-            or (b.size != size and b.size != 1)
-            or m.dtype.is_vector
-        ):
-            return combine(_SELECT, (m, a, b))
-        n = Node()
-        n.op = _SELECT
-        n.dtype = a.dtype
-        n.size = size
-        n.deps = (m, a, b)
-        n.data = n.mark = None
-        n.serial = next_serial()
-        return n
-
-    @staticmethod
-    def number(like: Node, value: float) -> Node:
-        """Returns a constant of the element type of `like`."""
+    def number(self, like: Node, value: float) -> Node:
         return node.CONSTANTS[like.dtype, value]
 
 
-def _named(op_: Op) -> Callable[..., Value]:
-    def compute(self: Any, *values: Value) -> Value:
-        return self(op_, *values)
-
-    return compute
-
-
-class Tracked:
+class Tracked(Algebra):
     """Arithmetic on values with variables."""
 
     def __call__(self, op_: Op, *values: Value) -> Value:
@@ -139,11 +73,7 @@ class Tracked:
         n = combine(op_, nodes)
         return as_value((n, record(op_, n, nodes, deps) if any(deps) else None))
 
-    add, sub, mul, div = _named(op.add), _named(op.sub), _named(op.mul), _named(op.div)
-    neg, select = _named(op.neg), _named(op.select)
-
-    @staticmethod
-    def number(like: Value, value: float) -> Value:
+    def number(self, like: Value, value: float) -> Value:
         return Value(node.literal(like.node.dtype, value))
 
 
@@ -195,21 +125,17 @@ def guard(o: Any, g: Any) -> tuple[Any, Any]:
 
 
 class Guards:
-    """The same on nodes, created once for consecutive operations that pass on the same gradient.
-    Gradients that are constants other than 0 need no guard."""
+    """The same on nodes with an entry per lane, created once for consecutive operations that pass
+    on the same gradient."""
 
-    __slots__ = ("_found", "_gradient")
+    __slots__ = ("_gradient", "_guard")
 
     def __init__(self) -> None:
         self._gradient: Node | None = None
-        self._found: tuple = ()
+        self._guard: tuple = ()
 
     def __call__(self, g: Node) -> tuple:
         if g is not self._gradient:
-            self._gradient = g
-            if g.op is LITERAL or g.dtype.is_vector:
-                self._found = () if g.op is LITERAL and g.data else guard(PLAIN, g)
-            else:
-                zero = node.CONSTANTS[g.dtype, 0]
-                self._found = make(_EQ, g.dtype.mask_type, g.size, (g, zero)), zero
-        return self._found
+            self._gradient, zero = g, node.CONSTANTS[g.dtype, 0]
+            self._guard = make(op.eq, g.dtype.mask_type, g.size, (g, zero)), zero
+        return self._guard

@@ -17,7 +17,7 @@ from ..jit.run import schedule
 from ..jit.trace.access import Access
 from . import graph, sink, traverse
 from .flags import ADFlag, ADMode
-from .graph import GradScope, Value, Var, get_ident
+from .graph import GradScope, Value, Var
 from .scatter_target import ScatterTarget
 
 
@@ -27,7 +27,7 @@ class OuterGradients:
     they gather from and, if `atomic`, everything reached by traversals within them.
 
     Variables from serial number `first` on belong to the body. `copies` has the primal values if
-    its derivatives use copies of these (`recorded.RecordedRegion`). `written` has the arrays that
+    its derivatives use copies of these (see `flow.region.recording`). `written` has the arrays that
     the body scatters differentiable values to. `aliases` maps the inputs of the body to the outer
     variables that they stand for.
     """
@@ -145,57 +145,33 @@ class OuterGradients:
 
 class body:
     """A scope for tracing a body, or one body after the other. Traversals do not leave it: they
-    store the gradients of outer variables in `outer_gradients`."""
+    store the gradients of outer variables in `outer_gradients`.
 
-    __slots__ = ("outer_gradients", "tape")
-
-    tape: list[Var]
-
-    def __init__(self, outer_gradients: OuterGradients) -> None:
-        self.outer_gradients = outer_gradients
-
-    def __enter__(self) -> GradScope:
-        stack = graph.scopes.setdefault(get_ident(), [])
-        around, outer, first = (
-            stack[-1] if stack else graph.OUTSIDE,
-            self.outer_gradients,
-            next_serial(),
-        )
-        inner = GradScope(around.all, around.variables, first, None, outer)
-        inner.tape = self.tape = []
-        outer.first = first
-        stack.append(inner)
-        return inner
-
-    def __exit__(self, *_: object) -> None:
-        ident = get_ident()
-        stack = graph.scopes[ident]
-        self.outer_gradients.seeds.update(stack.pop().postponed)
-        if not stack:
-            del graph.scopes[ident]
-        self.tape.clear()  # there may be references to the scope
-
-
-class recorded:
-    """A scope for visiting the variables of a body that has been recorded, from serial number
-    `first` on. `copies` has primal values (`OuterGradients`)."""
+    With `first`, the serial number at which it begins, it is the scope for visiting the variables
+    of a body that has been recorded; `copies` has primal values (see `OuterGradients`)."""
 
     __slots__ = ("copies", "first", "outer_gradients", "tape")
 
     tape: list[Var]
 
-    def __init__(self, outer_gradients: OuterGradients, first: int, copies: Any) -> None:
+    def __init__(
+        self, outer_gradients: OuterGradients, first: int | None = None, copies: Any = None
+    ) -> None:
         self.outer_gradients, self.first, self.copies = outer_gradients, first, copies
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> GradScope:
         outer = self.outer_gradients
-        outer.first, outer.copies = self.first, self.copies
+        outer.first = next_serial() if self.first is None else self.first
+        outer.copies = self.copies
         around = graph.scope() or graph.OUTSIDE
-        inner = GradScope(around.all, around.variables, self.first, None, outer)
+        inner = GradScope(around.all, around.variables, outer.first, None, outer)
         inner.tape = self.tape = []
         graph.push(inner)
+        return inner
 
     def __exit__(self, *_: object) -> None:
-        graph.pop()
-        self.tape.clear()
+        left = graph.pop()
+        if self.first is None:
+            self.outer_gradients.seeds.update(left.postponed)
+        self.tape.clear()  # there may be references to the scope
         self.outer_gradients.copies = None

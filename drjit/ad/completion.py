@@ -38,11 +38,11 @@ def observe(observer: Observer) -> None:
     steps.divides = True
 
 
-def parts(variables: list[Var], keep: bool, whole: bool) -> Iterable[list[Var]]:
-    """Iterates over variables as `steps.parts` does for a reverse traversal, further divided where
+def segments(variables: list[Var], keep: bool, whole: bool) -> Iterable[list[Var]]:
+    """Divides the variables of a reverse traversal as `steps.segments` does, and also where
     gradients are complete. Traversals that are recorded, keep their graph, or are not the `whole`
     (others complete the gradients) are not observed."""
-    found = steps.parts(variables, True, keep)
+    found = steps.segments(variables, True, keep)
     if not (whole and observers) or keep or recording() or freeze.active() is not None:
         return found
     return _observed(variables, found)

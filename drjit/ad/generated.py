@@ -8,17 +8,18 @@ are left to the rule itself.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ..jit.ir import node, op
-from ..jit.ir.node import LITERAL, SIMPLIFY, SPLAT, WITH_LITERAL, Node, serials
-from ..jit.ir.op import Op
+from ..jit.ir.dtype import f32
+from ..jit.ir.node import LITERAL, SPLAT, Node, serials
+from ..jit.ir.op import Op, special_numbers
 from ..jit.run import bytecode
 from ..jit.tuples import NamedTuple
-from .algebra import PLAIN, guard
+from .algebra import PLAIN, Guards, guard
 from .graph import as_value
-from .rules import RULES, Rule, same
+from .rules import RULES, Algebra, Rule, same
 
 
 class _Term(NamedTuple):
@@ -33,11 +34,7 @@ class _Term(NamedTuple):
     made_by: Op | None = None
 
 
-def _named(op_: Op) -> Any:
-    return lambda self, *terms: self(op_, *terms)
-
-
-class _Text:
+class _Text(Algebra):
     """The algebra of source text. Operations append statements to `lines`."""
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -56,7 +53,7 @@ class _Text:
         self.names[f"op_{op_.name}"] = op_
         full = any(t.full for t in terms)
         roots = [*{t.root: None for t in terms if not t.full and t.root is not None}]
-        self.names[f"simple_{op_.name}"] = op_.simple
+        self.names[f"special_{op_.name}"] = special_numbers(op_, f32)
         tests = _simplifications(op_, terms, full)
         call = f"{name} = combine(op_{op_.name}, ({''.join([f'{t.name}, ' for t in terms])}))"
         if tests is None or (not full and len(roots) != 1):
@@ -84,9 +81,6 @@ class _Text:
         root = None if full else roots[0]
         return _Term(name, root, full, made_by=None if tests else op_)
 
-    add, sub, mul, div = _named(op.add), _named(op.sub), _named(op.mul), _named(op.div)
-    neg, select = _named(op.neg), _named(op.select)
-
     def _name(self) -> str:
         self._count += 1
         return f"n{self._count}"
@@ -96,22 +90,24 @@ def _simplifications(op_: Op, terms: tuple[_Term, ...], full: bool) -> list[str]
     """Returns the conditions under which an operation on operands that are not all literals may
     simplify, or None if it always may. If one of them is `full`, only some literals have this
     effect."""
-    tests = []
-    if op_ in WITH_LITERAL:
-        if any(t.value in op_.simple for t in terms if t.value is not None):
-            return None
-        relevant = terms[:1] if op_ is op.select else terms
-        some = full and op_ is not op.select and not op_.in_code
-        tests = [
-            f"{t.root}.op is literal" + some * f" and {t.name}.data in simple_{op_.name}"
-            for t in relevant
-            if t.root is not None
-        ]
     if op_ is op.select:
-        a, b = terms[1:]
+        mask, a, b = terms
+        tests = [] if mask.root is None else [f"{mask.root}.op is literal"]
         if a.value is None and b.value is None:
             tests.append(f"{a.name} is {b.name}")
-    elif op_ in SIMPLIFY and terms[0].made_by in (None, op_):
+        return tests
+    special = special_numbers(op_, f32)
+    operands = terms if op_.commutative else terms[1:]
+    if any(t.value in special for t in operands if t.value is not None):
+        return None
+    tests = []
+    if full and any(n is not None for n in special):
+        tests = [
+            f"{t.root}.op is literal and {t.name}.data in special_{op_.name}"
+            for t in operands
+            if t.root is not None
+        ]
+    if op_.involution and terms[0].made_by in (None, op_):
         tests.append(f"{terms[0].name}.op is op_{op_.name}")
     return tests
 
@@ -143,12 +139,9 @@ class _Function:
         self.inputs = [f"x{k}" for k in range(self.count)] if rule.keeps_inputs else []
         self.names: dict[str, Any] = {
             "Node": Node, "add": PLAIN.add, "combine": node.combine, "constants": node.CONSTANTS,
-            "guard": guard, "literal": LITERAL, "op_add": op.add,
-            "op_fma": op.fma, "op_select": op.select, "plain": PLAIN, "select": PLAIN.select,
-            "serials": serials,
-            "splat": SPLAT,
+            "guard": partial(guard, PLAIN), "literal": LITERAL, "op_add": op.add, "op_fma": op.fma,
+            "op_select": op.select, "serials": serials, "splat": SPLAT,
         }  # fmt: skip
-        self.names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}
 
     def opening(self) -> list[str]:
         """Returns the statements that assign operands, inputs and result."""
@@ -165,27 +158,18 @@ class _Function:
 
     def operands(self) -> list[int]:
         """Returns the numbers of the operands that receive gradients."""
-        return [i for i, partial in enumerate(self.rule.partials) if partial is not None]
+        return [i for i, p in enumerate(self.rule.partials) if p is not None]
 
-    def product(self, i: int, g: str) -> list[str]:
-        """Returns statements that assign the product of any gradient with a partial derivative to
-        `c`."""
-        if self.rule.partials[i] is same:
-            return [f"c = {g}"]
-        y = "y" if self.rule.keeps_result else "None"
-        return [f"c = p{i}({', '.join(['plain', g, y, *self.inputs])})"]
-
-    def contribution(self, i: int, g: str, guard: str) -> "_Contribution":
-        """Returns the contribution of a full gradient, where `dtype` and `size` are known. `guard`
-        is the expression for the mask and the zero of a guarded product, if it is one."""
+    def contribution(self, i: int, g: str, guarded: bool) -> "_Contribution":
+        """Returns the contribution of a full gradient, where `dtype` and `size` are known."""
         text = _Text(self.names)
         values = [_Term(name, name) for name in ("y", *self.inputs)]
-        partial: Any = self.rule.partials[i]
-        product = partial(text, _Term(g, None, full=True), *values).name
-        if partial is same or not guard:
+        derivative: Any = self.rule.partials[i]
+        product = derivative(text, _Term(g, None, full=True), *values).name
+        if derivative is same or not guarded:
             return _Contribution(text.lines, product, text.factors.get(product, ()))
         selected = _creation("c", "op_select", "dtype", "size", ["where", "zero", product])
-        return _Contribution([*text.lines, f"where, zero = {guard}", *selected], "c")
+        return _Contribution([*text.lines, f"where, zero = guard({g})", *selected], "c")
 
 
 class _Contribution(NamedTuple):
@@ -230,24 +214,26 @@ def _compiled(parameters: str, body: list[str], names: dict[str, Any]) -> Any:
 
 
 def _passing(f: _Function, masked: bool) -> list[str]:
-    """Returns the statements that pass a full gradient `g` on; see `_backward`."""
+    """Returns the statements that pass a full gradient `g` on; if it is `masked`, it may be 0 in
+    some lanes, and so may those further along."""
     guarded = f.rule.guarded or (masked and f.rule.product)
     lines = []
     for i in f.operands():
-        found = f.contribution(i, "g", "guard(g)" if guarded else "")
-        added = found.added(f"d{i}", f"sink.accumulate(d{i}, {found.name}, size)")
+        c = f.contribution(i, "g", guarded)
+        added = c.added(f"d{i}", f"sink.accumulate(d{i}, {c.name}, size)")
         if masked:
             added.append(f"sink.masked.add(d{i})")
         lines += [f"if d{i} is not None:", *_indented(added)]
     return lines
 
 
-def _backward(rule: Rule, masked: bool) -> Any:
-    """Returns the function `(v, g, sink, guard)` that passes a full gradient on. With `masked`, it
-    is 0 in some lanes, and so are those further along."""
+def _backward(rule: Rule) -> Any:
+    """Returns the function `(v, g, sink, guard, masked)` that passes a full gradient on."""
     f = _Function(rule)
-    lines = ["dtype, size = v.dtype, v.size", *_passing(f, masked)]
-    return f.compiled("v, g, sink, guard", lines)
+    lines = _passing(f, True)
+    if not rule.masks:
+        lines = ["if masked:", *_indented(lines), "else:", *_indented(_passing(f, False))]
+    return f.compiled("v, g, sink, guard, masked", ["dtype, size = v.dtype, v.size", *lines])
 
 
 _INLINE = "mul", "add", "fma", "sub", "sin"
@@ -256,13 +242,13 @@ _INLINE = "mul", "add", "fma", "sub", "sin"
 
 @cache
 def sweep() -> Any:
-    """Returns the function `(variables, sink, guard)` that visits variables, last one first: what
+    """Returns the function `(variables, sink)` that visits variables, last one first: what
     `GradientSink.visit` does for each. It runs for every edge, so it passes on full gradients
     itself."""
-    names: dict[str, Any] = {"as_value": as_value}
+    names: dict[str, Any] = {"as_value": as_value, "Guards": Guards}
     cases = [
         "elif masked and v in masked and rule.direct is not None:",
-        "    rule.masked(v, g, sink, guard)",
+        "    rule.direct(v, g, sink, guard, True)",
     ]
     for rule in [RULES[op.TABLE[name]] for name in _INLINE]:
         f = _Function(rule)
@@ -278,7 +264,7 @@ def sweep() -> Any:
         "    continue",
         *cases,
         "elif (run := rule.direct) is not None:",
-        "    run(v, g, sink, guard)",
+        "    run(v, g, sink, guard, False)",
         "elif rule.elementwise or rule.keeps_gradient:",
         "    general(v, rule)",
         "    continue",
@@ -294,6 +280,7 @@ def sweep() -> Any:
     ]
     body = [
         "masked, general, clears, v = sink.masked, sink.visit, sink.clears, None",
+        "guard = Guards()",
         "try:",
         "    for v in reversed(variables):",
         *_indented(_indented(visit)),
@@ -301,67 +288,24 @@ def sweep() -> Any:
         "    sink.var = v",
         "    raise",
     ]
-    return _compiled("variables, sink, guard", body, names)
+    return _compiled("variables, sink", body, names)
 
 
 def _forward(rule: Rule) -> Any:
-    """Returns the function `(v, members)` that sums the tangents of a variable over the operands
-    among the members of a traversal."""
+    """Returns the function `(v, members, sink)` that sums the tangents of a variable over the
+    operands among the members of a traversal."""
     f = _Function(rule)
     lines = ["dtype, size = v.dtype, v.size"]
     for i in f.operands():
-        given = f.product(i, "t")
-        if rule.guarded:
-            given += ["if t.op is not literal or not t.data:"]
-            given += ["    c = select(*guard(plain, t), c)"]
-        found = f.contribution(i, "t", "guard(plain, t)" if rule.guarded else "")
-        computed = [
-            "if t.size == size and (o := t.op) is not literal and o is not splat:",
-            *_indented(found.added("v")),
-            "else:",
-            *_indented(given),
-            "    v.grad = c if v.grad is None else add(v.grad, c)",
-        ]
+        c = f.contribution(i, "t", rule.guarded)
         lines += [
             f"if d{i} is not None and (t := d{i}.grad) is not None and d{i} in members:",
-            *_indented(computed),
+            "    if t.size == size and (o := t.op) is not literal and o is not splat:",
+            *_indented(_indented(c.added("v"))),
+            "    else:",
+            f"        sink.push(v, {i})",
         ]
-    return f.compiled("v, members", lines)
+    return f.compiled("v, members, sink", lines)
 
 
-class _Reads:
-    """The algebra of sets of primal values: determines which ones a computation reads."""
-
-    def __call__(self, op_: Op, *values: frozenset) -> frozenset:
-        return frozenset().union(*values)
-
-    def add(self, *values: frozenset) -> frozenset:
-        return frozenset().union(*values)
-
-    sub = mul = div = neg = select = add
-
-    def number(self, like: frozenset, value: float) -> frozenset:
-        return frozenset()
-
-
-def _reads(rule: Rule) -> Any:
-    """Returns the function `(v, add)` that lists the primal values needed by the products for the
-    operands of a variable."""
-    f = _Function(rule)
-    values = [frozenset([name]) for name in ("y", *f.inputs)]
-    lines = ["pass"]
-    for i in f.operands():
-        partial: Any = rule.partials[i]
-        found = partial(_Reads(), frozenset(), *values)
-        if found:
-            lines.append(f"if d{i} is not None:")
-            lines += [f"    add({name})" for name in sorted(found)]
-    return f.compiled("v, add", lines)
-
-
-Rule.compilers.update(
-    direct=lambda rule: _backward(rule, rule.masks),
-    masked=lambda rule: _backward(rule, True),
-    tangent=_forward,
-    reads=_reads,
-)
+Rule.compilers.update(direct=_backward, tangent=_forward)

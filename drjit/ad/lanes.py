@@ -154,20 +154,11 @@ def _value(rule: LaneRule, n: Node, inputs: tuple, deps: tuple, data: Any = None
     return as_value((n, rule.record(n, inputs, deps, data) if tracked else None))
 
 
-def _lift(like: Value, value: float, size: int = 1) -> Value:
-    return Value(node.literal(like.node.dtype, value, size))
-
-
 def _select(m: Node, a: Value, b: Value) -> Value:
-    return RECORDED(op.select, Value(m), a, b)
+    return RECORDED.select(Value(m), a, b)
 
 
 # Casts
-
-
-def add(a: Value, b: Value) -> Value:
-    """Returns the sum of two gradients."""
-    return RECORDED.add(a, b)
 
 
 def cast(dtype: DType, a: Value) -> Value:
@@ -207,7 +198,7 @@ def gather(source: Value, at: Access) -> Value:
     gradients on."""
     if source.node.size == 1:
         _, mask, lanes = at.first().bounds(1)
-        read = source if mask is ACTIVE else _select(mask, source, _lift(source, 0))
+        read = source if mask is ACTIVE else _select(mask, source, RECORDED.number(source, 0))
         return full(read, lanes)
     return record_gather(source, at, access.gather(source.node, at))
 
@@ -303,8 +294,8 @@ class _Scatter(LaneRule):
                 v.grad, v.grad_var = scatter(before, zero, at)
             return scatter(target, value or zero, at)
         if reduce == "mul":
-            target = RECORDED(op.mul, target, self._others(v, 0))
-            value = value and RECORDED(op.mul, value, self._others(v, 1))
+            target = RECORDED.mul(target, self._others(v, 0))
+            value = value and RECORDED.mul(value, self._others(v, 1))
         if value is None:
             return target
         # One entry may stand for many lanes, of which each adds its own.
@@ -312,7 +303,7 @@ class _Scatter(LaneRule):
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduce, lanes = v.data
-        zero = _lift(g, 0)
+        zero = RECORDED.number(g, 0)
         if v.deps[1] is not None:
             at = _where(v)
             # Of a constant, nothing is read: the scatter reports what is out of bounds.
@@ -320,7 +311,7 @@ class _Scatter(LaneRule):
                 at = Access(at.index, at.mask.deps[1], at.what, inside=True)
             value = gather(full(g, v.size), at)
             if reduce == "mul":
-                value = RECORDED(op.mul, value, self._others(v, 1))
+                value = RECORDED.mul(value, self._others(v, 1))
             elif reduce in ("min", "max"):
                 value = _select(self._winners(v)[1], value, zero)
             sink.add(1, value, lanes if reduce in ("add", "mul") else 1)
@@ -329,7 +320,7 @@ class _Scatter(LaneRule):
             if reduce == "":
                 target = scatter(full(g, v.size), zero, _where(v))
             elif reduce == "mul":
-                target = RECORDED(op.mul, g, self._others(v, 0))
+                target = RECORDED.mul(g, self._others(v, 0))
             elif reduce in ("min", "max"):
                 target = _select(self._winners(v)[0], g, zero)
             sink.add(0, target)
@@ -352,8 +343,8 @@ class _Scatter(LaneRule):
         if which == 1:
             product, count = gather(product, _where(v)), gather(count, _where(v))
             own, own_zero = factors, zeros
-        others = RECORDED(op.div, product, own)
-        return _select(RECORDED(op.eq, count, own_zero).node, others, _lift(own, 0))
+        others = RECORDED.div(product, own)
+        return _select(RECORDED(op.eq, count, own_zero).node, others, RECORDED.number(own, 0))
 
 
 def _each(value: Value, v: Var) -> Value:
@@ -364,7 +355,7 @@ def _each(value: Value, v: Var) -> Value:
 
 def _split(x: Value) -> tuple[Value, Value]:
     """Returns factors with zeros replaced by 1, and the number of zeros."""
-    one, zero = _lift(x, 1), _lift(x, 0)
+    one, zero = RECORDED.number(x, 1), RECORDED.number(x, 0)
     is_zero = node.apply(op.eq, x.node, zero.node)
     return _select(is_zero, one, x), _select(is_zero, one, zero)
 
@@ -408,7 +399,7 @@ class _Reduce(LaneRule):
         reduction, run = v.data
         t = full(tangents[0], v.inputs[0].size)
         if reduction != "add":
-            t = RECORDED(op.mul, t, self._weights(v))
+            t = RECORDED.mul(t, self._weights(v))
         return reduce("add", t, run)
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
@@ -423,7 +414,7 @@ class _Reduce(LaneRule):
             if g.node.size != 1:
                 g = reduce("add", g)
         if reduction != "add":
-            g = RECORDED(op.mul, spread(g, size, run), self._weights(v))
+            g = RECORDED.mul(spread(g, size, run), self._weights(v))
         elif g.node.size > 1:
             g = spread(g, size, run)
         sink.add(0, g)
@@ -433,18 +424,18 @@ class _Reduce(LaneRule):
         reduction, run = v.data
         x = Value(v.inputs[0], v.deps[0] if keep_graph() else None)
         y = spread(Value(v.result, v if keep_graph() else None), x.node.size, run)
-        one, zero = _lift(x, 1), _lift(x, 0)
+        one, zero = RECORDED.number(x, 1), RECORDED.number(x, 0)
         if reduction in ("min", "max"):
             return _select(node.apply(op.eq, x.node, y.node), one, zero)
         if keep_graph():
             # Composed of products only, so that it can be differentiated even if factors are 0.
             before = prefix("mul", x, True, run)
             after = reverse(prefix("mul", reverse(x, run), True, run), run)
-            return RECORDED(op.mul, before, after)
+            return RECORDED.mul(before, after)
         factors, zeros = _split(x)
         product = spread(reduce("mul", factors, run), x.node.size, run)
         count = spread(reduce("add", zeros, run), x.node.size, run)
-        others = RECORDED(op.div, product, factors)
+        others = RECORDED.div(product, factors)
         return _select(RECORDED(op.eq, count, zeros).node, others, zero)
 
 
@@ -487,13 +478,13 @@ class _Prefix(LaneRule):
             return prefix("add", t, exclusive, run)
         if reduction == "mul" and keep_graph():
             x = Value(v.inputs[0], v.deps[0])
-            found = recurrence(x, RECORDED(op.mul, t, prefix("mul", x, True, run)), run)
+            found = recurrence(x, RECORDED.mul(t, prefix("mul", x, True, run)), run)
             return _neighbour(found, -1, run) if exclusive else found
         if reduction == "mul":
             factors, is_zero, first, result, rest = self._products(v)
-            zero = _lift(t, 0)
-            ratio = _select(is_zero, zero, RECORDED(op.div, t, factors))
-            total = RECORDED(op.mul, result, prefix("add", ratio, exclusive, run))
+            zero = RECORDED.number(t, 0)
+            ratio = _select(is_zero, zero, RECORDED.div(t, factors))
+            total = RECORDED.mul(result, prefix("add", ratio, exclusive, run))
             missing = prefix("add", _select(first, t, zero), exclusive, run)
             return RECORDED(op.fma, missing, rest, total)
         return gather(t, Access(*self._source(v)))
@@ -508,13 +499,13 @@ class _Prefix(LaneRule):
             following = reverse(_neighbour(x, 1, run), run)
             g = reverse(_neighbour(g, 1, run) if exclusive else g, run)
             after = reverse(recurrence(following, g, run), run)
-            sink.add(0, RECORDED(op.mul, prefix("mul", x, True, run), after))
+            sink.add(0, RECORDED.mul(prefix("mul", x, True, run), after))
         elif reduction == "mul":
             factors, is_zero, first, result, rest = self._products(v)
-            total = _reversed_prefix(RECORDED(op.mul, g, result), exclusive, run)
-            missing = _reversed_prefix(RECORDED(op.mul, g, rest), exclusive, run)
-            missing = _select(first, missing, _lift(g, 0))
-            sink.add(0, _select(is_zero, missing, RECORDED(op.div, total, factors)))
+            total = _reversed_prefix(RECORDED.mul(g, result), exclusive, run)
+            missing = _reversed_prefix(RECORDED.mul(g, rest), exclusive, run)
+            missing = _select(first, missing, RECORDED.number(g, 0))
+            sink.add(0, _select(is_zero, missing, RECORDED.div(total, factors)))
         else:
             sink.scatter_add(0, [g], Access(*self._source(v), inside=True, reduce="add"))
 
@@ -529,7 +520,7 @@ class _Prefix(LaneRule):
         before = collective.prefix("add", zeros.node, True, run)
         none_before = node.apply(op.eq, before, node.literal(x.node.dtype, 0))
         first = node.apply(op.and_, is_zero, none_before)
-        rest = prefix("mul", _select(first, _lift(x, 1), x), exclusive, run)
+        rest = prefix("mul", _select(first, RECORDED.number(x, 1), x), exclusive, run)
         return factors, is_zero, first, result, rest
 
     def _source(self, v: Var) -> tuple[Node, Node]:
@@ -586,7 +577,7 @@ def recurrence(a: Value, b: Value, run: int) -> Value:
     step = 1
     while step < (run or size):
         earlier, factors = _neighbour(b, -step, run), _neighbour(a, -step, run)
-        b, a = RECORDED(op.fma, a, earlier, b), RECORDED(op.mul, a, factors)
+        b, a = RECORDED(op.fma, a, earlier, b), RECORDED.mul(a, factors)
         step *= 2
     return b
 

@@ -13,9 +13,9 @@ from ..jit.primitives import collective
 from ..jit.primitives import matmul as product
 from ..jit.run import launch
 from ..jit.trace.access import Access
-from .algebra import operands
+from .algebra import RECORDED, operands
 from .graph import Value, Var
-from .lanes import LaneRule, LinearOp, _value, add, full, gather
+from .lanes import LaneRule, LinearOp, _value, full, gather
 
 
 class _Product(LaneRule):
@@ -31,7 +31,7 @@ class _Product(LaneRule):
             if t is not None:
                 t = full(t, sizes[i])
                 term = matmul(t, b, layout) if i == 0 else matmul(a, t, layout)
-                total = term if total is None else add(total, term)
+                total = term if total is None else RECORDED.add(total, term)
         return total
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:

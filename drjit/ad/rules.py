@@ -15,6 +15,24 @@ from ..jit.ir import op
 from ..jit.ir.op import Op
 
 
+def _named(op_: Op) -> Callable[..., Any]:
+    return lambda self, *values: self(op_, *values)
+
+
+class Algebra:
+    """What a rule computes in: `o(op.sin, x)` is an operation on values, and the most common ones
+    have names; `o.number(x, value)` is a constant of the type of a value."""
+
+    add, sub, mul, div = map(_named, (op.add, op.sub, op.mul, op.div))
+    neg, select = map(_named, (op.neg, op.select))
+
+    def __call__(self, op_: Op, *values: Any) -> Any:
+        raise NotImplementedError
+
+    def number(self, like: Any, value: float) -> Any:
+        raise NotImplementedError
+
+
 class Rule:
     """The derivative rule of an element-wise op.
 
@@ -28,15 +46,12 @@ class Rule:
 
     The two partial derivatives of a `symmetric` op are equal if its operands are.
 
-    If only nodes are computed (see `algebra`), `direct(v, g, accumulate, mark, guard)` passes the
-    gradient of a variable on; `masked` does so for a gradient that may be 0 in some lanes, and
-    marks the operands; `tangent(v, members)` performs a step of a forward traversal. `reads(v,
-    add)` calls `add` with each primal value that these need.
+    If only nodes are computed (see `algebra`), `direct(v, g, sink, guard, masked)` passes the
+    gradient of a variable on, and `tangent(v, members, sink)` is a step of a forward traversal.
     """
 
     compilers: ClassVar[dict[str, Callable[["Rule"], Callable]]] = {}
-    """The compilers of `direct`, `masked`, `tangent` and `reads` (see `generated`), which are
-    created on first use."""
+    """The compilers of `direct` and `tangent` (see `generated`), which are created on first use."""
 
     elementwise = True
     always = False
@@ -51,8 +66,7 @@ class Rule:
         self.keeps_result = "y" in keeps
         self.guarded, self.masks, self.symmetric = op_.guarded, op_.masks, op_.symmetric
         self.product = not op_.linear and not op_.masks
-        self.direct, self.masked = self._later("direct"), self._later("masked")
-        self.tangent, self.reads = self._later("tangent"), self._later("reads")
+        self.direct, self.tangent = self._later("direct"), self._later("tangent")
 
     def _later(self, name: str) -> Callable:
         """Returns a function that is replaced by the one it compiles when it is first called."""
@@ -63,6 +77,31 @@ class Rule:
             return made(*args)
 
         return first
+
+    def reads(self, v: Any, add: Callable[[Any], Any]) -> None:
+        """Calls `add` with each primal value that derivatives need."""
+        values = (*v.inputs, v.result)
+        y, *inputs = [frozenset((n,)) for n in (v.result, *v.inputs)]
+        found = frozenset()
+        for d, partial in zip(v.deps, self.partials, strict=True):
+            if d is not None and partial is not None:
+                found |= partial(_READS, frozenset(), y, *inputs)
+        for n in values:
+            if n in found:
+                add(n)
+
+
+class _Reads(Algebra):
+    """The algebra of sets of primal values: determines which ones a computation reads."""
+
+    def __call__(self, op_: Op, *values: frozenset) -> frozenset:
+        return frozenset().union(*values)
+
+    def number(self, like: frozenset, value: float) -> frozenset:
+        return frozenset()
+
+
+_READS = _Reads()
 
 
 def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:

@@ -22,7 +22,6 @@ from .rules import same
 # Numbers, because members of an enumeration are slow to access.
 _CLEAR_INPUT, _CLEAR_INTERIOR = int(ADFlag.ClearInput), int(ADFlag.ClearInterior)
 _DEBUG, _TRAPS = int(JitFlag.Debug), int(JitFlag.TrapNaN | JitFlag.TrapInf)
-_NEVER = 1 << 64
 
 
 class GradientSink:
@@ -50,9 +49,6 @@ class GradientSink:
         self.kept: set[Var] = set()
         self.masking = False
         self.recording = recording()
-        # From this serial number on, variables of size 1 have gradients of each lane.
-        region = lane_region()
-        self.own = 0 if self.recording else _NEVER if region is None else region.begin
         now = jit_flags.current
         self.trap = bool(now & _DEBUG and now & _TRAPS)
         outer: Any = self.inner.outer_gradients if self.inner and self.recording else None
@@ -83,7 +79,7 @@ class GradientSink:
         self.var = v
         if rule.elementwise:
             if g is not None:
-                _partials(v, rule, self)
+                self._pass_on(v, rule)
         elif g is not None or rule.always:
             self.masking = rule.masks or v in self.masked
             given = None if g is None else as_value((g, v.grad_var))
@@ -108,50 +104,57 @@ class GradientSink:
         """Returns whether the traversal visits a variable."""
         return self.members is None or v in self.members
 
-    def operands(self, v: Var, grad: Any, grad_var: Var | None) -> tuple[Any, Any, Any, Any]:
-        """Returns the gradient, result and inputs of a variable in the algebra of this traversal,
-        and the algebra."""
-        if not self.keep:
-            return grad, v.result, v.inputs, PLAIN
-        inputs = [Value(n, d) for n, d in zip(v.inputs, v.deps, strict=False)]
-        result = None if v.result is None else Value(v.result, v)
-        return Value(grad, grad_var), result, inputs, RECORDED
+    def _pass_on(self, v: Var, rule: Any) -> None:
+        """Passes the gradient of an element-wise operation's result on to its operands."""
+        self.masking = rule.masks or v in self.masked
+        guarded = rule.guarded or (self.masking and rule.product)
+        for i, d in enumerate(v.deps):
+            if d is not None and rule.partials[i] is not None and self.takes(d):
+                c = self._product(v, i, v.grad, v.grad_var, guarded)
+                self.accumulate(d, c, v.size)
+        self.masking = False
+
+    def push(self, v: Var, i: int) -> None:
+        """Adds to the tangent of an element-wise operation's result what comes from an operand."""
+        d, rule = v.deps[i], v.rule
+        if rule.partials[i] is not None:
+            self.accumulate(v, self._product(v, i, d.grad, d.grad_var, rule.guarded), 1)
+
+    def _product(self, v: Var, i: int, g: Any, grad_var: Var | None, guarded: bool) -> Any:
+        """Returns the product of a gradient with the derivative for operand `i`, in the algebra of
+        this traversal."""
+        y, inputs, o = v.result, v.inputs, PLAIN
+        if self.keep:
+            inputs = [Value(n, d) for n, d in zip(v.inputs, v.deps, strict=False)]
+            y, g, o = None if y is None else Value(y, v), Value(g, grad_var), RECORDED
+        partial = v.rule.partials[i]
+        c = partial(o, g, y, *inputs)
+        return o.select(*guard(o, g), c) if guarded and partial is not same else c
 
     def add(self, i: int, value: Value, lanes_: int = 1) -> None:
         """Adds to the gradient of operand `i` of the current variable."""
         d = self.var.deps[i]
-        if d is not None and (self.members is None or d in self.members):
+        if d is not None and self.takes(d):
             self.accumulate(d, value if self.keep else value.node, lanes_)
 
     def accumulate(self, v: Var, c: Any, lanes_: int) -> None:
         """Adds a contribution, which represents a number of lanes, to a gradient. It is summed if
         the variable has one entry, which was broadcast. In code that runs for several lanes, it
         counts for the lane that executes it; the sum is computed where it leaves that code."""
-        if self.plain and (
-            v.size != 1
-            or (v.serial >= self.own and v.rule is not lanes.SCATTER)
-            or (c.size == 1 and lanes_ == 1)
-        ):
-            v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
-            if self.masking:
-                self.masked.add(v)
-            return
+        if self.masking:
+            self.masked.add(v)
         if self.trap:
             self._check(c.node if self.keep else c)
         if self.outer is not None and self.outer.takes(v):
             self.outer.add(v, c.node if self.keep else c)
-            self.mark(v)
             return
         if v.size == 1:
             c = arriving(v, c, lanes_) if self.keep else arriving(v, as_value((c, None)), lanes_)[0]
         if not self.keep:
             v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
         else:
-            if v.grad is not None:
-                c = RECORDED.add(Value(v.grad, v.grad_var), c)
-            v.grad, v.grad_var = c
-        if self.masking:  # as `mark`, here without a call
-            self.masked.add(v)
+            before = None if v.grad is None else Value(v.grad, v.grad_var)
+            v.grad, v.grad_var = c if before is None else RECORDED.add(before, c)
 
     def mark(self, v: Var) -> None:
         """Records what must follow a contribution to the gradient of a variable."""
@@ -161,10 +164,9 @@ class GradientSink:
     def target(self, i: int) -> Var | None:
         """Returns the variable whose gradient receives the side effects for operand `i`."""
         d = self.var.deps[i]
-        if d is None or (self.members is not None and d not in self.members):
+        if d is None or not self.takes(d):
             return None
-        if self.masking:
-            self.masked.add(d)
+        self.mark(d)
         return d if self.outer is None else self.outer[d]
 
     def scatter_add(self, i: int, values: list[Value], at: Access) -> None:
@@ -239,26 +241,3 @@ def _total(c: Value, lanes_: int) -> Value:
     if c.node.size != 1:
         return lane_sum(c)
     return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
-
-
-def _partials(v: Var, rule: Any, sink: GradientSink) -> None:
-    """Passes the gradient of an element-wise operation's result on to its operands: the general
-    case."""
-    masking = sink.masking = rule.masks or v in sink.masked
-    guarded = rule.guarded or (masking and rule.product)
-    g, y, inputs, o = v.grad, v.result, v.inputs, PLAIN
-    if sink.keep:
-        g, y, inputs, o = sink.operands(v, g, v.grad_var)
-    zeros = None
-    for d, partial in zip(v.deps, rule.partials, strict=True):
-        if d is None or partial is None or not (sink.members is None or d in sink.members):
-            continue
-        if partial is same:
-            c = g
-        else:
-            c = partial(o, g, y, *inputs)
-            if guarded:
-                zeros = zeros or guard(o, g)
-                c = o.select(*zeros, c)
-        sink.accumulate(d, c, v.size)
-    sink.masking = False

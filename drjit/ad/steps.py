@@ -46,11 +46,10 @@ class Steps:
         ]
 
 
-def parts(variables: list[Var], backward: bool, keep: bool) -> Iterable[list[Var]]:
-    """Iterates over variables in the order of a traversal: by serial number, or if `backward` in
-    parts, last part first, each in the order of serial numbers. There is one part per iteration.
-    When a part is done, its gradients are evaluated; if the graph is to be kept (`keep`), they also
-    end an iteration.
+def segments(variables: list[Var], backward: bool, keep: bool) -> Iterable[list[Var]]:
+    """Divides variables into one segment per iteration, each in the order of serial numbers; if
+    `backward`, the last segment comes first. When a segment has been visited, its gradients are
+    evaluated; if the graph is to be kept (`keep`), they also end an iteration.
     """
     if recording():
         return (variables,)

@@ -19,7 +19,7 @@ from ..jit.ir import node
 from ..jit.ir.node import LITERAL
 from ..jit.locks import catch_up, due, is_held, lock
 from . import completion, generated, steps
-from .algebra import PLAIN, Guards, guard, keep_graph, set_keep_graph
+from .algebra import PLAIN, set_keep_graph
 from .flags import ADFlag, ADMode
 from .graph import OUTSIDE, GradScope, Value, Var, living, scope, scopes, title, where
 from .scatter_target import Propagation
@@ -226,9 +226,7 @@ def _traverse(
         _check_outside(outside)
     if first:
         outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
-    before, frees = keep_graph(), _thread.frees
-    if before is not keep:
-        set_keep_graph(keep)
+    before, frees = set_keep_graph(keep), _thread.frees
     _thread.frees = bool(flags & _CLEAR_EDGES) and members is None
     collector.defer()
     try:
@@ -239,8 +237,9 @@ def _traverse(
             clears = flags & _CLEAR_VERTICES
             interior = _used() if clears not in (0, _CLEAR_VERTICES) else _NONE
             if steps.divides:
-                for part in completion.parts(variables, keep, not first and members is None):
-                    _backward(part, flags, interior, sink)
+                whole = not first and members is None
+                for segment in completion.segments(variables, keep, whole):
+                    _backward(segment, flags, interior, sink)
             else:
                 _backward(variables, flags, interior, sink)
             if sink.inner is not None:
@@ -259,8 +258,7 @@ def _traverse(
                 v.grad = v.grad_var = None
         raise
     finally:
-        if before is not keep:
-            set_keep_graph(before)
+        set_keep_graph(before)
         _thread.frees = frees
 
 
@@ -329,7 +327,7 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: Gradie
     sink.flags, sink.interior = flags & _CLEAR_VERTICES, interior
     sink.clears = sink.flags == _CLEAR_VERTICES and not sink.first and not sink.keep
     if sink.plain and sink.members is None:
-        generated.sweep()(variables, sink, Guards())
+        generated.sweep()(variables, sink)
         return
     for v in reversed(variables):
         if v.rule is not None:
@@ -357,8 +355,8 @@ def _cut(variables: list[Var], members: set[Var] | None) -> None:
 def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
     """Visits variables, first one first."""
     members, first, lasting = set(variables), sink.first, []
-    parts = steps.parts(variables, False, sink.keep) if steps.divides else (variables,)
-    for v in chain.from_iterable(parts):
+    segments = steps.segments(variables, False, sink.keep) if steps.divides else (variables,)
+    for v in chain.from_iterable(segments):
         rule = v.rule
         if rule is None or v.serial < first:
             continue
@@ -367,11 +365,14 @@ def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
                 lasting.append(v)
             if not members.isdisjoint(v.deps):
                 _push(v, rule, members, sink)
-        elif sink.plain and rule.tangent is not None and (sink.recording or v.size != 1):
+        elif sink.plain and (sink.recording or v.size != 1):
             sink.var = v
-            rule.tangent(v, members)
+            rule.tangent(v, members, sink)
         else:
-            _push_partials(v, rule, members, sink)
+            sink.var = v
+            for i, d in enumerate(v.deps):
+                if d is not None and d.grad is not None and d in members:
+                    sink.push(v, i)
     if flags & _CLEAR_VERTICES:
         _clear_sources(variables, members, flags, first)
     if flags & _CLEAR_EDGES:
@@ -392,21 +393,6 @@ def _push(v: Var, rule: Any, members: set[Var], sink: GradientSink) -> None:
         t = rule.forward(v, tangents)
         if t is not None:
             sink.accumulate(v, t if sink.keep else t.node, 1)
-
-
-def _push_partials(v: Var, rule: Any, members: set[Var], sink: GradientSink) -> None:
-    """The same for an element-wise operation: the sum over its operands."""
-    for d, partial in zip(v.deps, rule.partials, strict=True):
-        if d is None or (g := d.grad) is None or partial is None or d not in members:
-            continue
-        sink.var = v
-        t, y, inputs, o = g, v.result, v.inputs, PLAIN
-        if sink.keep:
-            t, y, inputs, o = sink.operands(v, g, d.grad_var)
-        c = partial(o, t, y, *inputs)
-        if rule.guarded and (g.op is not LITERAL or not g.data):
-            c = o.select(*guard(o, t), c)
-        sink.accumulate(v, c, 1)
 
 
 def _clear_sources(variables: list[Var], members: set[Var], flags: int, first: int) -> None:

@@ -2,7 +2,7 @@
 arrays.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -128,6 +128,21 @@ class ArrayBase:
                 self._held[:] = entries
             else:
                 self._components = list(entries)
+
+
+def in_place(name: str) -> Callable[[Any, Any], Any]:
+    """Returns the form of an operator that assigns its result to the array, unless that is of
+    another class."""
+    method = f"__{name}__"
+
+    def assign(self: Any, other: Any) -> Any:
+        r = getattr(self, method)(other)
+        if not isinstance(self, type(r)):  # a class that a program derives keeps its own
+            return r
+        self._assign(r)
+        return self
+
+    return assign
 
 
 class KernelValue:

@@ -18,7 +18,6 @@ from ..jit.lazy import np
 from ..jit.trace.access import Access
 from . import interop, leaf, leaf_access, nested, pytree, table, tensor
 from .base import ArrayBase, KernelValue, type_label
-from .leaf import new
 from .promote import number_type
 from .show import component_shape, inner
 from .unavailable import refuse
@@ -151,36 +150,20 @@ def is_sequence(value: Any) -> bool:
 # One-dimensional
 
 
-_NUMBERS = (float, int, bool)
 _NUMERIC = {float, int}
 EXACT = 1 << 53  # integers up to here are exact as Python floats
 
 
 def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
-    if len(args) == 1:
-        arg = args[0]
-        kind = type(arg)
-        if kind is cls:
-            self._node = arg._node
-            if cls._diff:
-                v = arg._var
-                self._var = v if v is None else visible(v)
-            return
-        if kind in _NUMBERS:
-            made = node.literals(cls._dtype)
-            n = None if kind is int and abs(arg) > EXACT else made(arg)
-            self._node = made(number(cls, cls._dtype, arg)) if n is None else n
-            if cls._diff:
-                self._var = None
-            return
-        made = _leaf(cls, arg)
-    elif args:
-        made = _leaf_of_numbers(cls, list(args))
+    arg: Any = args[0] if len(args) == 1 else list(args)
+    if type(arg) is cls:
+        made, v = arg, visible(arg._var)
     else:
-        made = leaf.literal(cls, 0, 0)
+        made = _leaf(cls, arg)
+        v = made._var
     self._node = made._node
     if cls._diff:
-        self._var = made._var
+        self._var = v
 
 
 def _leaf(cls: Any, arg: Any) -> Any:
@@ -270,15 +253,9 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
 
 def component(cls: Any, value: Any, strict: bool = True) -> Any:
     """Returns a value as a component of an array of the class: a new object."""
-    kind, given = cls.Value, type(value)
-    if given is float and strict and cls._dtype.is_int:
+    kind = cls.Value
+    if type(value) is float and strict and cls._dtype.is_int:
         return number(cls, cls._dtype, value, strict)
-    if kind is cls._leaf and cls._namespace != "scalar":
-        if given is kind or given in _NUMBERS:
-            _init_leaf(made := new(kind), kind, (value,))
-            return made
-        if isinstance(value, ArrayBase) and value._kind == "leaf":
-            return _leaf_from_array(kind, value)
     if value is None:
         raise _invalid(cls, "Item assignment failed. A component cannot be None.")
     if not issubclass(kind, ArrayBase):

@@ -190,7 +190,7 @@ def _position(self: Any, i: int, size: int, method: str) -> int:
     )
 
 
-def _index_type(self: Any, signed: bool, wide: bool = False) -> Any:
+def _index_type(self: Any, signed: bool, wide: bool) -> Any:
     """Returns a 1-D index array type in the namespace of an array."""
     dtype = (dt.i64 if wide else dt.i32) if signed else (dt.u64 if wide else dt.u32)
     return table.find(self._namespace, "leaf", dtype)

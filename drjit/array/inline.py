@@ -11,7 +11,6 @@ from typing import Any
 
 from ..jit.ir import op as ops
 from ..jit.ir.op import Op
-from ..jit.run import launch
 from .leaf import constants, new
 from .recorders import backward, forward, recorder, select, ternary, unary
 
@@ -26,7 +25,6 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
             otherwise = _or_vector(cls, reflected, getattr(general, name))
             found[name] = recorder(forward, op_, cls, cls, otherwise)
             found[reflected] = recorder(backward, op_, cls, cls, getattr(general, reflected))
-            found[f"__i{op_.method}__"] = _in_place(cls, found[name])
     for op_ in ops.COMPARISONS:
         if op_.accepts(cls._dtype):
             name = f"__{op_.method}__"
@@ -78,23 +76,6 @@ def _binary(op_: Op, cls: Any, result: Any) -> Callable:
     return binary
 
 
-def _in_place(cls: type, operator: Callable) -> Callable:
-    diff = cls._diff
-
-    def in_place(self, other):
-        r = operator(self, other)
-        if type(r) is not cls:
-            return r
-        if launch.on_change is not None:
-            launch.on_change(self, self._node)
-        self._node = r._node
-        if diff:
-            self._var = r._var
-        return self
-
-    return in_place
-
-
 def _on_components(op_: Op, cls: Any) -> Callable:
     """Returns the operation on vectors of one class and length, combined with operands that are
     broadcast to the components."""
@@ -102,7 +83,7 @@ def _on_components(op_: Op, cls: Any) -> Callable:
     on_entries = RECORDERS[op_][entry]
     if on_entries is nothing:
         return nothing
-    collected = _collector(cls.Mask if op_.result == "mask" else cls)
+    result = cls.Mask if op_.result == "mask" else cls
     single, shared = frozenset((entry, float, int)), constants(entry)
     kinds = [(cls, single)] * op_.arity
     if op_.result == "second":
@@ -124,48 +105,15 @@ def _on_components(op_: Op, cls: Any) -> Callable:
                 return None
         if not count:
             return None
-        return collected(map(on_entries, *columns))
-
-    def on_pair(a, b):
-        kind, other = type(a), type(b)
-        if kind is cls:
-            xs = a._components
-            if other is cls:
-                ys = b._components
-                if len(xs) != len(ys):
-                    return None
-            elif other in single:
-                ys = repeat(shared(b) if other is float or other is int else b)
-            else:
-                return None
-        elif other is cls and kind in single:
-            xs = repeat(shared(a) if kind is float or kind is int else a)
-            ys = b._components
-        else:
-            return None
-        return collected(map(on_entries, xs, ys))
-
-    def on_one(a):
-        return collected(map(on_entries, a._components)) if type(a) is cls else None
-
-    return (on_one, on_pair, on_components)[op_.arity - 1]
-
-
-def _collector(result: Any) -> Callable:
-    """Returns what makes a vector of its components, if there are any, and all of them are."""
-
-    def collected(entries):
-        found = list(entries)
-        for c in found:
+        components = list(map(on_entries, *columns))
+        for c in components:
             if c is None:
                 return None
-        if not found:
-            return None
         r = new(result)
-        r._components = found
+        r._components = components
         return r
 
-    return collected
+    return on_components
 
 
 def _on_storage(op_: Op, cls: Any) -> Callable:
@@ -300,3 +248,35 @@ def _for_class(op_: Op, cls: Any) -> Callable:
         return _on_storage(op_, cls)
     of_leaves = meta.kind == "vector" and getattr(cls.Value, "_kind", "") == "leaf"
     return _on_components(op_, cls) if of_leaves and meta.is_jit else nothing
+
+
+def tensor_operators(cls: type, general: type) -> dict[str, Callable]:
+    """Returns the operator methods of a class of traced tensors; `general` has the others."""
+    found: dict[str, Callable] = {}
+    for op_ in (*ops.ARITHMETIC, *ops.COMPARISONS, *ops.UNARY):
+        if op_.accepts(cls._dtype):
+            known = RECORDERS[op_]
+            names = [f"__{op_.method}__", f"__r{op_.method}__"]
+            for name in names[: 1 + (op_ in ops.ARITHMETIC)]:
+                found[name] = _if_recorded(known, cls, name, getattr(general, name))
+    return {name: own_code(f, name, cls) for name, f in found.items()}
+
+
+def _if_recorded(known: Any, cls: type, name: str, general: Callable) -> Callable:
+    """Returns the operator that records the operation, if it can, on arrays of the class."""
+
+    def unary(self):
+        result = known[cls](self)
+        return general(self) if result is None else result
+
+    def forward(self, other):
+        result = known[cls](self, other)
+        return general(self, other) if result is None else result
+
+    def backward(self, other):
+        result = known[cls](other, self)
+        return general(self, other) if result is None else result
+
+    if known.op.arity == 1:
+        return unary
+    return backward if name == f"__r{known.op.method}__" else forward

@@ -10,7 +10,6 @@ from ..ad import algebra, lanes
 from ..ad.graph import Value, as_value
 from ..jit.device import Device, current
 from ..jit.ir import node
-from ..jit.ir.dtype import DType
 from ..jit.ir.node import BUFFER, LITERAL, Node
 from ..jit.ir.op import Op
 from ..jit.ir.scope import nothing_runs
@@ -45,14 +44,14 @@ def apply(op_: Op, *args: Any) -> Any:
         cls = type(args[1])
     nodes = tuple([a._node for a in args])
     node.check_types(op_, nodes)
-    return combined(cls, op_, nodes, tuple([a._var for a in args]))
+    return combined(cls, op_, nodes, tuple([a._var for a in args]), ())
 
 
 def combined(
-    cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple, given: Sequence[Any] = ()
+    cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple, given: Sequence[Any]
 ) -> Any:
     """Applies the operation to nodes of valid element types and their variables, and returns an
-    array of the class. `given` are the operands as the user gave them.
+    array of the class. `given` are the operands as the user gave them, or empty.
     """
     result = new(cls)
     result._node = n = node.combine(op_, nodes)
@@ -184,15 +183,11 @@ def resize(a: Any, size: int) -> Any:
 
 def host(a: Any) -> np.ndarray:
     """Returns the entries as a NumPy array, to be read while `a` is alive; evaluates and waits."""
-    return host_node(a._node, a._device)
-
-
-def host_node(n: Node, device: Device | None = None) -> np.ndarray:
-    """See `host`."""
+    n = a._node
     if n.op is LITERAL:
         return np.full(n.size, n.data, n.dtype.numpy)
     if n.op is not BUFFER:
-        schedule.complete([n], device)
+        schedule.complete([n], a._device)
     return launch.to_numpy(n.dtype, n.size, n.data)
 
 
@@ -230,21 +225,14 @@ def from_numpy(cls: Any, values: np.ndarray, copy: bool = False) -> Any:
     """Returns an array with the entries of a one-dimensional NumPy array, converted as in C. Memory
     is shared if possible.
     """
-    return wrap(cls, node_from_numpy(cls._dtype, values, copy, cls._device))
-
-
-def node_from_numpy(
-    dtype: DType, values: np.ndarray, copy: bool = False, device: Device | None = None
-) -> Node:
-    """See `from_numpy`."""
-    size = values.size
+    dtype, size = cls._dtype, values.size
     if size == 0:
-        return node.literal(dtype, 0, 0)
+        return literal(cls, 0, 0)
     if values.dtype != dtype.numpy:
         with np.errstate(invalid="ignore", over="ignore"):
             values = values.astype(dtype.numpy)
-    to = device or current()
+    to = cls._device or current()
     buffer = None if copy else to.adopt(values)
     if buffer is None:
         buffer = to.upload(values)
-    return node.buffer(dtype, size, buffer)
+    return wrap(cls, node.buffer(dtype, size, buffer))

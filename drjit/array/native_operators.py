@@ -18,6 +18,7 @@ from ..ad.graph import GradScope, Inner, Var, scopes, taped
 from ..jit import flags, substitutes
 from ..jit.ir import node
 from ..jit.ir import op as ops
+from ..jit.ir.dtype import DType
 from ..jit.ir.op import Op
 from ..jit.native import loader, objects
 from ..jit.run import launch
@@ -40,6 +41,30 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_memory))
 _start = ctypes.addressof(ctypes.c_char.from_buffer(_memory))
 _operators: Any = Operators.from_address(_start + -_start % 64)
 foreign.symbols["drjit_operators"] = ctypes.addressof(_operators)
+
+
+class _OrdinaryNumbers(dict[float, float | None]):
+    """A table of numbers rounded to a type; None for zeros, of which two compare equal if they are
+    floats, for the `special` numbers, which may simplify an operation, and for integers that the
+    type does not have. Programs use the same few constants over and over."""
+
+    def __init__(self, dtype: DType, special: tuple) -> None:
+        super().__init__()
+        self._dtype, self._special = dtype, special
+
+    def __missing__(self, value: float) -> float | None:
+        if len(self) >= 4096:
+            self.clear()
+        found, t = value, self._dtype
+        if value and t.is_float:
+            found = node.ROUNDED[t][value]
+        elif not t.low <= value <= t.high:
+            found = None
+        self[value] = found = None if not found or found in self._special else found
+        return found
+
+
+ordinary_numbers = cache(_OrdinaryNumbers)
 
 
 # Windows has no table of far addresses, through which the code refers to its data elsewhere.
@@ -169,12 +194,12 @@ class NativeOperators:
             made = loader.slot_wrapper(cls, self._bases[method], self._places[entry])
             self._set(cls, method, function, made)
         for o in ops.ARITHMETIC:
-            method = f"__i{o.method}__"
-            function = vars(cls).get(method)
-            if f"__{o.method}__" in found and _is_generated(function):
+            if f"__{o.method}__" in found:
+                method = f"__i{o.method}__"
                 text = f"{method}($self, value, /)\n--\n\nReturn self{o.symbol}=value."
                 place = self._places[f"in_place_{o.name}"]
-                self._set(cls, method, function, loader.method(cls, method, place, text))
+                after = loader.method(cls, method, place, text)
+                self._set(cls, method, getattr(cls, method), after)
 
     def _set(self, cls: type, method: str, before: Any, after: Any) -> None:
         self._python[cls, method] = before
@@ -183,9 +208,8 @@ class NativeOperators:
     def _fill(self, record: Any, o: Op, cls: Any, forward: Any, backward: Any = None) -> None:
         result = cls.Mask if o.result == "mask" else cls
         fold = node.folder(o, result._dtype)
-        tables = [
-            self._numbers(cls, o, special) for special in recorders.special_numbers(o, cls._dtype)
-        ]
+        special = ops.special_numbers(o, cls._dtype)
+        tables = [self._numbers(cls, o, s) for s in (special if o.commutative else (), special)]
         self._kept += (forward, backward, tables, fold, result, cls.Mask)
         record.type, record.op, record.out = id(cls), id(o), id(result._dtype)
         record.node, record.var = self._fields(cls)
@@ -199,7 +223,7 @@ class NativeOperators:
             record.zero = _address(second_zero)
         record.numbers, record.in_code = _address(second), o.in_code
         record.floats, record.fold = cls._dtype.is_float, _address(fold)
-        record.inverse = id(o) if o in node.SIMPLIFY else 0
+        record.involution, record.idempotent = id(o) if o.involution else 0, o.idempotent
         record.forward, record.backward = id(forward), id(backward)
         rule = element_recorder(o, result._dtype)[0]
         if rule is not None:
@@ -212,7 +236,7 @@ class NativeOperators:
         if o.arity == 1 or cls._dtype.is_mask:
             return None, None
         zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
-        return recorders.ordinary_numbers(cls._dtype, special), zero
+        return ordinary_numbers(cls._dtype, special), zero
 
     def recorder(self, o: Op, cls: Any, function: Callable) -> Callable:
         """Returns the native form of a function that records an operation on arrays of a class."""
@@ -229,8 +253,7 @@ _installed: NativeOperators | None = None
 
 
 def install(places: dict[str, int]) -> None:
-    """Gives all classes native operators, and the traversals of variables theirs, if they do not
-    have them."""
+    """Gives all classes native operators, and the traversals of variables theirs, once."""
     global _installed
     if not HAS_SLOTS or _installed is not None:
         return

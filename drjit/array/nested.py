@@ -12,8 +12,6 @@ from ..jit.ir.op import ARITHMETIC, COMPARISONS, UNARY
 from .inline import own_code
 from .leaf import constants, new
 
-_EQUALITY = ("eq", "ne")
-
 
 def goes_into_each(cls: Any, arg: Any) -> bool:
     """Returns whether a nested array has the type of the class's components, and is broadcast to
@@ -49,9 +47,7 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
     else:
         rows += [(name, cls, True, none, none) for name in ("add", "sub")]
         rows += [("mul", cls, False, scalars, scalars), ("truediv", cls, False, scalars, none)]
-        rows += [(name, cls.Mask, True, none, none) for name in _EQUALITY]
-    # Convert a number on the right to an array only once for all components.
-    shared = constants(leaf) if cls.Value is leaf else None
+        rows += [(name, cls.Mask, True, none, none) for name in ("eq", "ne")]
     found: dict[str, Callable] = {}
     for name, result, pairs, right, left in rows:
         method, reflected = f"__{name}__", f"__r{name}__"
@@ -59,10 +55,10 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         if getattr(leaf, method) is getattr(general, method):
             continue  # the element type does not support it
         otherwise = getattr(general, method)
-        found[method] = _binary(cls, result, combine, pairs, right, shared, otherwise)
+        found[method] = _binary(cls, result, combine, pairs, right, otherwise)
         if left:
             otherwise = getattr(general, reflected)
-            found[reflected] = _reflected(cls, combine, left, shared, otherwise)
+            found[reflected] = _reflected(cls, combine, left, otherwise)
     for o in UNARY if cls.__meta__.kind == "vector" else ():
         method = f"__{o.method}__"
         if getattr(leaf, method) is not getattr(general, method):
@@ -85,10 +81,9 @@ def _binary(
     combine: Callable,
     pairs: bool,
     scalars: frozenset,
-    shared: Callable | None,
     otherwise: Callable,
 ) -> Callable:
-    leaf = cls._leaf
+    leaf, shared = cls._leaf, constants(cls._leaf)
 
     def binary(self, other):
         kind = type(other)
@@ -98,7 +93,7 @@ def _binary(
                 r._components = list(map(combine, self._components, other._components))
                 return r
             if kind in scalars:
-                each = shared(other) if shared is not None and kind is not leaf else other
+                each = other if kind is leaf else shared(other)  # one array for all components
                 r = new(result)
                 r._components = list(map(combine, self._components, repeat(each)))
                 return r
@@ -109,20 +104,14 @@ def _binary(
     return binary
 
 
-def _reflected(
-    cls: Any,
-    combine: Callable,
-    scalars: frozenset,
-    shared: Callable | None,
-    otherwise: Callable,
-) -> Callable:
-    leaf = cls._leaf
+def _reflected(cls: Any, combine: Callable, scalars: frozenset, otherwise: Callable) -> Callable:
+    leaf, shared = cls._leaf, constants(cls._leaf)
 
     def reflected(self, other):
         kind = type(other)
         try:
             if kind in scalars:
-                each = shared(other) if shared is not None and kind is not leaf else other
+                each = other if kind is leaf else shared(other)  # one array for all components
                 r = new(cls)
                 r._components = list(map(combine, repeat(each), self._components))
                 return r

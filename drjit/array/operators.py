@@ -14,7 +14,7 @@ from ..jit.ir import op as ops
 from ..jit.ir.op import Op
 from ..jit.lazy import np
 from . import leaf, special, tensor
-from .base import ArrayBase, IncompatibleError, OperandError, type_label
+from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
 from .promote import Incompatible, expr_t, number_type, operand
 
@@ -147,19 +147,6 @@ def _unary(op_: Op) -> Callable:
         return elementwise(op_, self, name=f"{type_label(self)}.__{op_.method}__")
 
     return method
-
-
-def _in_place(name: str) -> Callable:
-    method = f"__{name}__"
-
-    def in_place(self: Any, other: Any) -> Any:
-        r = getattr(self, method)(other)
-        if type(r) is not type(self):
-            return r
-        self._assign(r)
-        return self
-
-    return in_place
 
 
 def power(a: Any, b: Any) -> Any:
@@ -306,11 +293,11 @@ matmul: dict[str, Callable[[Any, Any], Any]] = {}
 def install() -> None:
     """Adds the operators to `ArrayBase`."""
     methods: dict[str, Callable] = {"__pow__": _pow, "__rpow__": _rpow}
-    methods["__ipow__"] = _in_place("pow")
+    methods["__ipow__"] = in_place("pow")
     for o in ops.ARITHMETIC:
         methods[f"__{o.method}__"] = _arithmetic(o, False)
         methods[f"__r{o.method}__"] = _arithmetic(o, True)
-        methods[f"__i{o.method}__"] = _in_place(o.method)
+        methods[f"__i{o.method}__"] = in_place(o.method)
     for o in ops.COMPARISONS:
         methods[f"__{o.method}__"] = _comparison(o)
     for o in ops.UNARY:
@@ -318,7 +305,7 @@ def install() -> None:
     methods["__pos__"] = lambda self: self
     methods["__matmul__"] = _matmul_of_operator
     methods["__rmatmul__"] = lambda self, other: _matmul(other, self)
-    methods["__imatmul__"] = _in_place("matmul")
+    methods["__imatmul__"] = in_place("matmul")
     for name, function in methods.items():
         function.__name__ = name
         function.__qualname__ = f"ArrayBase.{name}"

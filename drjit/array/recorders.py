@@ -13,50 +13,11 @@ from ..ad.algebra import element_recorder
 from ..ad.graph import Var, append, scopes, taped
 from ..jit.ir import node
 from ..jit.ir import op as ops
-from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node, serials
 from ..jit.ir.op import Op
 from ..jit.run import bytecode
 from ..jit.run.bytecode import expanded, part
 from .leaf import combined, new
-
-
-def special_numbers(op_: Op, dtype: DType) -> tuple[tuple, tuple]:
-    """Returns the numbers that may simplify an operation as its first and as its second operand."""
-    if dtype.is_mask:
-        return (False, True), (False, True)
-    simple = (1,) if op_ is ops.mul and dtype.is_float else op_.simple
-    return (simple if op_ in _COMMUTATIVE else ()), simple
-
-
-_COMMUTATIVE = frozenset((ops.add, ops.mul, ops.and_, ops.or_, ops.xor))
-
-
-class _Ordinary(dict[float, float | None]):
-    """See `ordinary_numbers`. Programs use the same few constants over and over."""
-
-    def __init__(self, dtype: DType, special: tuple) -> None:
-        super().__init__()
-        self._dtype, self._special = dtype, special
-
-    def __missing__(self, value: float) -> float | None:
-        if len(self) >= 4096:
-            self.clear()
-        found, t = value, self._dtype
-        if value and t.is_float:
-            found = node.ROUNDED[t][value]
-        elif not t.low <= value <= t.high:
-            found = None
-        self[value] = found = None if not found or found in self._special else found
-        return found
-
-
-@cache
-def ordinary_numbers(dtype: DType, special: tuple) -> dict[float, float | None]:
-    """Returns a table of numbers rounded to the type; None for zeros, of which two compare equal if
-    they are floats, for the `special` numbers, which may simplify an operation, and for integers
-    that the type does not have."""
-    return _Ordinary(dtype, special)
 
 
 class Operation:
@@ -72,11 +33,10 @@ class Operation:
         self.rule, self.record = rule, _ = element_recorder(op_, self.out)
         self.keeps_inputs = rule is not None and rule.keeps_inputs
         self.keeps_result = rule is not None and rule.keeps_result
-        self.first, self.special = special_numbers(op_, self.dtype)
-        self.in_code, self.inverse = op_.in_code, op_ if op_ in node.SIMPLIFY else None
-        is_float = self.dtype.is_float
-        self.number_type = float if is_float else None
-        self.ordinary: Any = ordinary_numbers(self.dtype, self.special) if is_float else None
+        self.special = ops.special_numbers(op_, self.dtype)
+        self.special_first = self.special if op_.commutative else ()
+        self.in_code, self.idempotent = op_.in_code, op_.idempotent
+        self.involution = op_ if op_.involution else None
 
 
 def recorder(form: Callable, op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
@@ -108,24 +68,13 @@ def array(this: Operation, a: Any) -> tuple:
 def operand(this: Operation, a: Any) -> tuple:
     """An array of the class or a number; None for anything else."""
     v = None
-    is_ordinary = False
     if type(a) is this.cls:
         x = a._node
         if this.diff:
             v = a._var
-    elif type(a) is this.number_type and (value := this.ordinary[a]) is not None:
-        x = Node()
-        x.op = LITERAL
-        x.dtype = this.dtype
-        x.size = 1
-        x.deps = ()
-        x.data = value
-        x.mark = None
-        x.serial = next(serials)
-        is_ordinary = True
     else:
         x = this.number(a)
-    return x, v, is_ordinary
+    return x, v
 
 
 @part
@@ -189,7 +138,7 @@ def unary(this: Operation) -> Callable[..., Any]:
         deps = nodes = (x0,)
         size = x0.size
         made_by = x0.op
-        plain = made_by is not this.inverse
+        plain = made_by is not this.involution
         if made_by is LITERAL:
             if this.fold is not None:
                 deps, o, data = (), LITERAL, this.fold(x0.data)
@@ -207,15 +156,15 @@ def forward(this: Operation) -> Callable[..., Any]:
     def operator(self: Any, other: Any) -> Any:
         o, data = this.op, None
         x0, v0 = array(this, self)
-        x1, v1, is_ordinary = operand(this, other)
+        x1, v1 = operand(this, other)
         if x1 is None:
             return this.general(self, other)
         deps = nodes = (x0, x1)
         size = x0.size
-        plain = True
+        plain = x0 is not x1 or not this.idempotent
         if x1.op is LITERAL:
             if x0.op is not LITERAL:
-                plain = is_ordinary or (x1.size == 1 and size and x1.data not in this.special)
+                plain = x1.size == 1 and size and x1.data not in this.special
                 if this.in_code and plain:
                     deps, data = (x0,), x1.data
             else:
@@ -223,7 +172,7 @@ def forward(this: Operation) -> Callable[..., Any]:
                     deps, o, data = (), LITERAL, this.fold(x0.data, x1.data)
                 plain = data is not None
         elif x0.op is LITERAL:
-            plain, size = size == 1 and x1.size and x0.data not in this.first, x1.size
+            plain, size = size == 1 and x1.size and x0.data not in this.special_first, x1.size
         elif (width := x1.size) != size:
             plain = (size == 1 and width != 0) or (width == 1 and size != 0)
             if plain and size == 1:
@@ -251,7 +200,7 @@ def backward(this: Operation) -> Callable[..., Any]:
                 deps, o, data = (), LITERAL, this.fold(x0.data, x1.data)
             plain = data is not None
         else:
-            plain = x0.data not in this.first
+            plain = x0.data not in this.special_first
         if plain:
             return recorded(this, o, data, size, deps, nodes, v1 is None, (None, v1))
         return simplified(this, nodes, (None, v1), (other, self), (self, other))
@@ -261,16 +210,16 @@ def backward(this: Operation) -> Callable[..., Any]:
 
 @part
 def of_three(this: Operation, x0: Any, v0: Any, a: Any, b: Any, c: Any) -> Any:
-    x1, v1, _ = operand(this, b)
-    x2, v2, _ = operand(this, c)
+    x1, v1 = operand(this, b)
+    x2, v2 = operand(this, c)
     if x1 is None or x2 is None:
         return this.general(a, b, c)
     o, data = this.op, None
     deps = nodes = (x0, x1, x2)
     size = x0.size
     width, width2 = x1.size, x2.size
-    plain = x1 is not x2 or this.inverse is None
-    if x0.op is LITERAL and (this.inverse is not None or x1.op is x2.op is LITERAL):
+    plain = x1 is not x2 or not this.idempotent
+    if x0.op is LITERAL and (this.idempotent or x1.op is x2.op is LITERAL):
         if (
             plain
             and this.fold is not None
@@ -296,7 +245,7 @@ def ternary(this: Operation) -> Callable[..., Any]:
     """Of arrays and numbers."""
 
     def operator(a: Any, b: Any, c: Any) -> Any:
-        x0, v0, _ = operand(this, a)
+        x0, v0 = operand(this, a)
         if x0 is None:
             return this.general(a, b, c)
         return of_three(this, x0, v0, a, b, c)

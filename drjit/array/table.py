@@ -12,7 +12,7 @@ from typing import Any
 from ..jit import collector, device, locks
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
-from . import inline, nested, recorders, tensor_operators
+from . import inline, nested, recorders
 from .base import ArrayBase
 from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
 
@@ -194,7 +194,7 @@ def _build(namespace: str, name: str) -> type:
         cls.Value = python_type(dtype)
         scalar = namespace == "scalar"
         cls.Array = find(namespace, "vector", dtype, (DYNAMIC,)) if scalar else cls._leaf
-        methods = {} if scalar else tensor_operators.operators(cls, ArrayBase)
+        methods = {} if scalar else inline.tensor_operators(cls, ArrayBase)
     else:
         rest = dims[1:]
         cls.Value = find(namespace, "vector" if rest else "leaf", dtype, rest)

@@ -94,16 +94,16 @@ class Tree:
     number of parts of each object: ARRAY stands for one-dimensional arrays and vectors, which are
     also in `leaves`, and OTHER for anything else that is not opened, at the positions `others`. By
     position, `inside` has the parts of containers, and `keys` the keys of dictionaries, names of
-    fields, and shapes. A `plan` is quicker, for values that turn out to have its structure.
+    fields, and shapes. A `layout` is quicker, for values that turn out to have its structure.
     """
 
-    __slots__ = ("classes", "counts", "inside", "keys", "leaves", "objects", "others", "plan")
+    __slots__ = ("classes", "counts", "inside", "keys", "layout", "leaves", "objects", "others")
 
-    def __init__(self, values: Sequence[Any], plan: "Plan | None" = None) -> None:
-        self.plan = plan
-        if plan is not None and plan.take_apart(values, self):
+    def __init__(self, values: Sequence[Any], layout: "TreeLayout | None" = None) -> None:
+        self.layout = layout
+        if layout is not None and layout.take_apart(values, self):
             return
-        self.plan = None
+        self.layout = None
         self.others: list[int] = []
         self.keys: dict[int, Any] = {}
         self.inside: dict[int, Sequence[Any]] = {}
@@ -244,7 +244,7 @@ class Tree:
         """Returns what `labels` and `fits` need, which refers to no objects."""
         made = object.__new__(Tree)
         made.classes, made.counts, made.keys = self.classes, self.counts, self.keys
-        made.others, made.plan = self.others, None
+        made.others, made.layout = self.others, None
         return made
 
     def emptied(self) -> "Tree":
@@ -293,7 +293,7 @@ class Tree:
         return stack
 
 
-class Plan:
+class TreeLayout:
     """How to decompose values that are likely to have the structure of a tree: what its containers
     hold is read in the same order, without a look at every single object."""
 

@@ -313,12 +313,12 @@ def test_derivatives_need_the_values_that_a_rule_reads(op_):
         rule.reads(v, read.append)
         v.inputs = tuple([n if n in read else None for n in inputs])
         v.result = v.result if v.result in read else None
-        for run in (rule.direct, rule.masked):
-            run(v, value(), GradientSink(False, None), Guards())
+        for masked in (False, True):
+            rule.direct(v, value(), GradientSink(False, None), Guards(), masked)
         operands = [d for d in v.deps if d is not None]
         for d in operands:
             d.grad = value()
-        rule.tangent(v, set(operands))
+        rule.tangent(v, set(operands), GradientSink(False, None))
 
 
 @pytest.mark.parametrize("mode", [dr.ADMode.Backward, dr.ADMode.Forward])

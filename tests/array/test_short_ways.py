@@ -160,6 +160,18 @@ def test_derived_classes_take_the_general_way():
         assert type(f(x, 2)) is F and type(f(t, 2)) is T
 
 
+@pytest.mark.parametrize("base", [F, T, ad.Array3f])
+def test_operators_in_place_keep_derived_classes(base):
+    class Derived(base):
+        pass
+
+    x = before = Derived([1, 2, 3])
+    x += 1
+    x *= base([1, 2, 3])
+    assert x is before and type(x) is Derived and (x == base([2, 6, 12])).numpy().all()
+    assert type(x + 1) is base
+
+
 @pytest.mark.parametrize(
     "name",
     ["Float", "Int", "Bool", "UInt8", "Float16", "Array3f", "Array1i", "Complex2f", "Array3b"],

@@ -8,6 +8,7 @@ from types import FunctionType
 import native_samples
 import pytest
 
+from drjit.jit.cpu import programs
 from drjit.jit.native import language, objects, plans, walker
 
 llvm = pytest.importorskip("llvmlite.binding")
@@ -110,6 +111,7 @@ def test_what_the_language_lacks(statement: str) -> None:
 
 
 def test_modules_may_have_functions_of_one_name() -> None:
+    assert programs.objects is objects  # it knows where objects have their fields
     text = language.module_text([walker.collect_nodes, plans.perform_plan, plans.examine_plan])
     assert "i64 @walker.push(" in text and "i64 @scan.push(" in text
     assert "define i64 @collect_nodes(" in text and "define internal i64 @walker.visit(" in text

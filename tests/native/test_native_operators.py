@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit.ad import graph
-from drjit.array import inline, native_operators, recorders, table
+from drjit.array import inline, native_operators, table
 from drjit.jit.cpu import warm_up
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import label, node
@@ -231,7 +231,7 @@ def counts(*things):
 def test_references_are_counted():
     x, y, z = made(ADFloat, 300), made(ADFloat, 300), tracked(*range(300))
     i, b, size = made(Int, 300), ADFloat(7.25), 0
-    number = recorders.ordinary_numbers(dt.f32, ops.mul.simple)[7.25]
+    number = native_operators.ordinary_numbers(dt.f32, ops.special_numbers(ops.mul, dt.f32))[7.25]
 
     def step():
         nonlocal size
@@ -375,7 +375,7 @@ def test_interrupts_are_not_lost(monkeypatch):
     def interrupted(table, value):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recorders._Ordinary, "__missing__", interrupted)
+    monkeypatch.setattr(native_operators._OrdinaryNumbers, "__missing__", interrupted)
     before = counts(x, x._node, x._var)
     for run in (lambda: x + 761.25, lambda: x > 762.25, lambda: operator.iadd(x, 763.25)):
         with pytest.raises(KeyboardInterrupt):

@@ -48,7 +48,7 @@ def _forward(f: Callable, args: tuple, moving, directions: list[np.ndarray]) -> 
     dr.clear_grad(tracked)
     for k in moving:
         x = inputs[k]
-        x._var.grad = leaf.node_from_numpy(x._dtype, directions[k], True, x._device)
+        x._var.grad = leaf.from_numpy(type(x), directions[k], True)._node
         dr.enqueue(dr.ADMode.Forward, x)
     dr.traverse(dr.ADMode.Forward, dr.ADFlag.ClearEdges)  # a result may be an input
     return check_grad._sum([(dr.grad(r), w) for r, w in check_grad._weights(result)])

@@ -12,7 +12,6 @@ import numpy as np
 
 import drjit as dr
 from drjit.ad import graph
-from drjit.array.leaf import host_node
 from drjit.jit import collector, substitutes
 from drjit.jit.cpu import background, interpreted, kernel, memory
 from drjit.jit.ir import node as ir
@@ -160,7 +159,11 @@ def described(n, known):
     if n not in known:
         known[n] = len(known)
         is_buffer = n.op is BUFFER
-        data = host_node(n).tobytes() if is_buffer else (type(n.data), repr(n.data))
+        data = (
+            launch.to_numpy(n.dtype, n.size, n.data).tobytes()
+            if is_buffer
+            else (type(n.data), repr(n.data))
+        )
         return (n.op, n.dtype, n.size, data, [described(d, known) for d in n.deps], n.mark)
     return known[n]
 

@@ -153,7 +153,7 @@ class ArrayLoop:
         values = _returned(call(self.what, self.body, *state.values), len(state.values), self.what)
         if state.attributes:
             state.check_attributes(written)
-        after = state.match(Tree(values, state.tree.plan), self.strict)
+        after = state.match(Tree(values, state.tree.layout), self.strict)
         arrays, leaves = after.leaves, state.leaves
         if len({*map(id, leaves)}) == len(leaves):
             return after, arrays

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...array import leaf, pytree
 from ...array.base import ArrayBase, type_label
-from ...array.tree import Plan, Tree
+from ...array.tree import Tree, TreeLayout
 from ...jit import flags, log
 from ...jit.flags import JitFlag
 from ...jit.ir.node import AFTER
@@ -94,29 +94,29 @@ class BodyProfile:
 
     `tables` are the positions of the arrays that it has read like tables, with `gather`, although
     these have as many entries as there are lanes; `tracks` says that it has referred to
-    differentiable arrays from outside. There are plans to decompose its arguments and results as
+    differentiable arrays from outside. There are layouts to decompose its arguments and results as
     well.
     """
 
-    __slots__ = ("_plans", "tables", "tracks")
+    __slots__ = ("_layouts", "tables", "tracks")
 
     def __init__(self) -> None:
         self.tables: set[int] = set()
         self.tracks = False
-        self._plans: dict[str, Any] = {}  # False if there cannot be one
+        self._layouts: dict[str, Any] = {}  # False if there cannot be one
 
     def decompose(self, values: Sequence[Any], role: str) -> Tree:
         """Returns the decomposition of values, which have probably had the same structure before;
         `role` says which values of the body they are."""
-        plans = self._plans
-        plan = plans.get(role)
-        tree = Tree(values, plan or None)
-        if tree.plan is None and tree.inside and plan is not False:
-            if plan is None and role in plans:  # it is of use from the second time on
-                made = Plan(tree)
-                plans[role] = made.lasts and made
+        layouts = self._layouts
+        layout = layouts.get(role)
+        tree = Tree(values, layout or None)
+        if tree.layout is None and tree.inside and layout is not False:
+            if layout is None and role in layouts:  # it is of use from the second time on
+                made = TreeLayout(tree)
+                layouts[role] = made.lasts and made
             else:
-                plans[role] = None
+                layouts[role] = None
         return tree
 
 

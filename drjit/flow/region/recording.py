@@ -290,11 +290,11 @@ class RecordedRegion:
 
     def entered(
         self, outer_gradients: capture.OuterGradients, copies: Substitution | None = None
-    ) -> "capture.recorded":
+    ) -> "capture.body":
         """Prepares the body for `pull` and `push` to visit its variables. Variables of gathered
         arrays from outside have their gradients in `outer_gradients`, and nested calls have their
         operands in `copies`."""
-        return capture.recorded(outer_gradients, self.begin, copies)
+        return capture.body(outer_gradients, self.begin, copies)
 
     @contextmanager
     def derived(

@@ -204,7 +204,7 @@ class State:
         made = object.__new__(State)
         vars(made).update(vars(self))
         made.values = values
-        made._take_apart(Tree(values, self.tree.plan))
+        made._take_apart(Tree(values, self.tree.layout))
         return made
 
     def contents(self) -> list[Value]:

@@ -189,7 +189,7 @@ def _forward(f: Callable, args: tuple, points: list[np.ndarray]) -> list[np.ndar
         clear_grad(tracked)
         unit = np.zeros(points[k].size)
         unit[i] = 1
-        a._var.grad = leaf.node_from_numpy(a._dtype, unit, True, a._device)
+        a._var.grad = leaf.from_numpy(type(a), unit, True)._node
         enqueue(ADMode.Forward, a)
         traverse(ADMode.Forward, ADFlag.ClearEdges)
         return _sum([(grad(r), w) for r, w in _weights(result)])

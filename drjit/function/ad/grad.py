@@ -353,7 +353,7 @@ def _in_active_lanes(v: Var, g: Value) -> Value:
 
 
 def _add(v: Var, g: Value) -> None:
-    v.grad, v.grad_var = g if v.grad is None else lanes.add(as_value((v.grad, v.grad_var)), g)
+    v.grad, v.grad_var = g if v.grad is None else RECORDED.add(as_value((v.grad, v.grad_var)), g)
 
 
 @described

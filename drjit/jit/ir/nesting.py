@@ -73,42 +73,49 @@ class Nesting:
         self.bodies: dict[Node, list[Region]] = {}
         self.home: dict[Node, Region] = {}
         self.same: dict[Node, Node] = {}
-        forced: dict[Node, Region] = {}
-        kept: set[Node] = set()
-        constants: dict[int, Node] = {}
+        self._forced: dict[Node, Region] = {}  # side effects stay where they were recorded
+        self._kept: set[Node] = set()  # states that their loop does not change
         calls: dict[Any, list[Node]] = {}  # calls that share one body, by body
         for n in nodes:
             if n.op is op.branch and n.data.shared is not None:
                 calls.setdefault(n.data.shared, []).append(n)
         self.calls = {n: same for same in calls.values() if len(same) > 1 for n in same}
+        constants: dict[int, Node] = {}
         for n in nodes:
             if n.op is op.literal:
                 first = constants.setdefault(n.id, n)
                 if first is not n:
                     self.same[n] = first
-            if n.op is not op.loop and n.op is not op.branch:
-                continue
-            parts = self.parts[n] = RegionOperands(n)
-            if n in self.calls:
-                self._call(n)
-                continue
-            bodies = self.bodies[n] = [Region(n) for _ in parts.inside]
-            for k, body in enumerate(bodies):
-                forced |= dict.fromkeys(parts.effects[k], body)
-                for j, (inside, before) in enumerate(
-                    zip(parts.inside[k], parts.inputs, strict=True)
-                ):
-                    self.home[inside] = body
-                    if n.op is op.branch:
-                        self.same[inside] = before
-                    elif parts.results[k][j] is inside:
-                        self.same[inside] = before
-                        kept.add(inside)
-            if n.op is op.loop:
-                self.home[parts.live] = bodies[0]
-        home = self.home
+            elif n.op is op.loop or n.op is op.branch:
+                self._add_block(n)
+        self._assign(nodes)
+        self._hoist(nodes)
+        self._sink_constants(nodes)
+
+    def _add_block(self, n: Node) -> None:
+        """Adds the bodies of a loop, branch or call."""
+        parts = self.parts[n] = RegionOperands(n)
+        if n in self.calls:
+            self._call(n)
+            return
+        bodies = self.bodies[n] = [Region(n) for _ in parts.inside]
+        for k, body in enumerate(bodies):
+            self._forced |= dict.fromkeys(parts.effects[k], body)
+            for j, inside in enumerate(parts.inside[k]):
+                self.home[inside] = body
+                if n.op is op.branch:
+                    self.same[inside] = parts.inputs[j]
+                elif parts.results[k][j] is inside:
+                    self.same[inside] = parts.inputs[j]
+                    self._kept.add(inside)
+        if n.op is op.loop:
+            self.home[parts.live] = bodies[0]
+
+    def _assign(self, nodes: list[Node]) -> None:
+        """Assigns each node to the innermost body that it depends on."""
+        home, forced = self.home, self._forced
         for n in nodes:
-            if n in kept:
+            if n in self._kept:
                 del home[n]
                 outside = home.get(self.same[n])
                 if outside is not None:
@@ -124,8 +131,6 @@ class Nesting:
                     home[n] = body
                 elif found:
                     self._place(n, None)
-        self._hoist(nodes)
-        self._sink_constants(nodes)
 
     def _call(self, n: Node) -> None:
         """Records a call that shares its body with others. An argument that is the same in all of

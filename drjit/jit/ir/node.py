@@ -6,18 +6,19 @@ form an acyclic graph and are freed by reference counting. Operations on literal
 immediately, as kernels compute them.
 """
 
-import math
 import struct
 from collections.abc import Callable
 from functools import cache
 from itertools import count
+from math import copysign
 from typing import Any
 
 from ..device import Device, current
 from . import dtype as dt
 from . import op
 from .dtype import DType
-from .folding import NORMALIZE, ROUNDED, ZEROS, folder, normalize
+from .folding import NORMALIZE, ROUNDED, ZEROS, folder
+from .folding import normalize as normalize
 from .op import Op
 
 serials = count(1)
@@ -230,10 +231,8 @@ def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
                 size = d.size
             elif d.size != 1:
                 size = broadcast_size(deps, op_.name)  # raises with the reason
-    if op_.result == "mask":
-        dtype = dtype.mask_type
-    elif op_.result == "second":
-        dtype = deps[1].dtype
+    if op_.result != "same":
+        dtype = dtype.mask_type if op_.result == "mask" else deps[1].dtype
     if literals:
         if literals == len(deps):
             return make(LITERAL, dtype, size, (), evaluate_literal(op_, dtype, deps))
@@ -350,98 +349,51 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
     return number.evaluate(op_, deps[op_.result == "second"].dtype.element, values)
 
 
-# Algebraic identities. A rule returns a simpler node of the given size, or None. Only identities
-# that hold for every value are used: x*0 stays (NaN), as do x+0 for floats (-0 + 0 is 0) and x-x.
+# A rule for an identity of the table of operations returns a simpler node of the given size, or
+# None.
 
 
 def _same_size(size: int, a: Node) -> Node | None:
     return a if a.size == size else None
 
 
-def _is_negative_zero(value: Any) -> bool:
-    return not value and math.copysign(1.0, value) < 0
-
-
-def _add(size: int, a: Node, b: Node) -> Node | None:
-    if b.op is not LITERAL:
-        a, b = b, a
-    if b.data or (a.dtype.is_float and not _is_negative_zero(b.data)):
-        return None
-    return _same_size(size, a)
-
-
-def _sub(size: int, a: Node, b: Node) -> Node | None:
-    if b.op is not LITERAL or b.data or _is_negative_zero(b.data):
-        return None
-    return _same_size(size, a)
-
-
-def _mul(size: int, a: Node, b: Node) -> Node | None:
-    if b.op is not LITERAL:
-        a, b = b, a
-    if b.data == 1:
-        return _same_size(size, a)
-    if not b.data and a.dtype.is_int:
-        return literal(a.dtype, 0, size)
-    return None
-
-
-def _div(size: int, a: Node, b: Node) -> Node | None:
-    return _same_size(size, a) if b.op is LITERAL and b.data == 1 else None
-
-
-def _idempotent(size: int, a: Node, b: Node) -> Node | None:
-    return _same_size(size, a) if a is b else None
-
-
-_ONES = {t: normalize(t, -1) for t in dt.ALL if not t.is_float}  # all bits set
-
-
-def _and(size: int, a: Node, b: Node) -> Node | None:
-    if b.op is not LITERAL:
-        a, b = b, a
-    if not b.data:
-        return literal(a.dtype, 0, size)
-    return _same_size(size, a) if b.data == _ONES[a.dtype.element] else None
-
-
-def _or(size: int, a: Node, b: Node) -> Node | None:
-    if b.op is not LITERAL:
-        a, b = b, a
-    if not b.data:
-        return _same_size(size, a)
-    return literal(a.dtype, b.data, size) if b.data == _ONES[a.dtype.element] else None
-
-
-def _xor(size: int, a: Node, b: Node) -> Node | None:
-    if b.op is not LITERAL:
-        a, b = b, a
-    return None if b.data else _same_size(size, a)
-
-
-def _constant_operand(op_: Op) -> Callable[[int, Node, Node], Node | None]:
-    """Rule for an operation whose second operand becomes part of the code if it is constant."""
+def _with_number(op_: Op) -> Callable[[int, Node, Node], Node | None]:
+    """Rule for an operation with a neutral or absorbing number, or whose second operand becomes
+    part of the code if it is constant."""
+    commutative, in_code = op_.commutative, op_.in_code
 
     def rule(size: int, a: Node, b: Node) -> Node | None:
-        if b.op is not LITERAL or a.size != size:
-            return None
-        if b.data in op_.simple:
-            return a
-        return make(op_, a.dtype, size, (a,), b.data)
+        if b.op is not LITERAL:
+            if not commutative:
+                return None
+            a, b = b, a
+        value = b.data
+        neutral, absorbing = op.special_numbers(op_, b.dtype)
+        if value == neutral and (value or copysign(1, value) == copysign(1, neutral)):
+            return a if a.size == size else None
+        if value == absorbing:
+            return literal(a.dtype, value, size)
+        if in_code and a.size == size:
+            return make(op_, a.dtype, size, (a,), value)
+        return None
 
     return rule
 
 
+def _same_values(size: int, *deps: Node) -> Node | None:
+    """Rule for an idempotent operation."""
+    return _same_size(size, deps[-1]) if deps[-2] is deps[-1] else None
+
+
 def _select(size: int, m: Node, a: Node, b: Node) -> Node | None:
-    if m.op is LITERAL:
-        chosen = a if m.data else b
-        # Keep the select around a broadcast non-literal: it determines the size of the value.
-        return (
-            literal(chosen.dtype, chosen.data, size)
-            if chosen.op is LITERAL
-            else _same_size(size, chosen)
-        )
-    return _same_size(size, a) if a is b else None
+    """Rule for a select with a literal."""
+    if m.op is not LITERAL:
+        return _same_values(size, a, b)
+    chosen = a if m.data else b
+    # Keep the select around a broadcast non-literal: it determines the size of the value.
+    if chosen.op is LITERAL:
+        return literal(chosen.dtype, chosen.data, size)
+    return _same_size(size, chosen)
 
 
 def _twice(op_: Op) -> Callable[[int, Node], Node | None]:
@@ -455,22 +407,16 @@ def _twice(op_: Op) -> Callable[[int, Node], Node | None]:
 
 
 SIMPLIFY: dict[Op, Callable[..., Node | None]] = {
-    op.and_: _idempotent,
-    op.or_: _idempotent,
-    op.select: _select,
-    op.not_: _twice(op.not_),
-    op.neg: _twice(op.neg),
+    **{o: _twice(o) for o in op.TABLE.values() if o.involution},
+    **{o: _same_values for o in op.TABLE.values() if o.idempotent},
 }
 """Identities for operands that are not literals."""
 WITH_LITERAL: dict[Op, Callable[..., Node | None]] = {
-    op.add: _add,
-    op.sub: _sub,
-    op.mul: _mul,
-    op.div: _div,
-    op.and_: _and,
-    op.or_: _or,
-    op.xor: _xor,
     op.select: _select,
-    **{o: _constant_operand(o) for o in op.TABLE.values() if o.in_code},
+    **{
+        o: _with_number(o)
+        for o in op.TABLE.values()
+        if o.in_code or o.neutral is not None or o.absorbing is not None
+    },
 }
 """Identities with a literal operand."""

@@ -8,6 +8,7 @@ import builtins
 import enum
 import operator
 from collections.abc import Callable
+from functools import cache
 from math import inf, nan
 from typing import Any
 
@@ -56,12 +57,13 @@ class Op:
     - `library`: the module of `mathlib` that defines it as kernel text;
     - `fused`: NumPy must emulate fused multiply-adds for it, as for library functions;
     - `exact`: the `f32` result for `f16` operands needs no rounding;
-    - `simple`: literal operands that may allow simplification;
     - `in_code`: a constant count or divisor becomes part of the code, which is then much shorter;
       such a node has one operand and stores the number as its data;
-    - `reduction` and `start`: the name of the corresponding reduction and its start value;
+    - `reduction` and `start`: the name of the corresponding reduction, and its result for no
+      entries if that is not the neutral number;
     - `linear`: the operands' gradients equal the result's, up to sign;
-    - `guarded`, `masks`, `symmetric`: see `Rule` in the derivatives.
+    - `guarded`, `masks`, `symmetric`: see `Rule` in the derivatives;
+    - the identities in the table below that of operations.
 
     For other operations:
 
@@ -99,11 +101,12 @@ class Op:
         has, get = said.__contains__, said.get
         self.method, self.symbol = get("method", ""), get("symbol", self.text)
         self.library, self.fused = get("library", ""), has("fused") or has("library")
-        self.simple = _numbers(get("simple"))
+        self.neutral, self.absorbing = _number(get("neutral")), _number(get("absorbing"))
+        self.commutative, self.idempotent = has("commutative"), has("idempotent")
+        self.involution = has("involution")
         self.exact, self.in_code = has("exact"), has("in_code")
-        start = get("start", "0")
         self.reduction = get("reduction", "")
-        self.start = float(start) if "inf" in start else int(start)
+        self.start = _number(get("start", get("neutral")))
         self.linear, self.symmetric = has("linear"), has("symmetric")
         self.guarded, self.masks = has("guarded"), has("masks")
         self.effect, self.returns_old, self.accumulates = (
@@ -136,6 +139,12 @@ class Op:
         return (TABLE.__getitem__, (self.name,))
 
 
+def _number(text: str | None) -> Any:
+    if text is None:
+        return None
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
 def _numbers(text: str | None) -> tuple[int, ...]:
     return tuple([int(n) for n in text.split(",")]) if text else ()
 
@@ -144,22 +153,22 @@ def _numbers(text: str | None) -> tuple[int, ...]:
 _ROWS = """
 neg                   1 same   if   -      1  method=neg exact linear
 not_                  1 same   bi   ~      1  method=invert
-add                   2 same   if   +      1  method=add simple=0 linear reduction=add start=0
-sub                   2 same   if   -      1  method=sub simple=0 linear
-mul                   2 same   if   *      1  method=mul simple=0,1 symmetric reduction=mul start=1
-div                   2 same   f    /      4  method=truediv simple=1 guarded
-and_                  2 same   bi   &      1  method=and simple=0,-1 reduction=and start=-1
-or_                   2 same   bi   |      1  method=or simple=0,-1 reduction=or start=0
-xor                   2 same   bi   ^      1  method=xor simple=0
+add                   2 same   if   +      1  method=add linear reduction=add start=0
+sub                   2 same   if   -      1  method=sub linear
+mul                   2 same   if   *      1  method=mul symmetric reduction=mul
+div                   2 same   f    /      4  method=truediv guarded
+and_                  2 same   bi   &      1  method=and reduction=and
+or_                   2 same   bi   |      1  method=or reduction=or
+xor                   2 same   bi   ^      1  method=xor
 eq                    2 mask   bif  ==     1  method=eq
 ne                    2 mask   bif  !=     1  method=ne
 lt                    2 mask   if   <      1  method=lt
 le                    2 mask   if   <=     1  method=le
 gt                    2 mask   if   >      1  method=gt
 ge                    2 mask   if   >=     1  method=ge
-shl                   2 same   i    call   2  method=lshift symbol=<< simple=0 in_code
-shr                   2 same   i    call   2  method=rshift symbol=>> simple=0 in_code
-quotient              2 same   i    call   8  method=floordiv symbol=// simple=1 in_code
+shl                   2 same   i    call   2  method=lshift symbol=<< in_code
+shr                   2 same   i    call   2  method=rshift symbol=>> in_code
+quotient              2 same   i    call   8  method=floordiv symbol=// in_code
 remainder             2 same   i    call   8  method=mod symbol=% in_code
 mul_hi                2 same   i    call   2
 minimum               2 same   if   call   1  exact masks reduction=min start=inf
@@ -237,10 +246,35 @@ branch                0 static -    own    0  block
 result                1 static -    own    0  waits
 """
 
+# Algebraic identities, from which everything that simplifies operations is made. Each holds for all
+# values: x*0 and x-x may be NaN, and x+0 turns -0 into 0.
+#
+# - `neutral`: the number that, as the second operand, leaves the first one unchanged;
+# - `absorbing`: the number that, as the second operand, is the result; floats have none;
+# - `commutative`: the same goes for the first operand;
+# - `idempotent`: if both operands, or values of a select, are the same, they are the result;
+# - `involution`: the operation is its own inverse.
+_IDENTITIES = """
+neg       involution
+not_      involution
+add       neutral=-0.0 commutative
+sub       neutral=0
+mul       neutral=1 absorbing=0 commutative
+div       neutral=1
+and_      neutral=-1 absorbing=0 commutative idempotent
+or_       neutral=0 absorbing=-1 commutative idempotent
+xor       neutral=0 commutative
+shl       neutral=0
+shr       neutral=0
+quotient  neutral=1
+select    idempotent
+"""
+
+_identities = {row.split()[0]: row.split()[1:] for row in _IDENTITIES.strip().splitlines()}
 TABLE: dict[str, Op] = {}
 for _row in _ROWS.strip().splitlines():
-    _op = Op(*_row.split())
-    TABLE[_op.name] = _op
+    _name, *_facts = _row.split()
+    TABLE[_name] = Op(_name, *_facts, *_identities.get(_name, ()))
 globals().update(TABLE)  # op.add is TABLE["add"]
 
 _OPERATORS = [o for o in TABLE.values() if o.method]
@@ -250,22 +284,37 @@ UNARY = tuple([o for o in _OPERATORS if o.arity == 1])
 REDUCTIONS = {o.reduction: o for o in TABLE.values() if o.reduction}
 
 
+def _as_number(value: Any, dtype: DType) -> Any:
+    """Returns a number of the table as one of the type; -1 has all bits set."""
+    if dtype.is_mask:
+        return bool(value)
+    if dtype.is_float:
+        return value
+    if value in (inf, -inf):
+        return dtype.high if value == inf else dtype.low
+    return int(value) if dtype.is_signed else int(value) % (dtype.high + 1)
+
+
+@cache
+def special_numbers(op_: Op, dtype: DType) -> tuple[Any, Any]:
+    """Returns the neutral and the absorbing number of an operation on a type; None for none."""
+    neutral, absorbing = op_.neutral, None if dtype.is_float else op_.absorbing
+    return (
+        None if neutral is None else _as_number(neutral, dtype),
+        None if absorbing is None else _as_number(absorbing, dtype),
+    )
+
+
 def identity(reduction: str, dtype: DType) -> float:
     """Returns the reduction of an empty array, as a number of the type."""
-    start = REDUCTIONS[reduction].start
-    if dtype.is_mask:
-        return bool(start)
-    if dtype.is_float:
-        return start
-    if start in (inf, -inf):
-        return dtype.high if start == inf else dtype.low
-    return start if dtype.is_signed else start % (dtype.high + 1)
+    return _as_number(REDUCTIONS[reduction].start, dtype)
 
 
 def neutral(reduction: str, dtype: DType) -> float:
     """Returns a value that leaves any number unchanged when reduced with it: of the two zeros,
     -0.0."""
-    return -0.0 if reduction == "add" and dtype.is_float else identity(reduction, dtype)
+    o = REDUCTIONS[reduction]
+    return _as_number(o.start if o.neutral is None else o.neutral, dtype)
 
 
 def passed_over(reduction: str, dtype: DType) -> float:

@@ -646,7 +646,8 @@ class OperatorRecord(Structure):
     floats: Word
     in_code: Word
     fold: Word
-    inverse: Word
+    involution: Word
+    idempotent: Word
     forward: Word
     backward: Word
     rule: Word

@@ -75,7 +75,7 @@ def of_one(o: Operators, record: OperatorRecord, x: Word) -> Word:
         made = folded(o, record, a, arguments, 1)
         call("void(ptr)", o.decref, data)
         return made
-    if a.op == record.inverse:
+    if a.op == record.involution:
         return 0
     return new_array(o, record, a, NULL, variable(o, record, x), NULL, a)
 
@@ -132,6 +132,8 @@ def of_arrays(o: Operators, record: OperatorRecord, x: Word, y: Word) -> Word:
         if ordinary == 0 or same == 0:
             return 0
     else:
+        if a == b and record.idempotent:
+            return 0
         if a.size != b.size:
             if a.size == o.one and b.size != o.zero:
                 like = b
@@ -260,7 +262,7 @@ def of_three(o: Operators, record: OperatorRecord, x: Word, y: Word, z: Word) ->
     tape = 0
     if tracked:
         tape = tape_of(o)
-    other = c == 0 or (b == c and record.inverse != 0) or (tracked and tape == 0)
+    other = c == 0 or (b == c and record.idempotent) or (tracked and tape == 0)
     if other or a.op == o.literal:
         made = 0
         if other == 0 and tracked == 0:
