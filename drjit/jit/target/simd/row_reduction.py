@@ -143,7 +143,7 @@ def finish(c: Code, op: str, code: str, sizes: Any, result: Any, partial: Any) -
     """Combines the results of a matrix, in the order of its rows, when all chunks are complete."""
     r = _Rows.of(c, op, code, sizes, result, partial)
     size, lanes = r.size, r.lanes
-    count = c.pick(size["chunks"] > 1, size["matrices"], 0)
+    count = c.select(size["chunks"] > 1, size["matrices"], 0)
     for matrix in c.range(0, count):
         first = matrix * size["columns"]
         parts, line = r.partial + first * size["chunks"], r.result + first
