@@ -29,6 +29,13 @@ class GpuFunction(Function):
         super().__init__(GPU, 1, first_number)
         self.warps = warps  # whether it runs in whole warps
         self.threads = threads  # of a block
+        self.numbers: dict[str, str] = {}  # what is computed in the entry block, by its text
+
+    def fixed(self, text: str) -> str:
+        """Computes a value once, in the entry block."""
+        if text not in self.numbers:
+            self.numbers[text] = self.once(f"%fixed{len(self.numbers)}", text)
+        return self.numbers[text]
 
     def pointer(self, index: int) -> str:
         """Returns the address stored in a word of the parameter block: one of global memory."""

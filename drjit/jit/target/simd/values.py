@@ -7,7 +7,7 @@ the same function runs on NumPy, where one can step through it and print every v
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from . import loops
 from .atomic import combine
@@ -142,9 +142,20 @@ class Value:
         text = f"extractelement {self.kind} {self}, i32 {number}"
         return self.computed(text, self.code, 0)
 
+    def elements(self) -> list["Value"]:
+        """Returns all lanes."""
+        return [self.lane(k) for k in range(self.lanes)]
+
     def words(self) -> list["Value"]:
         """Returns the lanes of unsigned integers of 32 bits as numbers."""
-        return [x.cast("i64") for x in [self.lane(k) for k in range(self.lanes)]]
+        return [x.cast("i64") for x in self.elements()]
+
+    def bits(self, code: str, lanes: int = 0) -> "Value":
+        """Returns the same bits as another type."""
+        result = Value(self.f, code, lanes, self.name)
+        if result.kind == self.kind:
+            return result
+        return self.computed(f"bitcast {self.kind} {self} to {result.kind}", code, lanes)
 
     def times_plus(self, factor: "Value", term: "Value") -> "Value":
         """`self * factor + term`, rounded once."""
@@ -153,8 +164,14 @@ class Value:
         return self.like(self.f.op(f"call {self.kind} @llvm.fma.{suffix}({operands})"))
 
 
-# A number of 64 bits, a condition, a vector of conditions, and one of elements.
-Word = Flag = Mask = Vector = Value
+Word: TypeAlias = Value
+"""A number of 64 bits."""
+Flag: TypeAlias = Value
+"""A condition."""
+Mask: TypeAlias = Value
+"""A vector of conditions."""
+Vector: TypeAlias = Value
+"""A vector of elements."""
 
 
 class Pointer:

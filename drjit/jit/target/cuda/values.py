@@ -1,0 +1,222 @@
+"""The values of `drjit.jit.target.simd.values` in the code of a thread of a GPU, and what that has
+besides: the threads of its warp and block, shared memory, and instructions for small matrices.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..simd import loops
+from ..simd.ir import BITS, BYTES, MEMORY, constant
+from ..simd.reduction import identity
+from ..simd.values import Carried, Code, Pointer, Value
+from .function import WARP, GpuFunction
+
+
+def in_register(code: str) -> str:
+    """Returns the type as which elements of memory are loaded: masks are bytes."""
+    return "u8" if code == "mask" else code
+
+
+class GpuPointer(Pointer):
+    """The address of an element, in `shared` memory or in that of the GPU. While a kernel runs,
+    nothing changes what is `constant`."""
+
+    __slots__ = ("constant", "kind", "shared")
+
+    def __init__(
+        self, f: Any, code: str, name: str, *, shared: bool = False, constant: bool = False
+    ) -> None:
+        super().__init__(f, code, name)
+        self.shared, self.constant = shared, constant
+        self.kind = "ptr addrspace(3)" if shared else "ptr"
+
+    def like(self, name: str) -> "GpuPointer":
+        return GpuPointer(self.f, self.code, name, shared=self.shared, constant=self.constant)
+
+    def of(self, code: str) -> "GpuPointer":
+        """Returns the same address, of elements of another type."""
+        return GpuPointer(self.f, code, self.name, shared=self.shared, constant=self.constant)
+
+    def __add__(self, offset: Any) -> "GpuPointer":
+        kind = "i32" if self.shared else "i64"
+        if isinstance(offset, Value):
+            kind = offset.kind if self.shared else kind
+            offset = offset if self.shared else offset.cast("i64")
+        elif not offset:
+            return self
+        element = MEMORY[self.code]
+        return self.like(self.f.op(f"getelementptr {element}, {self.kind} {self}, {kind} {offset}"))
+
+    def load(
+        self, lanes: int = 0, mask: Any = None, align: int = 0, volatile: bool = False
+    ) -> Value:
+        """Loads an element, or several consecutive ones, at a multiple of their size or of `align`.
+        A `volatile` load sees what other blocks have written."""
+        result = Value(self.f, in_register(self.code), lanes, "")
+        align = align or max(lanes, 1) * BYTES[self.code]
+        how = ", !invariant.load !0" if self.constant else ""
+        load = "load volatile" if volatile else "load"
+        text = f"{load} {result.kind}, {self.kind} {self}, align {align}{how}"
+        return result.like(self.f.op(text))
+
+    def store(self, x: Value, mask: Any = None, align: int = 0) -> None:
+        """Stores an element, or several, as they are loaded."""
+        align = align or max(x.lanes, 1) * BYTES[self.code]
+        self.f.do(f"store {x.kind} {x}, {self.kind} {self}, align {align}")
+
+    def add(self, x: Value) -> Value:
+        """Adds a number atomically; returns what was there."""
+        return x.like(self.f.op(f"atomicrmw add {self.kind} {self}, {x.kind} {x} monotonic"))
+
+
+class GpuCode(Code):
+    """Code of one thread in a function under construction. Shared memory belongs to `module`."""
+
+    f: GpuFunction
+
+    def __init__(self, f: GpuFunction, module: Any) -> None:
+        super().__init__(f)
+        self.module = module
+
+    # ---- Constants and memory
+
+    def number(self, code: str, x: float) -> Value:
+        """Returns a number as elements of a type have it in registers."""
+        code = in_register(code)
+        return Value(self.f, code, 0, constant(code, x))
+
+    def flag(self, x: bool) -> Value:
+        """Returns a condition that is known."""
+        return Value(self.f, "mask", 0, constant("mask", x))
+
+    def neutral(self, op: str, code: str, lanes: int = 0) -> Value:
+        """Returns the neutral element of a reduction."""
+        x = identity(op, code)
+        return self.full(in_register(code), lanes, x) if lanes else self.number(code, x)
+
+    def vector(self, xs: Sequence[Value]) -> Value:
+        """Returns a vector of some numbers."""
+        like = Value(self.f, xs[0].code, len(xs), "")
+        return like.like(self.f.joined(like.kind, [x.name for x in xs]))
+
+    def splat(self, x: Value, lanes: int) -> Value:
+        """Returns a number in all lanes of a vector."""
+        return Value(self.f, x.code, lanes, loops.splat(self.f, x.kind, lanes, x.name))
+
+    def shared(self, name: str, code: str, count: int) -> GpuPointer:
+        """Returns shared memory for some elements, which is declared on first use."""
+        self.module.globals[f"@{name}"] = (
+            f"@{name} = internal addrspace(3) global [{count} x {MEMORY[code]}] undef, align 16"
+        )
+        return GpuPointer(self.f, code, f"@{name}", shared=True)
+
+    # ---- Threads
+
+    def special(self, name: str) -> Value:
+        """Returns a special register."""
+        return Value(self.f, "u32", 0, self.f.special(name))
+
+    def fixed(self, code: str, text: str) -> Value:
+        """Returns a number that a thread knows when it begins, computed once."""
+        return Value(self.f, code, 0, self.f.fixed(text))
+
+    @property
+    def tid(self) -> Value:
+        """The number of the thread in its block, of 32 bits."""
+        return self.special("tid.x")
+
+    @property
+    def lane(self) -> Value:
+        """The number of the thread in its warp."""
+        return self.fixed("u32", f"and i32 {self.tid}, {WARP - 1}")
+
+    @property
+    def warp(self) -> Value:
+        """The number of the thread's warp in the block."""
+        return self.fixed("u32", f"lshr i32 {self.tid}, 5")
+
+    @property
+    def is_first(self) -> Value:
+        """Whether the thread is the first of its block."""
+        return self.fixed("mask", f"icmp eq i32 {self.tid}, 0")
+
+    def thread(self) -> Value:
+        """Returns the number of the thread in its block."""
+        return self.fixed("i64", f"zext i32 {self.tid} to i64")
+
+    def block(self) -> Value:
+        """Returns the number of the block."""
+        return self.fixed("i64", f"zext i32 {self.special('ctaid.x')} to i64")
+
+    def any(self, flag: Value) -> Value:
+        """Returns whether a condition holds in any thread of the warp."""
+        return flag.like(self.f.vote("any", flag.name))
+
+    def ballot(self, flag: Value) -> Value:
+        """Returns the threads of the warp in which a condition holds, as bits."""
+        return Value(self.f, "u32", 0, self.f.ballot(flag.name))
+
+    def shuffled(self, how: str, x: Value, by: object) -> Value:
+        """Returns what another thread of the warp has; see `GpuFunction.shuffled`."""
+        return x.like(self.f.shuffled(how, x.code, x.name, by))
+
+    # ---- Operations
+
+    def call(self, name: str, x: Value, *options: str) -> Value:
+        """Returns the result of a function of LLVM's of integers, such as `ctpop`."""
+        operands = ", ".join((f"{x.kind} {x}", *options))
+        return x.like(self.f.op(f"call {x.kind} @llvm.{name}.{x.kind}({operands})"))
+
+    def assembly(self, text: str, constraints: str, *operands: Value) -> Value:
+        """Returns the result of inline PTX, of 32 bits."""
+        given = ", ".join([f"{x.kind} {x}" for x in operands])
+        name = self.f.op(f'call i32 asm sideeffect "{text}", "{constraints}"({given})')
+        return Value(self.f, "u32", 0, name)
+
+    def most(self, x: Value, y: int) -> Value:
+        """Returns the larger of two integers with a sign."""
+        return self.call("smax", x, f"{x.kind} {y}")
+
+    def tf32(self, x: Value) -> Value:
+        """Returns a number in single precision rounded to 11 bits, as its bits."""
+        text = f"call i32 @llvm.nvvm.f2tf32.rna(float {x})"
+        return Value(self.f, "u32", 0, self.f.op(text))
+
+    def matrices(self, place: GpuPointer, count: int, *, turned: bool = False) -> list[Value]:
+        """Loads two or four matrices of 8 x 8 halves, or their transposes (`ldmatrix`)."""
+        kind, how = f"{{{', '.join(['i32'] * count)}}}", ".trans" if turned else ""
+        name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{how}.b16.p3"
+        x = self.f.op(f"call {kind} {name}({place.kind} {place})")
+        parts = [self.f.op(f"extractvalue {kind} {x}, {k}") for k in range(count)]
+        return [Value(self.f, "u32", 0, part).bits("f16", 2) for part in parts]
+
+    def multiplied(self, name: str, ab: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+        """Returns the accumulators after `mma`, whose operands are of one type."""
+        of, x = sums[0].kind, ab[0].kind
+        kind = f"{{{', '.join([of] * len(sums))}}}"
+        operands = ", ".join([f"{x} {v}" for v in ab] + [f"{of} {v}" for v in sums])
+        found = self.f.op(f"call {kind} @llvm.nvvm.mma.{name}({operands})")
+        return [v.like(self.f.op(f"extractvalue {kind} {found}, {k}")) for k, v in enumerate(sums)]
+
+    # ---- Loops
+
+    def during(self, condition: Callable[[list], Value], carried: list[Carried]) -> Iterator[None]:
+        """Runs a body as long as a condition on the carried values is true."""
+        like = list(carried)
+
+        def take(names: list[str]) -> None:
+            carried[:] = [x.like(name) for x, name in zip(like, names, strict=True)]
+
+        def holds(names: list[str]) -> str:
+            take(names)
+            return condition(carried).name
+
+        with loops.during(self.f, holds, [(x.kind, x.name) for x in like]) as names:
+            yield
+            names[:] = [x.name for x in carried]
+        take(names)
+
+
+def as_integer(x: Value) -> Value:
+    """Returns the bits of a number as an integer without a sign."""
+    return x.bits(f"u{max(BITS[x.code], 8)}")
