@@ -17,6 +17,7 @@ from ..simd.vector_memory import FeatureVector
 from . import fragments, pairs, shelf
 from .plan import OWN, KernelPlan
 from .translate import OneLane
+from .values import GpuCode
 
 # Operations that are put off after each other: then they are emitted.
 _DEEPEST = 64
@@ -100,6 +101,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
     def __init__(self, plan: KernelPlan, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
         self.plan = plan
+        self.c = GpuCode(self.f, self.module)
         # What adds up sums over lanes after the lanes of a thread.
         self.flushes: list[Callable[[], None]] = []
         self.scopes = [_Scope([])]
@@ -153,7 +155,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         key = code, x, is_uniform or form == OWN
         found = next((s.twice[key] for s in self.scopes if key in s.twice), None)
         if found is None:
-            found = [pairs.twice(f, code, x)] * 4 if key[2] else fragments.rows_of(f, code, x)
+            found = [pairs.twice(f, code, x)] * 4 if key[2] else fragments.rows_of(self.c, code, x)
             self.scopes[-1].twice[key] = found
         return found[0 if form == OWN else fragments.row(k, count)]
 

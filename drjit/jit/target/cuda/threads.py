@@ -9,18 +9,8 @@ reduction in CUDA" (2007), and D. Merrill, A. Grimshaw, "Parallel scan for strea
 from typing import NamedTuple
 
 from ..simd.values import Value
-from .function import WARP, GpuFunction
+from .function import WARP
 from .values import GpuCode, GpuPointer
-
-
-def lane_of_warp(f: GpuFunction) -> str:
-    """Returns the number of the thread in its warp."""
-    return f.once("%lane", f"and i32 {f.special('tid.x')}, {WARP - 1}")
-
-
-def warp_of_block(f: GpuFunction) -> str:
-    """Returns the number of the thread's warp."""
-    return f.once("%warp", f"lshr i32 {f.special('tid.x')}, 5")
 
 
 def of_warp(c: GpuCode, op: str, x: Value, width: int = WARP) -> Value:

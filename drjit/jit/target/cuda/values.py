@@ -9,7 +9,7 @@ from ..simd import loops
 from ..simd.ir import BITS, BYTES, MEMORY, constant
 from ..simd.reduction import identity
 from ..simd.values import Carried, Code, Pointer, Value
-from .function import WARP, GpuFunction
+from .function import DYNAMIC, WARP, GpuFunction
 
 
 def in_register(code: str) -> str:
@@ -38,14 +38,16 @@ class GpuPointer(Pointer):
         return GpuPointer(self.f, code, self.name, shared=self.shared, constant=self.constant)
 
     def __add__(self, offset: Any) -> "GpuPointer":
+        """The address some elements further; offsets of 32 bits have a sign in shared memory."""
         kind = "i32" if self.shared else "i64"
         if isinstance(offset, Value):
-            kind = offset.kind if self.shared else kind
-            offset = offset if self.shared else offset.cast("i64")
+            if not self.shared and offset.code != "i32":
+                offset = offset.cast("i64")
+            kind = offset.kind
         elif not offset:
             return self
-        element = MEMORY[self.code]
-        return self.like(self.f.op(f"getelementptr {element}, {self.kind} {self}, {kind} {offset}"))
+        place = f"{self.kind} {self}, {kind} {offset}"
+        return self.like(self.f.op(f"getelementptr {MEMORY[self.code]}, {place}"))
 
     def load(
         self, lanes: int = 0, mask: Any = None, align: int = 0, volatile: bool = False
@@ -59,10 +61,11 @@ class GpuPointer(Pointer):
         text = f"{load} {result.kind}, {self.kind} {self}, align {align}{how}"
         return result.like(self.f.op(text))
 
-    def store(self, x: Value, mask: Any = None, align: int = 0) -> None:
+    def store(self, x: Value, mask: Any = None, align: int = 0, volatile: bool = False) -> None:
         """Stores an element, or several, as they are loaded."""
         align = align or max(x.lanes, 1) * BYTES[self.code]
-        self.f.do(f"store {x.kind} {x}, {self.kind} {self}, align {align}")
+        store = "store volatile" if volatile else "store"
+        self.f.do(f"{store} {x.kind} {x}, {self.kind} {self}, align {align}")
 
     def add(self, x: Value) -> Value:
         """Adds a number atomically; returns what was there."""
@@ -103,6 +106,10 @@ class GpuCode(Code):
         """Returns a number in all lanes of a vector."""
         return Value(self.f, x.code, lanes, loops.splat(self.f, x.kind, lanes, x.name))
 
+    def dynamic(self) -> GpuPointer:
+        """Returns the address of the dynamic shared memory, in bytes."""
+        return GpuPointer(self.f, "u8", DYNAMIC, shared=True)
+
     def shared(self, name: str, code: str, count: int) -> GpuPointer:
         """Returns shared memory for some elements, which is declared on first use."""
         self.module.globals[f"@{name}"] = (
@@ -116,9 +123,14 @@ class GpuCode(Code):
         """Returns a special register."""
         return Value(self.f, "u32", 0, self.f.special(name))
 
-    def fixed(self, code: str, text: str) -> Value:
-        """Returns a number that a thread knows when it begins, computed once."""
-        return Value(self.f, code, 0, self.f.fixed(text))
+    def once(self, key: object, compute: Callable[[], Any]) -> Any:
+        """Returns what a function computes in the entry block, when it is first asked for."""
+        f = self.f
+        if key not in f.computed:
+            before, f.hoisting = f.hoisting, True
+            f.computed[key] = compute()
+            f.hoisting = before
+        return f.computed[key]
 
     @property
     def tid(self) -> Value:
@@ -128,25 +140,25 @@ class GpuCode(Code):
     @property
     def lane(self) -> Value:
         """The number of the thread in its warp."""
-        return self.fixed("u32", f"and i32 {self.tid}, {WARP - 1}")
+        return self.once("lane", lambda: self.tid & WARP - 1)
 
     @property
     def warp(self) -> Value:
         """The number of the thread's warp in the block."""
-        return self.fixed("u32", f"lshr i32 {self.tid}, 5")
+        return self.once("warp", lambda: self.tid >> 5)
 
     @property
     def is_first(self) -> Value:
         """Whether the thread is the first of its block."""
-        return self.fixed("mask", f"icmp eq i32 {self.tid}, 0")
+        return self.once("is first", lambda: self.tid == 0)
 
     def thread(self) -> Value:
         """Returns the number of the thread in its block."""
-        return self.fixed("i64", f"zext i32 {self.tid} to i64")
+        return self.once("thread", lambda: self.tid.cast("i64"))
 
     def block(self) -> Value:
         """Returns the number of the block."""
-        return self.fixed("i64", f"zext i32 {self.special('ctaid.x')} to i64")
+        return self.once("block", lambda: self.special("ctaid.x").cast("i64"))
 
     def any(self, flag: Value) -> Value:
         """Returns whether a condition holds in any thread of the warp."""
@@ -197,6 +209,25 @@ class GpuCode(Code):
         operands = ", ".join([f"{x} {v}" for v in ab] + [f"{of} {v}" for v in sums])
         found = self.f.op(f"call {kind} @llvm.nvvm.mma.{name}({operands})")
         return [v.like(self.f.op(f"extractvalue {kind} {found}, {k}")) for k, v in enumerate(sums)]
+
+    # ---- Elements that may not exist
+
+    def within(self, limits: Sequence[tuple[Value, int]]) -> Value | None:
+        """Returns whether numbers are below their limits; None if there are none."""
+        inside = None
+        for number, limit in limits:
+            inside = number < limit if inside is None else inside & (number < limit)
+        return inside
+
+    def element(
+        self, base: GpuPointer, at: Value, limits: Sequence[tuple[Value, int]] = ()
+    ) -> Value:
+        """Returns an element of memory, zero if a number is not below its limit."""
+        inside, at = self.within(limits), at.bits("i32")
+        if inside is None:
+            return (base + at).load()
+        x = (base + self.select(inside, at, 0)).load()
+        return self.select(inside, x, 0)
 
     # ---- Loops
 

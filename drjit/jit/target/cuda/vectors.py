@@ -141,7 +141,7 @@ def total(t: Any, e: ast.expr) -> Value | object:
             x = cast(f, f.lanes, t.feature_of(v, k), v.code, acc)
             result = f.op(f"fadd {f.vector[acc]} {result}, {x}")
     else:
-        result = f.packet(acc, fragments.totals(t, v))
+        result = f.packet(acc, fragments.totals(t, v).name)
     return v.code, cast(f, f.lanes, result, acc, v.code)
 
 

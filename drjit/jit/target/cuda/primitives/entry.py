@@ -17,7 +17,7 @@ class EntryCode(GpuCode):
         super().__init__(GpuFunction(warps=True, threads=threads), self)
         self.parameters: list[str] = []
         self.globals: dict[str, str] = {}
-        self.dynamic = 0  # bytes of dynamic shared memory
+        self.dynamic_bytes = 0  # bytes of dynamic shared memory
         self.together = 1  # blocks that a multiprocessor should have room for
 
     def buffer(self, name: str, code: str, *, read_only: bool = False) -> GpuPointer:
@@ -35,9 +35,9 @@ class EntryCode(GpuCode):
 
     def dynamic_shared(self, nbytes: int) -> GpuPointer:
         """Returns the address of dynamic shared memory."""
-        self.dynamic = nbytes
+        self.dynamic_bytes = nbytes
         self.globals[DYNAMIC] = f"{DYNAMIC} = external addrspace(3) global [0 x i8], align 128"
-        return GpuPointer(self.f, "u8", DYNAMIC, shared=True)
+        return self.dynamic()
 
     def parts(self, number: Any, count: Any) -> tuple[Any, Any]:
         """Returns a number divided by another one, and the remainder."""
@@ -63,4 +63,4 @@ class EntryCode(GpuCode):
 
         self.f.do("ret void")
         code = nvptx.ptx(self.module_text(name), capability)
-        return Compiled(code, name, True, False, "", self.f.threads, self.dynamic)
+        return Compiled(code, name, True, False, "", self.f.threads, self.dynamic_bytes)
