@@ -105,16 +105,8 @@ def _reduce_runs(
     group = _group(t, reads, width)
     if group < THREADS:
         grid = -(-count * group // THREADS)
-        _run(
-            device,
-            Runs(reduce, t.code, to.code, width, group),
-            n,
-            grid,
-            source,
-            result,
-            count,
-            length,
-        )
+        spec = Runs(reduce, t.code, to.code, width, group)
+        _run(device, spec, n, grid, source, result, count, length)
         return
     wanted = -(-EACH * device.multiprocessors // count)
     pieces = min(wanted, -(-reads // (_PIECE * THREADS)))

@@ -50,8 +50,6 @@ def matvec(
     bias = Bias(code, words[0], words[1], columns if turned else rows) if words else None
     if not t.plan.by_warp(code):
         result = _of_lane(t, matrix, turned, x, bias)
-    elif code == "f32":
-        result = tf32.product(t, matrix, turned, x, partial(_start, t, code, bias))
     else:
         result = _of_warp(t, matrix, turned, x, bias)
     if result.form == FRAGMENTS and t.plan.form(t.target) == OWN:
@@ -59,34 +57,37 @@ def matvec(
     return t.delivered(result)
 
 
-def origin(c: GpuCode, code: str, operand: MatrixOperand | Bias) -> GpuPointer:
-    """Returns where an operand begins in the memory of the GPU."""
-    f = c.f
-    return GpuPointer(f, code, f.pointer(operand.buffer)) + c.word(f.word(operand.offset))
-
-
 # ------------------------------------------------------------------------------------ of the warp
 
 
 def _of_warp(t: Any, w: MatrixOperand, turned: bool, x: GpuVector, bias: Bias | None) -> GpuVector:
     """A product by `mma`, two tiles of the result at a time."""
-    c, plan = t.c, t.plan
+    c, plan, is_half = t.c, t.plan, w.code == "f16"
     t.forget(x)
     terms, count = (w.rows, w.columns) if turned else (w.columns, w.rows)
-    steps, tiles = -(-terms // 16), -(-count // 8)
-    left = [[_left(t, x, m, k) for m in range(2)] for k in range(steps)]
-    right = _right_of_memory if plan.matrices[w] < 0 else _right_of_shared
+    steps, tiles = -(-terms // (16 if is_half else 8)), -(-count // 8)
+    make = _left if is_half else tf32.left
+    left = [[make(t, x, m, k) for m in range(2)] for k in range(steps)]
+    if plan.matrices[w] < 0:
+        right = _right_of_memory if is_half else tf32.right_of_memory
+    else:
+        right = _right_of_shared if is_half else tf32.right_of_shared
+    # The transposed product in TF32 has the columns of two tiles in another order.
+    ordered = tf32.crossed if turned and not is_half else (lambda c, tiles: tiles)
     found = [""] * (4 * tiles)
     for j in range(0, tiles, 2):
         some = range(j, min(j + 2, tiles))
-        sums = {(i, m): _start(t, w.code, bias, i) for i in some for m in range(2)}
-        for k, b in enumerate(right(t, w, turned, some, steps)):
-            for i in some:
+        sums = [[start] * 2 for start in ordered(c, [_start(t, w.code, bias, i) for i in some])]
+        for k, operands in enumerate(right(t, w, turned, some, steps)):
+            for b, rows in zip(operands, sums, strict=True):
                 for m in range(2):
-                    sums[i, m] = multiplied(c, plan, left[k][m], b[i - j], sums[i, m])
-        for (i, m), total in sums.items():
-            for h in range(2):
-                found[fragments.index(m, i, h, tiles)] = _rounded(c, plan, total, h).name
+                    rows[m] = multiplied(c, plan, left[k][m], b, rows[m])
+        for m in range(2):
+            results = ordered(c, [rows[m] for rows in sums])
+            for i, total in zip(some, results, strict=False):
+                for h in range(2):
+                    register = _rounded(c, plan, w.code, total, h)
+                    found[fragments.index(m, i, h, tiles)] = register.name
     return GpuVector(w.code, count, FRAGMENTS, found)
 
 
@@ -106,7 +107,10 @@ def _left(t: Any, x: GpuVector, m: int, k: int) -> list[Value]:
 def multiplied(
     c: GpuCode, plan: KernelPlan, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
 ) -> list[Value]:
-    """Returns the accumulators after `mma.m16n8k16`: four floats, or two pairs of halves."""
+    """Returns the accumulators after `mma.m16n8k8` of numbers in TF32, or after `mma.m16n8k16` of
+    halves: four floats, or two pairs of halves."""
+    if a[0].code != "f16":
+        return c.multiplied("m16n8k8.row.col.tf32", (*a, *b), sums)
     half_steps, depth = [(*a, *b)], 16
     if plan.options.capability < (8, 0):  # which have half of that instruction
         half_steps, depth = [(*a[:2], *b[:1]), (*a[2:], *b[1:])], 8
@@ -127,16 +131,18 @@ def _start(t: Any, code: str, bias: Bias | None, j: int) -> list[Value]:
         parts = (base + (begin + 32 * j)).of("f32").load(2).elements()
     else:
         places = [column + (8 * j + k) for k in range(2)]
-        base = origin(c, "f32", bias)
+        base = c.origin("f32", bias)
         parts = [c.element(base, here, [(here, bias.count)]) for here in places]
     return [c.vector(parts).cast("f16")] * 2 if halves else [*parts, *parts]
 
 
-def _rounded(c: GpuCode, plan: KernelPlan, sums: Sequence[Value], h: int) -> Value:
+def _rounded(c: GpuCode, plan: KernelPlan, code: str, sums: Sequence[Value], h: int) -> Value:
     """Returns a register of the result, of the upper or lower 8 rows of accumulators."""
     if len(sums) == 2:
         return sums[h]
     low, high = sums[2 * h : 2 * h + 2]
+    if code == "f32":
+        return c.vector((low, high))
     if plan.options.capability >= (8, 0):
         # LLVM would put a conversion of its own off until the result is used, and keep two floats.
         text = '"cvt.rn.f16x2.f32 $0, $1, $2;", "=r,f,f"'
@@ -169,24 +175,14 @@ def _right_of_shared(t: Any, w: MatrixOperand, turned: bool, some: range, steps:
 
 def _right_of_memory(t: Any, w: MatrixOperand, turned: bool, some: range, steps: int) -> list:
     """Returns operand B from the memory of the GPU."""
-    c, base = t.c, origin(t.c, "f32", w)
-    count, terms = (w.columns, w.rows) if turned else (w.rows, w.columns)
+    c, count = t.c, w.columns if turned else w.rows
 
-    def read(n: Value, j: int, first: int) -> Value:
-        parts = []
-        for e in range(2):
-            term = fragments.pair(c) + (first + e)
-            r, column = (term, n) if turned else (n, term)
-            limits = [(n, count)] if 8 * j + 8 > count else []
-            limits += [(term, terms)] if first // 16 * 16 + 16 > terms else []
-            parts.append(c.element(base, r * w.stride + column, limits))
+    def read(j: int, k: int, half: int) -> Value:
+        n, first = fragments.group(c) + 8 * j, 16 * k + 8 * half
+        parts = tf32.elements(c, w, turned, n, first, 8 * j + 8 > count, 16 * k + 16)
         return c.vector(parts).cast("f16")
 
-    numbers = [(fragments.group(c) + 8 * j, j) for j in some]
-    return [
-        [[read(n, j, 16 * k + 8 * half) for half in range(2)] for n, j in numbers]
-        for k in range(steps)
-    ]
+    return [[[read(j, k, half) for half in range(2)] for j in some] for k in range(steps)]
 
 
 # ------------------------------------------------------------------------------------- of a lane
@@ -209,7 +205,7 @@ def _of_lane(t: Any, w: MatrixOperand, turned: bool, x: GpuVector, bias: Bias | 
 
 def _bias(t: Any, bias: Bias, acc: str) -> list[Value]:
     c, begin = t.c, t.plan.biases[bias]
-    base = origin(c, acc, bias) if begin < 0 else (c.dynamic() + begin).of(acc)
+    base = c.origin(acc, bias) if begin < 0 else (c.dynamic() + begin).of(acc)
     return [(base + k).load() for k in range(bias.count)]
 
 
@@ -217,7 +213,7 @@ def _row(t: Any, w: MatrixOperand, acc: str, r: Value) -> list[Value]:
     """Returns a row of the matrix, which is the same for all lanes."""
     c, begin, together = t.c, t.plan.matrices[w], 16 // BYTES[acc]
     if begin < 0:
-        base = origin(c, acc, w) + r * w.stride
+        base = c.origin(acc, w) + r * w.stride
         return [(base + k).load() for k in range(w.columns)]
     base = (c.dynamic() + begin + r.cast("u32") * row_stride(False, w)).of(acc)
     found = [(base + k).load(together) for k in range(0, w.columns, together)]
@@ -297,7 +293,7 @@ def prepare(t: Any) -> None:
                 _keep_rows(t, w, begin)
             elif w.code == "f32":
                 count = padded(w.rows, 8) * padded(w.columns, 16) // 2
-                _copied(t, count, begin, partial(tf32.stored, t.c, w, origin(t.c, "f32", w)))
+                _copied(t, count, begin, partial(tf32.stored, t.c, w, t.c.origin("f32", w)))
             else:
                 _keep_halves(t, w, begin)
     for b, begin in plan.biases.items():
@@ -308,7 +304,7 @@ def prepare(t: Any) -> None:
 
 
 def _keep_halves(t: Any, w: MatrixOperand, begin: int) -> None:
-    c, base = t.c, origin(t.c, "f32", w)
+    c, base = t.c, t.c.origin("f32", w)
     across, stride = padded(w.columns, 16) // 2, row_stride(True, w)
 
     def read(e: Value) -> tuple[Value, Value]:
@@ -325,7 +321,7 @@ def _keep_halves(t: Any, w: MatrixOperand, begin: int) -> None:
 
 def _keep_rows(t: Any, w: MatrixOperand, begin: int) -> None:
     acc = accumulator(w.code)
-    across, base = row_stride(False, w) // BYTES[acc], origin(t.c, acc, w)
+    across, base = row_stride(False, w) // BYTES[acc], t.c.origin(acc, w)
 
     def read(e: Value) -> tuple[Value, Value]:
         r, column = e // across, e % across
@@ -337,7 +333,7 @@ def _keep_rows(t: Any, w: MatrixOperand, begin: int) -> None:
 
 def _keep_bias(t: Any, b: Bias, begin: int) -> None:
     acc = accumulator(b.code)
-    base = origin(t.c, acc, b)
+    base = t.c.origin(acc, b)
 
     def read(e: Value) -> tuple[Value, Value]:
         limits = [(e, b.count)] if b.count % 16 else []

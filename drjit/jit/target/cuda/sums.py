@@ -209,17 +209,9 @@ def _add_products(
             for slot in range(len(slots)):
                 i, j = divmod(slot, wide)
                 own = slice(4 * slot, 4 * slot + 4)
-                sums[own] = _multiplied(t, code, a[i], b[j], sums[own])
+                sums[own] = multiplied(c, plan, a[i], b[j], sums[own])
     for k, place in enumerate(slots):
         place.store(c.vector(sums[4 * k : 4 * k + 4]))
-
-
-def _multiplied(
-    t: Any, code: str, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
-) -> list[Value]:
-    if code == "f32":
-        return t.c.multiplied(tf32.MMA, (*a, *b), sums)
-    return multiplied(t.c, t.plan, a, b, sums)
 
 
 def _tiles_of(count: int) -> int:
@@ -330,7 +322,7 @@ def _of_warp(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
             for i in range(count):
                 sums = [c.number("f32", 0)] * 4
                 for k in steps:
-                    sums = _multiplied(t, s.code, a[k], b[k][2 * i : 2 * i + 2], sums)
+                    sums = multiplied(c, plan, a[k], b[k][2 * i : 2 * i + 2], sums)
                 _add_tile(t, s, target, first, c.number("u32", 8 * (j + i)), sums, whole=exact)
 
     if tall > 1:

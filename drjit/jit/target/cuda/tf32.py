@@ -18,7 +18,7 @@ For the transposed matrix, it reads two numbers of a row: the column g of two pr
 columns are one tile of the result, and whose odd ones are the next.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..simd.values import Value
@@ -26,8 +26,6 @@ from . import fragments
 from .features import GpuVector
 from .plan import FRAGMENTS, MatrixOperand, padded, tf32_rows
 from .values import GpuCode, GpuPointer
-
-MMA = "m16n8k8.row.col.tf32"
 
 
 def rounded(c: GpuCode, x: Value) -> list[Value]:
@@ -45,44 +43,14 @@ def rounded_pair(c: GpuCode, x: Value) -> Value:
 # ------------------------------------------------------------------------------------- products
 
 
-def product(
-    t: Any, w: MatrixOperand, turned: bool, x: GpuVector, start: Callable[[int], list[Value]]
-) -> GpuVector:
-    """Returns the product of a matrix with a vector. `start` gives what the accumulators of a tile
-    start from."""
-    c, plan = t.c, t.plan
-    t.forget(x)
-    terms, count = (w.rows, w.columns) if turned else (w.columns, w.rows)
-    steps, tiles = -(-terms // 8), -(-count // 8)
-    left = [[_left(t, x, m, k) for m in range(2)] for k in range(steps)]
-    right = _right_of_memory if plan.matrices[w] < 0 else _right_of_shared
-    found = [""] * (4 * tiles)
-    for j in range(0, tiles, 2):
-        some = range(j, min(j + 2, tiles))
-        begin = _crossed(c, [start(i) for i in some]) if turned else [start(i) for i in some]
-        sums = [[list(total), list(total)] for total in begin]
-        for k, operands in right(t, w, turned, some, steps):
-            for b, rows in zip(operands, sums, strict=True):
-                for m in range(2):
-                    rows[m] = c.multiplied(MMA, (*left[k][m], *b), rows[m])
-        for m in range(2):
-            results = [rows[m] for rows in sums]
-            results = _crossed(c, results) if turned else results
-            for i, total in zip(some, results, strict=False):
-                for h in range(2):
-                    place = fragments.index(m, i, h, tiles)
-                    found[place] = c.vector(total[2 * h : 2 * h + 2]).name
-    return GpuVector(w.code, count, FRAGMENTS, found)
-
-
-def _crossed(c: GpuCode, tiles: Sequence[Sequence[Value]]) -> list[list[Value]]:
+def crossed(c: GpuCode, tiles: Sequence[Sequence[Value]]) -> list[list[Value]]:
     """Returns accumulators of one or two tiles as those of two products, of which the first has the
     even columns of both, and back."""
     first, second = tiles[0], tiles[1] if len(tiles) > 1 else [c.number("f32", 0)] * 4
     return [[x for h in (0, 2) for x in (first[h + e], second[h + e])] for e in range(2)]
 
 
-def _left(t: Any, x: GpuVector, m: int, k: int) -> list[Value]:
+def left(t: Any, x: GpuVector, m: int, k: int) -> list[Value]:
     """Returns operand A for 16 rows and 8 columns."""
     c, tiles, found = t.c, -(-x.count // 8), []
     for h in range(2):
@@ -92,10 +60,10 @@ def _left(t: Any, x: GpuVector, m: int, k: int) -> list[Value]:
     return [found[h][e] for e in range(2) for h in range(2)]
 
 
-def _right_of_shared(
+def right_of_shared(
     t: Any, w: MatrixOperand, turned: bool, some: range, steps: int
-) -> Iterator[tuple[int, list]]:
-    """Yields operands B from shared memory, with the step of each."""
+) -> Iterator[list]:
+    """Yields operands B from shared memory, step by step."""
     c, (one, two) = t.c, tf32_rows(w)
     g, member = fragments.group(c), fragments.member(c)
 
@@ -112,36 +80,44 @@ def _right_of_shared(
     if turned:
         for k in range(steps):
             rows = [read(2, 4 * k * two + e * one + 32 * some[0]) for e in range(2)]
-            yield k, [[row[e] for row in rows] for e in range(2)]
+            yield [[row[e] for row in rows] for e in range(2)]
         return
     for k in range(0, steps, 2):
         found = [read(4, 4 * j * two + 32 * k) for j in some]
         for s in range(min(2, steps - k)):
-            yield k + s, [x[2 * s : 2 * s + 2] for x in found]
+            yield [x[2 * s : 2 * s + 2] for x in found]
 
 
-def _right_of_memory(
+def right_of_memory(
     t: Any, w: MatrixOperand, turned: bool, some: range, steps: int
-) -> Iterator[tuple[int, list]]:
-    """Yields operands B from the memory of the GPU, with the step of each."""
-    from .products import origin
-
-    c, base, g = t.c, origin(t.c, "f32", w), fragments.group(t.c)
-    count, terms = (w.columns, w.rows) if turned else (w.rows, w.columns)
+) -> Iterator[list]:
+    """Yields operands B from the memory of the GPU, step by step."""
+    c, g, count = t.c, fragments.group(t.c), w.columns if turned else w.rows
     numbers = [g + 8 * j for j in some]
     if turned:  # the column g of the first product: that of the first tile or, if odd, the next
         first = g + (g & 1) * 7
         numbers = [first + (8 * some[0] + e) for e in range(2)]
-
-    def read(n: Value, k: int, e: int) -> Value:
-        term = fragments.pair(c) + (8 * k + e)
-        r, column = (term, n) if turned else (n, term)
-        limits = [(n, count)] if count < padded(some[-1] * 8 + 8, 16) else []
-        limits += [(term, terms)] if 8 * k + 8 > terms else []
-        return c.tf32(c.element(base, r * w.stride + column, limits))
-
+    beyond = count < padded(some[-1] * 8 + 8, 16)
     for k in range(steps):
-        yield k, [[read(n, k, e) for e in range(2)] for n in numbers]
+        parts = [elements(c, w, turned, n, 8 * k, beyond, 8 * k + 8) for n in numbers]
+        yield [[c.tf32(x) for x in part] for part in parts]
+
+
+def elements(
+    c: GpuCode, w: MatrixOperand, turned: bool, n: Value, first: int, beyond: bool, last: int
+) -> list[Value]:
+    """Returns the elements of the thread's two terms, from `first` on, for a row of a matrix, or a
+    column if it is turned. They are zero where there is no such row, if that may be `beyond` the
+    end, and no such term, if there are less than `last`."""
+    base, found = c.origin("f32", w), []
+    count, terms = (w.columns, w.rows) if turned else (w.rows, w.columns)
+    for e in range(2):
+        term = fragments.pair(c) + (first + e)
+        r, column = (term, n) if turned else (n, term)
+        limits = [(n, count)] if beyond else []
+        limits += [(term, terms)] if last > terms else []
+        found.append(c.element(base, r * w.stride + column, limits))
+    return found
 
 
 def stored(c: GpuCode, w: MatrixOperand, base: GpuPointer, e: Value) -> tuple[Value, Value]:

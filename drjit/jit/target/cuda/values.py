@@ -106,6 +106,12 @@ class GpuCode(Code):
         """Returns a number in all lanes of a vector."""
         return Value(self.f, x.code, lanes, loops.splat(self.f, x.kind, lanes, x.name))
 
+    def origin(self, code: str, operand: Any) -> GpuPointer:
+        """Returns where an operand begins in the memory of the GPU, given the words with its buffer
+        and its position."""
+        place = GpuPointer(self.f, code, self.f.pointer(operand.buffer))
+        return place + self.word(self.f.word(operand.offset))
+
     def dynamic(self) -> GpuPointer:
         """Returns the address of the dynamic shared memory, in bytes."""
         return GpuPointer(self.f, "u8", DYNAMIC, shared=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from . import loops
 from .atomic import combine
 from .compensated_sum import add_long
-from .ir import BITS, FLOATS, MEMORY, SCALAR, SIGNED, Function, constant
+from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, SIGNED, Function, constant
 
 
 class Value:
@@ -258,12 +258,15 @@ class Code:
 
     def numbers(self, name: str, table: str, names: Sequence[str]) -> dict[str, Word]:
         """Returns the first numbers of a table; `name` distinguishes it from others."""
-        found = loops.numbers(self.f, name, table, names)
-        return {entry: self.word(word) for entry, word in found.items()}
+        f, found = self.f, {}
+        for position, entry in enumerate(names):
+            place = f.once(f"%{name}.{entry}.p", f"getelementptr i64, ptr {table}, i64 {position}")
+            found[entry] = self.word(f.once(f"%{name}.{entry}", f"load i64, ptr {place}"))
+        return found
 
     def width(self, code: str) -> int:
         """Returns the number of elements of a type in one register."""
-        return loops.width(self.f, code)
+        return self.machine.register_bytes // BYTES[code]
 
     def least(self, x: Value, y: Any) -> Value:
         """Returns the smaller of two integers."""
@@ -332,7 +335,9 @@ class Code:
 
     def below(self, count: Word, lanes: int) -> Mask:
         """Returns the lanes whose number is below a count, which may be negative or large."""
-        return Mask(self.f, "mask", lanes, loops.below(self.f, count.name, lanes))
+        limit = self.least(count, lanes).cast("i32")
+        splat = loops.splat(self.f, "i32", lanes, limit.name)
+        return self.lane_numbers(lanes).bits("i32", lanes) < Vector(self.f, "i32", lanes, splat)
 
     def everywhere(self, flag: Flag, lanes: int) -> Mask:
         """Returns a condition in all lanes."""
@@ -373,12 +378,22 @@ class Code:
 
     def transposed(self, rows: Sequence[Vector]) -> list[Vector]:
         """Transposes a square of elements."""
-        names = loops.transposed(self.f, rows[0].kind, [x.name for x in rows])
-        return [rows[0].like(name) for name in names]
+        found, step = list(rows), 1
+        while step < len(rows):
+            found = [
+                self.alternated(found[k & ~step], found[k | step], step, bool(k & step))
+                for k in range(len(rows))
+            ]
+            step *= 2
+        return found
 
     def alternated(self, x: Vector, y: Vector, step: int, odd: bool) -> Vector:
         """Returns the even or odd groups of `step` elements of two vectors, alternating."""
-        return x.like(loops.alternated(self.f, x.kind, x.lanes, x.name, y.name, step, odd))
+        places = []
+        for k in range(x.lanes):
+            source = k | step if odd else k & ~step
+            places.append((x.lanes if k & step else 0) + source)
+        return x.like(self.f.shuffle(x.kind, x.name, y.name, places))
 
     def joined(self, parts: Sequence[Vector]) -> Vector:
         """Concatenates vectors, whose number is a power of two."""
