@@ -289,57 +289,41 @@ def prepare(t: Any) -> None:
     plan: KernelPlan = t.plan
     for w, begin in plan.matrices.items():
         if begin >= 0:
+            pairs = padded(w.columns, 16) // 2
             if not plan.by_warp(w.code):
-                _keep_rows(t, w, begin)
+                across = row_stride(False, w) // BYTES[accumulator(w.code)]
+                _keep_rows(t, w, begin, w.rows, w.columns, across, w.stride)
             elif w.code == "f32":
-                count = padded(w.rows, 8) * padded(w.columns, 16) // 2
-                _copied(t, count, begin, partial(tf32.stored, t.c, w, t.c.origin("f32", w)))
+                _copied(t, padded(w.rows, 8) * pairs, begin, partial(tf32.stored, t.c, w))
             else:
-                _keep_halves(t, w, begin)
+                _copied(t, padded(w.rows, 16) * pairs, begin, partial(_stored_halves, t.c, w))
     for b, begin in plan.biases.items():
         if begin >= 0:
-            _keep_bias(t, b, begin)
+            _keep_rows(t, b, begin, 1, b.count, padded(b.count, 16), 0)
     if plan.matrices:
         t.f.barrier()
 
 
-def _keep_halves(t: Any, w: MatrixOperand, begin: int) -> None:
-    c, base = t.c, t.c.origin("f32", w)
-    across, stride = padded(w.columns, 16) // 2, row_stride(True, w)
+def _stored_halves(c: GpuCode, w: MatrixOperand, e: Value) -> tuple[Value, Value]:
+    r, column, x = tf32.neighbours(c, w, e, 16)
+    return r * row_stride(True, w) + (column << 1), x.cast("f16")
+
+
+def _keep_rows(
+    t: Any, operand: MatrixOperand | Bias, begin: int, rows: int, columns: int, across: int,
+    stride: int,
+) -> None:  # fmt: skip
+    """Copies rows, each of which has zeros up to `across` elements."""
+    acc = accumulator(operand.code)
+    base = t.c.origin(acc, operand)
 
     def read(e: Value) -> tuple[Value, Value]:
-        r, column = e // across, e % across << 1
-        parts = []
-        for k in range(2):
-            limits = [(r, w.rows)] if w.rows % 16 else []
-            limits += [(column + k, w.columns)] if w.columns % 16 else []
-            parts.append(c.element(base, r * w.stride + column + k, limits))
-        return r * stride + (column << 1), c.vector(parts).cast("f16")
+        r, column = (e // across, e % across) if rows > 1 else (None, e)
+        limits = [(column, columns)] if across != columns else []
+        at = column if r is None else r * stride + column
+        return e * BYTES[acc], t.c.element(base, at, limits)
 
-    _copied(t, padded(w.rows, 16) * across, begin, read)
-
-
-def _keep_rows(t: Any, w: MatrixOperand, begin: int) -> None:
-    acc = accumulator(w.code)
-    across, base = row_stride(False, w) // BYTES[acc], t.c.origin(acc, w)
-
-    def read(e: Value) -> tuple[Value, Value]:
-        r, column = e // across, e % across
-        limits = [(column, w.columns)] if across != w.columns else []
-        return e * BYTES[acc], t.c.element(base, r * w.stride + column, limits)
-
-    _copied(t, w.rows * across, begin, read)
-
-
-def _keep_bias(t: Any, b: Bias, begin: int) -> None:
-    acc = accumulator(b.code)
-    base = t.c.origin(acc, b)
-
-    def read(e: Value) -> tuple[Value, Value]:
-        limits = [(e, b.count)] if b.count % 16 else []
-        return e * BYTES[acc], t.c.element(base, e, limits)
-
-    _copied(t, padded(b.count, 16), begin, read)
+    _copied(t, rows * across, begin, read)
 
 
 def _copied(t: Any, count: int, begin: int, read: Callable[[Value], tuple[Value, Value]]) -> None:

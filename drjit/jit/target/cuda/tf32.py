@@ -120,22 +120,28 @@ def elements(
     return found
 
 
-def stored(c: GpuCode, w: MatrixOperand, base: GpuPointer, e: Value) -> tuple[Value, Value]:
-    """Returns the offset of two neighbouring columns of a matrix in shared memory, and their
-    rounded values, given their number among all and the address of the matrix."""
-    one, two = tf32_rows(w)
-    across = padded(w.columns, 16) // 2
-    r, pair = e // across, e % across
-    parts = []
+def neighbours(c: GpuCode, w: MatrixOperand, e: Value, multiple: int) -> tuple[Value, Value, Value]:
+    """Returns the row of two neighbouring columns of a matrix, given their number among all, the
+    number of the first one, and their values. There are zeros up to the next `multiple` of rows,
+    and the next 16 columns."""
+    across, base = padded(w.columns, 16) // 2, c.origin("f32", w)
+    r, column, parts = e // across, e % across << 1, []
     for k in range(2):
-        column = (pair << 1) + k
-        limits = [(r, w.rows)] if w.rows % 8 else []
-        limits += [(column, w.columns)] if w.columns % 16 else []
-        parts.append(c.element(base, r * w.stride + column, limits))
-    # Pair 8 b + 4 j + t is at 16 b + 4 t + 2 j.
-    target = ((pair & -8) << 3) + ((pair & 4) << 1) + ((pair & 3) << 4)
+        limits = [(r, w.rows)] if w.rows % multiple else []
+        limits += [(column + k, w.columns)] if w.columns % 16 else []
+        parts.append(c.element(base, r * w.stride + column + k, limits))
+    return r, column, c.vector(parts)
+
+
+def stored(c: GpuCode, w: MatrixOperand, e: Value) -> tuple[Value, Value]:
+    """Returns the offset of two neighbouring columns of a matrix in shared memory, and their
+    rounded values, given their number among all."""
+    one, two = tf32_rows(w)
+    r, column, x = neighbours(c, w, e, 8)
+    # Column 16 b + 8 j + 2 t is at 16 b + 4 t + 2 j.
+    target = ((column & -16) << 2) + (column & 8) + ((column & 6) << 3)
     target = target + (r >> 1) * two + (r & 1) * one
-    return target, rounded_pair(c, c.vector(parts))
+    return target, rounded_pair(c, x)
 
 
 # --------------------------------------------------------------------------- sums of outer products

@@ -180,7 +180,9 @@ class Stepping:
     def combine(self, op: str, x: Any, y: Any) -> Any:
         return _REDUCTIONS[op](x, y)
 
-    def add_long(self, before: Sequence[Vector], x: Vector) -> list[Vector]:
+    def total(self, op: str, before: Sequence[Any], x: Any) -> list[Any]:
+        if len(before) == 1:
+            return [self.combine(op, x, before[0])]
         total, lost = before
         full = x + lost
         after = (total + full).view(Vector)

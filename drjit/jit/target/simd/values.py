@@ -371,8 +371,11 @@ class Code:
         """Combines two partial results of a reduction, vectors or masks."""
         return x.like(combine(self.f, op, x.code, x.name, y.name, x.kind))
 
-    def add_long(self, before: Sequence[Vector], x: Vector) -> list[Vector]:
-        """Adds a term to a compensated sum and its rounding error."""
+    def total(self, op: str, before: Sequence[Any], x: Any) -> list[Any]:
+        """Returns the total of a reduction with another term; that of a compensated sum has its
+        rounding error."""
+        if len(before) == 1:
+            return [self.combine(op, x, before[0])]
         names = add_long(self.f, x.kind, [v.name for v in before], x.name)
         return [x.like(name) for name in names]
 

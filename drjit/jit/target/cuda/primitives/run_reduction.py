@@ -91,9 +91,8 @@ class Total:
         if len(after) > 1:
             while len(terms) > 1:
                 terms = [x + y for x, y in zip(terms[::2], terms[1::2], strict=True)]
-            return self.c.add_long(after, terms[0])
         for x in terms:
-            after[0] = self.c.combine(self.op, x, after[0])
+            after = self.c.total(self.op, after, x)
         return after
 
     def over(self, place: GpuPointer, left: Word, stride: Any, step: int) -> list[Value]:

@@ -8,7 +8,6 @@ warps, and then as a whole. What comes before it is found in one of three ways:
   order of the operations is always the same: so are sums of floats.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...simd.compensated_sum import is_long
@@ -172,7 +171,7 @@ class ChainedScan(NamedTuple):
         for at in c.range(start, end, TileShape.of(code).size, carried):
             scan.of(MemoryTile(c, code, end - at, aligned), source + origin + at)
             scan.store(result + origin + at, carried[0])
-            carried[:] = _joined(scan, carried, scan.total.x)
+            carried[:] = c.total(self.op, carried, scan.total.x)
             c.f.barrier()
 
     def _before(self, c: EntryCode, scan: TileScan, totals: GpuPointer, piece: Word) -> list[Value]:
@@ -182,11 +181,4 @@ class ChainedScan(NamedTuple):
         x = earlier.horizontal(earlier.over(place, piece - thread, THREADS, THREADS)[0])
         x = of_block(c, self.op, x, c.shared("earlier", scan.acc, THREADS // WARP))
         lost = [c.number(scan.acc, -0.0)] * is_long(self.op, scan.acc)
-        return _joined(scan, [scan.start, *lost], x)
-
-
-def _joined(scan: TileScan, before: Sequence[Value], x: Value) -> list[Value]:
-    """Returns what comes before the next tile: a sum of floats with what rounding took from it."""
-    if len(before) > 1:
-        return scan.c.add_long(before, x)
-    return [scan.c.combine(scan.op, x, before[0])]
+        return c.total(self.op, [scan.start, *lost], x)
