@@ -17,7 +17,6 @@ from ..simd.vector_memory import FeatureVector
 from . import fragments, pairs, shelf
 from .plan import OWN, KernelPlan
 from .translate import OneLane
-from .values import GpuCode
 
 # Operations that are put off after each other: then they are emitted.
 _DEEPEST = 64
@@ -101,7 +100,6 @@ class FeatureTranslator(OneLane, VectorTranslator):
     def __init__(self, plan: KernelPlan, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
         self.plan = plan
-        self.c = GpuCode(self.f, self.module)
         # What adds up sums over lanes after the lanes of a thread.
         self.flushes: list[Callable[[], None]] = []
         self.scopes = [_Scope([])]

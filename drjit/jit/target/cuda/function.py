@@ -5,7 +5,7 @@ A kernel may be one of *whole warps*: its threads stay together, also those beyo
 because instructions of the warp need all of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,17 +56,6 @@ class GpuFunction(Function):
         """Returns the packet with an element."""
         kind = self.vector[code].split(" x ")[1][:-1]
         return self.op(f"bitcast {kind} {x} to {self.vector[code]}")
-
-    def split(self, kind: str, x: str, count: int) -> list[str]:
-        """Returns the first elements of a vector, whose type is `kind`."""
-        return [self.op(f"extractelement {kind} {x}, i32 {k}") for k in range(count)]
-
-    def joined(self, kind: str, parts: Sequence[str]) -> str:
-        """Returns a vector of some elements, which has the type `kind`."""
-        x, element = "poison", kind.partition(" x ")[2][:-1]
-        for k, part in enumerate(parts):
-            x = self.op(f"insertelement {kind} {x}, {element} {part}, i32 {k}")
-        return x
 
     def position(self) -> str:
         """Returns the number of the lane to load for: in whole warps, that of the last one for
@@ -142,20 +131,3 @@ class GpuFunction(Function):
 def element(f: Any, code: str, x: str) -> str:
     """Returns the only element of a packet in its memory representation."""
     return f.op(f"extractelement {f.types.memory[code]} {to_memory(f, code, x)}, i32 0")
-
-
-def shared(module: Any, name: str, count: int, code: str) -> str:
-    """Returns the address of shared memory for some elements, which is declared on first use."""
-    module.globals[name] = (
-        f"{name} = internal addrspace(3) global [{count} x {MEMORY[code]}] undef, align 16"
-    )
-    return name
-
-
-def assembly(f: Function, text: str, constraints: str, operands: Sequence[str], kind: str) -> str:
-    """Returns the result of inline PTX, an IR type; operands are given with their types."""
-    call = f'call {kind} asm sideeffect "{text}", "{constraints}"({", ".join(operands)})'
-    if kind == "void":
-        f.do(call)
-        return ""
-    return f.op(call)

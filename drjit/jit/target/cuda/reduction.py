@@ -40,7 +40,7 @@ def store_totals(t: Any) -> None:
     launch."""
     if not t.reductions:
         return
-    c = GpuCode(t.f, t.module)
+    c: GpuCode = t.c
     f, warps, counter = t.f, t.f.threads // WARP, "ptr addrspace(1) %counter"
     for number, (op, code, a, _, total) in enumerate(t.reductions):
         acc = accumulator(code)

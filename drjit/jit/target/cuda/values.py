@@ -99,8 +99,11 @@ class GpuCode(Code):
 
     def vector(self, xs: Sequence[Value]) -> Value:
         """Returns a vector of some numbers."""
-        like = Value(self.f, xs[0].code, len(xs), "")
-        return like.like(self.f.joined(like.kind, [x.name for x in xs]))
+        result = Value(self.f, xs[0].code, len(xs), "poison")
+        for k, x in enumerate(xs):
+            text = f"insertelement {result.kind} {result}, {x.kind} {x}, i32 {k}"
+            result = result.like(self.f.op(text))
+        return result
 
     def splat(self, x: Value, lanes: int) -> Value:
         """Returns a number in all lanes of a vector."""
