@@ -24,7 +24,7 @@ from drjit.jit.primitives import matmul
 from drjit.jit.run import history, launch
 from drjit.jit.target.cuda.primitives import compress, dots, products, radix, scan
 from drjit.jit.target.cuda.primitives.column_reduction import Rows
-from drjit.jit.target.cuda.primitives.entry import EntryFunction
+from drjit.jit.target.cuda.primitives.entry import EntryCode
 from drjit.jit.target.cuda.primitives.run_reduction import Runs
 from drjit.jit.target.cuda.primitives.tiles import TileShape
 from drjit.jit.target.numpy.reduction import OPERATIONS
@@ -466,7 +466,7 @@ def test_reads_of_shared_memory_do_not_conflict():
         for transposed in TRANSPOSED[1:3]:
             width = 16 // dt.BY_CODE[code].itemsize
             made = spec(products.ProductForm(code, code, *transposed, width, width, False, True))
-            entry = EntryFunction()
+            entry = EntryCode()
             made.emit(entry)
             form = entry.compiled("k", (9, 0))
             size = 128 * 64 * dt.BY_CODE[code].itemsize
@@ -499,7 +499,7 @@ def test_the_assembler_accepts_every_kernel(capability):
         pytest.skip("ptxas is not installed")
     target = f"sm_{max(capability[0] * 10 + capability[1], 75)}"
     for spec in KERNELS:
-        entry = EntryFunction()
+        entry = EntryCode()
         spec.emit(entry)
         (found,) = resources(tool, entry.compiled("k", capability).code, target).values()
         assert found.spill_stores <= 16, (spec, found)
@@ -511,7 +511,7 @@ def test_two_blocks_that_sort_fit_on_a_multiprocessor():
     if tool is None:
         pytest.skip("ptxas is not installed")
     for code in ("u32", "u64"):
-        entry = EntryFunction()
+        entry = EntryCode()
         radix.SortDigit(code, True).emit(entry)
         (found,) = resources(tool, entry.compiled("k", (9, 0)).code, "sm_90").values()
         assert found.registers <= 128 and not found.spill_stores, found
@@ -523,7 +523,7 @@ def test_products_of_halves_keep_their_sums_in_registers(transposed):
     if tool is None:
         pytest.skip("ptxas is not installed")
     layout = products.ProductForm("f16", "f16", *transposed, 8, 8, False, True)
-    entry = EntryFunction()
+    entry = EntryCode()
     products.TensorCores(layout, 128, 128, 2).emit(entry)
     form = entry.compiled("k", (9, 0))
     (found,) = resources(tool, form.code, "sm_90").values()

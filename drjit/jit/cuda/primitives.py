@@ -19,7 +19,7 @@ from ..target.cuda.form import EACH, THREADS
 from ..target.cuda.primitives import compress as _compress
 from ..target.cuda.primitives import dots, products, radix, scan
 from ..target.cuda.primitives.column_reduction import Rows
-from ..target.cuda.primitives.entry import EntryFunction
+from ..target.cuda.primitives.entry import EntryCode
 from ..target.cuda.primitives.lookback import FIRST
 from ..target.cuda.primitives.run_reduction import Runs
 from ..target.cuda.primitives.tiles import TileShape
@@ -48,7 +48,7 @@ class PrimitiveKernel(CudaKernel):
 
     def lowered(self, contract: bool, setting: int = 0) -> Any:
         device: Any = self.device
-        entry = EntryFunction()
+        entry = EntryCode()
         self.spec.emit(entry)
         return entry.compiled(self.name, device.capability)
 
@@ -105,16 +105,8 @@ def _reduce_runs(
     group = _group(t, reads, width)
     if group < THREADS:
         grid = -(-count * group // THREADS)
-        _run(
-            device,
-            Runs(reduce, t.code, to.code, width, group),
-            n,
-            grid,
-            source,
-            result,
-            count,
-            length,
-        )
+        spec = Runs(reduce, t.code, to.code, width, group)
+        _run(device, spec, n, grid, source, result, count, length)
         return
     wanted = -(-EACH * device.multiprocessors // count)
     pieces = min(wanted, -(-reads // (_PIECE * THREADS)))

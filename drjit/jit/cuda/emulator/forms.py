@@ -92,10 +92,14 @@ EXPRESSIONS = {
     "bfe": ("T", "T u32 u32", "extract_field({0}, {1}, {2})"),
     "bfi": ("T", "T T u32 u32", "insert_field({0}, {1}, {2}, {3})"),
     "copysign": ("T", "T T", "np.copysign({1}, {0})"),
+    "prmt": ("u32", "u32 u32 u32", "permute({0}, {1}, {2})"),
+    "lop3": ("u32", "u32 u32 u32 number", "logic3({0}, {1}, {2}, {3})"),
 }
 
 
 def _expression(q: list[str], result: str, sources: str, text: str) -> Form:
+    if len(q) > 2:
+        raise KeyError
     types = {"T": code(q[-1]), "X": free(q[-1])}
     kinds = [types.get(name, name) for name in (result, *sources.split())]
     return Form((kinds[0],), tuple(kinds[1:]), (text,))

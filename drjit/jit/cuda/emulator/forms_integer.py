@@ -80,20 +80,6 @@ def _funnel_shift(q: list[str]) -> Form:
     return Form(("u32",), ("u32", "u32", "u32"), (f"{name}({{0}}, {{1}}, {amount})",))
 
 
-@rule("prmt")
-def _permute(q: list[str]) -> Form:
-    if len(q) > 2:
-        raise KeyError
-    return Form(("u32",), ("u32", "u32", "u32"), ("permute({0}, {1}, {2})",))
-
-
-@rule("lop3")
-def _logic3(q: list[str]) -> Form:
-    if len(q) > 2:
-        raise KeyError
-    return Form(("u32",), ("u32", "u32", "u32", "number"), ("logic3({0}, {1}, {2}, {3})",))
-
-
 # ---- predicates and selections
 
 _COMPARISONS = {

@@ -417,10 +417,7 @@ class FunctionWriter:
             return self._widened(operand, *kind.split(">"))
         if kind in PAIRS:
             half, word = PAIRS[kind]
-            text = self.read(operand, word)
-            return f"widen(pairs({text}, u16))" if half == "bf16" else f"pairs({text}, {half})"
-        if kind == "bf16":
-            return f"widen({self.read(operand, 'u16')})"
+            return f"pairs({self.read(operand, word)}, {half})"
         if operand.kind == "reg":
             return self.register(operand.name, kind, moved)
         return self.constant(operand, kind)
@@ -430,8 +427,6 @@ class FunctionWriter:
             return self.constants.name(kind, operand.value)
         if operand.kind == "float":
             return self.constants.name(kind, convert_float(operand, kind))
-        if operand.kind == "clock":
-            return f'm.clock("{operand.name}")'
         raise UnknownInstruction("unknown kind of operand")
 
     def register(self, name: str, kind: str, moved: bool = False) -> str:
@@ -477,13 +472,9 @@ class FunctionWriter:
         name = operand.name
         home = self.names.home[name]
         kind = _named(kind, native)
-        if kind == "bf16":
-            text, kind = _narrowed(text), "u16"
-        elif kind in PAIRS:
+        if kind in PAIRS:
             half, word = PAIRS[kind]
-            if half == "bf16":
-                text = _narrowed(text)
-            elif half[0] == "f" and self.current and self.current.form.arithmetic:
+            if half[0] == "f" and self.current and self.current.form.arithmetic:
                 text = f"canonical({text})"
             text, kind = f"unpaired({text}, {word})", word
         text = self.fit(text, kind, home)
@@ -534,8 +525,3 @@ def _converted(text: str, kind: str, to: str) -> str:
     if to[0] == "f":
         return f"{text}.astype({kind[0]}{width(to)}).view({to})"
     return f"{text}.astype({to})"
-
-
-def _narrowed(text: str) -> str:
-    """An expression of float32 as bf16."""
-    return text[6:-1] if _is_call(text, "widen") else f"narrow({text})"

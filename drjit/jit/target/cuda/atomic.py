@@ -10,7 +10,7 @@ from ..simd.loops import address, choose, loop, when
 from ..simd.reduction import accumulator
 from . import private
 from .calls import statement
-from .function import assembly, element
+from .function import element
 from .memory import lane_address
 
 
@@ -75,10 +75,10 @@ def _add_together(f: Any, place: str, parts: Sequence[str]) -> None:
     """Adds 2 or 4 neighbouring floats to the memory of the GPU, by one instruction."""
     place = f.op(f"addrspacecast ptr {place} to ptr addrspace(1)")
     names = ", ".join([f"${k + 1}" for k in range(len(parts))])
-    text = f"red.global.add.v{len(parts)}.f32 [$0], {{{names}}};"
-    constraints = f"l{',f' * len(parts)},~{{memory}}"
-    operands = [f"ptr addrspace(1) {place}", *[f"float {x}" for x in parts]]
-    assembly(f, text, constraints, operands, "void")
+    text = f'"red.global.add.v{len(parts)}.f32 [$0], {{{names}}};"'
+    constraints = f'"l{",f" * len(parts)},~{{memory}}"'
+    operands = ", ".join([f"ptr addrspace(1) {place}", *[f"float {x}" for x in parts]])
+    f.do(f"call void asm sideeffect {text}, {constraints}({operands})")
 
 
 @statement("type pointer index mask")

@@ -153,7 +153,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         key = code, x, is_uniform or form == OWN
         found = next((s.twice[key] for s in self.scopes if key in s.twice), None)
         if found is None:
-            found = [pairs.twice(f, code, x)] * 4 if key[2] else fragments.rows_of(f, code, x)
+            found = [pairs.twice(f, code, x)] * 4 if key[2] else fragments.rows_of(self.c, code, x)
             self.scopes[-1].twice[key] = found
         return found[0 if form == OWN else fragments.row(k, count)]
 

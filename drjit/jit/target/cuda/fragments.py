@@ -26,11 +26,11 @@ rows is an odd multiple of 16 bytes, so that all these accesses avoid conflicts 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..simd.loops import concatenated
+from ..simd.values import Value
 from . import pairs
-from .function import DYNAMIC, WARP, GpuFunction, matrices
+from .function import WARP
 from .plan import FRAGMENTS, OWN, KernelPlan
-from .threads import lane_of_warp
+from .values import GpuCode, GpuPointer
 
 
 def index(m: int, j: int, h: int, tiles: int) -> int:
@@ -46,102 +46,83 @@ def row(k: int, count: int) -> int:
 # ------------------------------------------------------------------------------------- addresses
 
 
-def group(f: GpuFunction) -> str:
+def group(c: GpuCode) -> Value:
     """Returns `g` of the thread."""
-    return f.once("%group", f"lshr i32 {lane_of_warp(f)}, 2")
+    return c.once("group", lambda: c.lane >> 2)
 
 
-def member(f: GpuFunction) -> str:
+def member(c: GpuCode) -> Value:
     """Returns `t` of the thread."""
-    return f.once("%member", f"and i32 {lane_of_warp(f)}, 3")
+    return c.once("member", lambda: c.lane & 3)
 
 
-def place(f: GpuFunction, name: str, base: str, offset: str) -> str:
-    """Returns an address in shared memory, which is computed once."""
-    return f.once(name, f"getelementptr i8, ptr addrspace(3) {base}, i32 {offset}")
+def pair(c: GpuCode) -> Value:
+    """Returns the first of the thread's two columns of a tile."""
+    return c.once("pair", lambda: member(c) << 1)
 
 
-def at(f: GpuFunction, base: str, offset: int) -> str:
-    """Returns the address some bytes further."""
-    return f.op(f"getelementptr i8, ptr addrspace(3) {base}, i32 {offset}") if offset else base
-
-
-def rows(f: GpuFunction, plan: KernelPlan) -> str:
+def rows(c: GpuCode, plan: KernelPlan) -> GpuPointer:
     """Returns the address of the rows of the warp."""
-    first = f.once("%warp.thread", f"and i32 {f.special('tid.x')}, {-WARP}")
-    before = f.once("%warp.offset", f"mul i32 {first}, {plan.row}")
-    return place(f, "%warp.rows", place(f, "%rows", DYNAMIC, str(plan.rows)), before)
+    return c.once("rows", lambda: c.dynamic() + plan.rows + (c.tid & -WARP) * plan.row)
 
 
-def own_row(f: GpuFunction, plan: KernelPlan) -> str:
+def own_row(c: GpuCode, plan: KernelPlan) -> GpuPointer:
     """Returns the address of the row of the thread's lane."""
-    return place(
-        f, "%own.row", rows(f, plan), f.once("%own.at", f"mul i32 {lane_of_warp(f)}, {plan.row}")
-    )
+    return c.once("own row", lambda: rows(c, plan) + c.lane * plan.row)
 
 
-def own_pair(f: GpuFunction, plan: KernelPlan, words: int) -> str:
+def own_pair(c: GpuCode, plan: KernelPlan, words: int) -> GpuPointer:
     """Returns the address of the thread's pair in the first tile and the first row, if a pair has a
     number of words."""
-    name = f"%pair{words}"
-    across = f.once(f"{name}.x", f"mul i32 {member(f)}, {4 * words}")
-    down = f.once("%pair.y", f"mul i32 {group(f)}, {plan.row}")
-    return place(f, name, rows(f, plan), f.once(f"{name}.at", f"add i32 {across}, {down}"))
+
+    def place() -> GpuPointer:
+        return rows(c, plan) + (member(c) * (4 * words) + group(c) * plan.row)
+
+    return c.once(("own pair", words), place)
 
 
-def low(f: GpuFunction, stride: int) -> str:
+def low(c: GpuCode, stride: int) -> Value:
     """Returns the offset for `ldmatrix` of matrices in the order of rows 0 to 7 and 8 to 15 of a
     tile, then of the next tile."""
-    name = f"%low{stride}"
-    below = f.once("%lane.15", f"and i32 {lane_of_warp(f)}, 15")
-    across = f.once("%lane.16", f"and i32 {lane_of_warp(f)}, 16")
-    down = f.once(f"{name}.y", f"mul i32 {below}, {stride}")
-    return f.once(name, f"add i32 {down}, {across}")
+    return c.once(("low", stride), lambda: (c.lane & 15) * stride + (c.lane & 16))
 
 
-def high(f: GpuFunction, stride: int) -> str:
+def high(c: GpuCode, stride: int) -> Value:
     """The same in the order of two neighbouring tiles, then of the rows 8 to 15 of these."""
-    name = f"%high{stride}"
-    eight = f.once(
-        "%lane.16h", f"lshr i32 {f.once('%lane.16', f'and i32 {lane_of_warp(f)}, 16')}, 1"
-    )
-    below = f.once(
-        "%lane.h", f"or i32 {f.once('%lane.7', f'and i32 {lane_of_warp(f)}, 7')}, {eight}"
-    )
-    across = f.once("%lane.8", f"and i32 {lane_of_warp(f)}, 8")
-    across = f.once("%lane.8t", f"shl i32 {across}, 1")
-    down = f.once(f"{name}.y", f"mul i32 {below}, {stride}")
-    return f.once(name, f"add i32 {down}, {across}")
+
+    def offset() -> Value:
+        return (c.lane & 7 | (c.lane & 16) >> 1) * stride + ((c.lane & 8) << 1)
+
+    return c.once(("high", stride), offset)
 
 
-def across(f: GpuFunction, stride: int) -> str:
+def across(c: GpuCode, stride: int) -> Value:
     """The same for rows 0 to 7 of four neighbouring tiles."""
-    name = f"%across{stride}"
-    down = f.once(
-        f"{name}.y", f"mul i32 {f.once('%lane.7', f'and i32 {lane_of_warp(f)}, 7')}, {stride}"
-    )
-    tile = f.once("%lane.3t", f"lshr i32 {lane_of_warp(f)}, 3")
-    tile = f.once("%lane.tile", f"shl i32 {tile}, 4")
-    return f.once(name, f"add i32 {down}, {tile}")
+    return c.once(("across", stride), lambda: (c.lane & 7) * stride + (c.lane >> 3 << 4))
 
 
 # ----------------------------------------------------------------------------------- conversions
 
 
+def words_of(c: GpuCode, code: str, x: str) -> Value:
+    """Returns a register of a vector as the words that shared memory holds."""
+    return Value(c.f, "u32", pairs.words(code), pairs.to_words(c.f, code, x))
+
+
 def spread(t: Any, v: Any) -> list[str]:
     """Returns the registers of a vector in the form of fragments, given those of each lane."""
     f, code, words = t.f, v.code, pairs.words(v.code)
-    own = [pairs.to_words(f, code, x) for x in t.all_registers(v, OWN)]
+    own = [words_of(t.c, code, x) for x in t.all_registers(v, OWN)]
     tiles = -(-v.count // 8)
-    own += ["zeroinitializer"] * (4 * tiles - len(own))
+    own += [t.c.zeros("u32", words)] * (4 * tiles - len(own))
     found = [""] * (4 * tiles)
     for some in _passes(t, range(tiles), words):
         f.meet()
-        store_row(t, [x for j in some for x in own[4 * j : 4 * j + 4]], words)
+        store_row(t, [x for j in some for x in own[4 * j : 4 * j + 4]])
         f.meet()
         for m in range(2):
             for j, h, x in _loaded(t, some, m, words):
-                found[index(m, j, h, tiles)] = pairs.from_words(f, code, x)
+                found[index(m, j, h, tiles)] = pairs.from_words(f, code, x.name)
     return found
 
 
@@ -151,34 +132,30 @@ def _passes(t: Any, tiles: Iterable[int], words: int) -> list[list[int]]:
     return [rest[k : k + most] for k in range(0, len(rest), most)]
 
 
-def store_row(t: Any, parts: Sequence[str], words: int, region: int = 0) -> None:
+def store_row(t: Any, parts: Sequence[Value], region: int = 0) -> None:
     """Stores pairs of features, as words, to the row of the thread's lane."""
-    f, together = t.f, 4 // words
-    base = own_row(f, t.plan)
-    for k in range(0, len(parts), together):
-        x = concatenated(f, "i32", words, list(parts[k : k + together]))
-        target = at(f, base, region + 4 * words * k)
-        f.do(f"store <4 x i32> {x}, ptr addrspace(3) {target}, align 16")
+    words, base = parts[0].lanes, own_row(t.c, t.plan)
+    for k in range(0, len(parts), 4 // words):
+        x = t.c.joined(parts[k : k + 4 // words])
+        (base + (region + 4 * words * k)).of("u32").store(x)
 
 
-def _loaded(t: Any, tiles: Sequence[int], m: int, words: int) -> Iterable[tuple[int, int, str]]:
+def _loaded(t: Any, tiles: Sequence[int], m: int, words: int) -> Iterable[tuple[int, int, Value]]:
     """Yields the tile, half and words of each register of 16 rows, from shared memory."""
-    f, plan = t.f, t.plan
+    c, plan = t.c, t.plan
     if words > 1:
-        base = own_pair(f, plan, words)
+        base = own_pair(c, plan, words)
         for k, j in enumerate(tiles):
             for h in range(2):
-                source = at(f, base, (16 * m + 8 * h) * plan.row + 16 * words * k)
-                how = f"ptr addrspace(3) {source}, align {4 * words}"
-                yield j, h, f.op(f"load <{words} x i32>, {how}")
+                source = base + ((16 * m + 8 * h) * plan.row + 16 * words * k)
+                yield j, h, source.of("u32").load(words)
         return
-    base = place(f, "%rows.low", rows(f, plan), low(f, plan.row))
+    base = c.once("rows low", lambda: rows(c, plan) + low(c, plan.row))
     for k in range(0, len(tiles), 2):
         some = tiles[k : k + 2]
-        source = at(f, base, 16 * m * plan.row + 16 * k)
-        found = matrices(f, source, 2 * len(some))
+        found = c.matrices(base + (16 * m * plan.row + 16 * k), 2 * len(some))
         for i, x in enumerate(found):
-            yield some[i // 2], i % 2, f.op(f"bitcast i32 {x} to <1 x i32>")
+            yield some[i // 2], i % 2, x.bits("u32", 1)
 
 
 def store_tiles(
@@ -186,22 +163,20 @@ def store_tiles(
 ) -> None:
     """Stores tiles of a vector, or what `of` returns for its registers, to the rows of the warp,
     one after the other."""
-    f, plan, words = t.f, t.plan, pairs.words(v.code)
-    base, number = own_pair(f, plan, words), -(-v.count // 8)
+    plan, words = t.plan, pairs.words(v.code)
+    base, number = own_pair(t.c, plan, words), -(-v.count // 8)
     for m in range(2):
         for k, j in enumerate(tiles):
             for h in range(2):
                 n = index(m, j, h, number)
                 x = of(n) if of else t.register(v, v.form, n)
-                x = pairs.to_words(f, v.code, x)
-                target = at(f, base, region + (16 * m + 8 * h) * plan.row + 16 * words * k)
-                how = f"ptr addrspace(3) {target}, align {4 * words}"
-                f.do(f"store <{words} x i32> {x}, {how}")
+                target = base + (region + (16 * m + 8 * h) * plan.row + 16 * words * k)
+                target.of("u32").store(words_of(t.c, v.code, x))
 
 
 def unpack(t: Any, v: Any, tiles: Iterable[int]) -> None:
     """Adds the own form of tiles of a vector."""
-    f, code, words = t.f, v.code, pairs.words(v.code)
+    c, code, words = t.c, v.code, pairs.words(v.code)
     known, together = v.forms.get(OWN, ()), 4 // words
     tiles = [j for j in tiles if not known or not known[4 * j]]
     last, number = -(-v.count // 2), -(-v.count // 8)
@@ -209,74 +184,64 @@ def unpack(t: Any, v: Any, tiles: Iterable[int]) -> None:
         for k in range(4):
             t.register(v, v.form, index(k // 2, j, k % 2, number))
     for some in _passes(t, tiles, words):
-        f.meet()
+        c.f.meet()
         store_tiles(t, v, some)
-        f.meet()
+        c.f.meet()
         for k, j in enumerate(some):
             for i in range(0, min(4, last - 4 * j), together):
-                source = at(f, own_row(f, t.plan), 16 * words * k + 4 * words * i)
-                x = f.op(f"load <4 x i32>, ptr addrspace(3) {source}, align 16")
+                source = own_row(c, t.plan) + (16 * words * k + 4 * words * i)
+                x = source.of("u32").load(4)
                 for part in range(min(together, last - 4 * j - i)):
-                    places = range(words * part, words * part + words)
-                    one = f.shuffle("<4 x i32>", x, "poison", places)
-                    t.fill(v, OWN, 4 * j + i + part, pairs.from_words(f, code, one))
+                    one = c.part(x, words * part, words)
+                    t.fill(v, OWN, 4 * j + i + part, pairs.from_words(c.f, code, one.name))
 
 
-def rows_of(f: GpuFunction, code: str, x: str) -> list[str]:
+def rows_of(c: GpuCode, code: str, x: str) -> list[str]:
     """Returns the scalars of the thread's four rows, as pairs of equal features."""
-    found = []
+    f, one = c.f, c.f.scalar(code, x)
     if code == "mask":
-        bits = f.op(f"lshr i32 {f.ballot(f.scalar('mask', x))}, {group(f)}")
-        for k in range(4):
-            one = f.op(f"icmp ne i32 {f.op(f'and i32 {bits}, {1 << 8 * k}')}, 0")
-            found.append(pairs.twice(f, code, f.packet("mask", one)))
-        return found
-    one = f.scalar(code, x)
-    for k in range(4):
-        source = f.once(f"%row{k}", f"add i32 {group(f)}, {8 * k}") if k else group(f)
-        found.append(pairs.twice(f, code, f.packet(code, f.shuffled("idx", code, one, source))))
-    return found
+        bits = c.ballot(Value(f, "mask", 0, one)) >> group(c)
+        found = [((bits & 1 << 8 * k) != 0).name for k in range(4)]
+    else:
+        sources = [c.once(("row", k), lambda k=k: group(c) + 8 * k) for k in range(4)]
+        found = [f.shuffled("idx", code, one, source) for source in sources]
+    return [pairs.twice(f, code, f.packet(code, name)) for name in found]
 
 
-def totals(t: Any, v: Any) -> str:
+def totals(t: Any, v: Any) -> Value:
     """Returns the sum over the features of the thread's lane, in single precision: a thread sums
     what it has of its four rows, the four threads that share these add up, and each lane gets that
     of its row from one of them."""
-    f, code, tiles = t.f, v.code, -(-v.count // 8)
+    c, tiles = t.c, -(-v.count // 8)
     rows = []
     for k in range(4):
-        total = "zeroinitializer"
+        total = c.zeros("f32", 2)
         for j in range(tiles):
             x = t.register(v, FRAGMENTS, index(k // 2, j, k % 2, tiles))
-            if v.count < 8 * (j + 1):
-                x = pairs.select(f, code, first_columns(f, v.count % 8), x, "zeroinitializer")
-            if code == "f16":
-                x = f.op(f"fpext <2 x half> {x} to <2 x float>")
-            total = f.op(f"fadd <2 x float> {total}, {x}")
-        a, b = f.split("<2 x float>", total, 2)
-        rows.append(f.op(f"fadd float {a}, {b}"))
+            total = total + Value(c.f, v.code, 2, first_columns(c, v, j, x)).cast("f32")
+        rows.append(total.lane(0) + total.lane(1))
     for bit in (1, 2):
-        rows = [f.op(f"fadd float {x}, {f.shuffled('bfly', 'f32', x, bit)}") for x in rows]
+        rows = [x + c.shuffled("bfly", x, bit) for x in rows]
     mine = rows[0]
     for k in range(1, 4):
-        here = f.once(f"%member.is{k}", f"icmp eq i32 {member(f)}, {k}")
-        mine = f.op(f"select i1 {here}, float {rows[k]}, float {mine}")
+        mine = c.select(member(c) == k, rows[k], mine)
     # Row 8 k + g is the k-th one of the threads 4 g to 4 g + 3; of these, the k-th has it.
-    seven = f.once("%lane.7", f"and i32 {lane_of_warp(f)}, 7")
-    source = f.once("%total.4g", f"shl i32 {seven}, 2")
-    source = f.once(
-        "%total.from", f"or i32 {source}, {f.once('%lane.3t', f'lshr i32 {lane_of_warp(f)}, 3')}"
-    )
-    return f.shuffled("idx", "f32", mine, source)
+    source = c.once("total", lambda: (c.lane & 7) << 2 | c.lane >> 3)
+    return c.shuffled("idx", mine, source)
 
 
-def first_columns(f: GpuFunction, count: int) -> str:
-    """Returns which of the thread's pair are among the first columns of a tile, as masks."""
-    name = f"%first{count}"
-    twice = f.once("%member.2", f"shl i32 {member(f)}, 1")
-    low = f.once(f"{name}.l", f"icmp ult i32 {twice}, {count}")
-    high = f.once(f"{name}.h", f"icmp ult i32 {twice}, {count - 1}")
-    low = f.once(f"{name}.lw", f"select i1 {low}, i32 65535, i32 0")
-    high = f.once(f"{name}.hw", f"select i1 {high}, i32 -65536, i32 0")
-    word = f.once(f"{name}.w", f"or i32 {low}, {high}")
-    return f.once(name, f"bitcast i32 {word} to <2 x i16>")
+def first_columns(c: GpuCode, v: Any, j: int, x: str) -> str:
+    """Returns a register of the tile `j` of a vector, with zeros in columns beyond the last one:
+    what is there may be infinite or NaN."""
+    count = v.count - 8 * j
+    if count >= 8:
+        return x
+
+    def masks() -> Value:
+        zero, first = c.number("u32", 0), pair(c) < count
+        low = c.select(first, c.number("u32", 0xFFFF), zero)
+        both = c.select(pair(c) < count - 1, c.number("u32", 0xFFFF0000), zero) | low
+        return both.bits("i16", 2)
+
+    kept = c.once(("first columns", count), masks)
+    return pairs.select(c.f, v.code, kept.name, x, "zeroinitializer")

@@ -5,7 +5,7 @@ A kernel may be one of *whole warps*: its threads stay together, also those beyo
 because instructions of the warp need all of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ class GpuFunction(Function):
         super().__init__(GPU, 1, first_number)
         self.warps = warps  # whether it runs in whole warps
         self.threads = threads  # of a block
+        self.computed: dict[Any, Any] = {}  # what `GpuCode.once` has computed, by its key
 
     def pointer(self, index: int) -> str:
         """Returns the address stored in a word of the parameter block: one of global memory."""
@@ -55,26 +56,6 @@ class GpuFunction(Function):
         """Returns the packet with an element."""
         kind = self.vector[code].split(" x ")[1][:-1]
         return self.op(f"bitcast {kind} {x} to {self.vector[code]}")
-
-    def split(self, kind: str, x: str, count: int) -> list[str]:
-        """Returns the first elements of a vector, whose type is `kind`."""
-        return [self.op(f"extractelement {kind} {x}, i32 {k}") for k in range(count)]
-
-    def joined(self, kind: str, parts: Sequence[str]) -> str:
-        """Returns a vector of some elements, which has the type `kind`."""
-        x, element = "poison", kind.partition(" x ")[2][:-1]
-        for k, part in enumerate(parts):
-            x = self.op(f"insertelement {kind} {x}, {element} {part}, i32 {k}")
-        return x
-
-    def multiplied(self, name: str, kind: str, ab: Sequence[str], c: Sequence[str]) -> list[str]:
-        """Returns the accumulators after `mma`: four floats, or two pairs of halves. `ab` are the
-        registers of both operands, of one type."""
-        acc = "float" if len(c) == 4 else "<2 x half>"
-        result = f"{{{', '.join([acc] * len(c))}}}"
-        operands = ", ".join([f"{kind} {x}" for x in ab] + [f"{acc} {x}" for x in c])
-        x = self.op(f"call {result} @llvm.nvvm.mma.{name}({operands})")
-        return [self.op(f"extractvalue {result} {x}, {k}") for k in range(len(c))]
 
     def position(self) -> str:
         """Returns the number of the lane to load for: in whole warps, that of the last one for
@@ -150,40 +131,3 @@ class GpuFunction(Function):
 def element(f: Any, code: str, x: str) -> str:
     """Returns the only element of a packet in its memory representation."""
     return f.op(f"extractelement {f.types.memory[code]} {to_memory(f, code, x)}, i32 0")
-
-
-def shared(module: Any, name: str, count: int, code: str) -> str:
-    """Returns the address of shared memory for some elements, which is declared on first use."""
-    module.globals[name] = (
-        f"{name} = internal addrspace(3) global [{count} x {MEMORY[code]}] undef, align 16"
-    )
-    return name
-
-
-def matrices(f: GpuFunction, place: str, count: int, *, turned: bool = False) -> list[str]:
-    """Loads two or four matrices of 8 x 8 elements of 16 bits, or their transposes, as `i32`."""
-    kind = f"{{{', '.join(['i32'] * count)}}}"
-    how = f"x{count}{'.trans' if turned else ''}"
-    name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.{how}.b16.p3"
-    x = f.op(f"call {kind} {name}(ptr addrspace(3) {place})")
-    return [f.op(f"extractvalue {kind} {x}, {k}") for k in range(count)]
-
-
-def halves(f: Function, words: Sequence[str]) -> list[str]:
-    """Returns words (`i32`) as pairs of halves."""
-    return [f.op(f"bitcast i32 {x} to <2 x half>") for x in words]
-
-
-def fma(f: Function, kind: str, x: str, y: str, z: str) -> str:
-    """Returns `x * y + z` of scalars of an IR type, rounded once."""
-    name = "@llvm.fma.f32" if kind == "float" else "@llvm.fma.f64"
-    return f.op(f"call {kind} {name}({kind} {x}, {kind} {y}, {kind} {z})")
-
-
-def assembly(f: Function, text: str, constraints: str, operands: Sequence[str], kind: str) -> str:
-    """Returns the result of inline PTX, an IR type; operands are given with their types."""
-    call = f'call {kind} asm sideeffect "{text}", "{constraints}"({", ".join(operands)})'
-    if kind == "void":
-        f.do(call)
-        return ""
-    return f.op(call)

@@ -1,7 +1,7 @@
 """Lanes and memory, one lane at a time: loads, stores, gathers, scatters, bounds."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -191,25 +191,6 @@ def scatter_packet(t: Any, code: str, base: str, index: Value, mask: str, *value
                 x = f.op(f"insertelement {row} {x}, {MEMORY[code]} {one}, i32 {k}")
             at = address(f, code, place, first)
             f.do(f"store {row} {x}, ptr {at}, align {together * BYTES[code]}")
-
-
-def within(f: Any, limits: Sequence[tuple[str, int]]) -> str:
-    """Returns whether numbers are below their limits; an empty text if there are none."""
-    inside = ""
-    for number, limit in limits:
-        below = f.op(f"icmp ult i32 {number}, {limit}")
-        inside = f.op(f"and i1 {inside}, {below}") if inside else below
-    return inside
-
-
-def element(f: Any, code: str, base: str, at: str, limits: Sequence[tuple[str, int]]) -> str:
-    """Returns an element of memory, zero if a number is not below its limit."""
-    kind, inside = SCALAR[code], within(f, limits)
-    if inside:
-        at = f.op(f"select i1 {inside}, i32 {at}, i32 0")
-    source = f.op(f"getelementptr {kind}, ptr {base}, i32 {at}")
-    x = f.op(f"load {kind}, ptr {source}, align {BYTES[code]}")
-    return f.op(f"select i1 {inside}, {kind} {x}, {kind} 0.0") if inside else x
 
 
 # ------------------------------------------------------------------------------------------ tables

@@ -12,7 +12,7 @@ from ..simd.atomic import atomic_update
 from ..simd.ir import BYTES, FLOATS, MEMORY, constant
 from ..simd.loops import loop, when
 from ..simd.reduction import accumulator
-from .function import GpuFunction, shared
+from .function import GpuFunction
 
 ROOM = 1 << 14
 """Bytes of shared memory for a target."""
@@ -40,7 +40,7 @@ def room(t: Any, op: str, code: str, k: int, a: int, n: int) -> tuple[str, str]:
     if found is None and len(t.private) < MOST and BYTES[acc] >= 4 and not t.top:
         found = t.private[op, code, k] = f"%private{len(t.private)}", acc, base, n
         name, count = found[0], ROOM // BYTES[acc]
-        own = shared(t.module, f"@private.{len(t.private)}", count, acc)
+        own = t.c.shared(f"private.{len(t.private)}", acc, count)
         size = f.word(n)
         f.once(f"{name}.fits", f"icmp ule i64 {size}, {count}")
         f.once(f"{name}.pays", f"icmp ule i64 {size}, %end")

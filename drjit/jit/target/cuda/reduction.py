@@ -10,12 +10,12 @@ from typing import Any
 from ..simd.atomic import combine
 from ..simd.compensated_sum import add_long, is_long
 from ..simd.conversion import convert
-from ..simd.ir import BYTES, MEMORY
-from ..simd.loops import loop, when
 from ..simd.reduction import accumulator, identity
+from ..simd.values import Value
 from .calls import statement
-from .function import WARP, GpuFunction, element, shared
-from .threads import is_first, neutral, of_block
+from .function import WARP, element
+from .threads import of_block
+from .values import GpuCode, GpuPointer, in_register
 
 
 @statement("type reduction parameter parameter lane_range operand")
@@ -38,52 +38,42 @@ def reduce(t: Any, code: str, op: str, a: int, k: int, x: str) -> None:
 def store_totals(t: Any) -> None:
     """After the lanes of a thread: stores the totals of the block, and the last block those of the
     launch."""
-    f: GpuFunction = t.f
     if not t.reductions:
         return
-    warps = f.threads // WARP
-    first = is_first(f)
+    c: GpuCode = t.c
+    f, warps, counter = t.f, t.f.threads // WARP, "ptr addrspace(1) %counter"
     for number, (op, code, a, _, total) in enumerate(t.reductions):
         acc = accumulator(code)
-        room = shared(t.module, f"@totals.{number}", warps, acc)
-        x = of_block(f, op, acc, element(f, acc, total), room)
-        with when(f, first):
-            place = f.op(f"getelementptr {MEMORY[acc]}, ptr {f.pointer(a)}, i64 %block")
-            f.do(f"store {MEMORY[acc]} {x}, ptr {place}, align {BYTES[acc]}")
-    flag = shared(t.module, "@last", 1, "u32")
-    with when(f, first):
+        x = Value(f, in_register(acc), 0, element(f, acc, total))
+        x = of_block(c, op, x, c.shared(f"totals.{number}", acc, warps))
+        for _ in c.when(c.is_first):
+            (GpuPointer(f, acc, f.pointer(a)) + c.block()).store(x)
+    flag = c.shared("last", "u32", 1)
+    for _ in c.when(c.is_first):
         f.fence()
-        before = f.op("atomicrmw add ptr addrspace(1) %counter, i32 1 monotonic")
-        blocks = f.special("nctaid.x")
-        last = f.op(f"icmp eq i32 {before}, {f.op(f'sub i32 {blocks}, 1')}")
-        f.do(f"store i32 {f.op(f'zext i1 {last} to i32')}, ptr addrspace(3) {flag}")
+        before = Value(f, "u32", 0, f.op(f"atomicrmw add {counter}, i32 1 monotonic"))
+        flag.store((before == c.special("nctaid.x") - 1).cast("u32"))
     f.barrier()
-    is_last = f.op(f"icmp ne i32 {f.op(f'load i32, ptr addrspace(3) {flag}')}, 0")
-    with when(f, is_last):
+    for _ in c.when(flag.load() != 0):
         f.fence()
-        _last_block(t, f, t.reductions, first)
+        _last_block(c, t.reductions)
+        for _ in c.when(c.is_first):
+            f.do(f"store i32 0, {counter}")
 
 
-def _last_block(t: Any, f: GpuFunction, reductions: Sequence[tuple], first: str) -> None:
+def _last_block(c: GpuCode, reductions: Sequence[tuple]) -> None:
     for number, (op, code, a, k, _) in enumerate(reductions):
         acc = accumulator(code)
-        x = _over_blocks(f, op, acc, f.pointer(a))
-        room = shared(t.module, f"@all.{number}", f.threads // WARP, acc)
-        x = of_block(f, op, acc, x, room)
-        with when(f, first):
-            if code != acc:
-                x = f.op(f"fptrunc {MEMORY[acc]} {x} to {MEMORY[code]}")
-            f.do(f"store {MEMORY[code]} {x}, ptr {f.pointer(k)}, align {BYTES[code]}")
-    with when(f, first):
-        f.do("store i32 0, ptr addrspace(1) %counter")
+        x = _over_blocks(c, op, GpuPointer(c.f, acc, c.f.pointer(a)))
+        x = of_block(c, op, x, c.shared(f"all.{number}", acc, c.f.threads // WARP))
+        for _ in c.when(c.is_first):
+            GpuPointer(c.f, code, c.f.pointer(k)).store(x.cast(in_register(code)))
 
 
-def _over_blocks(f: GpuFunction, op: str, acc: str, base: str) -> str:
+def _over_blocks(c: GpuCode, op: str, base: GpuPointer) -> Value:
     """Returns the reduction of the totals of the blocks that a thread takes: those with its number
     plus a multiple of the number of threads."""
-    kind, size = MEMORY[acc], BYTES[acc]
-    with loop(f, "%thread", "%blocks", f.threads, [(kind, neutral(op, acc))]) as (j, total):
-        place = f.op(f"getelementptr {kind}, ptr {base}, i64 {j}")
-        x = f.op(f"load volatile {kind}, ptr {place}, align {size}")
-        total[0] = combine(f, op, acc, x, total[0], kind)
+    total = [c.neutral(op, base.code)]
+    for j in c.range("%thread", "%blocks", c.f.threads, total):
+        total[0] = c.combine(op, (base + j).load(volatile=True), total[0])
     return total[0]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import fragments, pairs
-from .function import DYNAMIC
+from .values import GpuPointer
 
 
 def fill(t: Any, kept: Sequence[Any]) -> None:
@@ -45,11 +45,10 @@ def _sources(v: Any) -> Iterator[Any]:
                 yield from _sources(x)
 
 
-def _place(t: Any, begin: int, words: int) -> list[str]:
-    f = t.f
-    own = f.once("%thread.16", f"shl i32 {f.special('tid.x')}, 4")
-    base = fragments.place(f, "%shelf", DYNAMIC, own)
-    return [fragments.at(f, base, begin + 16 * f.threads * k) for k in range(words)]
+def _place(t: Any, begin: int, words: int) -> list[GpuPointer]:
+    c = t.c
+    base = c.once("shelf", lambda: c.dynamic() + (c.tid << 4))
+    return [(base + (begin + 16 * c.f.threads * k)).of("u32") for k in range(words)]
 
 
 def _store(t: Any, v: Any, k: int) -> bool:
@@ -58,11 +57,10 @@ def _store(t: Any, v: Any, k: int) -> bool:
     begin = t.plan.reserve(16 * f.threads * words)
     if begin < 0:
         return False
-    parts = [pairs.to_words(f, v.code, x) for x in found[4 * k : 4 * k + 4]]
+    parts = [fragments.words_of(t.c, v.code, x) for x in found[4 * k : 4 * k + 4]]
     each = 4 // words
     for j, place in enumerate(_place(t, begin, words)):
-        x = fragments.concatenated(f, "i32", words, parts[each * j : each * (j + 1)])
-        f.do(f"store volatile <4 x i32> {x}, ptr addrspace(3) {place}, align 16")
+        place.store(t.c.joined(parts[each * j : each * (j + 1)]), volatile=True)
     v.shelf[k] = begin
     found[4 * k : 4 * k + 4] = [""] * 4
     return True
@@ -70,10 +68,10 @@ def _store(t: Any, v: Any, k: int) -> bool:
 
 def fetch(t: Any, v: Any, k: int) -> None:
     """Loads four registers."""
-    f, words = t.f, pairs.words(v.code)
+    words = pairs.words(v.code)
     each = 4 // words
     for j, place in enumerate(_place(t, v.shelf[k], words)):
-        x = f.op(f"load volatile <4 x i32>, ptr addrspace(3) {place}, align 16")
+        x = place.load(4, volatile=True)
         for e in range(each):
-            one = f.shuffle("<4 x i32>", x, "poison", range(words * e, words * (e + 1)))
-            t.fill(v, v.form, 4 * k + each * j + e, pairs.from_words(f, v.code, one))
+            one = t.c.part(x, words * e, words)
+            t.fill(v, v.form, 4 * k + each * j + e, pairs.from_words(t.f, v.code, one.name))

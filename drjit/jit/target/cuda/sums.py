@@ -25,22 +25,21 @@ from functools import partial
 from typing import Any
 
 from ..simd.atomic import atomic_update
-from ..simd.ir import BYTES, FLOATS, SCALAR, KernelError
-from ..simd.loops import address, cast, loop, when
+from ..simd.conversion import convert
+from ..simd.ir import BYTES, FLOATS, KernelError
 from ..simd.reduction import accumulator
+from ..simd.values import Value
 from . import fragments, pairs, private, tf32, vector_memory
 from .features import GpuVector, Scalar
-from .function import DYNAMIC, WARP, GpuFunction, fma, halves, matrices
-from .memory import within
+from .function import WARP
 from .plan import FRAGMENTS, OWN, STRIP, WIDEST, Sum
 from .products import multiplied
 from .registers import MEMORY, in_registers
-from .threads import lane_of_warp, warp_of_block
+from .values import GpuCode, GpuPointer
 
 # Imported because it registers the statements for vectors in memory.
 assert vector_memory
 
-_FOUR = "<4 x float>"
 # Steps of a product that an iteration takes.
 _AT_ONCE = 4
 # Tiles of a sum that a warp keeps in registers at a time.
@@ -68,12 +67,18 @@ def outer(
     return None
 
 
-def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> str:
+def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> GpuPointer:
     """Returns the address of the first accumulator in memory. The position is read here: otherwise,
     what a matrix has at the same position would be kept until then."""
     f, (acc, base) = t.f, private.sums(t, "add", code, k, a, n)
     position = f.op(f"load volatile i64, ptr {f.word_address_here(offset)}")
-    return address(f, acc, base, position)
+    return GpuPointer(f, acc, base) + t.c.word(position)
+
+
+def _add(t: Any, target: GpuPointer, at: Value, x: Value) -> None:
+    """Adds a number to the accumulator at a position, which has a sign: LLVM then knows that it is
+    near the next one."""
+    atomic_update(t.f, "add", target.code, (target + at.bits("i32")).name, x.name)
 
 
 # ---------------------------------------------------------------------------- rows of shared memory
@@ -92,7 +97,7 @@ def _store_rows(t: Any, y: GpuVector, x: GpuVector, mask: str) -> None:
     def masked(v: GpuVector, form: str, k: int) -> str:
         bits = t.twice(scalar, form, k, v.count)
         x = pairs.select(f, v.code, bits, t.register(v, form, k), "zeroinitializer")
-        return tf32.rounded_pair(f, x) if v.code == "f32" else x
+        return tf32.rounded_pair(t.c, Value(f, "f32", 2, x)).name if v.code == "f32" else x
 
     for region, (v, form) in zip((0, f.threads * t.plan.row), known, strict=True):
         if form == FRAGMENTS:
@@ -102,9 +107,9 @@ def _store_rows(t: Any, y: GpuVector, x: GpuVector, mask: str) -> None:
         last, size = -(-v.count // 2), pairs.words(v.code)
         for k in range(0, last, 4):
             some = [masked(v, form, j) for j in range(k, min(k + 4, last))]
-            words = [pairs.to_words(f, v.code, x) for x in some]
-            words += ["zeroinitializer"] * (4 - len(words))
-            fragments.store_row(t, words, size, region + 4 * size * k)
+            words = [fragments.words_of(t.c, v.code, x) for x in some]
+            words += [t.c.zeros("u32", size)] * (4 - len(words))
+            fragments.store_row(t, words, region + 4 * size * k)
 
 
 def _form(v: GpuVector) -> str:
@@ -119,29 +124,38 @@ def _depth(code: str) -> int:
 
 
 def _operand(
-    t: Any, code: str, base: tuple[str, str], offset: int, tiles: int, *, left: bool
-) -> list[str]:
+    t: Any, code: str, base: tuple[GpuPointer, GpuPointer], offset: int, tiles: int, *, left: bool
+) -> list[Value]:
     """Returns fragments of some lanes and one or two tiles: as operand A of rows, or as operand B
     of columns. The addresses are those for either order of matrices."""
-    f, source = t.f, fragments.at(t.f, base[left and tiles == 2], offset)
+    source = base[left and tiles == 2] + offset
     if code == "f32":
-        return tf32.operand(f, source, t.plan.row, tiles, left=left)
-    found = halves(f, matrices(f, source, 2 * tiles, turned=True))
+        return tf32.operand(source, t.plan.row, tiles, left=left)
+    found = t.c.matrices(source, 2 * tiles, turned=True)
     if left and tiles == 1:
-        found = [found[0], "zeroinitializer", found[1], "zeroinitializer"]
+        zero = t.c.zeros("f16", 2)
+        found = [found[0], zero, found[1], zero]
     return found
 
 
 # ------------------------------------------------------------------------------------ of a block
 
 
-def _orders(t: Any, code: str) -> tuple[str, str]:
+def _orders(t: Any, code: str) -> tuple[Value, Value]:
     """Returns the offsets of fragments in rows of lanes, for either order of matrices."""
-    f, row = t.f, t.plan.row
+    c, row = t.c, t.plan.row
     if code == "f32":
-        order = tf32.of_rows(f, row)
+        order = tf32.of_rows(c, row)
         return order, order
-    return fragments.low(f, row), fragments.high(f, row)
+    return fragments.low(c, row), fragments.high(c, row)
+
+
+def _begin(t: Any, order: Value, number: Value, size: int) -> GpuPointer:
+    """Returns the address of a thread's fragments in the rows of the block's lanes, for a tile with
+    a number."""
+    c, rows = t.c, t.plan.rows
+    key = "begin", order.name, number.name, size
+    return c.once(key, lambda: c.dynamic() + rows + order + number * size)
 
 
 def _of_block(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
@@ -151,57 +165,40 @@ def _of_block(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
     t.forget(y)
     f.barrier()
     low, high = _orders(t, s.code)
-    size = BYTES[s.code]
-    rows = fragments.place(f, "%rows", DYNAMIC, str(plan.rows))
+    tile = 8 * BYTES[s.code]
     tall = _tiles_of(y.count)
     down, across = _numbers(t, s)
     places = []
     for number, offset in down:
-        first = f.once(f"{number}.down{size}", f"mul i32 {number}, {16 * size}")
-        parts = []
-        for order in (low, high):
-            base = fragments.place(f, f"{order}.rows", rows, order)
-            base = fragments.place(f, f"{number}.{order[1:]}", base, first)
-            parts.append(fragments.at(f, base, 16 * size * offset))
-        places.append(tuple(parts))
-    columns = []
-    for number, offset in across:
-        first = f.once(f"{number}.across{size}", f"mul i32 {number}, {8 * size}")
-        base = fragments.place(f, f"{low}.rows", rows, low)
-        base = fragments.place(f, f"{number}.{low[1:]}", base, first)
-        columns.append(fragments.at(f, base, region + 8 * size * offset))
+        parts = [_begin(t, order, number, 2 * tile) for order in (low, high)]
+        places.append(tuple(place + 2 * tile * offset for place in parts))
+    columns = [_begin(t, low, n, tile) + (region + tile * offset) for n, offset in across]
 
     home, wide = _home(t, s), len(across)
     # Fragments of two neighbouring tiles are loaded together.
-    joined = s.code == "f16" and wide % 2 == 0 and across[0][0] == across[-1][0]
+    joined = s.code == "f16" and wide % 2 == 0 and across[0][0].name == across[-1][0].name
     at_once = max(_TILES // wide, 1)
     for top in range(0, len(down), at_once):
-        some = fragments.at(f, home, 16 * f.threads * wide * top)
+        some = home + 4 * f.threads * wide * top
         left = [(*p, min(tall, 2)) for p in places[top : top + at_once]]
         _add_products(t, s.code, some, left, columns[::2] if joined else columns, joined)
     f.barrier()
 
 
 def _add_products(
-    t: Any, code: str, home: str, left: Sequence[tuple], right: Sequence[str], joined: bool
-) -> None:
+    t: Any, code: str, home: GpuPointer, left: Sequence[tuple], right: Sequence[GpuPointer],
+    joined: bool,
+) -> None:  # fmt: skip
     """Adds the products of rows of tiles with columns of tiles, or with pairs of columns, to the
     thread's accumulators. Addresses are those of fragments of the block's first lanes."""
-    f, plan = t.f, t.plan
+    c, plan, depth = t.c, t.plan, _depth(code)
     wide = len(right) * (1 + joined)
-    slots = [fragments.at(f, home, 16 * f.threads * k) for k in range(len(left) * wide)]
-    start = [f.op(f"load {_FOUR}, ptr addrspace(3) {p}, align 16") for p in slots]
-    values = [x for v in start for x in f.split(_FOUR, v, 4)]
-    depth = _depth(code)
-    steps = f.threads // depth
-    with loop(f, 0, steps, _AT_ONCE, [("float", v) for v in values]) as (k, sums):
-        here = f.op(f"mul i32 {f.op(f'trunc i64 {k} to i32')}, {depth * plan.row}")
-
-        def moved(p: str) -> str:
-            return f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {here}")
-
-        tops = [(moved(p), moved(q), n) for p, q, n in left]
-        starts = [moved(p) for p in right]
+    slots = [home + 4 * c.f.threads * k for k in range(len(left) * wide)]
+    sums = [x for v in [place.load(4) for place in slots] for x in v.elements()]
+    for k in c.range(0, c.f.threads // depth, _AT_ONCE, sums):
+        here = k.cast("u32") * (depth * plan.row)
+        tops = [(p + here, q + here, n) for p, q, n in left]
+        starts = [p + here for p in right]
         for step in range(_AT_ONCE):
             more = depth * step * plan.row
             a = [_operand(t, code, (p, q), more, n, left=True) for p, q, n in tops]
@@ -211,113 +208,89 @@ def _add_products(
                 b += [found[i : i + 2] for i in range(0, len(found), 2)]
             for slot in range(len(slots)):
                 i, j = divmod(slot, wide)
-                c = sums[4 * slot : 4 * slot + 4]
-                sums[4 * slot : 4 * slot + 4] = _multiplied(t, code, a[i], b[j], c)
+                own = slice(4 * slot, 4 * slot + 4)
+                sums[own] = multiplied(c, plan, a[i], b[j], sums[own])
     for k, place in enumerate(slots):
-        v = f.joined(_FOUR, sums[4 * k : 4 * k + 4])
-        f.do(f"store {_FOUR} {v}, ptr addrspace(3) {place}, align 16")
-
-
-def _multiplied(
-    t: Any, code: str, a: Sequence[str], b: Sequence[str], c: Sequence[str]
-) -> list[str]:
-    if code == "f32":
-        return tf32.multiplied(t.f, a, b, c)
-    return multiplied(t.f, t.plan, a, b, c)
+        place.store(c.vector(sums[4 * k : 4 * k + 4]))
 
 
 def _tiles_of(count: int) -> int:
     return -(-count // 8)
 
 
-def _home(t: Any, s: Sum) -> str:
+def _home(t: Any, s: Sum) -> GpuPointer:
     """Returns the address of the thread's first accumulators of a sum."""
-    f, begin = t.f, t.plan.sums[s]
-    own = f.once("%thread.16", f"shl i32 {f.special('tid.x')}, 4")
-    return fragments.at(f, fragments.place(f, "%sums", DYNAMIC, own), begin)
+    c = t.c
+    base = c.once("sums", lambda: c.dynamic() + (c.tid << 4))
+    return (base + t.plan.sums[s]).of("f32")
 
 
-def _numbers(t: Any, s: Sum) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+def _numbers(t: Any, s: Sum) -> tuple[list[tuple[Value, int]], list[tuple[Value, int]]]:
     """Returns the rows of tiles of a warp, and its columns of tiles: each as the number of a first
     one and the distance from that. Those beyond the last one repeat it."""
-    f = t.f
+    c = t.c
     down, across, tall, wide = t.plan.split(s)
-    warp = warp_of_block(f)
-    found = []
-    for name, how, warps, of, last in (
-        ("down", "udiv", down, tall, -(-s.rows // 16)),
-        ("across", "urem", across, wide, _tiles_of(s.columns)),
-    ):
-        number = f.once(f"%warp.{name}{across}", f"{how} i32 {warp}, {across}")
-        first = f.once(f"%{name}{across}.{of}", f"mul i32 {number}, {of}")
-        if warps * of <= last:
-            found.append([(first, k) for k in range(of)])
-            continue
-        numbers = []
-        for k in range(of):
-            one = f.once(f"%{name}{across}.{of}.{k}", f"add i32 {first}, {k}")
-            least = f"call i32 @llvm.umin.i32(i32 {one}, i32 {last - 1})"
-            numbers.append((f.once(f"%{name}{across}.{of}.{k}.{last}", least), 0))
-        found.append(numbers)
-    return found[0], found[1]
+    first = c.once(("down", across, tall), lambda: c.warp // across * tall)
+    second = c.once(("across", across, wide), lambda: c.warp % across * wide)
+
+    def listed(number: Value, warps: int, count: int, last: int) -> list[tuple[Value, int]]:
+        if warps * count <= last:
+            return [(number, k) for k in range(count)]
+
+        def clamped(k: int) -> Value:
+            return c.once((number.name, k, last), lambda: c.least(number + k, last - 1))
+
+        return [(clamped(k), 0) for k in range(count)]
+
+    rows, columns = -(-s.rows // 16), _tiles_of(s.columns)
+    return listed(first, down, tall, rows), listed(second, across, wide, columns)
 
 
 def prepare(t: Any) -> None:
     """Before the lanes of a block: sets its accumulators to zero."""
-    f = t.f
     for s in t.plan.sums:
         *_, tall, wide = t.plan.split(s)
         for k in range(tall * wide):
-            place = fragments.at(f, _home(t, s), 16 * f.threads * k)
-            f.do(f"store {_FOUR} zeroinitializer, ptr addrspace(3) {place}, align 16")
+            (_home(t, s) + 4 * t.f.threads * k).store(t.c.zeros("f32", 4))
 
 
 def finish(t: Any) -> None:
     """After the lanes of a block: adds its sums to memory."""
-    f = t.f
+    c = t.c
     for s in t.plan.sums:
         down, across, tall, wide = t.plan.split(s)
         target = _target(t, *s[:5])
-        warp = warp_of_block(f)
-        first_row = f.op(f"mul i32 {f.op(f'udiv i32 {warp}, {across}')}, {16 * tall}")
-        first_column = f.op(f"mul i32 {f.op(f'urem i32 {warp}, {across}')}, {8 * wide}")
+        first_row, first_column = c.warp // across * (16 * tall), c.warp % across * (8 * wide)
         for k in range(tall * wide):
-            source = fragments.at(f, _home(t, s), 16 * f.threads * k)
-            v = f.op(f"load {_FOUR}, ptr addrspace(3) {source}, align 16")
-            c = f.split(_FOUR, v, 4)
+            sums = (_home(t, s) + 4 * c.f.threads * k).load(4).elements()
             i, j = divmod(k, wide)
-            row = f.op(f"add i32 {first_row}, {16 * i}")
-            column = f.op(f"add i32 {first_column}, {8 * j}")
             exact = down * tall * 16 == s.rows and across * wide * 8 == s.columns
-            _add_tile(t, s, target, row, column, c, whole=exact)
+            row, column = first_row + 16 * i, first_column + 8 * j
+            _add_tile(t, s, target, row, column, sums, whole=exact)
     for flush in t.flushes:
         flush()
 
 
 def _add_tile(
-    t: Any, s: Sum, target: str, row: str, column: str, c: Sequence[str], *, whole: bool
-) -> None:
+    t: Any, s: Sum, target: GpuPointer, row: Value, column: Value, sums: Sequence[Value], *,
+    whole: bool,
+) -> None:  # fmt: skip
     """Adds a tile of accumulators to memory."""
-    f = t.f
-    row = f.op(f"add i32 {row}, {fragments.group(f)}")
-    pair = f.once("%member.2", f"shl i32 {fragments.member(f)}, 1")
-    column = f.op(f"add i32 {column}, {pair}")
-    for k, x in enumerate(c):
-        r = f.op(f"add i32 {row}, 8") if k > 1 else row
-        e = f.op(f"add i32 {column}, 1") if k % 2 else column
-        with _below(f, [] if whole else [(r, s.rows), (e, s.columns)]):
-            at = f.op(f"add i32 {f.op(f'mul i32 {r}, {s.stride}')}, {e}")
-            place = f.op(f"getelementptr float, ptr {target}, i32 {at}")
-            atomic_update(f, "add", "f32", place, x)
+    row, column = row + fragments.group(t.c), column + fragments.pair(t.c)
+    for k, x in enumerate(sums):
+        r, e = row + 8 * (k > 1), column + k % 2
+        with _below(t.c, [] if whole else [(r, s.rows), (e, s.columns)]):
+            _add(t, target, r * s.stride + e, x)
 
 
 @contextmanager
-def _below(f: GpuFunction, limits: Sequence[tuple[str, int]]) -> Iterator[None]:
+def _below(c: GpuCode, limits: Sequence[tuple[Value, int]]) -> Iterator[None]:
     """Code for threads whose numbers are below limits."""
-    if not limits:
+    inside = c.within(limits)
+    if inside is None:
         yield
         return
-    with when(f, within(f, limits)):
+    for _ in c.when(inside):
         yield
 
 
@@ -325,16 +298,19 @@ def _below(f: GpuFunction, limits: Sequence[tuple[str, int]]) -> Iterator[None]:
 
 
 def _of_warp(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
-    f, plan = t.f, t.plan
-    region = f.threads * plan.row
+    c, plan = t.c, t.plan
+    region = c.f.threads * plan.row
     target = _target(t, *s[:5])
     _store_rows(t, y, x, mask)
-    f.meet()
-    rows, size, depth = fragments.rows(f, plan), BYTES[s.code], _depth(s.code)
-    low, high = [fragments.place(f, f"{order}.warp", rows, order) for order in _orders(t, s.code)]
+    c.f.meet()
+    rows, size, depth = fragments.rows(c, plan), BYTES[s.code], _depth(s.code)
+    low, high = [
+        c.once(("warp", order.name), partial(rows.__add__, order)) for order in _orders(t, s.code)
+    ]
     tall, wide = _tiles_of(s.rows), _tiles_of(s.columns)
+    exact = s.rows % 16 == 0 and s.columns % 8 == 0
 
-    def some(first: str, tops: tuple[str, str], number: int) -> None:
+    def some(first: Value, tops: tuple[GpuPointer, GpuPointer], number: int) -> None:
         steps = range(WARP // depth)
         a = [_operand(t, s.code, tops, depth * k * plan.row, number, left=True) for k in steps]
         for j in range(0, wide, 2):
@@ -344,21 +320,19 @@ def _of_warp(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
                 more = region + depth * k * plan.row + 8 * size * j
                 b.append(_operand(t, s.code, (low, low), more, count, left=False))
             for i in range(count):
-                c = ["0.0"] * 4
+                sums = [c.number("f32", 0)] * 4
                 for k in steps:
-                    c = _multiplied(t, s.code, a[k], b[k][2 * i : 2 * i + 2], c)
-                _add_tile(t, s, target, first, str(8 * (j + i)), c, whole=exact)
+                    sums = multiplied(c, plan, a[k], b[k][2 * i : 2 * i + 2], sums)
+                _add_tile(t, s, target, first, c.number("u32", 8 * (j + i)), sums, whole=exact)
 
-    exact = s.rows % 16 == 0 and s.columns % 8 == 0
     if tall > 1:
-        with loop(f, 0, tall // 2, 1) as (m, _):
-            first = f.op(f"shl i32 {f.op(f'trunc i64 {m} to i32')}, 4")
-            at = f.op(f"mul i32 {first}, {size}")
-            tops = [f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {at}") for p in (low, high)]
-            some(first, (tops[0], tops[1]), 2)
+        for m in c.range(0, tall // 2):
+            first = m.cast("u32") << 4
+            at = first * size
+            some(first, (low + at, high + at), 2)
     if tall % 2:
-        last = fragments.at(f, low, 8 * size * (tall - 1))
-        some(str(8 * (tall - 1)), (last, last), 1)
+        last = low + 8 * size * (tall - 1)
+        some(c.number("u32", 8 * (tall - 1)), (last, last), 1)
 
 
 # ------------------------------------------------------------------------------------- of lanes
@@ -367,18 +341,15 @@ def _of_warp(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
 def _strip(t: Any, v: GpuVector, first: int, mask: str, acc: str, region: int) -> int:
     """Stores some features of a vector, as accumulators, to the rows of the lanes, with zeros where
     the mask is false. Returns their number."""
-    f, last = t.f, min(v.count, first + STRIP)
-    together = 16 // BYTES[acc]
-    for k in range(first, last, together):
-        x = "zeroinitializer"
-        for e in range(min(together, last - k)):
-            one = cast(f, f.lanes, t.feature_of(v, k + e), v.code, acc)
-            one = f.scalar(acc, f.select(acc, mask, one))
-            x = f.op(
-                f"insertelement <{together} x {SCALAR[acc]}> {x}, {SCALAR[acc]} {one}, i32 {e}"
-            )
-        place = fragments.at(f, fragments.own_row(f, t.plan), region + (k - first) * BYTES[acc])
-        f.do(f"store <{together} x {SCALAR[acc]}> {x}, ptr addrspace(3) {place}, align 16")
+    f, last, together = t.f, min(v.count, first + STRIP), 16 // BYTES[acc]
+    parts = []
+    for k in range(first, last):
+        x = f.select(acc, mask, convert(f, acc, v.code, t.feature_of(v, k)))
+        parts.append(Value(f, acc, 0, f.scalar(acc, x)))
+    parts += [t.c.number(acc, 0)] * (-len(parts) % together)
+    place = (fragments.own_row(t.c, t.plan) + region).of(acc)
+    for k in range(0, len(parts), together):
+        (place + k).store(t.c.vector(parts[k : k + together]))
     return last - first
 
 
@@ -391,59 +362,46 @@ def _shape(rows: int, columns: int) -> tuple[int, int]:
 
 def _of_lanes(t: Any, s: Sum, y: GpuVector, x: GpuVector, mask: str) -> None:
     """Each thread sums some elements over the lanes of its warp."""
-    acc = accumulator(s.code)
-    f, target, region = t.f, _target(t, *s[:5]), t.f.threads * t.plan.row
+    acc, region = accumulator(s.code), t.f.threads * t.plan.row
+    target = _target(t, *s[:5])
     for top in range(0, s.rows, STRIP):
         for left in range(0, s.columns, STRIP):
-            f.meet()
+            t.f.meet()
             rows = _strip(t, y, top, mask, acc, 0)
             columns = _strip(t, x, left, mask, acc, region)
-            f.meet()
+            t.f.meet()
             _sum_strip(t, s, acc, target, (top, rows), (left, columns), region)
 
 
 def _sum_strip(
-    t: Any, s: Sum, acc: str, target: str, rows: tuple[int, int], columns: tuple[int, int],
+    t: Any, s: Sum, acc: str, target: GpuPointer, rows: tuple[int, int], columns: tuple[int, int],
     region: int,
 ) -> None:  # fmt: skip
-    f, kind, size = t.f, SCALAR[acc], BYTES[acc]
+    c, size = t.c, BYTES[acc]
     tall, wide = _shape(rows[1], columns[1])
     across = -(-columns[1] // wide)
-    lane = lane_of_warp(f)
-    row = f.op(f"mul i32 {f.op(f'udiv i32 {lane}, {across}')}, {tall}")
-    column = f.op(f"mul i32 {f.op(f'urem i32 {lane}, {across}')}, {wide}")
+    row, column = c.lane // across * tall, c.lane % across * wide
     # Threads without elements read the last rows.
-    row = f.op(f"call i32 @llvm.umin.i32(i32 {row}, i32 {max(STRIP - tall, 0)})")
-    base = fragments.rows(f, t.plan)
-    places = []
-    for number, more in ((row, 0), (column, region)):
-        offset = f.op(f"add i32 {f.op(f'mul i32 {number}, {size}')}, {more}")
-        places.append(f.op(f"getelementptr i8, ptr addrspace(3) {base}, i32 {offset}"))
+    existing = c.least(row, max(STRIP - tall, 0))
+    base = fragments.rows(c, t.plan)
+    places = base + existing * size, base + (column * size + region)
 
-    def loaded(place: str, count: int) -> list[str]:
+    def loaded(place: GpuPointer, count: int) -> list[Value]:
         together = min(16 // size, count)
-        of, found = f"<{together} x {kind}>", []
-        for k in range(0, count, together):
-            at = fragments.at(f, place, k * size)
-            v = f.op(f"load {of}, ptr addrspace(3) {at}, align {together * size}")
-            found += f.split(of, v, together)
-        return found
+        parts = [(place + k).load(together) for k in range(0, count, together)]
+        return [x for part in parts for x in part.elements()]
 
-    start = [(kind, "0.0")] * (tall * wide)
-    with loop(f, 0, WARP, 1, start) as (k, sums):
-        here = f.op(f"mul i32 {f.op(f'trunc i64 {k} to i32')}, {t.plan.row}")
-        a, b = [f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {here}") for p in places]
+    sums = [c.number(acc, 0)] * (tall * wide)
+    for k in c.range(0, WARP, 1, sums):
+        here = k.cast("u32") * t.plan.row
+        a, b = [(p + here).of(acc) for p in places]
         left, right = loaded(a, tall), loaded(b, wide)
         for n in range(tall * wide):
-            sums[n] = fma(f, kind, left[n // wide], right[n % wide], sums[n])
-    row = f.op(f"mul i32 {f.op(f'udiv i32 {lane}, {across}')}, {tall}")
+            sums[n] = left[n // wide].times_plus(right[n % wide], sums[n])
     for n, x in enumerate(sums):
-        r, c = f.op(f"add i32 {row}, {n // wide}"), f.op(f"add i32 {column}, {n % wide}")
-        with _below(f, [(r, rows[1]), (c, columns[1])]):
-            at = f.op(f"mul i32 {f.op(f'add i32 {r}, {rows[0]}')}, {s.stride}")
-            at = f.op(f"add i32 {at}, {f.op(f'add i32 {c}, {columns[0]}')}")
-            place = f.op(f"getelementptr {kind}, ptr {target}, i32 {at}")
-            atomic_update(f, "add", acc, place, x)
+        r, e = row + n // wide, column + n % wide
+        with _below(c, [(r, rows[1]), (e, columns[1])]):
+            _add(t, target, (r + rows[0]) * s.stride + (e + columns[0]), x)
 
 
 # ---------------------------------------------------------------------------------------- vectors
@@ -465,16 +423,16 @@ def accumulate(
         return None
     sums, halved = _columns_of_warp(t, v, mask)
 
-    def add(values: Sequence[str]) -> None:
+    def add(values: Sequence[Value]) -> None:
         _add_columns(t, v.count, _target(t, code, k, a, n, offset), values, halved)
 
     if t.depth:
         add(sums)
         return None
     carried = [t.carry("float", "0.0") for _ in sums]
-    for c, x in zip(carried, sums, strict=True):
-        c.end = t.f.op(f"fadd float {c.name}, {x}")
-    t.flushes.append(lambda: add([c.name for c in carried]))
+    for total, x in zip(carried, sums, strict=True):
+        total.end = (x.like(total.name) + x).name
+    t.flushes.append(lambda: add([x.like(c.name) for c, x in zip(carried, sums, strict=True)]))
     return None
 
 
@@ -482,14 +440,14 @@ def accumulate(
 _BITS = (4, 8, 16)
 
 
-def _columns_of_warp(t: Any, v: GpuVector, mask: str) -> tuple[list[str], dict[int, int]]:
+def _columns_of_warp(t: Any, v: GpuVector, mask: str) -> tuple[list[Value], dict[int, int]]:
     """Returns the sums over the lanes of a warp that the thread has, and how many there were of
     each of two threads whose numbers differ by a bit.
 
     A thread sums its four rows. Then threads exchange halves of their sums, so that each has half
     as many of twice as many rows, or, if the number is odd, all of them.
     """
-    f, tiles = t.f, _tiles_of(v.count)
+    c, f, tiles = t.c, t.f, _tiles_of(v.count)
     registers = t.all_registers(v, FRAGMENTS)
     masks = [
         t.twice(Scalar("mask", mask), FRAGMENTS, fragments.index(m, 0, h, tiles), v.count)
@@ -500,73 +458,58 @@ def _columns_of_warp(t: Any, v: GpuVector, mask: str) -> tuple[list[str], dict[i
         masks = [pairs.disguised(f, "mask", bits) for bits in masks]
     sums = []
     for j in range(tiles):
-        total = "zeroinitializer"
-        for m in range(2):
-            for h in range(2):
-                k = fragments.index(m, j, h, tiles)
-                x = pairs.select(f, v.code, masks[2 * m + h], registers[k], "zeroinitializer")
-                if v.code == "f16":
-                    x = f.op(f"fpext <2 x half> {x} to <2 x float>")
-                total = f.op(f"fadd <2 x float> {total}, {x}")
-        sums += f.split("<2 x float>", total, 2)
+        total = c.zeros("f32", 2)
+        for row, bits in enumerate(masks):
+            k = fragments.index(row // 2, j, row % 2, tiles)
+            x = pairs.select(f, v.code, bits, registers[k], "zeroinitializer")
+            total = total + Value(f, v.code, 2, x).cast("f32")
+        sums += total.elements()
     halved: dict[int, int] = {}
     for bit in _BITS:
         half = len(sums) // 2
         if len(sums) % 2:
-            others = [f.shuffled("bfly", "f32", x, bit) for x in sums]
-            sums = [f.op(f"fadd float {x}, {y}") for x, y in zip(sums, others, strict=True)]
+            others = [c.shuffled("bfly", x, bit) for x in sums]
+            sums = [x + y for x, y in zip(sums, others, strict=True)]
             continue
         halved[bit] = half
-        upper, kept = _has_bit(f, bit), []
+        upper, kept = _has_bit(c, bit), []
         for x, y in zip(sums[:half], sums[half:], strict=True):
-            given = f.op(f"select i1 {upper}, float {x}, float {y}")
-            own = f.op(f"select i1 {upper}, float {y}, float {x}")
-            kept.append(f.op(f"fadd float {own}, {f.shuffled('bfly', 'f32', given, bit)}"))
+            given = c.select(upper, x, y)
+            kept.append(c.select(upper, y, x) + c.shuffled("bfly", given, bit))
         sums = kept
     return sums, halved
 
 
-def _has_bit(f: GpuFunction, bit: int) -> str:
-    found = f.once(f"%lane.and{bit}", f"and i32 {lane_of_warp(f)}, {bit}")
-    return f.once(f"%lane.has{bit}", f"icmp ne i32 {found}, 0")
+def _has_bit(c: GpuCode, bit: int) -> Value:
+    return c.once(("has bit", bit), lambda: (c.lane & bit) != 0)
 
 
 def _add_columns(
-    t: Any, count: int, target: str, sums: Sequence[str], halved: dict[int, int]
+    t: Any, count: int, target: GpuPointer, sums: Sequence[Value], halved: dict[int, int]
 ) -> None:
     """Adds the sums of `_columns_of_warp` to memory; where several threads have one, the first."""
-    f, number = t.f, "0"
+    c, number = t.c, t.c.number("u32", 0)
     for bit, half in halved.items():
-        more = f.op(f"select i1 {_has_bit(f, bit)}, i32 {half}, i32 0")
-        number = f.op(f"add i32 {number}, {more}")
+        number = number + c.select(_has_bit(c, bit), c.number("u32", half), 0)
     others = sum(set(_BITS) - set(halved))
-    limits = [(f.op(f"and i32 {lane_of_warp(f)}, {others}"), 1)] if others else []
-    pair = f.once("%member.2", f"shl i32 {fragments.member(f)}, 1")
+    limits = [(c.lane & others, 1)] if others else []
     for k, x in enumerate(sums):
-        one = f.op(f"add i32 {number}, {k}")
-        column = f.op(f"add i32 {pair}, {f.op(f'and i32 {one}, 1')}")
-        tile = f.op(f"shl i32 {f.op(f'lshr i32 {one}, 1')}, 3")
-        column = f.op(f"add i32 {column}, {tile}")
-        with _below(f, [(column, count), *limits]):
-            place = f.op(f"getelementptr float, ptr {target}, i32 {column}")
-            atomic_update(f, "add", "f32", place, x)
+        one = number + k
+        column = fragments.pair(c) + (one & 1) + (one >> 1 << 3)
+        with _below(c, [(column, count), *limits]):
+            _add(t, target, column, x)
 
 
-def _columns_of_lanes(t: Any, v: GpuVector, mask: str, acc: str, target: str) -> None:
+def _columns_of_lanes(t: Any, v: GpuVector, mask: str, acc: str, target: GpuPointer) -> None:
     """Each thread sums a feature over the lanes of its warp."""
-    f, kind, size, lane = t.f, SCALAR[acc], BYTES[acc], lane_of_warp(t.f)
+    c = t.c
     for first in range(0, v.count, STRIP):
-        f.meet()
+        c.f.meet()
         count = _strip(t, v, first, mask, acc, 0)
-        f.meet()
-        offset = f.op(f"mul i32 {lane}, {size}")
-        base = f.op(f"getelementptr i8, ptr addrspace(3) {fragments.rows(f, t.plan)}, i32 {offset}")
-        with _below(f, [(lane, count)]):
-            total = "0.0"
+        c.f.meet()
+        base = fragments.rows(c, t.plan) + c.lane * BYTES[acc]
+        with _below(c, [(c.lane, count)]):
+            total = c.number(acc, 0)
             for k in range(WARP):
-                source = fragments.at(f, base, k * t.plan.row)
-                x = f.op(f"load {kind}, ptr addrspace(3) {source}, align {size}")
-                total = f.op(f"fadd {kind} {total}, {x}")
-            number = f.op(f"add i32 {lane}, {first}")
-            place = f.op(f"getelementptr {kind}, ptr {target}, i32 {number}")
-            atomic_update(f, "add", acc, place, total)
+                total = total + (base + k * t.plan.row).of(acc).load()
+            _add(t, target, c.lane + first, total)

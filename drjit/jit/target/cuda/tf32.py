@@ -18,194 +18,147 @@ For the transposed matrix, it reads two numbers of a row: the column g of two pr
 columns are one tile of the result, and whose odd ones are the next.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..simd.loops import address
-from . import fragments, pairs
+from ..simd.values import Value
+from . import fragments
 from .features import GpuVector
-from .function import DYNAMIC, GpuFunction
-from .memory import element
 from .plan import FRAGMENTS, MatrixOperand, padded, tf32_rows
+from .values import GpuCode, GpuPointer
 
 
-def rounded(f: GpuFunction, x: str) -> list[str]:
-    """Returns the two features of a register, rounded to TF32, as `i32`."""
-    if x == "zeroinitializer":
-        return ["0", "0"]
-    parts = f.split("<2 x float>", x, 2)
-    return [f.op(f"call i32 @llvm.nvvm.f2tf32.rna(float {p})") for p in parts]
+def rounded(c: GpuCode, x: Value) -> list[Value]:
+    """Returns the two features of a register, rounded to TF32, as `u32`."""
+    if x.name == "zeroinitializer":
+        return [c.number("u32", 0)] * 2
+    return [c.tf32(part) for part in x.elements()]
 
 
-def rounded_pair(f: GpuFunction, x: str) -> str:
+def rounded_pair(c: GpuCode, x: Value) -> Value:
     """Returns a register with both features rounded to TF32."""
-    both = f.joined("<2 x i32>", rounded(f, x))
-    return f.op(f"bitcast <2 x i32> {both} to <2 x float>")
-
-
-def multiplied(f: GpuFunction, a: Sequence[str], b: Sequence[str], c: Sequence[str]) -> list[str]:
-    """Returns the accumulators after `mma.m16n8k8`."""
-    return f.multiplied("m16n8k8.row.col.tf32", "i32", (*a, *b), c)
+    return c.vector(rounded(c, x)).bits("f32", 2)
 
 
 # ------------------------------------------------------------------------------------- products
 
 
-def product(
-    t: Any, w: MatrixOperand, turned: bool, x: GpuVector, start: Callable[[int], list[str]]
-) -> GpuVector:
-    """Returns the product of a matrix with a vector. `start` gives what the accumulators of a tile
-    start from."""
-    f, plan = t.f, t.plan
-    t.forget(x)
-    terms, count = (w.rows, w.columns) if turned else (w.columns, w.rows)
-    steps, tiles = -(-terms // 8), -(-count // 8)
-    left = [[_left(t, x, m, k) for m in range(2)] for k in range(steps)]
-    right = _right_of_memory if plan.matrices[w] < 0 else _right_of_shared
-    found = [""] * (4 * tiles)
-    for j in range(0, tiles, 2):
-        some = range(j, min(j + 2, tiles))
-        begin = _crossed([start(i) for i in some]) if turned else [start(i) for i in some]
-        sums = [[list(c), list(c)] for c in begin]
-        for k, operands in right(t, w, turned, some, steps):
-            for b, rows in zip(operands, sums, strict=True):
-                for m in range(2):
-                    rows[m] = multiplied(f, left[k][m], b, rows[m])
-        for m in range(2):
-            results = [rows[m] for rows in sums]
-            results = _crossed(results) if turned else results
-            for i, c in zip(some, results, strict=False):
-                for h in range(2):
-                    place = fragments.index(m, i, h, tiles)
-                    found[place] = f.joined("<2 x float>", c[2 * h : 2 * h + 2])
-    return GpuVector(w.code, count, FRAGMENTS, found)
-
-
-def _crossed(tiles: Sequence[Sequence[str]]) -> list[list[str]]:
+def crossed(c: GpuCode, tiles: Sequence[Sequence[Value]]) -> list[list[Value]]:
     """Returns accumulators of one or two tiles as those of two products, of which the first has the
     even columns of both, and back."""
-    first, second = tiles[0], tiles[1] if len(tiles) > 1 else ["0.0"] * 4
+    first, second = tiles[0], tiles[1] if len(tiles) > 1 else [c.number("f32", 0)] * 4
     return [[x for h in (0, 2) for x in (first[h + e], second[h + e])] for e in range(2)]
 
 
-def _left(t: Any, x: GpuVector, m: int, k: int) -> list[str]:
-    """Returns operand A for 16 rows and 8 columns. Columns beyond the last one are zeros: what is
-    there may be infinite or NaN."""
-    f, tiles, found = t.f, -(-x.count // 8), []
+def left(t: Any, x: GpuVector, m: int, k: int) -> list[Value]:
+    """Returns operand A for 16 rows and 8 columns."""
+    c, tiles, found = t.c, -(-x.count // 8), []
     for h in range(2):
         register = t.register(x, FRAGMENTS, fragments.index(m, k, h, tiles))
-        if x.count < 8 * (k + 1):
-            kept = fragments.first_columns(f, x.count % 8)
-            register = pairs.select(f, x.code, kept, register, "zeroinitializer")
-        found.append(rounded(f, register))
+        register = fragments.first_columns(c, x, k, register)
+        found.append(rounded(c, Value(c.f, x.code, 2, register)))
     return [found[h][e] for e in range(2) for h in range(2)]
 
 
-def _right_of_shared(t: Any, w: MatrixOperand, turned: bool, some: range, steps: int) -> Any:
-    """Yields operands B from shared memory, with the step of each."""
-    f, begin, (one, two) = t.f, t.plan.matrices[w], tf32_rows(w)
-    thread = fragments.group(f), fragments.member(f)
-    if turned:  # rows 2 t, columns 2 g
-        down = f.once(f"%turned.{two}.y", f"mul i32 {thread[1]}, {two}")
-        across = f.once("%group.8", f"shl i32 {thread[0]}, 3")
-    else:  # rows g, columns 4 t
-        half = f.once("%group.half", f"lshr i32 {thread[0]}, 1")
-        odd = f.once("%group.odd", f"and i32 {thread[0]}, 1")
-        even = f.once(f"%row.{two}.y", f"mul i32 {half}, {two}")
-        more = f.once(f"%row.{one}.{two}.y", f"mul i32 {odd}, {one}")
-        down = f.once(f"%row.{one}.{two}", f"add i32 {even}, {more}")
-        across = f.once("%member.16", f"shl i32 {thread[1]}, 4")
-    offset = f.once(f"{down}.at", f"add i32 {down}, {across}")
-    base = fragments.place(f, f"{down}.all", DYNAMIC, offset)
+def right_of_shared(
+    t: Any, w: MatrixOperand, turned: bool, some: range, steps: int
+) -> Iterator[list]:
+    """Yields operands B from shared memory, step by step."""
+    c, (one, two) = t.c, tf32_rows(w)
+    g, member = fragments.group(c), fragments.member(c)
 
-    def read(number: int, more: int) -> list[str]:
-        kind = f"<{number} x i32>"
-        place = fragments.at(f, base, begin + more)
-        x = f.op(f"load {kind}, ptr addrspace(3) {place}, align {4 * number}")
-        return f.split(kind, x, number)
+    def start() -> GpuPointer:
+        if turned:  # rows 2 t, columns 2 g
+            return c.dynamic() + (member * two + (g << 3))
+        return c.dynamic() + ((g >> 1) * two + (g & 1) * one + (member << 4))  # rows g, columns 4 t
+
+    base = c.once(("tf32", turned, one, two), start) + t.plan.matrices[w]
+
+    def read(number: int, more: int) -> list[Value]:
+        return (base + more).of("u32").load(number).elements()
 
     if turned:
         for k in range(steps):
             rows = [read(2, 4 * k * two + e * one + 32 * some[0]) for e in range(2)]
-            yield k, [[row[e] for row in rows] for e in range(2)]
+            yield [[row[e] for row in rows] for e in range(2)]
         return
     for k in range(0, steps, 2):
         found = [read(4, 4 * j * two + 32 * k) for j in some]
         for s in range(min(2, steps - k)):
-            yield k + s, [x[2 * s : 2 * s + 2] for x in found]
+            yield [x[2 * s : 2 * s + 2] for x in found]
 
 
-def _right_of_memory(t: Any, w: MatrixOperand, turned: bool, some: range, steps: int) -> Any:
-    """Yields operands B from the memory of the GPU, with the step of each."""
-    f = t.f
-    base = address(f, "f32", f.pointer(w.buffer), f.word(w.offset))
-    group, pair = fragments.group(f), f.once("%member.2", f"shl i32 {fragments.member(f)}, 1")
-    count, terms = (w.columns, w.rows) if turned else (w.rows, w.columns)
-    numbers = [f.op(f"add i32 {group}, {8 * j}") for j in some]
+def right_of_memory(
+    t: Any, w: MatrixOperand, turned: bool, some: range, steps: int
+) -> Iterator[list]:
+    """Yields operands B from the memory of the GPU, step by step."""
+    c, g, count = t.c, fragments.group(t.c), w.columns if turned else w.rows
+    numbers = [g + 8 * j for j in some]
     if turned:  # the column g of the first product: that of the first tile or, if odd, the next
-        odd = f.op(f"and i32 {group}, 1")
-        first = f.op(f"add i32 {group}, {f.op(f'mul i32 {odd}, 7')}")
-        numbers = [f.op(f"add i32 {first}, {8 * some[0] + e}") for e in range(2)]
+        first = g + (g & 1) * 7
+        numbers = [first + (8 * some[0] + e) for e in range(2)]
+    beyond = count < padded(some[-1] * 8 + 8, 16)
     for k in range(steps):
-        found = []
-        for n in numbers:
-            parts = []
-            for e in range(2):
-                term = f.op(f"add i32 {pair}, {8 * k + e}")
-                r, c = (term, n) if turned else (n, term)
-                at = f.op(f"add i32 {f.op(f'mul i32 {r}, {w.stride}')}, {c}")
-                limits = [(n, count)] if count < padded(some[-1] * 8 + 8, 16) else []
-                limits += [(term, terms)] if 8 * k + 8 > terms else []
-                x = element(f, "f32", base, at, limits)
-                parts.append(f.op(f"call i32 @llvm.nvvm.f2tf32.rna(float {x})"))
-            found.append(parts)
-        yield k, found
+        parts = [elements(c, w, turned, n, 8 * k, beyond, 8 * k + 8) for n in numbers]
+        yield [[c.tf32(x) for x in part] for part in parts]
 
 
-def stored(t: Any, w: MatrixOperand, base: str, e: str) -> tuple[str, str]:
-    """Returns the offset of two neighbouring columns of a matrix in shared memory, and their
-    rounded values, given their number among all and the address of the matrix."""
-    f, (one, two) = t.f, tf32_rows(w)
-    across = padded(w.columns, 16) // 2
-    r, c = f.op(f"udiv i32 {e}, {across}"), f.op(f"urem i32 {e}, {across}")
-    parts = []
+def elements(
+    c: GpuCode, w: MatrixOperand, turned: bool, n: Value, first: int, beyond: bool, last: int
+) -> list[Value]:
+    """Returns the elements of the thread's two terms, from `first` on, for a row of a matrix, or a
+    column if it is turned. They are zero where there is no such row, if that may be `beyond` the
+    end, and no such term, if there are less than `last`."""
+    base, found = c.origin("f32", w), []
+    count, terms = (w.columns, w.rows) if turned else (w.rows, w.columns)
+    for e in range(2):
+        term = fragments.pair(c) + (first + e)
+        r, column = (term, n) if turned else (n, term)
+        limits = [(n, count)] if beyond else []
+        limits += [(term, terms)] if last > terms else []
+        found.append(c.element(base, r * w.stride + column, limits))
+    return found
+
+
+def neighbours(c: GpuCode, w: MatrixOperand, e: Value, multiple: int) -> tuple[Value, Value, Value]:
+    """Returns the row of two neighbouring columns of a matrix, given their number among all, the
+    number of the first one, and their values. There are zeros up to the next `multiple` of rows,
+    and the next 16 columns."""
+    across, base = padded(w.columns, 16) // 2, c.origin("f32", w)
+    r, column, parts = e // across, e % across << 1, []
     for k in range(2):
-        column = f.op(f"add i32 {f.op(f'shl i32 {c}, 1')}, {k}")
-        limits = [(r, w.rows)] if w.rows % 8 else []
-        limits += [(column, w.columns)] if w.columns % 16 else []
-        at = f.op(f"add i32 {f.op(f'mul i32 {r}, {w.stride}')}, {column}")
-        parts.append(element(f, "f32", base, at, limits))
-    # Pair 8 b + 4 j + t is at 16 b + 4 t + 2 j.
-    block, tile = f.op(f"and i32 {c}, -8"), f.op(f"and i32 {c}, 4")
-    member = f.op(f"and i32 {c}, 3")
-    target = f.op(f"add i32 {f.op(f'shl i32 {block}, 3')}, {f.op(f'shl i32 {tile}, 1')}")
-    target = f.op(f"add i32 {target}, {f.op(f'shl i32 {member}, 4')}")
-    half, odd = f.op(f"lshr i32 {r}, 1"), f.op(f"and i32 {r}, 1")
-    for number, stride in ((half, two), (odd, one)):
-        target = f.op(f"add i32 {target}, {f.op(f'mul i32 {number}, {stride}')}")
-    return target, rounded_pair(f, f.joined("<2 x float>", parts))
+        limits = [(r, w.rows)] if w.rows % multiple else []
+        limits += [(column + k, w.columns)] if w.columns % 16 else []
+        parts.append(c.element(base, r * w.stride + column + k, limits))
+    return r, column, c.vector(parts)
+
+
+def stored(c: GpuCode, w: MatrixOperand, e: Value) -> tuple[Value, Value]:
+    """Returns the offset of two neighbouring columns of a matrix in shared memory, and their
+    rounded values, given their number among all."""
+    one, two = tf32_rows(w)
+    r, column, x = neighbours(c, w, e, 8)
+    # Column 16 b + 8 j + 2 t is at 16 b + 4 t + 2 j.
+    target = ((column & -16) << 2) + (column & 8) + ((column & 6) << 3)
+    target = target + (r >> 1) * two + (r & 1) * one
+    return target, rounded_pair(c, x)
 
 
 # --------------------------------------------------------------------------- sums of outer products
 
 
-def of_rows(f: GpuFunction, row: int) -> str:
+def of_rows(c: GpuCode, row: int) -> Value:
     """Returns the offset of the thread's first element in rows of lanes: lane t, feature g."""
-    down = f.once(f"%lane.{row}.y", f"mul i32 {fragments.member(f)}, {row}")
-    across = f.once("%group.4", f"shl i32 {fragments.group(f)}, 2")
-    return f.once(f"%lane.{row}.at", f"add i32 {down}, {across}")
+    return c.once(("tf32", row), lambda: fragments.member(c) * row + (fragments.group(c) << 2))
 
 
-def operand(f: GpuFunction, base: str, row: int, tiles: int, *, left: bool) -> list[str]:
+def operand(base: GpuPointer, row: int, tiles: int, *, left: bool) -> list[Value]:
     """Returns fragments of 8 lanes and one or two tiles of features: operand A of rows, or one
     operand B of columns for each tile."""
-    found = [
-        [f.op(f"load i32, ptr addrspace(3) {fragments.at(f, base, 4 * k * row + 32 * j)}, align 4")
-         for k in range(2)]
-        for j in range(tiles)
-    ]  # fmt: skip
+    words = base.of("u32")
+    found = [[(words + (k * row + 8 * j)).load() for k in range(2)] for j in range(tiles)]
     if not left:
         return [x for tile in found for x in tile]
     if tiles == 1:
-        found.append(["0", "0"])
+        found.append([found[0][0].like("0")] * 2)
     return [tile[k] for k in range(2) for tile in found]

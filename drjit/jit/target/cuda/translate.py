@@ -7,6 +7,7 @@ from typing import Any
 from ..simd import elementwise
 from ..simd.translate import Translator
 from .calls import CALLS, ROWS
+from .values import GpuCode
 
 
 class OneLane:
@@ -15,6 +16,12 @@ class OneLane:
     calls = CALLS
     row_of = staticmethod(elementwise.row)  # LLVM fuses products with sums
     f: Any
+
+    @cached_property
+    def c(self) -> GpuCode:
+        """What makes values."""
+        this: Any = self
+        return GpuCode(self.f, this.module)
 
     @cached_property
     def private(self) -> dict:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ir.dtype import VECTOR_BLOCK
+from ..simd.conversion import convert
 from ..simd.feature_loop import spelled
 from ..simd.ir import FLOATS, KernelError, Value
-from ..simd.loops import address, cast, first_row
+from ..simd.loops import address, first_row
 from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
 from ..simd.vector import check_feature
@@ -138,11 +139,11 @@ def total(t: Any, e: ast.expr) -> Value | object:
     if v.form == OWN or v.code == "f64":
         result = "zeroinitializer"
         for k in range(v.count):
-            x = cast(f, f.lanes, t.feature_of(v, k), v.code, acc)
+            x = convert(f, acc, v.code, t.feature_of(v, k))
             result = f.op(f"fadd {f.vector[acc]} {result}, {x}")
     else:
-        result = f.packet(acc, fragments.totals(t, v))
-    return v.code, cast(f, f.lanes, result, acc, v.code)
+        result = f.packet(acc, fragments.totals(t, v).name)
+    return v.code, convert(f, v.code, acc, result)
 
 
 # ------------------------------------------------------------------------------------------ buffers

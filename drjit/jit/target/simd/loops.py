@@ -11,14 +11,9 @@ from contextlib import contextmanager
 
 from ...ir.dtype import VECTOR_BLOCK
 from .conversion import from_memory, to_memory
-from .ir import BITS, BYTES, FLOATS, MEMORY, Function, Value
+from .ir import BYTES, FLOATS, MEMORY, Function, Value
 
 Carried = tuple[str, str]  # a type and a value
-
-
-def width(f: Function, code: str) -> int:
-    """Returns the number of elements of a type in one register."""
-    return f.machine.register_bytes // BYTES[code]
 
 
 def vector(code: str, lanes: int) -> str:
@@ -162,27 +157,9 @@ def each_lane(
         found[:] = [from_memory(f, result, f.op(f"load {f.types.memory[result]}, ptr {results}"))]
 
 
-def numbers(f: Function, name: str, table: str, names: Sequence[str]) -> dict[str, str]:
-    """Loads the first numbers of a table in the entry block; `name` distinguishes it from
-    others."""
-    found = {}
-    for position, entry in enumerate(names):
-        place = f.once(f"%{name}.{entry}.p", f"getelementptr i64, ptr {table}, i64 {position}")
-        found[entry] = f.once(f"%{name}.{entry}", f"load i64, ptr {place}")
-    return found
-
-
 def least(f: Function, x: str, y: object) -> str:
     """Returns the smaller of two signed 64-bit numbers."""
     return f.op(f"call i64 @llvm.smin.i64(i64 {x}, i64 {y})")
-
-
-def cast(f: Function, lanes: int, x: str, source: str, target: str) -> str:
-    """Converts a vector of floats to another type, rounding if that is narrower."""
-    if source == target:
-        return x
-    how = "fpext" if BITS[source] < BITS[target] else "fptrunc"
-    return f.op(f"{how} {vector(source, lanes)} {x} to {vector(target, lanes)}")
 
 
 def address(f: Function, code: str, base: str, *offsets: object) -> str:
@@ -198,14 +175,6 @@ def splat(f: Function, kind: str, lanes: int, x: str) -> str:
     v = f"<{lanes} x {kind}>"
     one = f.op(f"insertelement {v} poison, {kind} {x}, i32 0")
     return f.op(f"shufflevector {v} {one}, {v} poison, <{lanes} x i32> zeroinitializer")
-
-
-def below(f: Function, count: str, lanes: int) -> str:
-    """Returns the mask of the lanes whose number is below a count, which may be negative or
-    large."""
-    limit = splat(f, "i32", lanes, f.op(f"trunc i64 {least(f, count, lanes)} to i32"))
-    iota = ", ".join([f"i32 {k}" for k in range(lanes)])
-    return f.op(f"icmp slt <{lanes} x i32> <{iota}>, {limit}")
 
 
 def load(f: Function, code: str, lanes: int, place: str, mask: str = "") -> str:
@@ -248,27 +217,6 @@ def concatenated(f: Function, element: str, lanes: int, parts: list[str]) -> str
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [f.shuffle(kind, a, b, range(lanes)) for a, b in pairs]
     return parts[0]
-
-
-def alternated(f: Function, kind: str, lanes: int, x: str, y: str, step: int, high: bool) -> str:
-    """Returns the even (or with `high`, odd) groups of `step` elements of two rows, alternating."""
-    places = []
-    for k in range(lanes):
-        source = k | step if high else k & ~step
-        places.append((lanes if k & step else 0) + source)
-    return f.shuffle(kind, x, y, places)
-
-
-def transposed(f: Function, kind: str, rows: list[str]) -> list[str]:
-    """Transposes a square of elements."""
-    lanes, step = len(rows), 1
-    while step < lanes:
-        rows = [
-            alternated(f, kind, lanes, rows[k & ~step], rows[k | step], step, bool(k & step))
-            for k in range(lanes)
-        ]
-        step *= 2
-    return rows
 
 
 def first_row(f: Function, code: str, count: int, base: str) -> str:

@@ -110,7 +110,7 @@ def _tile(
     for k0 in c.range(0, size["k"], s.depth):
         rest = size["k"] - k0
         deep = c.least(rest, s.depth)
-        last = c.equal(rest, deep)
+        last = rest == deep
         if s.b_transposed:
             pack_b(c, s, b, memory, size["k"], k0, deep, j0, size["columns"])
         for i1 in c.range(0, size["rows"], s.rows):
@@ -137,7 +137,7 @@ def _tile(
                 if s.b_transposed:
                     total = with_packed()
                 else:
-                    total = c.choose(c.equal(i1, 0), partial(_packs, products, how), with_packed)
+                    total = c.choose(i1 == 0, partial(_packs, products, how), with_packed)
                 _add_to_result(
                     c, s, total, sums, place, size["n"], k0, last, rows_left, columns_left
                 )
@@ -201,7 +201,7 @@ def _add_to_result(
     lines = [stride * r if r else 0 for r in range(s.rows)]
     places = [kept + number * s.lanes for number in range(len(total))]
     sums = list(total)
-    for _ in c.when(c.differ(k0, 0), sums):
+    for _ in c.when(k0 != 0, sums):
         before = [place.load(s.lanes) for place in places]
         sums[:] = [x + y for x, y in zip(total, before, strict=True)]
 

@@ -20,7 +20,7 @@ ENTRIES = (1 << DIGIT) + 1
 def radix_count(t: Translator, a: int, key: Typed, shift: int) -> None:
     """`radix_count(p[a], i, x, p[shift])`."""
     count_digits(_table(t.f, a), _digits(t, key, shift))
-    t.finishers.append(lambda f: starts(Code(f), f.pointer(a), Word(f, "%n_blocks")))
+    t.finishers.append(lambda f: starts(Code(f), f.pointer(a), Code(f).word("%n_blocks")))
 
 
 @statement("parameter lane_range typed parameter *node")
@@ -42,8 +42,8 @@ def _digits(t: Translator, key: Typed, shift: int) -> list[Word]:
     f, (code, x) = t.f, key
     if code not in UNSIGNED:
         raise KernelError(f"a sort key of type {code} is not unsigned")
-    active = Mask(f, f.lanes, t.active())
-    return digits(Code(f), Vector(f, code, f.lanes, x), Word(f, f.word(shift)), active)
+    active = Mask(f, "mask", f.lanes, t.active())
+    return digits(Code(f), Vector(f, code, f.lanes, x), Code(f).word(f.word(shift)), active)
 
 
 def _table(f: Function, k: int) -> Pointer:
@@ -55,7 +55,7 @@ def _table(f: Function, k: int) -> Pointer:
 
 def digits(c: Code, keys: Vector, shift: Word, active: Mask) -> list[Word]:
     """Returns the digit of every lane; one more than the largest for inactive lanes."""
-    x = keys.shifted_right(shift).low32() & (1 << DIGIT) - 1
+    x = (keys >> shift).cast("u32") & (1 << DIGIT) - 1
     return c.select(active, x, c.full("u32", len(x), 1 << DIGIT)).words()
 
 

@@ -2,7 +2,6 @@
 accumulators in memory, which stay in the L1 cache. Chunks of rows are combined at the end.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from ...tuples import NamedTuple
@@ -56,10 +55,6 @@ class _Rows(NamedTuple):
 
     def neutral(self, c: Code) -> Vector:
         return c.full(self.acc, self.lanes, identity(self.op, self.acc))
-
-    def add(self, c: Code, totals: Sequence[Vector], x: Vector) -> list[Vector]:
-        """Adds a term to a total; returns it, with its rounding error if it is a long sum."""
-        return c.add_long(totals, x) if len(totals) > 1 else [c.combine(self.op, x, totals[0])]
 
     def store(self, c: Code, x: Vector, line: Pointer, j: Word, columns: Word) -> None:
         """Stores results of columns from `j` on, in their own type."""
@@ -121,12 +116,12 @@ def _add_rows(
             line, next_ = first + k * across, fetched + k * (number * lanes)
             for n, total in enumerate(totals):
                 x = (line + n * lanes).load(lanes)
-                (totals[n],) = r.add(c, [total], x.cast(r.acc))
+                (totals[n],) = c.total(r.op, [total], x.cast(r.acc))
                 if ahead:
                     (next_ + n * lanes).prefetch("i32 0, i32 2")
         for k, total in enumerate(totals):
             places = [a + j + k * lanes for a in sums]
-            after = r.add(c, [place.load(lanes) for place in places], total)
+            after = c.total(r.op, [place.load(lanes) for place in places], total)
             for x, place in zip(after, places, strict=True):
                 place.store(x)
 
@@ -143,7 +138,7 @@ def finish(c: Code, op: str, code: str, sizes: Any, result: Any, partial: Any) -
     """Combines the results of a matrix, in the order of its rows, when all chunks are complete."""
     r = _Rows.of(c, op, code, sizes, result, partial)
     size, lanes = r.size, r.lanes
-    count = c.pick(size["chunks"] > 1, size["matrices"], 0)
+    count = c.select(size["chunks"] > 1, size["matrices"], 0)
     for matrix in c.range(0, count):
         first = matrix * size["columns"]
         parts, line = r.partial + first * size["chunks"], r.result + first
@@ -153,5 +148,6 @@ def finish(c: Code, op: str, code: str, sizes: Any, result: Any, partial: Any) -
             if r.is_sum:
                 totals.append(r.neutral(c))
             for chunk in c.range(1, size["chunks"], 1, totals):
-                totals[:] = r.add(c, totals, (place + chunk * size["columns"]).load(lanes))
+                x = (place + chunk * size["columns"]).load(lanes)
+                totals[:] = c.total(r.op, totals, x)
             r.store(c, totals[0], line, j, size["columns"])

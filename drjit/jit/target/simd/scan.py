@@ -77,7 +77,7 @@ def compress(t: Translator, k: int, base: str, mask: str) -> None:
     after = f.once(f"%compress{k}.j", f"load i32, ptr {after}, align 4")
     end = f.once(f"%compress{k}.e", f"zext i32 {after} to i64")
     position = t.carry("i64", f.once(f"%compress{k}", f"zext i32 {start} to i64"))
-    chosen = Mask(f, f.lanes, mask) & Mask(f, f.lanes, t.active())
+    chosen = _lanes(f, "mask", mask) & _lanes(f, "mask", t.active())
     c, x, to = Code(f), _lanes(f, "u32", lane_numbers(f)), Pointer(f, "u32", base)
     table = None
     if not f.machine.has_gathers:
@@ -85,7 +85,7 @@ def compress(t: Translator, k: int, base: str, mask: str) -> None:
         numbers = ", ".join([f"i8 {n}" for row in positions() for n in row])
         kind = f"[{TABLE_LANES << TABLE_LANES} x i8]"
         t.module.globals[_POSITIONS] = f"{_POSITIONS} = private constant {kind} [{numbers}]"
-    from_here, end_of_block = Word(f, position.name), Word(f, end)
+    from_here, end_of_block = c.word(position.name), c.word(end)
     position.end = compress_packet(c, to, from_here, end_of_block, x, chosen, table).name
 
 
@@ -100,7 +100,7 @@ def positions() -> list[list[int]]:
 
 def _lanes(f: Function, code: str, name: str) -> Any:
     """Returns the lanes of a packet as a vector or mask."""
-    return Mask(f, f.lanes, name) if code == "mask" else Vector(f, code, f.lanes, name)
+    return Vector(f, code, f.lanes, name)
 
 
 def _distances(lanes: int) -> list[int]:
@@ -139,12 +139,12 @@ def scan_runs(
         other = c.combine(op, value, c.shifted(value, by))
         distance = c.full("u32", len(value), by)
         # A run that began before the packet has no lanes in this packet before the first one.
-        within = c.at_least(place, distance) & c.at_least(lanes, distance)
+        within = (place >= distance) & (lanes >= distance)
         value = c.select(within, other, value)
-    result = c.select(c.above(place, lanes), c.combine(op, value, carried), value)
+    result = c.select(place > lanes, c.combine(op, value, carried), value)
     end = c.last_everywhere(result)
     if begin is not None:
-        first = c.at_least(c.zeros("u32", len(value)), place)
+        first = c.zeros("u32", len(value)) >= place
         result = c.select(first, begin, c.shifted(result, 1, carried))
     return result, end
 

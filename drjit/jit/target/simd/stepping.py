@@ -35,14 +35,6 @@ class Vector(np.ndarray):
         """See `values.Vector.cast`."""
         return self.astype(_TYPES[code]).view(Vector)
 
-    def shifted_right(self, by: int) -> "Vector":
-        """See `values.Vector.shifted_right`."""
-        return self >> self.dtype.type(by)
-
-    def low32(self) -> "Vector":
-        """See `values.Vector.low32`."""
-        return self.astype(np.uint32).view(Vector)
-
     def words(self) -> list[int]:
         """See `values.Vector.words`."""
         return self.tolist()
@@ -138,15 +130,6 @@ class Stepping:
     def least(self, x: int, y: int) -> int:
         return min(x, y)
 
-    def equal(self, x: int, y: int) -> bool:
-        return x == y
-
-    def differ(self, x: int, y: int) -> bool:
-        return x != y
-
-    def pick(self, flag: bool, x: int, y: int) -> int:
-        return x if flag else y
-
     def zeros(self, code: str, lanes: int) -> Vector:
         return self.full(code, lanes, 0)
 
@@ -159,14 +142,10 @@ class Stepping:
     def lane_numbers(self, lanes: int) -> Vector:
         return np.arange(lanes, dtype=np.uint32).view(Vector)
 
-    def select(self, mask: np.ndarray, x: Any, y: Any) -> Any:
+    def select(self, mask: Any, x: Any, y: Any) -> Any:
+        if isinstance(mask, bool | np.bool_):
+            return x if mask else y
         return np.where(mask, x, y).astype(x.dtype).view(type(x))
-
-    def at_least(self, x: Vector, y: Vector) -> np.ndarray:
-        return np.asarray(x >= y)
-
-    def above(self, x: Vector, y: Vector) -> np.ndarray:
-        return np.asarray(x > y)
 
     def shifted(self, x: Any, by: int, fill: Any = None) -> Any:
         first = np.zeros_like(x) if fill is None else fill
@@ -201,7 +180,9 @@ class Stepping:
     def combine(self, op: str, x: Any, y: Any) -> Any:
         return _REDUCTIONS[op](x, y)
 
-    def add_long(self, before: Sequence[Vector], x: Vector) -> list[Vector]:
+    def total(self, op: str, before: Sequence[Any], x: Any) -> list[Any]:
+        if len(before) == 1:
+            return [self.combine(op, x, before[0])]
         total, lost = before
         full = x + lost
         after = (total + full).view(Vector)

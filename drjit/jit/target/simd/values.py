@@ -7,102 +7,20 @@ the same function runs on NumPy, where one can step through it and print every v
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from . import loops
 from .atomic import combine
 from .compensated_sum import add_long
-from .ir import MEMORY, SCALAR, Function, constant
+from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, SIGNED, Function, constant
 
 
-class Word:
-    """A 64-bit integer. `//` and `%` are those of unsigned numbers."""
-
-    __slots__ = ("f", "name")
-    kind = "i64"
-
-    def __init__(self, f: Function, name: str):
-        self.f, self.name = f, name
-
-    def __str__(self) -> str:
-        return self.name
-
-    def like(self, name: str) -> "Word":
-        """Returns another number."""
-        return Word(self.f, name)
-
-    def _op(self, name: str, other: object) -> "Word":
-        return Word(self.f, self.f.op(f"{name} i64 {self}, {other}"))
-
-    def __add__(self, other: object) -> "Word":
-        return self._op("add", other)
-
-    def __sub__(self, other: object) -> "Word":
-        return self._op("sub", other)
-
-    def __mul__(self, other: object) -> "Word":
-        return self if other == 1 else self._op("mul nsw", other)
-
-    def __floordiv__(self, other: object) -> "Word":
-        return self._op("udiv", other)
-
-    def __mod__(self, other: object) -> "Word":
-        return self._op("urem", other)
-
-    def __gt__(self, other: object) -> "Flag":
-        return Flag(self.f, self.f.op(f"icmp sgt i64 {self}, {other}"))
-
-    def __ge__(self, other: object) -> "Flag":
-        return Flag(self.f, self.f.op(f"icmp sge i64 {self}, {other}"))
-
-
-class Flag:
-    """A condition."""
-
-    __slots__ = ("f", "name")
-
-    def __init__(self, f: Function, name: str):
-        self.f, self.name = f, name
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __and__(self, other: "Flag") -> "Flag":
-        return Flag(self.f, self.f.op(f"and i1 {self}, {other}"))
-
-
-class Mask:
-    """A vector of conditions."""
-
-    __slots__ = ("f", "lanes", "name")
-    code = "mask"
-
-    def __init__(self, f: Function, lanes: int, name: str):
-        self.f, self.lanes, self.name = f, lanes, name
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __len__(self) -> int:
-        return self.lanes
-
-    @property
-    def kind(self) -> str:
-        """The type in IR."""
-        return f"<{self.lanes} x i1>"
-
-    def like(self, name: str) -> "Mask":
-        """Returns another mask with as many lanes."""
-        return Mask(self.f, self.lanes, name)
-
-    def __and__(self, other: "Mask") -> "Mask":
-        return self.like(self.f.op(f"and {self.kind} {self}, {other}"))
-
-
-class Vector:
-    """A vector of elements in their memory representation, as wide as one likes."""
+class Value:
+    """A number of a type or, with `lanes`, a vector of such numbers, as wide as one likes. Masks
+    are bits. `//` and `%` are those of unsigned numbers, `>>` fills with zeros."""
 
     __slots__ = ("code", "f", "lanes", "name")
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, f: Function, code: str, lanes: int, name: str):
         self.f, self.code, self.lanes, self.name = f, code, lanes, name
@@ -110,57 +28,150 @@ class Vector:
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def kind(self) -> str:
-        """The type in IR."""
-        return loops.vector(self.code, self.lanes)
-
-    def like(self, name: str) -> "Vector":
-        """Returns another vector of this type."""
-        return Vector(self.f, self.code, self.lanes, name)
-
-    def __add__(self, other: "Vector") -> "Vector":
-        """The sum of two vectors of floats."""
-        return self.like(self.f.op(f"fadd {self.kind} {self}, {other}"))
-
     def __len__(self) -> int:
         return self.lanes
 
-    def __and__(self, number: int) -> "Vector":
-        """The bits that integers have in common with a number."""
-        return self.like(self.f.op(f"and {self.kind} {self}, splat ({SCALAR[self.code]} {number})"))
+    def __bool__(self) -> bool:
+        raise TypeError("a value of generated code is not known here: use `when` or `select`")
 
-    def shifted_right(self, by: Word) -> "Vector":
-        """Returns unsigned integers without their last bits."""
-        scalar, f = SCALAR[self.code], self.f
-        count = by.name if scalar == "i64" else f.op(f"trunc i64 {by} to {scalar}")
-        return self.like(
-            f.op(f"lshr {self.kind} {self}, {loops.splat(f, scalar, self.lanes, count)}")
-        )
+    @property
+    def kind(self) -> str:
+        """The type in IR."""
+        scalar = SCALAR[self.code]
+        return f"<{self.lanes} x {scalar}>" if self.lanes else scalar
 
-    def low32(self) -> "Vector":
-        """Returns the lower 32 bits of unsigned integers."""
-        if self.code == "u32":
+    def like(self, name: str) -> "Value":
+        """Returns another value of this type."""
+        return Value(self.f, self.code, self.lanes, name)
+
+    def computed(self, text: str, code: str, lanes: int, *operands: Any) -> "Value":
+        """Returns the result of an instruction with these operands besides the value itself."""
+        return Value(self.f, code, lanes, self.f.op(text))
+
+    def spelled(self, x: Any) -> str:
+        """Returns another operand of this type."""
+        if isinstance(x, Value):
+            return x.name
+        number = constant(self.code, x)
+        return f"splat ({SCALAR[self.code]} {number})" if self.lanes else number
+
+    def _op(self, name: str, other: Any, code: str = "") -> "Value":
+        text = f"{name} {self.kind} {self}, {self.spelled(other)}"
+        return self.computed(text, code or self.code, self.lanes, other)
+
+    def _arithmetic(self, name: str, other: Any) -> "Value":
+        return self._op(f"f{name}" if self.code in FLOATS else name, other)
+
+    def __add__(self, other: Any) -> "Value":
+        return self if type(other) is int and not other else self._arithmetic("add", other)
+
+    def __sub__(self, other: Any) -> "Value":
+        return self._arithmetic("sub", other)
+
+    def __mul__(self, other: Any) -> "Value":
+        if type(other) is int and other == 1:
             return self
-        how = "trunc" if self.code == "u64" else "zext"
-        kind = loops.vector("u32", self.lanes)
-        return Vector(self.f, "u32", self.lanes, self.f.op(f"{how} {self.kind} {self} to {kind}"))
+        return self._arithmetic("mul nsw" if self.code == "i64" else "mul", other)
 
-    def words(self) -> list[Word]:
+    def __floordiv__(self, other: Any) -> "Value":
+        return self._op("udiv", other)
+
+    def __mod__(self, other: Any) -> "Value":
+        return self._op("urem", other)
+
+    def __and__(self, other: Any) -> "Value":
+        return self._op("and", other)
+
+    def __or__(self, other: Any) -> "Value":
+        return self._op("or", other)
+
+    def __xor__(self, other: Any) -> "Value":
+        return self._op("xor", other)
+
+    def __invert__(self) -> "Value":
+        return self ^ (1 if self.code == "mask" else -1)
+
+    def __lshift__(self, count: Any) -> "Value":
+        return self._op("shl", count)
+
+    def __rshift__(self, count: Any) -> "Value":
+        if isinstance(count, Value) and self.lanes and not count.lanes:
+            x = count.cast(self.code)
+            count = self.like(loops.splat(self.f, SCALAR[self.code], self.lanes, x.name))
+        return self._op("lshr", count)
+
+    def _compared(self, relation: str, other: Any) -> "Value":
+        if self.code in FLOATS:
+            return self._op(f"fcmp o{relation}", other, "mask")
+        sign = "" if relation in ("eq", "ne") else "s" if self.code in SIGNED else "u"
+        return self._op(f"icmp {sign}{relation}", other, "mask")
+
+    def __eq__(self, other: Any) -> "Value":  # type: ignore[override]
+        return self._compared("eq", other)
+
+    def __ne__(self, other: Any) -> "Value":  # type: ignore[override]
+        return self._compared("ne", other)
+
+    def __lt__(self, other: Any) -> "Value":
+        return self._compared("lt", other)
+
+    def __le__(self, other: Any) -> "Value":
+        return self._compared("le", other)
+
+    def __gt__(self, other: Any) -> "Value":
+        return self._compared("gt", other)
+
+    def __ge__(self, other: Any) -> "Value":
+        return self._compared("ge", other)
+
+    def cast(self, code: str) -> "Value":
+        """Converts floats to another type of floats, rounding if that is narrower, and integers to
+        another type of integers: what does not fit is cut off."""
+        before, after = BITS[self.code], BITS[code]
+        result = Value(self.f, code, self.lanes, self.name)
+        if SCALAR[code] == SCALAR[self.code]:
+            return result
+        if self.code in FLOATS:
+            how = "fpext" if before < after else "fptrunc"
+        else:
+            how = "trunc" if before > after else "sext" if self.code in SIGNED else "zext"
+        return self.computed(f"{how} {self.kind} {self} to {result.kind}", code, self.lanes)
+
+    def lane(self, number: int) -> "Value":
+        """Returns one lane."""
+        text = f"extractelement {self.kind} {self}, i32 {number}"
+        return self.computed(text, self.code, 0)
+
+    def elements(self) -> list["Value"]:
+        """Returns all lanes."""
+        return [self.lane(k) for k in range(self.lanes)]
+
+    def words(self) -> list["Value"]:
         """Returns the lanes of unsigned integers of 32 bits as numbers."""
-        f = self.f
-        found = [f.op(f"extractelement {self.kind} {self}, i32 {k}") for k in range(self.lanes)]
-        return [Word(f, f.op(f"zext i32 {name} to i64")) for name in found]
+        return [x.cast("i64") for x in self.elements()]
 
-    def cast(self, code: str) -> "Vector":
-        """Converts floats to another type, rounding if that is narrower."""
-        name = loops.cast(self.f, self.lanes, self.name, self.code, code)
-        return Vector(self.f, code, self.lanes, name)
+    def bits(self, code: str, lanes: int = 0) -> "Value":
+        """Returns the same bits as another type."""
+        result = Value(self.f, code, lanes, self.name)
+        if result.kind == self.kind:
+            return result
+        return self.computed(f"bitcast {self.kind} {self} to {result.kind}", code, lanes)
 
-    def times_plus(self, factor: "Vector", term: "Vector") -> "Vector":
+    def times_plus(self, factor: "Value", term: "Value") -> "Value":
         """`self * factor + term`, rounded once."""
-        operands = self.name, factor.name, term.name
-        return self.like(loops.fma(self.f, self.code, self.lanes, *operands))
+        suffix = loops.suffix(self.code, self.lanes).removeprefix("v0")
+        operands = ", ".join([f"{self.kind} {x}" for x in (self, factor, term)])
+        return self.like(self.f.op(f"call {self.kind} @llvm.fma.{suffix}({operands})"))
+
+
+Word: TypeAlias = Value
+"""A number of 64 bits."""
+Flag: TypeAlias = Value
+"""A condition."""
+Mask: TypeAlias = Value
+"""A vector of conditions."""
+Vector: TypeAlias = Value
+"""A vector of elements."""
 
 
 class Pointer:
@@ -194,26 +205,25 @@ class Pointer:
 
     def word(self) -> Word:
         """Loads a 64-bit integer."""
-        return Word(self.f, self.f.op(f"load i64, ptr {self}"))
+        return Word(self.f, "i64", 0, self.f.op(f"load i64, ptr {self}"))
 
     def count(self) -> Word:
         """Loads a counter of 32 bits."""
-        return Word(self.f, self.f.op(f"zext i32 {self.f.op(f'load i32, ptr {self}')} to i64"))
+        return Word(self.f, "u32", 0, self.f.op(f"load i32, ptr {self}")).cast("i64")
 
     def set_count(self, number: Word) -> None:
         """Stores a counter of 32 bits."""
-        self.f.do(f"store i32 {self.f.op(f'trunc i64 {number} to i32')}, ptr {self}")
+        self.f.do(f"store i32 {number.cast('u32')}, ptr {self}")
 
     def counted(self) -> Word:
         """Increments a counter of 32 bits; returns what it was before."""
-        f, before = self.f, self.f.op(f"load i32, ptr {self}")
-        f.do(f"store i32 {f.op(f'add i32 {before}, 1')}, ptr {self}")
-        return Word(f, f.op(f"zext i32 {before} to i64"))
+        before = Word(self.f, "u32", 0, self.f.op(f"load i32, ptr {self}"))
+        self.f.do(f"store i32 {before + 1}, ptr {self}")
+        return before.cast("i64")
 
     def store_lane(self, x: Vector, lane: int) -> None:
         """Stores one lane of a vector."""
-        one = self.f.op(f"extractelement {x.kind} {x}, i32 {lane}")
-        self.f.do(f"store {MEMORY[self.code]} {one}, ptr {self}")
+        self.f.do(f"store {MEMORY[self.code]} {x.lane(lane)}, ptr {self}")
 
     def store(self, x: Vector, mask: Mask | None = None) -> None:
         """Stores consecutive elements, where a mask is true."""
@@ -226,7 +236,7 @@ class Pointer:
         self.f.do(f"call void @llvm.prefetch.p0(ptr {self}, {how}, i32 1)")
 
 
-Value = Any  # a word, flag, mask, vector or pointer
+Carried = Any  # a value or pointer
 
 
 class Code:
@@ -237,37 +247,32 @@ class Code:
 
     def task(self) -> Word:
         """Returns the number of the task: that of the packet's first lane."""
-        return Word(self.f, "%i")
+        return self.word("%i")
 
     def thread(self) -> Word:
         """Returns the number of the thread that runs the code."""
-        return Word(self.f, "%thread")
+        return self.word("%thread")
 
     def pointer(self, code: str, name: str) -> Pointer:
         return Pointer(self.f, code, name)
 
     def numbers(self, name: str, table: str, names: Sequence[str]) -> dict[str, Word]:
         """Returns the first numbers of a table; `name` distinguishes it from others."""
-        found = loops.numbers(self.f, name, table, names)
-        return {entry: Word(self.f, word) for entry, word in found.items()}
+        f, found = self.f, {}
+        for position, entry in enumerate(names):
+            place = f.once(f"%{name}.{entry}.p", f"getelementptr i64, ptr {table}, i64 {position}")
+            found[entry] = self.word(f.once(f"%{name}.{entry}", f"load i64, ptr {place}"))
+        return found
 
     def width(self, code: str) -> int:
         """Returns the number of elements of a type in one register."""
-        return loops.width(self.f, code)
+        return self.machine.register_bytes // BYTES[code]
 
-    def least(self, x: Word, y: object) -> Word:
-        """Returns the smaller of two numbers."""
-        return Word(self.f, loops.least(self.f, x.name, y))
-
-    def equal(self, x: Word, y: object) -> Flag:
-        return Flag(self.f, self.f.op(f"icmp eq i64 {x}, {y}"))
-
-    def differ(self, x: Word, y: object) -> Flag:
-        return Flag(self.f, self.f.op(f"icmp ne i64 {x}, {y}"))
-
-    def pick(self, flag: Flag, x: object, y: object) -> Word:
-        """Returns one of two numbers."""
-        return Word(self.f, self.f.op(f"select i1 {flag}, i64 {x}, i64 {y}"))
+    def least(self, x: Value, y: Any) -> Value:
+        """Returns the smaller of two integers."""
+        how = f"{'s' if x.code in SIGNED else 'u'}min.{x.kind}"
+        text = f"call {x.kind} @llvm.{how}({x.kind} {x}, {x.kind} {x.spelled(y)})"
+        return x.computed(text, x.code, 0, y)
 
     def zeros(self, code: str, lanes: int) -> Vector:
         return Vector(self.f, code, lanes, "zeroinitializer")
@@ -276,25 +281,18 @@ class Code:
         """Returns a number in all lanes."""
         return Vector(self.f, code, lanes, f"splat ({SCALAR[code]} {constant(code, number)})")
 
-    def word(self, number: int) -> Word:
-        return Word(self.f, str(number))
+    def word(self, number: object) -> Word:
+        return Word(self.f, "i64", 0, str(number))
 
     def lane_numbers(self, lanes: int) -> Vector:
         """Returns 0, 1, 2, ..."""
         return Vector(self.f, "u32", lanes, f"<{', '.join([f'i32 {k}' for k in range(lanes)])}>")
 
-    def select(self, mask: Mask, x: Any, y: Any) -> Any:
-        """Returns lanes of one of two vectors, or of two masks."""
-        operands = f"{mask.kind} {mask}, {x.kind} {x}, {x.kind} {y}"
-        return x.like(self.f.op(f"select {operands}"))
-
-    def at_least(self, x: Vector, y: Vector) -> Mask:
-        """Returns where unsigned integers are at least as large as others."""
-        return Mask(self.f, x.lanes, self.f.op(f"icmp uge {x.kind} {x}, {y}"))
-
-    def above(self, x: Vector, y: Vector) -> Mask:
-        """Returns where unsigned integers are larger than others."""
-        return Mask(self.f, x.lanes, self.f.op(f"icmp ugt {x.kind} {x}, {y}"))
+    def select(self, mask: Value, x: Any, y: Any) -> Any:
+        """Returns one of two numbers of 64 bits or other values, or their lanes."""
+        like = next((v for v in (x, y) if not isinstance(v, int)), self.word(0))
+        x, y = (v if isinstance(v, Pointer) else like.spelled(v) for v in (x, y))
+        return like.like(self.f.op(f"select {mask.kind} {mask}, {like.kind} {x}, {like.kind} {y}"))
 
     def shifted(self, x: Any, by: int, fill: Any = None) -> Any:
         """Returns what lane `k - by` has in lane `k`; the first lanes get the last ones of `fill`,
@@ -312,9 +310,7 @@ class Code:
         if lanes == x.lanes:
             return x
         name = self.f.shuffle(x.kind, x.name, "poison", range(first, first + lanes))
-        if isinstance(x, Mask):
-            return Mask(self.f, lanes, name)
-        return Vector(self.f, x.code, lanes, name)
+        return Value(self.f, x.code, lanes, name)
 
     def chosen(self, x: Vector, mask: Mask) -> tuple[Vector, Word]:
         """Returns the lanes of 32-bit integers where a mask is true, moved together at the
@@ -334,23 +330,25 @@ class Code:
         return x.like(f.op(f"add {x.kind} {places}, {base}")), self._number_of_bits(bits, n)
 
     def _number_of_bits(self, bits: str, n: int) -> Word:
-        f = self.f
-        return Word(f, f.op(f"zext i{n} {f.op(f'call i{n} @llvm.ctpop.i{n}(i{n} {bits})')} to i64"))
+        count = self.f.op(f"call i{n} @llvm.ctpop.i{n}(i{n} {bits})")
+        return self.word(self.f.op(f"zext i{n} {count} to i64"))
 
     def below(self, count: Word, lanes: int) -> Mask:
         """Returns the lanes whose number is below a count, which may be negative or large."""
-        return Mask(self.f, lanes, loops.below(self.f, count.name, lanes))
+        limit = self.least(count, lanes).cast("i32")
+        splat = loops.splat(self.f, "i32", lanes, limit.name)
+        return self.lane_numbers(lanes).bits("i32", lanes) < Vector(self.f, "i32", lanes, splat)
 
     def everywhere(self, flag: Flag, lanes: int) -> Mask:
         """Returns a condition in all lanes."""
-        return Mask(self.f, lanes, loops.splat(self.f, "i1", lanes, flag.name))
+        return Mask(self.f, "mask", lanes, loops.splat(self.f, "i1", lanes, flag.name))
 
     def first(self, count: int, lanes: int) -> Mask | None:
         """Returns the mask of the first lanes, or none if these are all."""
         if count == lanes:
             return None
         lane = [f"i1 {str(k < count).lower()}" for k in range(lanes)]
-        return Mask(self.f, lanes, f"<{', '.join(lane)}>")
+        return Mask(self.f, "mask", lanes, f"<{', '.join(lane)}>")
 
     def lane_masks(self, bits: str, lanes: int) -> list[Mask]:
         """Returns the lanes of a packet, given as bits, as masks of `lanes` lanes each."""
@@ -358,11 +356,11 @@ class Code:
         whole = f.op(f"bitcast i{f.lanes} {bits} to {kind}")
         firsts = range(0, f.lanes, lanes)
         parts = [f.shuffle(kind, whole, "poison", range(k, k + lanes)) for k in firsts]
-        return [Mask(f, lanes, part) for part in parts]
+        return [Mask(f, "mask", lanes, part) for part in parts]
 
     def some_inactive(self, bits: str) -> Flag:
         """Returns whether not all lanes of a packet, given as bits, are active."""
-        return Flag(self.f, self.f.op(f"icmp ne i{self.f.lanes} {bits}, -1"))
+        return Flag(self.f, "mask", 0, self.f.op(f"icmp ne i{self.f.lanes} {bits}, -1"))
 
     def room(self, name: str, code: str, count: int) -> Pointer:
         """Returns memory on the stack for some elements."""
@@ -373,19 +371,32 @@ class Code:
         """Combines two partial results of a reduction, vectors or masks."""
         return x.like(combine(self.f, op, x.code, x.name, y.name, x.kind))
 
-    def add_long(self, before: Sequence[Vector], x: Vector) -> list[Vector]:
-        """Adds a term to a compensated sum and its rounding error."""
+    def total(self, op: str, before: Sequence[Any], x: Any) -> list[Any]:
+        """Returns the total of a reduction with another term; that of a compensated sum has its
+        rounding error."""
+        if len(before) == 1:
+            return [self.combine(op, x, before[0])]
         names = add_long(self.f, x.kind, [v.name for v in before], x.name)
         return [x.like(name) for name in names]
 
     def transposed(self, rows: Sequence[Vector]) -> list[Vector]:
         """Transposes a square of elements."""
-        names = loops.transposed(self.f, rows[0].kind, [x.name for x in rows])
-        return [rows[0].like(name) for name in names]
+        found, step = list(rows), 1
+        while step < len(rows):
+            found = [
+                self.alternated(found[k & ~step], found[k | step], step, bool(k & step))
+                for k in range(len(rows))
+            ]
+            step *= 2
+        return found
 
     def alternated(self, x: Vector, y: Vector, step: int, odd: bool) -> Vector:
         """Returns the even or odd groups of `step` elements of two vectors, alternating."""
-        return x.like(loops.alternated(self.f, x.kind, x.lanes, x.name, y.name, step, odd))
+        places = []
+        for k in range(x.lanes):
+            source = k | step if odd else k & ~step
+            places.append((x.lanes if k & step else 0) + source)
+        return x.like(self.f.shuffle(x.kind, x.name, y.name, places))
 
     def joined(self, parts: Sequence[Vector]) -> Vector:
         """Concatenates vectors, whose number is a power of two."""
@@ -405,7 +416,7 @@ class Code:
         return Vector(f, code, len(rows), result)
 
     def range(
-        self, start: object, end: object, step: object = 1, carried: list[Value] | None = None
+        self, start: object, end: object, step: object = 1, carried: list[Carried] | None = None
     ) -> Iterator[Word]:
         """Loops over `start, start + step, ...` below `end`. The body replaces entries of the list
         `carried` by values for the next iteration; afterwards, it has the last ones."""
@@ -413,11 +424,11 @@ class Code:
         before = [(x.kind, x.name) for x in kept]
         with loops.loop(self.f, start, end, step, before) as (position, names):
             kept[:] = [x.like(name) for x, name in zip(kept, names, strict=True)]
-            yield Word(self.f, position)
+            yield self.word(position)
             names[:] = [x.name for x in kept]
         kept[:] = [x.like(name) for x, name in zip(kept, names, strict=True)]
 
-    def when(self, flag: Flag, carried: list[Value] | None = None) -> Iterator[None]:
+    def when(self, flag: Flag, carried: list[Carried] | None = None) -> Iterator[None]:
         """Runs a body if a condition is true: `for _ in code.when(flag)`. `carried` is like that of
         `range`."""
         kept = [] if carried is None else carried

@@ -2,14 +2,14 @@
 products if they are stored column by column, and otherwise sums of their rows.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ...simd.ir import BYTES, MEMORY
-from ...simd.loops import address, cast, during, fma, least, splat
 from ...simd.reduction import accumulator
+from ...simd.values import Value, Word
 from ..form import THREADS
+from ..values import GpuPointer
 from .column_reduction import column_of_thread, of_columns, store_columns
-from .entry import EntryFunction, row
+from .entry import EntryCode
 from .products import starts
 from .run_reduction import TOGETHER, Total, store_of_group
 
@@ -24,64 +24,50 @@ class _Part:
     the columns; if there are several products, a table of where the operands of each begin.
     """
 
-    def __init__(self, f: EntryFunction, code: str, result: str, batched: bool) -> None:
-        a, b = (f.buffer(name, read_only=True) for name in "ab")
-        target = f.buffer("result")
-        self.n, self.k, chunk, batches, strips = (
-            f.size(name) for name in ("n", "k", "chunk", "batches", "strips")
-        )
-        number = f.op(f"udiv i64 {f.block_number()}, {strips}")
-        self.strip = f.op(f"sub i64 {f.block_number()}, {f.op(f'mul i64 {number}, {strips}')}")
-        part = f.op(f"udiv i64 {number}, {batches}")
-        self.start = f.op(f"mul i64 {part}, {chunk}")
-        self.count = least(f, f.op(f"sub i64 {self.k}, {self.start}"), chunk)
-        if batched:
-            batch = f.op(f"sub i64 {number}, {f.op(f'mul i64 {part}, {batches}')}")
-            a, b = starts(f, code, a, b, batch)
-        self.a, self.b = a, b
-        self.target = address(f, result, target, f.op(f"mul i64 {number}, {self.n}"))
+    def __init__(self, c: EntryCode, spec: Any) -> None:
+        c.together = _TOGETHER
+        a, b = (c.buffer(name, spec.code, read_only=True) for name in "ab")
+        result = c.buffer("result", spec.result)
+        self.n, self.k, chunk, batches, strips = c.sizes("n", "k", "chunk", "batches", "strips")
+        number, self.strip = c.parts(c.block(), strips)
+        part, batch = c.parts(number, batches)
+        self.start = part * chunk
+        self.count = c.least(self.k - self.start, chunk)
+        self.a, self.b = starts(c, a, b, batch) if spec.batched else (a, b)
+        self.target = result + number * self.n
 
 
 class _Sum(NamedTuple):
     """How a thread sums products of `width` elements with `width` others or, with `spreads`, with
     a single one."""
 
-    f: EntryFunction
-    code: str
+    c: EntryCode
     acc: str
     width: int
     spreads: bool
 
-    def over(self, x: str, y: str, left: str, step: int, x_stride: object, y_stride: object) -> str:
+    def over(
+        self, x: GpuPointer, y: GpuPointer, left: Word, step: int, x_stride: Any, y_stride: Any
+    ) -> Value:
         """Returns the sum over products of elements at two places, and a stride further, and so on,
         while `left`, which each one reduces by `step`, is positive."""
-        f, kind = self.f, row(self.acc, self.width)
-        values = [("ptr", x), ("ptr", y), ("i64", left), (kind, "zeroinitializer")]
-        kinds = [k for k, _ in values]
+        state: list[Any] = [x, y, left, self.c.zeros(self.acc, self.width)]
         for together in (TOGETHER, 1):
-            most = (together - 1) * step
-            with during(f, lambda v, most=most: f.op(f"icmp sgt i64 {v[2]}, {most}"), values) as v:
-                x, y, left, total = v
+            for _ in self.c.during(lambda v, n=together: v[2] > (n - 1) * step, state):
+                x, y, left, total = state
                 pairs = []
                 for _ in range(together):
                     pairs.append((self._load(x, self.spreads), self._load(y, False)))
-                    x = address(f, self.code, x, x_stride)
-                    y = address(f, self.code, y, y_stride)
+                    x, y = x + x_stride, y + y_stride
                 for a, b in pairs:
-                    total = fma(f, self.acc, self.width, a, b, total)
-                v[:] = [x, y, f.op(f"sub i64 {left}, {together * step}"), total]
-            values = [*zip(kinds, v, strict=True)]
-        return v[3]
+                    total = a.times_plus(b, total)
+                state[:] = [x, y, left - together * step, total]
+        return state[3]
 
-    def _load(self, place: str, spreads: bool) -> str:
-        f, width = self.f, 1 if spreads else self.width
-        how = f"align {width * BYTES[self.code]}, !invariant.load !0"
-        x = f.op(f"load {row(self.code, width)}, ptr {place}, {how}")
-        x = cast(f, width, x, self.code, self.acc)
-        if spreads and self.width > 1:
-            one = f.op(f"extractelement {row(self.acc, 1)} {x}, i32 0")
-            x = splat(f, MEMORY[self.acc], self.width, one)
-        return x
+    def _load(self, place: GpuPointer, spreads: bool) -> Value:
+        if not spreads or self.width == 1:
+            return place.load(self.width).cast(self.acc)
+        return self.c.splat(place.load().cast(self.acc), self.width)
 
 
 class Dots(NamedTuple):
@@ -94,25 +80,18 @@ class Dots(NamedTuple):
     group: int
     batched: bool
 
-    def emit(self, f: EntryFunction) -> None:
+    def emit(self, c: EntryCode) -> None:
         """Writes the body."""
-        f.together = _TOGETHER
-        code, width, group = self.code, self.width, self.group
-        acc = accumulator(code)
-        part = _Part(f, code, self.result, self.batched)
-        groups = THREADS // group
-        number = f.op(f"udiv i64 {f.thread()}, {group}")
-        column = f.op(f"add i64 {f.op(f'mul i64 {part.strip}, {groups}')}, {number}")
-        inside = f.op(f"icmp slt i64 {column}, {part.n}")
-        own = f.op(f"mul i64 {f.op(f'and i64 {f.thread()}, {group - 1}')}, {width}")
-        left = f.op(f"sub i64 {f.op(f'select i1 {inside}, i64 {part.count}, i64 0')}, {own}")
-        x = address(f, code, part.a, part.start, own)
-        y = address(f, code, part.b, f.op(f"mul i64 {column}, {part.k}"), part.start, own)
-        step = group * width
-        total = _Sum(f, code, acc, width, False).over(x, y, left, step, step, step)
-        x = Total.of(f, "add", acc, width).horizontal([total])
-        target = address(f, self.result, part.target, column)
-        store_of_group(f, "add", acc, x, group, inside, self.result, target)
+        width, group, acc = self.width, self.group, accumulator(self.code)
+        part = _Part(c, self)
+        column = part.strip * (THREADS // group) + c.thread() // group
+        inside = column < part.n
+        own, step = (c.thread() & group - 1) * width, group * width
+        left = c.select(inside, part.count, 0) - own
+        x, y = part.a + part.start + own, part.b + column * part.k + part.start + own
+        total = _Sum(c, acc, width, False).over(x, y, left, step, step, step)
+        x = Total(c, "add", acc, width).horizontal(total)
+        store_of_group(c, "add", x, group, inside, part.target + column)
 
 
 class RowSums(NamedTuple):
@@ -125,22 +104,16 @@ class RowSums(NamedTuple):
     across: int
     batched: bool
 
-    def emit(self, f: EntryFunction) -> None:
+    def emit(self, c: EntryCode) -> None:
         """Writes the body."""
-        f.together = _TOGETHER
-        code, width, across = self.code, self.width, self.across
-        acc, down = accumulator(code), THREADS // across
-        part = _Part(f, code, self.result, self.batched)
-        thread = f.thread()
-        column = column_of_thread(f, part.strip, across, width)
-        inside = f.op(f"icmp slt i64 {column}, {part.n}")
-        y = f.op(f"udiv i64 {thread}, {across}")
-        left = f.op(f"select i1 {inside}, i64 {f.op(f'sub i64 {part.count}, {y}')}, i64 0")
-        line = f.op(f"add i64 {part.start}, {y}")
-        weights = address(f, code, part.a, line)
-        values = address(f, code, part.b, f.op(f"mul i64 {line}, {part.n}"), column)
-        stride = f.op(f"mul i64 {part.n}, {down}")
-        x = _Sum(f, code, acc, width, True).over(weights, values, left, down, down, stride)
-        x = of_columns(f, "add", acc, width, across, x)
-        target = address(f, self.result, part.target, column)
-        store_columns(f, acc, x, width, across, inside, self.result, target)
+        width, across = self.width, self.across
+        down, part = THREADS // across, _Part(c, self)
+        column = column_of_thread(c, part.strip, across, width)
+        inside = column < part.n
+        y = c.thread() // across
+        left, line = c.select(inside, part.count - y, 0), part.start + y
+        values = part.b + line * part.n + column
+        total = _Sum(c, accumulator(self.code), width, True)
+        x = total.over(part.a + line, values, left, down, down, part.n * down)
+        x = of_columns(c, "add", x, across)
+        store_columns(c, x, across, inside, part.target + column)

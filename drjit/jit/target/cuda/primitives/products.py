@@ -7,15 +7,15 @@ Sums over a long depth may be divided among several blocks: then, each has a res
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ...simd.ir import BYTES, MEMORY
-from ...simd.loops import address, choose, least, when
+from ...simd.ir import BYTES
 from ...simd.reduction import accumulator
+from ...simd.values import Value, Word
 from ..form import THREADS
-from ..function import WARP, fma, halves, matrices
-from ..threads import lane_of_warp, warp_of_block
-from .entry import EntryFunction, row
+from ..function import WARP
+from ..values import GpuPointer
+from .entry import EntryCode
 from .product_operands import OperandForm, TileOperand, accumulated
 
 _WIDEST = 16
@@ -61,12 +61,13 @@ class ProductForm(NamedTuple):
         return forms[0], forms[1]
 
 
-def starts(f: EntryFunction, code: str, a: str, b: str, batch: str) -> tuple[str, str]:
+def starts(
+    c: EntryCode, a: GpuPointer, b: GpuPointer, batch: Word
+) -> tuple[GpuPointer, GpuPointer]:
     """Returns where the operands of a product begin, as the last parameter says."""
-    table, entry = f.buffer("offsets", read_only=True), f.op(f"mul i64 {batch}, 2")
-    places = [address(f, "i64", table, entry, k) for k in (0, 1)]
-    a_start, b_start = (f.op(f"load i64, ptr {p}, align 8, !invariant.load !0") for p in places)
-    return address(f, code, a, a_start), address(f, code, b, b_start)
+    entry = c.buffer("offsets", "i64", read_only=True) + batch * 2
+    first, second = entry.load(), (entry + 1).load()
+    return a + first, b + second
 
 
 class ProductTile:
@@ -77,90 +78,61 @@ class ProductTile:
     operands of each begin.
     """
 
-    def __init__(self, f: EntryFunction, layout: ProductForm, rows: int, columns: int) -> None:
-        self.f, self.layout = f, layout
-        code = layout.code
-        a, b = (f.buffer(name, read_only=True) for name in "ab")
-        self.result = f.buffer("result")
-        self.m, self.n, self.k, chunk, batches = (
-            f.size(name) for name in ("m", "n", "k", "chunk", "batches")
-        )
-        down, across = (
-            f.op(f"udiv i64 {f.op(f'add i64 {size}, {most - 1}')}, {most}")
-            for size, most in ((self.m, rows), (self.n, columns))
-        )
-        area = f.op(f"mul i64 {down}, {across}")
-        number = f.op(f"udiv i64 {f.block_number()}, {area}")
-        tile = f.op(f"sub i64 {f.block_number()}, {f.op(f'mul i64 {number}, {area}')}")
+    def __init__(self, c: EntryCode, layout: ProductForm, rows: int, columns: int) -> None:
+        self.c, self.layout = c, layout
+        a, b = (c.buffer(name, layout.code, read_only=True) for name in "ab")
+        result = c.buffer("result", layout.result)
+        self.m, self.n, self.k, chunk, batches = c.sizes("m", "n", "k", "chunk", "batches")
+        down, across = (self.m + (rows - 1)) // rows, (self.n + (columns - 1)) // columns
+        number, tile = c.parts(c.block(), down * across)
         y, x = self._order(tile, down, across)
-        self.i0, self.j0 = f.op(f"mul i64 {y}, {rows}"), f.op(f"mul i64 {x}, {columns}")
-        part = f.op(f"udiv i64 {number}, {batches}")
-        self.start = f.op(f"mul i64 {part}, {chunk}")
-        self.end = least(f, f.op(f"add i64 {self.start}, {chunk}"), self.k)
-        if layout.batched:
-            batch = f.op(f"sub i64 {number}, {f.op(f'mul i64 {part}, {batches}')}")
-            a, b = starts(f, code, a, b, batch)
-        self.a, self.b = a, b
-        size = f.op(f"mul i64 {self.m}, {self.n}")
-        offset = f.op(f"mul i64 {number}, {size}")
-        self.target = address(f, layout.result, self.result, offset)
+        self.i0, self.j0 = y * rows, x * columns
+        part, batch = c.parts(number, batches)
+        self.start = part * chunk
+        self.end = c.least(self.start + chunk, self.k)
+        self.a, self.b = starts(c, a, b, batch) if layout.batched else (a, b)
+        self.target = result + number * (self.m * self.n)
 
-    def _order(self, tile: str, down: str, across: str) -> tuple[str, str]:
+    def _order(self, tile: Word, down: Word, across: Word) -> tuple[Word, Word]:
         """Returns the position of a tile: first down some rows of tiles, then across."""
-        f = self.f
-        strip = f.op(f"mul i64 {across}, {_TOGETHER}")
-        number = f.op(f"udiv i64 {tile}, {strip}")
-        inside = f.op(f"sub i64 {tile}, {f.op(f'mul i64 {number}, {strip}')}")
-        top = f.op(f"mul i64 {number}, {_TOGETHER}")
-        height = least(f, f.op(f"sub i64 {down}, {top}"), _TOGETHER)
-        x = f.op(f"udiv i64 {inside}, {height}")
-        y = f.op(f"sub i64 {inside}, {f.op(f'mul i64 {x}, {height}')}")
-        return f.op(f"add i64 {top}, {y}"), x
+        number, inside = self.c.parts(tile, across * _TOGETHER)
+        top = number * _TOGETHER
+        x, y = self.c.parts(inside, self.c.least(down - top, _TOGETHER))
+        return top + y, x
 
     def loaded(self, forms: tuple[OperandForm, OperandForm]) -> tuple[TileOperand, TileOperand]:
         """Returns the operands."""
-        f, layout = self.f, self.layout
-        a_row = self.m if layout.a_transposed else self.k
-        b_row = self.k if layout.b_transposed else self.n
+        a_row = self.m if self.layout.a_transposed else self.k
+        b_row = self.k if self.layout.b_transposed else self.n
         return (
-            TileOperand(f, forms[0], self.a, self.i0, self.m, a_row),
-            TileOperand(f, forms[1], self.b, self.j0, self.n, b_row),
+            TileOperand(self.c, forms[0], self.a, self.i0, self.m, a_row),
+            TileOperand(self.c, forms[1], self.b, self.j0, self.n, b_row),
         )
 
-    def store(self, rows: Sequence[str], parts: Sequence[tuple[str, list[list[str]]]]) -> None:
-        """Stores sums: `parts` are columns (`i64`), counted from the first of the tile, as are
-        rows, with consecutive elements from there on for each row."""
-        f, acc, code = self.f, accumulator(self.layout.code), self.layout.result
-        width = len(parts[0][1][0])
-        kind, kept = row(acc, width), row(code, width)
+    def store(self, rows: Sequence[Word], parts: Sequence[tuple[Word, list[list[Value]]]]) -> None:
+        """Stores sums: `parts` are columns, counted from the first of the tile, as are rows, with
+        consecutive elements from there on for each row."""
+        c, width = self.c, len(parts[0][1][0])
         lines = []
         for y in rows:
-            i = f.op(f"add i64 {self.i0}, {y}")
-            line = address(f, code, self.target, f.op(f"mul i64 {i}, {self.n}"))
-            lines.append((f.op(f"icmp slt i64 {i}, {self.m}"), line))
-        left = f.op(f"sub i64 {self.n}, {self.j0}")
+            i = self.i0 + y
+            lines.append((i < self.m, self.target + i * self.n))
+        left = self.n - self.j0
 
         def write(together: int) -> None:
-            element = f"<{together} x {MEMORY[code]}>"
             for number, (exists, line) in enumerate(lines):
-                with when(f, exists):
+                for _ in c.when(exists):
                     for column, sums in parts:
-                        x = f.joined(kind, sums[number])
-                        if kind != kept:
-                            x = f.op(f"fptrunc {kind} {x} to {kept}")
+                        x = c.vector(sums[number]).cast(self.layout.result)
                         for first in range(0, width, together):
-                            here = f.op(f"add i64 {column}, {first}")
-                            with when(f, f.op(f"icmp slt i64 {here}, {left}")):
-                                one = f.shuffle(kept, x, "poison", range(first, first + together))
-                                place = address(f, code, line, self.j0, here)
-                                align = together * BYTES[code]
-                                f.do(f"store {element} {one}, ptr {place}, align {align}")
+                            here = column + first
+                            for _ in c.when(here < left):
+                                (line + self.j0 + here).store(c.part(x, first, together))
 
         if width == 1:
             write(1)
-            return
-        whole = f.op(f"icmp eq i64 {f.op(f'urem i64 {self.n}, {width}')}, 0")
-        choose(f, whole, lambda: write(width), lambda: write(1))
+        else:
+            c.choose(self.n % width == 0, lambda: write(width), lambda: write(1))
 
 
 class MultiplyAdds(NamedTuple):
@@ -173,80 +145,53 @@ class MultiplyAdds(NamedTuple):
     y: int
     x: int
 
-    def emit(self, f: EntryFunction) -> None:
+    def emit(self, c: EntryCode) -> None:
         """Writes the body."""
-        f.together = 2
+        c.together = 2
         acc = accumulator(self.layout.code)
-        task = ProductTile(f, self.layout, self.rows, self.columns)
-        width = min(_WIDEST // BYTES[acc], self.y, self.x)
-        gap = _WIDEST // BYTES[acc]
+        task = ProductTile(c, self.layout, self.rows, self.columns)
+        width, gap = min(_WIDEST // BYTES[acc], self.y, self.x), _WIDEST // BYTES[acc]
         forms = self.layout.operands(acc, self.rows, self.columns, self.depth, gap, False)
-        a, b = task.loaded(forms)
         # Threads of a warp have neighbouring tiles, four down and eight across.
-        lane, warp = lane_of_warp(f), warp_of_block(f)
         warps = self.columns // (self.x * _ACROSS)
-        down = f.op(f"mul i32 {f.op(f'udiv i32 {warp}, {warps}')}, {WARP // _ACROSS}")
-        across = f.op(f"mul i32 {f.op(f'urem i32 {warp}, {warps}')}, {_ACROSS}")
-        down = f.op(f"add i32 {down}, {f.op(f'udiv i32 {lane}, {_ACROSS}')}")
-        across = f.op(f"add i32 {across}, {f.op(f'urem i32 {lane}, {_ACROSS}')}")
-        top, left = (f.op(f"mul i32 {x}, {width}") for x in (down, across))
-        kind = MEMORY[acc]
+        down = c.warp // warps * (WARP // _ACROSS) + c.lane // _ACROSS
+        across = c.warp % warps * _ACROSS + c.lane % _ACROSS
+        top, left = down * width, across * width
 
-        def multiply(first: str, second: str, sums: Sequence[str]) -> list[str]:
-            found = list(sums)
+        def multiply(a: GpuPointer, b: GpuPointer, sums: list[Value]) -> list[Value]:
+            a, b = a.of(acc) + top, b.of(acc) + left
             for k in range(self.depth):
-                y = self._read(f, forms[0], acc, first, top, k, self.y, width)
-                x = self._read(f, forms[1], acc, second, left, k, self.x, width)
-                for i in range(self.y):
-                    for j in range(self.x):
-                        n = i * self.x + j
-                        found[n] = fma(f, kind, y[i], x[j], found[n])
-            return found
+                y = self._read(forms[0], a, k, self.y, width)
+                x = self._read(forms[1], b, k, self.x, width)
+                for n in range(self.y * self.x):
+                    sums[n] = y[n // self.x].times_plus(x[n % self.x], sums[n])
+            return sums
 
-        zeros = [(kind, "0.0")] * (self.y * self.x)
+        zeros = [c.number(acc, 0)] * (self.y * self.x)
         stages = STAGES[self.layout.asynchronous]
-        sums = accumulated(f, a, b, task.start, task.end, stages, zeros, multiply)
-        rows, columns = (
-            self._places(f, first, size, count, width)
-            for first, size, count in ((top, self.rows, self.y), (left, self.columns, self.x))
-        )
+        sums = accumulated(c, *task.loaded(forms), task.start, task.end, stages, zeros, multiply)
+        rows = self._places(top, self.rows, self.y, width)
+        columns = self._places(left, self.columns, self.x, width)
         parts = []
-        for g, column in enumerate(columns[::width]):
-            some = [[sums[i * self.x + g * width + j] for j in range(width)] for i in range(self.y)]
-            parts.append((column, some))
+        for first in range(0, self.x, width):
+            lines = range(first, len(sums), self.x)
+            parts.append((columns[first], [sums[k : k + width] for k in lines]))
         task.store(rows, parts)
 
     def _read(
-        self,
-        f: EntryFunction,
-        form: OperandForm,
-        acc: str,
-        base: str,
-        first: str,
-        k: int,
-        count: int,
-        width: int,
-    ) -> list[str]:
+        self, form: OperandForm, own: GpuPointer, k: int, count: int, width: int
+    ) -> list[Value]:
         """Returns the elements of a thread's lines at a depth: groups of `width`, which are evenly
         spaced."""
-        kind, found = row(acc, width), []
-        own = f.op(f"getelementptr {MEMORY[acc]}, ptr addrspace(3) {base}, i32 {first}")
-        for g in range(count // width):
-            at = k * form.stride + g * (form.lines // (count // width))
-            place = f.op(f"getelementptr {MEMORY[acc]}, ptr addrspace(3) {own}, i32 {at}")
-            align = width * BYTES[acc]
-            x = f.op(f"load {kind}, ptr addrspace(3) {place}, align {align}")
-            found += f.split(kind, x, width)
-        return found
+        spacing = form.lines // (count // width)
+        places = [own + (k * form.stride + g * spacing) for g in range(count // width)]
+        return [x for place in places for x in place.load(width).elements()]
 
-    def _places(self, f: EntryFunction, first: str, size: int, count: int, width: int) -> list[str]:
+    def _places(self, first: Any, size: int, count: int, width: int) -> list[Word]:
         """Returns the lines of a thread."""
-        found, spacing = [], size // (count // width)
-        for g in range(count // width):
-            for j in range(width):
-                at = f.op(f"add i32 {first}, {g * spacing + j}")
-                found.append(f.op(f"zext i32 {at} to i64"))
-        return found
+        spacing = size // (count // width)
+        starts = range(0, size, spacing)
+        return [(first + (g + j)).cast("i64") for g in starts for j in range(width)]
 
 
 class TensorCores(NamedTuple):
@@ -263,11 +208,11 @@ class TensorCores(NamedTuple):
         """The depth of a tile."""
         return 32 if self.layout.code == "f16" else 16
 
-    def emit(self, f: EntryFunction) -> None:
+    def emit(self, c: EntryCode) -> None:
         """Writes the body."""
-        f.together = 2
+        c.together = 2
         layout, code = self.layout, self.layout.code
-        task = ProductTile(f, layout, self.rows, self.columns)
+        task = ProductTile(c, layout, self.rows, self.columns)
         # The gap puts rows that are read together into different banks.
         is_half = code == "f16"
         gap = 8 if is_half else 4
@@ -276,133 +221,83 @@ class TensorCores(NamedTuple):
             # Rows of a depth need another one.
             a, b = (o if o.kept_along else o._replace(gap=8) for o in forms)
             forms = a, b
-        a, b = task.loaded(forms)
         across = THREADS // WARP // self.down
         height, width = self.rows // self.down, self.columns // across
-        warp = warp_of_block(f)
-        top = f.op(f"mul i32 {f.op(f'udiv i32 {warp}, {across}')}, {height}")
-        left = f.op(f"mul i32 {f.op(f'urem i32 {warp}, {across}')}, {width}")
-        fragments = _Halves(f, *forms) if is_half else _Singles(f, *forms)
+        top, left = c.warp // across * height, c.warp % across * width
+        fragments = _Halves(c, *forms) if is_half else _Singles(c, *forms)
         y, x = height // 16, width // 8
 
-        def multiply(first: str, second: str, sums: Sequence[str]) -> list[str]:
-            found = list(sums)
+        def multiply(first: GpuPointer, second: GpuPointer, sums: list[Value]) -> list[Value]:
+            a, b = first.of(code), second.of(code)
             for k in range(0, self.depth, fragments.depth):
-                rows = fragments.of_a(first, top, k, y)
-                columns = fragments.of_b(second, left, k, x)
-                for i in range(y):
-                    for j in range(x):
-                        at = 4 * (i * x + j)
-                        found[at : at + 4] = fragments.product(
-                            rows[i], columns[j], found[at : at + 4]
-                        )
-            return found
+                rows = fragments.of_a(a, top, k, y)
+                columns = fragments.of_b(b, left, k, x)
+                for n in range(y * x):
+                    ab, at = (*rows[n // x], *columns[n % x]), 4 * n
+                    sums[at : at + 4] = c.multiplied(fragments.name, ab, sums[at : at + 4])
+            return sums
 
-        zeros = [("float", "0.0")] * (4 * y * x)
-        stages = STAGES[True] - 1
-        sums = accumulated(f, a, b, task.start, task.end, stages, zeros, multiply)
-        self._store(f, task, top, left, y, x, sums)
-
-    def _store(
-        self,
-        f: EntryFunction,
-        task: ProductTile,
-        top: str,
-        left: str,
-        y: int,
-        x: int,
-        sums: Sequence[str],
-    ) -> None:
-        """Stores the sums: of each small matrix, a lane has two elements in two rows."""
-        lane = lane_of_warp(f)
-        row_of_lane = f.op(f"add i32 {top}, {f.op(f'lshr i32 {lane}, 2')}")
-        column = f.op(f"shl i32 {f.op(f'and i32 {lane}, 3')}, 1")
-        column = f.op(f"add i32 {left}, {column}")
-        rows = [f.op(f"add i32 {row_of_lane}, {8 * k}") for k in range(2 * y)]
-        rows = [f.op(f"zext i32 {r} to i64") for r in rows]
+        zeros, stages = [c.number("f32", 0)] * (4 * y * x), STAGES[True] - 1
+        sums = accumulated(c, *task.loaded(forms), task.start, task.end, stages, zeros, multiply)
+        # Of each small matrix, a lane has two elements in two rows.
+        row = top + (c.lane >> 2)
+        column = left + ((c.lane & 3) << 1)
         parts = []
         for j in range(x):
-            at = f.op(f"zext i32 {f.op(f'add i32 {column}, {8 * j}')} to i64")
-            some = []
-            for k in range(2 * y):
-                first = 4 * (k // 2 * x + j) + 2 * (k % 2)
-                some.append(list(sums[first : first + 2]))
-            parts.append((at, some))
-        task.store(rows, parts)
+            places = [4 * (k // 2 * x + j) + 2 * (k % 2) for k in range(2 * y)]
+            parts.append(((column + 8 * j).cast("i64"), [sums[k : k + 2] for k in places]))
+        task.store([(row + 8 * k).cast("i64") for k in range(2 * y)], parts)
 
 
 class _Halves:
     """Small matrices of halves in registers: 16 rows of A or 8 columns of B, and a depth of 16."""
 
-    depth = 16
+    depth, name = 16, "m16n8k16.row.col.f32.f32"
 
-    def __init__(self, f: EntryFunction, a: OperandForm, b: OperandForm) -> None:
-        self.f, self.a, self.b = f, a, b
-        lane = lane_of_warp(f)
-        inner = f.op(f"and i32 {lane}, 7")
-        odd = f.op(f"and i32 {lane}, 8")
-        high = f.op(f"lshr i32 {f.op(f'and i32 {lane}, 16')}, 1")
-        # Of four matrices of 8 by 8, each lane gives the address of a row in shared memory. They
-        # follow each other along the lines of A and then the depth, and the other way round for B.
-        self.places = []
-        for form, line, deep in ((a, odd, high), (b, high, odd)):
-            line, deep = (
-                (f.op(f"or i32 {line}, {inner}"), deep)
-                if form.kept_along
-                else (line, f.op(f"or i32 {deep}, {inner}"))
-            )
-            self.places.append((line, deep))
+    def __init__(self, c: EntryCode, a: OperandForm, b: OperandForm) -> None:
+        self.c, self.a, self.b = c, a, b
 
-    def _read(self, number: int, base: str, first: str, k: int) -> list[str]:
-        """Returns four matrices of 8 by 8: 16 lines and a depth of 16."""
-        f, form = self.f, (self.a, self.b)[number]
-        line, deep = self.places[number]
-        line, deep = f.op(f"add i32 {first}, {line}"), f.op(f"add i32 {deep}, {k}")
-        y, x = (line, deep) if form.kept_along else (deep, line)
-        at = f.op(f"add i32 {f.op(f'mul i32 {y}, {form.stride}')}, {x}")
-        place = f.op(f"getelementptr half, ptr addrspace(3) {base}, i32 {at}")
-        return halves(f, matrices(f, place, 4, turned=not form.kept_along))
+    def _read(
+        self, form: OperandForm, base: GpuPointer, first: Any, k: int, line: Any, deep: Any
+    ) -> list[Value]:
+        """Returns four matrices of 8 by 8: 16 lines and a depth of 16. Of these, each lane gives
+        the address of a row in shared memory."""
+        inner = self.c.lane & 7
+        line, deep = (line | inner, deep) if form.kept_along else (line, deep | inner)
+        y, x = (first + line, deep + k) if form.kept_along else (deep + k, first + line)
+        place = base + (y * form.stride + x)
+        return self.c.matrices(place, 4, turned=not form.kept_along)
 
-    def of_a(self, base: str, top: str, k: int, count: int) -> list[list[str]]:
-        """Returns matrices of rows from `top` on."""
-        f = self.f
-        return [self._read(0, base, f.op(f"add i32 {top}, {16 * i}"), k) for i in range(count)]
+    def of_a(self, base: GpuPointer, top: Any, k: int, count: int) -> list[list[Value]]:
+        """Returns matrices of rows from `top` on: they follow each other along the lines, and then
+        the depth."""
+        odd, high = self.c.lane & 8, (self.c.lane & 16) >> 1
+        return [self._read(self.a, base, top + 16 * i, k, odd, high) for i in range(count)]
 
-    def of_b(self, base: str, left: str, k: int, count: int) -> list[list[str]]:
-        """Returns matrices of columns from `left` on, an even number."""
-        f, found = self.f, []
+    def of_b(self, base: GpuPointer, left: Any, k: int, count: int) -> list[list[Value]]:
+        """Returns matrices of columns from `left` on, an even number: the other way round."""
+        odd, high, found = self.c.lane & 8, (self.c.lane & 16) >> 1, []
         for j in range(0, count, 2):
-            words = self._read(1, base, f.op(f"add i32 {left}, {8 * j}"), k)
+            words = self._read(self.b, base, left + 8 * j, k, high, odd)
             found += [words[:2], words[2:]]
         return found
-
-    def product(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
-        """Returns sums with products added."""
-        return self.f.multiplied("m16n8k16.row.col.f32.f32", "<2 x half>", (*a, *b), sums)
 
 
 class _Singles:
     """Small matrices of single precision in registers: as above, with a depth of 8."""
 
-    depth = 8
+    depth, name = 8, "m16n8k8.row.col.tf32"
 
-    def __init__(self, f: EntryFunction, a: OperandForm, b: OperandForm) -> None:
-        self.f, self.a, self.b = f, a, b
-        lane = lane_of_warp(f)
-        self.line, self.deep = f.op(f"lshr i32 {lane}, 2"), f.op(f"and i32 {lane}, 3")
+    def __init__(self, c: EntryCode, a: OperandForm, b: OperandForm) -> None:
+        self.c, self.a, self.b = c, a, b
 
-    def _read(self, form: OperandForm, base: str, first: str, more: int, k: int) -> str:
+    def _read(self, form: OperandForm, base: GpuPointer, first: Any, more: int, k: int) -> Value:
         """Returns an element per lane, rounded to TF32."""
-        f = self.f
-        line = f.op(f"add i32 {first}, {f.op(f'add i32 {self.line}, {more}')}")
-        deep = f.op(f"add i32 {self.deep}, {k}")
+        line, deep = first + ((self.c.lane >> 2) + more), (self.c.lane & 3) + k
         y, x = (line, deep) if form.kept_along else (deep, line)
-        at = f.op(f"add i32 {f.op(f'mul i32 {y}, {form.stride}')}, {x}")
-        place = f.op(f"getelementptr float, ptr addrspace(3) {base}, i32 {at}")
-        x = f.op(f"load float, ptr addrspace(3) {place}, align 4")
-        return f.op(f"call i32 @llvm.nvvm.f2tf32.rna(float {x})")
+        return self.c.tf32((base + (y * form.stride + x)).load())
 
-    def of_a(self, base: str, top: str, k: int, count: int) -> list[list[str]]:
+    def of_a(self, base: GpuPointer, top: Any, k: int, count: int) -> list[list[Value]]:
         """Returns matrices of rows from `top` on."""
         places = [(0, 0), (8, 0), (0, 4), (8, 4)]
         return [
@@ -410,12 +305,8 @@ class _Singles:
             for i in range(count)
         ]
 
-    def of_b(self, base: str, left: str, k: int, count: int) -> list[list[str]]:
+    def of_b(self, base: GpuPointer, left: Any, k: int, count: int) -> list[list[Value]]:
         """Returns matrices of columns from `left` on."""
         return [
             [self._read(self.b, base, left, 8 * j, k + x) for x in (0, 4)] for j in range(count)
         ]
-
-    def product(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
-        """Returns sums with products added."""
-        return self.f.multiplied("m16n8k8.row.col.tf32", "i32", (*a, *b), sums)

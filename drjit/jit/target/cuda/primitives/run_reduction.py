@@ -3,17 +3,16 @@ from a single one to a whole block, or of several blocks.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ...simd.atomic import combine
-from ...simd.compensated_sum import add_long, is_long
-from ...simd.ir import BYTES, MEMORY
-from ...simd.loops import address, cast, during, least, when
+from ...simd.compensated_sum import is_long
 from ...simd.reduction import accumulator
+from ...simd.values import Flag, Value, Word
 from ..form import THREADS
-from ..function import WARP, shared
-from ..threads import is_first, lane_of_warp, neutral, of_block, of_warp
-from .entry import EntryFunction, row
+from ..function import WARP
+from ..threads import of_block, of_warp
+from ..values import GpuPointer, in_register
+from .entry import EntryCode
 
 TOGETHER = 4
 """Loads that a thread has in flight."""
@@ -35,128 +34,84 @@ class Runs(NamedTuple):
     group: int
     split: bool = False
 
-    def emit(self, f: EntryFunction) -> None:
+    def emit(self, c: EntryCode) -> None:
         """Writes the body."""
-        op, group = self.op, self.group
-        source, result = f.buffer("source", read_only=True), f.buffer("result")
-        count, run = f.size("count"), f.size("run")
-        total = Total.of(f, op, self.code, self.width)
-        if group > WARP:
-            number, lane = f.block_number(), f.thread()
-        else:
+        group = self.group
+        source = c.buffer("source", self.code, read_only=True)
+        result = c.buffer("result", self.result)
+        count, run = c.sizes("count", "run")
+        total = Total(c, self.op, self.code, self.width)
+        number, lane = c.block(), c.thread()
+        if group <= WARP:
             # The groups of the last warp that have no run take part, with no elements.
-            threads = f.op(f"mul i64 {f.block_number()}, {THREADS}")
-            number = f.op(f"udiv i64 {f.op(f'add i64 {threads}, {f.thread()}')}, {group}")
-            lane = f.op(f"and i64 {f.thread()}, {group - 1}")
-        inside = f.op(f"icmp slt i64 {number}, {count}")
+            number, lane = (number * THREADS + lane) // group, lane & group - 1
+        inside = number < count
+        start, length = number * run, run
         if self.split:
-            chunk, pieces = f.size("chunk"), f.size("pieces")
-            first = f.op(f"mul i64 {f.op(f'urem i64 {number}, {pieces}')}, {chunk}")
-            length = least(f, f.op(f"sub i64 {run}, {first}"), chunk)
-            start = f.op(f"mul i64 {f.op(f'udiv i64 {number}, {pieces}')}, {run}")
-            start = f.op(f"add i64 {start}, {first}")
-        else:
-            start, length = f.op(f"mul i64 {number}, {run}"), run
+            chunk, pieces = c.sizes("chunk", "pieces")
+            first = number % pieces * chunk
+            start, length = number // pieces * run + first, c.least(run - first, chunk)
         # A thread reads the elements at `lane * width`, and a group further again and again.
-        own = f.op(f"mul i64 {lane}, {self.width}")
-        place = address(f, self.code, source, start, own)
-        length = f.op(f"select i1 {inside}, i64 {length}, i64 0")
-        left, step = f.op(f"sub i64 {length}, {own}"), group * self.width
-        x = total.horizontal(total.over(place, left, step, step))
-        target = address(f, self.result, result, number)
-        store_of_group(f, op, total.acc, x, group, inside, self.result, target)
+        own, step = lane * self.width, group * self.width
+        left = c.select(inside, length, 0) - own
+        x = total.horizontal(total.over(source + start + own, left, step, step)[0])
+        store_of_group(c, self.op, x, group, inside, result + number)
 
 
 def store_of_group(
-    f: EntryFunction, op: str, acc: str, x: str, group: int, inside: str, code: str, place: str
+    c: EntryCode, op: str, x: Value, group: int, inside: Flag, place: GpuPointer
 ) -> None:
     """Reduces the elements of the threads of a group, and stores the result, rounded to its type,
     if the group has one."""
     if group > WARP:
-        x = of_block(f, op, acc, x, shared(f, "@totals", THREADS // WARP, acc))
-        leads = is_first(f)
+        x = of_block(c, op, x, c.shared("totals", x.code, THREADS // WARP))
+        leads = c.is_first
     else:
-        x = of_warp(f, op, acc, x, group)
-        leads = f.op(f"icmp eq i32 {f.op(f'and i32 {lane_of_warp(f)}, {group - 1}')}, 0")
-    with when(f, f.op(f"and i1 {leads}, {inside}")):
-        if code != acc:
-            x = f.op(f"fptrunc {MEMORY[acc]} {x} to {MEMORY[code]}")
-        f.do(f"store {MEMORY[code]} {x}, ptr {place}, align {BYTES[code]}")
+        x = of_warp(c, op, x, group)
+        leads = (c.lane & group - 1) == 0
+    for _ in c.when(leads & inside):
+        place.store(x.cast(in_register(place.code)))
 
 
-class Total(NamedTuple):
+class Total:
     """How a thread reduces elements, `width` at a time. Sums of floats keep what rounding takes
     from them."""
 
-    f: EntryFunction
-    op: str
-    code: str
-    acc: str
-    width: int
-    kind: str
+    def __init__(self, c: EntryCode, op: str, code: str, width: int) -> None:
+        self.c, self.op, self.width, self.acc = c, op, width, accumulator(code)
 
-    @classmethod
-    def of(cls, f: EntryFunction, op: str, code: str, width: int) -> "Total":
-        """The reduction of a type."""
-        acc = accumulator(code)
-        return cls(f, op, code, acc, width, row(acc, width))
+    def nothing(self) -> list[Value]:
+        """The total of no elements; for sums with what is lost."""
+        x = self.c.neutral(self.op, self.acc, self.width)
+        return [x] * (1 + is_long(self.op, self.acc))
 
-    @property
-    def is_long(self) -> bool:
-        """Whether it is a sum with rounding."""
-        return is_long(self.op, self.acc)
-
-    def nothing(self) -> list[tuple[str, str]]:
-        """The total of no elements, with its type; for sums with what is lost."""
-        x = f"splat ({MEMORY[self.acc]} {neutral(self.op, self.acc)})"
-        return [(self.kind, x)] * (1 + self.is_long)
-
-    def load(self, place: str) -> str:
-        """Returns consecutive elements."""
-        f, width = self.f, self.width
-        x = f.op(
-            f"load {row(self.code, width)}, ptr {place}, align {width * BYTES[self.code]}, "
-            "!invariant.load !0"
-        )
-        return cast(f, width, x, self.code, self.acc)
-
-    def add(self, before: Sequence[str], xs: Sequence[str]) -> list[str]:
+    def add(self, before: Sequence[Value], xs: Sequence[Value]) -> list[Value]:
         """Returns a total with more elements, of which sums are pairwise."""
-        f, kind, terms, after = self.f, self.kind, list(xs), list(before)
-        if self.is_long:
+        terms, after = list(xs), list(before)
+        if len(after) > 1:
             while len(terms) > 1:
-                pairs = zip(terms[::2], terms[1::2], strict=True)
-                terms = [f.op(f"fadd {kind} {x}, {y}") for x, y in pairs]
-            return [*add_long(f, kind, after, terms[0])]
+                terms = [x + y for x, y in zip(terms[::2], terms[1::2], strict=True)]
         for x in terms:
-            after[0] = combine(f, self.op, self.acc, x, after[0], kind)
+            after = self.c.total(self.op, after, x)
         return after
 
-    def over(self, place: str, left: str, stride: object, step: int) -> list[str]:
+    def over(self, place: GpuPointer, left: Word, stride: Any, step: int) -> list[Value]:
         """Returns the total of the elements at a place, `stride` elements further, and so on, while
         `left`, which each one reduces by `step`, is positive."""
-        f = self.f
-        strides = [f.op(f"mul i64 {stride}, {k + 1}") for k in range(TOGETHER)]
-        values = [("ptr", place), ("i64", left), *self.nothing()]
-        kinds = [kind for kind, _ in values]
+        strides = [stride * (k + 1) for k in range(TOGETHER)]
+        state: list[Any] = [place, left, *self.nothing()]
         for together in (TOGETHER, 1):
-            most = (together - 1) * step
-            with during(f, lambda v, most=most: f.op(f"icmp sgt i64 {v[1]}, {most}"), values) as v:
-                at, rest, *total = v
-                places = [at] + [address(f, self.code, at, s) for s in strides[:together]]
-                xs = [self.load(here) for here in places[:-1]]
-                rest = f.op(f"sub i64 {rest}, {together * step}")
-                v[:] = [places[-1], rest, *self.add(total, xs)]
-            values = [*zip(kinds, v, strict=True)]
-        return v[2:]
+            for _ in self.c.during(lambda v, n=together: v[1] > (n - 1) * step, state):
+                at, rest, *total = state
+                places = [at, *[at + s for s in strides[:together]]]
+                xs = [p.load(self.width).cast(in_register(self.acc)) for p in places[:-1]]
+                state[:] = [places[-1], rest - together * step, *self.add(total, xs)]
+        return state[2:]
 
-    def horizontal(self, total: Sequence[str]) -> str:
+    def horizontal(self, x: Value) -> Value:
         """Returns the total of all elements of a row."""
-        f, width, x = self.f, self.width, total[0]
-        kind = self.kind
+        width = self.width
         while width > 1:
             width //= 2
-            halves = [f.shuffle(kind, x, "poison", range(k, k + width)) for k in (0, width)]
-            kind = row(self.acc, width)
-            x = combine(f, self.op, self.acc, halves[1], halves[0], kind)
-        return f.op(f"extractelement {kind} {x}, i32 0")
+            x = self.c.combine(self.op, self.c.part(x, width, width), self.c.part(x, 0, width))
+        return x.lane(0)

@@ -8,47 +8,39 @@ warps, and then as a whole. What comes before it is found in one of three ways:
   order of the operations is always the same: so are sums of floats.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ...simd.atomic import combine
-from ...simd.compensated_sum import add_long, is_long
-from ...simd.ir import FLOATS, MEMORY, constant
-from ...simd.loops import address, cast, least, loop
+from ...simd.compensated_sum import is_long
+from ...simd.ir import FLOATS
 from ...simd.reduction import accumulator, starting_value
+from ...simd.values import Value, Word
 from ..form import THREADS
-from ..function import shared
+from ..function import WARP
 from ..threads import BlockScan, ScanState, of_block
-from .entry import EntryFunction, row
-from .lookback import before_tile, next_tile
+from ..values import GpuPointer, in_register
+from .entry import EntryCode
+from .lookback import TICKET, before_tile, next_tile
 from .run_reduction import Total
 from .tiles import MemoryTile, TileShape
 
 
 class TileScan:
-    """The scan of a tile of elements."""
+    """The scan of a tile of elements; `run` is the length of runs in it, if there are several."""
 
-    def __init__(
-        self, f: EntryFunction, op: str, code: str, *, inclusive: bool, run: str = ""
-    ) -> None:
-        self.f, self.op, self.code, self.inclusive = f, op, code, inclusive
-        self.acc, self.run = accumulator(code), run
-        self.scan = BlockScan(f, op, self.acc, bool(run))
-        # The start is visible if a run begins with it.
-        start = self.scan.start.x
-        if not inclusive:
-            start = constant("u8" if code == "mask" else self.acc, starting_value(op, self.acc))
-        self.start = start
+    def __init__(self, c: EntryCode, spec: Any, run: Value | None = None) -> None:
+        self.c, self.op, self.code, self.run = c, spec.op, spec.code, run
+        self.inclusive, self.acc = spec.inclusive, accumulator(spec.code)
+        self.scan = BlockScan(c, self.op, self.acc, run is not None)
+        self.nothing = self.start = self.scan.start.x
+        if not self.inclusive:  # the start is visible
+            self.start = c.number(self.acc, starting_value(self.op, self.acc))
 
-    def of(self, tile: MemoryTile, base: str) -> None:
+    def of(self, tile: MemoryTile, base: GpuPointer) -> None:
         """Scans a tile in memory."""
-        rows = [self._accumulated(x, tile) for x in tile.load(base)]
-        heads = self._heads(tile) if self.run else []
-        self.tile, self.parts, self.total = tile, [], self.scan.start
-        for number, xs in enumerate(rows):
-            states = [ScanState(x) for x in xs]
-            if heads:
-                states = [ScanState(x, h) for x, h in zip(xs, heads[number], strict=True)]
+        rows, heads = [self._accumulated(x) for x in tile.load(base)], self._heads(tile)
+        self.tile, self.heads, self.parts, self.total = tile, heads, [], self.scan.start
+        for number, (xs, begins) in enumerate(zip(rows, heads, strict=True)):
+            states = [ScanState(*state) for state in zip(xs, begins, strict=True)]
             for j in range(1, len(states)):
                 states[j] = self.scan.join(states[j - 1], states[j])
             lanes, all_lanes = self.scan.of_warp(states[-1])
@@ -57,51 +49,46 @@ class TileScan:
             self.parts.append((lanes, states))
             self.total = all_lanes
         self.warps, self.total = self.scan.of_block("scan", self.total)
-        self.heads = heads
 
-    def _accumulated(self, x: str, tile: MemoryTile) -> list[str]:
+    def _accumulated(self, x: Value) -> list[Value]:
         """Returns the elements of a row in the type of the accumulator, without NaN where that is
         ignored."""
-        f, op, acc, width = self.f, self.op, self.acc, tile.shape.width
-        x, kind = cast(f, width, x, self.code, acc), row(acc, width)
+        c, op, acc = self.c, self.op, self.acc
+        x = x.cast(in_register(acc))
         if op in ("min", "max") and acc in FLOATS:
-            x = combine(f, op, acc, x, f"splat ({MEMORY[acc]} {self.scan.start.x})", kind)
-        return f.split(kind, x, width)
+            x = c.combine(op, x, c.neutral(op, acc, x.lanes))
+        return x.elements()
 
-    def _heads(self, tile: MemoryTile) -> list[list[str]]:
+    def _heads(self, tile: MemoryTile) -> list[list[Any]]:
         """Returns for each element whether a run begins with it."""
-        f, found = self.f, []
+        width, found = tile.shape.width, []
         for first in tile.places:
-            place, heads = f.op(f"urem i32 {first}, {self.run}"), []
-            for j in range(tile.shape.width):
-                if j:
-                    place = f.op(f"add i32 {place}, 1")
-                    ends = f.op(f"icmp eq i32 {place}, {self.run}")
-                    place = f.op(f"select i1 {ends}, i32 0, i32 {place}")
-                heads.append(f.op(f"icmp eq i32 {place}, 0"))
+            if self.run is None:
+                found.append([None] * width)
+                continue
+            place = first % self.run
+            heads = [place == 0]
+            for _ in range(1, width):
+                place = place + 1
+                place = self.c.select(place == self.run, self.c.number("u32", 0), place)
+                heads.append(place == 0)
             found.append(heads)
         return found
 
-    def store(self, base: str, before: str) -> None:
+    def store(self, base: GpuPointer, before: Value) -> None:
         """Stores the results, given the reduction of what comes before the tile."""
-        f, code, width = self.f, self.code, self.tile.shape.width
-        begun = self.scan.join(ScanState(before, "false"), self.warps)
-        rows = []
-        for number, (lanes, states) in enumerate(self.parts):
+        c, rows = self.c, []
+        begins = None if self.run is None else c.flag(False)
+        begun = self.scan.join(ScanState(before, begins), self.warps)
+        for (lanes, states), heads in zip(self.parts, self.heads, strict=True):
             first = self.scan.join(begun, lanes)
-            following = [self.scan.join(first, s) for s in states]
-            xs = [s.x for s in following]
+            xs = [self.scan.join(first, s).x for s in states]
             if not self.inclusive:
                 xs = [first.x, *xs[:-1]]
-                if self.heads:
-                    xs = [self._started(h, x) for h, x in zip(self.heads[number], xs, strict=True)]
-            x = f.joined(row(self.acc, width), xs)
-            rows.append(cast(f, width, x, self.acc, code))
+                if begins is not None:
+                    xs = [c.select(h, self.start, x) for h, x in zip(heads, xs, strict=True)]
+            rows.append(c.vector(xs).cast(in_register(self.code)))
         self.tile.store(base, rows)
-
-    def _started(self, begins: str, x: str) -> str:
-        kind = MEMORY[self.acc]
-        return self.f.op(f"select i1 {begins}, {kind} {self.start}, {kind} {x}")
 
 
 class ShortRuns(NamedTuple):
@@ -115,16 +102,17 @@ class ShortRuns(NamedTuple):
     code: str
     inclusive: bool
 
-    def emit(self, f: EntryFunction) -> None:
+    def emit(self, c: EntryCode) -> None:
         """Writes the body."""
-        source, result = f.buffer("source", read_only=True), f.buffer("result")
-        n, run, span, aligned = (f.size(name) for name in ("n", "run", "span", "aligned"))
-        first = f.op(f"mul i64 {f.block_number()}, {span}")
-        length = f.op(f"trunc i64 {run} to i32")
-        scan = TileScan(f, self.op, self.code, inclusive=self.inclusive, run=length)
-        tile = MemoryTile.of(f, self.code, least(f, f.op(f"sub i64 {n}, {first}"), span), aligned)
-        scan.of(tile, address(f, self.code, source, first))
-        scan.store(address(f, self.code, result, first), scan.scan.start.x)
+        source, result = (
+            c.buffer("source", self.code, read_only=True),
+            c.buffer("result", self.code),
+        )
+        n, run, span, aligned = c.sizes("n", "run", "span", "aligned")
+        first = c.block() * span
+        scan = TileScan(c, self, run.cast("u32"))
+        scan.of(MemoryTile(c, self.code, c.least(n - first, span), aligned), source + first)
+        scan.store(result + first, scan.nothing)
 
 
 class LookBackScan(NamedTuple):
@@ -138,25 +126,23 @@ class LookBackScan(NamedTuple):
     code: str
     inclusive: bool
 
-    def emit(self, f: EntryFunction) -> None:
+    def emit(self, c: EntryCode) -> None:
         """Writes the body."""
-        op, code = self.op, self.code
-        source, result = f.buffer("source", read_only=True), f.buffer("result")
-        n, run, tiles, aligned = (f.size(name) for name in ("n", "run", "tiles", "aligned"))
-        words = f.buffer("words")
-        number = next_tile(f, words)
-        which = f.op(f"udiv i64 {number}, {tiles}")
-        earlier = f.op(f"sub i64 {number}, {f.op(f'mul i64 {which}, {tiles}')}")
-        start = f.op(f"mul i64 {earlier}, {TileShape.of(code).size}")
-        origin = f.op(f"mul i64 {which}, {run}")
-        end = least(f, run, f.op(f"sub i64 {n}, {origin}"))
-        first = f.op(f"add i64 {origin}, {start}")
-        scan = TileScan(f, op, code, inclusive=self.inclusive)
-        tile = MemoryTile.of(f, code, f.op(f"sub i64 {end}, {start}"), aligned)
-        scan.of(tile, address(f, code, source, first))
+        code = self.code
+        source, result = c.buffer("source", code, read_only=True), c.buffer("result", code)
+        n, run, tiles, aligned = c.sizes("n", "run", "tiles", "aligned")
+        words = c.buffer("words", "u64")
+        number = next_tile(c, words + TICKET)
+        which, earlier = c.parts(number, tiles)
+        start, origin = earlier * TileShape.of(code).size, which * run
+        left = c.least(run, n - origin) - start
+        first = origin + start
+        scan = TileScan(c, self)
+        scan.of(MemoryTile(c, code, left, aligned), source + first)
         # Elements beyond the end of a run count in the total of its last tile, which nobody reads.
-        before = before_tile(f, op, scan.acc, words, number, earlier, scan.total.x)
-        scan.store(address(f, code, result, first), before)
+        total = scan.total.x
+        before = before_tile(c, self.op, words, number, earlier, total, scan.nothing)
+        scan.store(result + first, before)
 
 
 class ChainedScan(NamedTuple):
@@ -171,48 +157,28 @@ class ChainedScan(NamedTuple):
     code: str
     inclusive: bool
 
-    def emit(self, f: EntryFunction) -> None:
+    def emit(self, c: EntryCode) -> None:
         """Writes the body."""
-        code, size = self.code, TileShape.of(self.code).size
-        source, result = f.buffer("source", read_only=True), f.buffer("result")
-        n, run, chunk, pieces, aligned = (
-            f.size(name) for name in ("n", "run", "chunk", "pieces", "aligned")
-        )
-        totals = f.buffer("totals", read_only=True)
-        number = f.block_number()
-        which = f.op(f"udiv i64 {number}, {pieces}")
-        piece = f.op(f"sub i64 {number}, {f.op(f'mul i64 {which}, {pieces}')}")
-        scan = TileScan(f, self.op, code, inclusive=self.inclusive)
-        start = f.op(f"mul i64 {piece}, {chunk}")
-        origin = f.op(f"mul i64 {which}, {run}")
-        end = least(f, f.op(f"add i64 {start}, {chunk}"), run)
-        end = least(f, end, f.op(f"sub i64 {n}, {origin}"))
-        carried = self._before(f, scan, totals, number, piece)
-        with loop(f, start, end, size, [(MEMORY[scan.acc], x) for x in carried]) as (at, sums):
-            tile = MemoryTile.of(f, code, f.op(f"sub i64 {end}, {at}"), aligned)
-            scan.of(tile, address(f, code, source, origin, at))
-            scan.store(address(f, code, result, origin, at), sums[0])
-            sums[:] = joined(scan, sums, scan.total.x)
-            f.barrier()
+        code = self.code
+        source, result = c.buffer("source", code, read_only=True), c.buffer("result", code)
+        n, run, chunk, pieces, aligned = c.sizes("n", "run", "chunk", "pieces", "aligned")
+        scan = TileScan(c, self)
+        totals = c.buffer("totals", scan.acc, read_only=True)
+        which, piece = c.parts(c.block(), pieces)
+        start, origin = piece * chunk, which * run
+        end = c.least(c.least(start + chunk, run), n - origin)
+        carried = self._before(c, scan, totals, piece)
+        for at in c.range(start, end, TileShape.of(code).size, carried):
+            scan.of(MemoryTile(c, code, end - at, aligned), source + origin + at)
+            scan.store(result + origin + at, carried[0])
+            carried[:] = c.total(self.op, carried, scan.total.x)
+            c.f.barrier()
 
-    def _before(
-        self, f: EntryFunction, scan: TileScan, totals: str, number: str, piece: str
-    ) -> list[str]:
+    def _before(self, c: EntryCode, scan: TileScan, totals: GpuPointer, piece: Word) -> list[Value]:
         """Returns the reduction of the pieces before this one."""
-        op, acc = self.op, scan.acc
-        earlier = Total.of(f, op, acc, 1)
-        first = f.op(f"sub i64 {number}, {piece}")
-        left = f.op(f"sub i64 {piece}, {f.thread()}")
-        place = address(f, acc, totals, first, f.thread())
-        x = earlier.horizontal(earlier.over(place, left, THREADS, THREADS))
-        x = of_block(f, op, acc, x, shared(f, "@earlier", THREADS // 32, acc))
-        start = [scan.start] + [constant(acc, -0.0)] * is_long(op, acc)
-        return joined(scan, start, x)
-
-
-def joined(scan: TileScan, before: Sequence[str], x: str) -> list[str]:
-    """Returns what comes before the next tile: a sum of floats with what rounding took from it."""
-    f, kind = scan.f, MEMORY[scan.acc]
-    if len(before) > 1:
-        return [*add_long(f, kind, before, x)]
-    return [combine(f, scan.op, scan.acc, x, before[0], kind)]
+        earlier, thread = Total(c, self.op, scan.acc, 1), c.thread()
+        place = totals + (c.block() - piece) + thread
+        x = earlier.horizontal(earlier.over(place, piece - thread, THREADS, THREADS)[0])
+        x = of_block(c, self.op, x, c.shared("earlier", scan.acc, THREADS // WARP))
+        lost = [c.number(scan.acc, -0.0)] * is_long(self.op, scan.acc)
+        return c.total(self.op, [scan.start, *lost], x)
