@@ -18,19 +18,21 @@ from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node
 from ...jit.ir.scope import StateTarget, active, nothing_runs
 from ...jit.trace import record
-from ..region.functions import (
-    ClosureArrays,
+from ..region.captured import WeakValue
+from ..region.merging import joined, same_constant, spread, spreading
+from ..region.state import (
     RecordAgain,
+    State,
     call,
+    captured_arrays,
     check_mode,
     chosen_mode,
     mask_of,
+    names,
     profile_of,
 )
-from ..region.merging import BranchOutcome, joined, parted, same_constant, spread, spreading
-from ..region.state import State, WeakValue, names
-from .functions import Branch, Passthrough
 from .gradient import RecordedCall
+from .outcome import Branch, BranchOutcome, Passthrough, parted
 
 
 @signatures.branching
@@ -92,13 +94,13 @@ def if_stmt(
             return joined(branch.select())
         if mask._node.size == 0:
             return branch.select()
-        return _Symbolic(branch, label or "").run()
+        return SymbolicBranch(branch, label or "").run()
 
 
 _size = attrgetter("node.size")
 
 
-class _Symbolic:
+class SymbolicBranch:
     """A branch whose functions are recorded with arrays that stand for their arguments.
 
     Arguments whose size is incompatible with the mask, or that are written to by scatters, are
@@ -118,7 +120,7 @@ class _Symbolic:
                 self._capture(k)
             elif k in self.tables:
                 self._presume(k)
-        self.closure = ClosureArrays(branch.bodies, branch.args.leaves)
+        self.closure = captured_arrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
         self.inside: list[list[Value]] = []
 
@@ -176,7 +178,7 @@ class _Symbolic:
             saved.restore(args.leaves[k])
             self.captured[k] = WeakValue(leaf.value(args.leaves[k]))
         self.closure.restore()
-        self.closure = ClosureArrays(self.branch.bodies, args.leaves)
+        self.closure = captured_arrays(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
         for values in self.inside:

@@ -32,10 +32,9 @@ from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
-from ..region.functions import chosen_mode, profile_of
 from ..region.merging import has_vectors, joined, masked, reading, same_constant, spread
 from ..region.messages import failed, matched
-from ..region.state import copied
+from ..region.state import chosen_mode, copied, profile_of
 from .gradient import RecordedCall
 
 if TYPE_CHECKING:

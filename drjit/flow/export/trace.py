@@ -21,7 +21,7 @@ from ...jit.run.freeze import Literal, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
 from ..freeze.layout import FreeVariables, InputLayout, kind_of, opened
 from ..freeze.result import Snapshot
-from ..region.functions import call
+from ..region.state import call
 
 
 class TracedKernel(NamedTuple):

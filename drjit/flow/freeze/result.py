@@ -20,8 +20,8 @@ from ...jit.lazy import np
 from ...jit.run.freeze import Literal, Recorder, ValueNumber
 from ...jit.run.freeze_size import Ratio, RecordedShape, Size, plain
 from ...jit.tuples import NamedTuple
+from .fast_path import MatchedInputs
 from .layout import InputLayout, fields_of, kind_of, opened
-from .shortcut import MatchedInputs
 
 _CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type, enum.Enum, np.generic, np.dtype,

@@ -16,8 +16,9 @@ from ...jit.ir.node import LITERAL, Node
 from ...jit.run.schedule import as_data
 from ...jit.trace import record
 from ...jit.trace.access import Access
+from ..region.captured import WeakValue
 from ..region.merging import masked, merged
-from ..region.state import PrivateState, State, WeakValue, assign
+from ..region.state import PrivateState, State
 
 if TYPE_CHECKING:
     from .while_loop import ArrayLoop
@@ -180,7 +181,7 @@ class _Lanes:
         for k, array in enumerate(state.leaves):
             if array._node.size == size and k not in memory:
                 picked = leaf_access.gather(array, at)
-                assign(array, leaf.value(picked))
+                leaf.assign(array, leaf.value(picked))
                 self.known[k] = picked._node
         if self.lane is not None:
             chosen = leaf_access.gather(self.lane, at)
@@ -195,7 +196,7 @@ class _Lanes:
         for k, array in enumerate(state.leaves):
             if k not in memory:
                 before = cast(Value, self.before[k])
-                assign(array, leaf.value(self.full[k]) if k in self.full else before)
+                leaf.assign(array, leaf.value(self.full[k]) if k in self.full else before)
 
     def _store(self, state: State, size: int, memory: dict[int, int]) -> None:
         """Stores changes of the variables in the current lanes."""
@@ -208,7 +209,7 @@ class _Lanes:
             if k not in self.full:
                 before = cast(Value, self.before[k])
                 initial = leaf.wrap(type(array), before.node)
-                assign(initial, before)
+                leaf.assign(initial, before)
                 self.full[k] = leaf.resize(initial, self.size)
             at = Access(self.lane._node, what="dr.while_loop")
             leaf_access.scatter(self.full[k], [leaf.resize(array, size)], at)

@@ -12,7 +12,7 @@ from ...array.tree import Tree, map_arrays, traced
 from ...function.ad import grad
 from ...function.inspect import traits
 from ...jit.ir.node import AFTER, literal
-from .state import State, assign, names
+from .state import State, names
 
 T = TypeVar("T", bound=Any)
 
@@ -101,7 +101,7 @@ def traverse_py_cb_rw(arg0: object, arg1: Callable[..., int], /) -> None:
         index = arg1(variable_index.number(array), "", "")
         if not isinstance(index, int):
             raise RuntimeError(f"{what}: expected an index from the callback, not {index!r}")
-        assign(array, leaf.value(_found(index, array, what)))
+        leaf.assign(array, leaf.value(_found(index, array, what)))
 
 
 def _attributes(owner: Any) -> Any:
@@ -266,7 +266,7 @@ class VariableTracker:
         made = [_found(index, a, what) for a, index in zip(arrays, indices, strict=True)]
         for a, new in zip(arrays, made, strict=True):
             if not (preserve_dirty and a._node.op is AFTER):
-                assign(a, leaf.value(new))
+                leaf.assign(a, leaf.value(new))
 
     def verify_size(self, arg: int, /) -> None:
         """Raises a RuntimeError if the size of an array is neither this one nor 1."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 from ...array.base import IncompatibleError
 from ...jit.run import cache
 from ..call.branch import if_stmt
-from ..call.functions import Passthrough
+from ..call.outcome import Passthrough
 from ..loop.while_loop import while_loop
 from ..region.messages import is_undefined, value
 

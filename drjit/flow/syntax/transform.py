@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from ...jit.parsing import syntax_tree
-from ..region.functions import FLOW
+from ..region.state import FLOW
 from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, in_place, parameters, reads
 from .liveness import writes as writes_of
 
