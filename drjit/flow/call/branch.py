@@ -32,7 +32,7 @@ from ..region.state import (
     profile_of,
 )
 from .gradient import RecordedCall
-from .outcome import Branch, BranchOutcome, Passthrough, parted
+from .outcome import Branch, BranchOutcome, parted
 
 
 @signatures.branching
@@ -232,13 +232,10 @@ class SymbolicBranch:
                 given[k] = None
             args.put(given)
             self.inside.append(values)
-            if type(function) is Passthrough:
-                outcome = branch.passed_through(function, self.outcomes)
-            else:
-                result = call(branch.what, function, *args.values)
-                if self.captured or self.closure.arrays:
-                    self._check()
-                outcome = branch.outcome(result, self.outcomes, given)
+            result = call(branch.what, function, *args.values)
+            if self.captured or self.closure.arrays:
+                self._check()
+            outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size
             outcome.fits = all(found) and {1, size}.issuperset(map(_size, found))
             recorded.note(nodes, values, found, inner)

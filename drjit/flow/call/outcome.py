@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any
 
 from ...ad import graph
@@ -22,19 +22,6 @@ from ..region.state import BodyProfile, RecordAgain, State, call
 _size, _array_size = attrgetter("node.size"), attrgetter("_node.size")
 _Reader = Callable[[list[Any]], list[Value | None]]
 """Gives the contents of arrays, with None for those that a function has written to."""
-
-
-class Passthrough:
-    """The second function of a branch without `else`: returns those of its arguments that the first
-    one may change, given by their places."""
-
-    __slots__ = ("places",)
-
-    def __init__(self, places: Sequence[int]) -> None:
-        self.places = places
-
-    def __call__(self, *args: Any) -> tuple:
-        return tuple([args[k] for k in self.places])
 
 
 class Version(NamedTuple):
@@ -241,26 +228,6 @@ class Branch:
                     )
         if written is not None:
             outcome.left = contents_of(args.leaves)
-        if self.parted:
-            self._add_parted(outcome, others, contents_of)
-        return outcome
-
-    def passed_through(
-        self, function: Passthrough, others: Sequence[BranchOutcome]
-    ) -> BranchOutcome:
-        """Returns the outcome of a function that returns its arguments."""
-        contents_of, result = self._reader(None), function(*self.args.values)
-        rows, first = result if self.labels else (result,), others[0].versions[0]
-        last = max(others[0].altered, default=0)
-        if last < len(self.args.leaves) and all(map(is_, rows, first.state.values)):
-            # The other function has changed what the same arrays hold, as restored since.
-            outcome = BranchOutcome(first._replace(contents=contents_of(first.arrays)))
-            outcome.places = others[0].places
-        else:
-            everything = self.labels and function.places == [*range(len(self.args.values))]
-            tree = self.args.tree if everything else Tree(rows)
-            found = as_version((first.state, tree, contents_of(tree.leaves)))
-            outcome = BranchOutcome(found.like(first, self.strict))
         if self.parted:
             self._add_parted(outcome, others, contents_of)
         return outcome

@@ -8,7 +8,7 @@ of every term is that of the sum, so that one pass, in any order, does.
 
 from collections.abc import Sequence
 
-from ...ad import capture, sink, traverse
+from ...ad import capture, sink
 from ...ad.graph import Value, Var, visible
 from ...function.ad.custom import attached
 from ...jit import log
@@ -226,19 +226,11 @@ class Tape(RecordedLoop):
             pulled, more = self._pull(derived.stand_ins(gradients), memories, moving)
             derived.close([*pulled, *more])
         needs = derived.needs()
-        own = {k: n for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}
-        stored = own.keys() & self.changing
-        found = trajectory(self, self.limit, stored)
+        needed = {k for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}
+        found = trajectory(self, self.limit, needed & self.changing)
         collected = self._collected()
         first, last = 1 + len(moving), 1 + len(moving) + len(collected)
-        start, names = [found.count, *gradients, *collected, *found.start], None
-        if traverse.frees() and not found.start and self.is_free([*self.nodes(), *start]):
-            # A variable that the original loop does not change stays unchanged in this one.
-            fixed = own.keys() - stored
-            count, *sums = recorded.stand_ins([found.count, *collected])
-            names = [count, *derived.given, *sums, *[own[k] for k in fixed]], recorded.mask
-            start += [self.before[k].node for k in fixed]
-            self.loop = None  # the nodes of the body now belong to this one
+        start = [found.count, *gradients, *collected, *found.start]
 
         def test(nodes: list[Node]) -> Node:
             return ir.apply(op.ne, nodes[0], number(0))
@@ -246,16 +238,12 @@ class Tape(RecordedLoop):
         def body(nodes: list[Node]) -> list[Node]:
             iteration = ir.apply(op.sub, nodes[0], number(1))
             begin, kept = found.at(iteration, nodes[last:])
-            at = dict(zip(self.places, begin, strict=True))
-            if names is None or not derived.moved({own[k]: at[k] for k in stored}):
-                out = derived.again(begin, nodes[1:first], active())
-            else:
-                out = derived.results
+            out = derived.again(begin, nodes[1:first], active())
             sums = map(_sum, nodes[first:last], out[len(moving) :])
             return [iteration, *out[: len(moving)], *sums, *kept]
 
         try:
-            finals = record.loop(start, test, body, self.what, names)
+            finals = record.loop(start, test, body, self.what)
         except BaseException:
             found.discard()
             raise

@@ -15,7 +15,7 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.dtype import DType
-from ...jit.ir.node import Node, broadcast_size
+from ...jit.ir.node import Node
 from ...jit.ir.scope import ACTIVE, active, innermost
 from ...jit.run import schedule
 from ...jit.trace import record
@@ -97,42 +97,16 @@ class RecordedLoop(RecordedOp):
         loop = self.loop and self.loop()
         return None if loop is None else record.extend(loop, start, step)
 
-    def is_free(self, start: Sequence[Node]) -> bool:
-        """Returns whether the nodes of the body can be reused for a loop with given initial
-        values."""
-        body = self.recorded
-        return (
-            body.moves
-            and body.depth == 1
-            and not record.recording()
-            and self.loop is not None
-            and self.loop() is None
-            and broadcast_size((*start, active()), self.what) == body.lanes
-        )
-
     def repeated(
         self, start: list[Node], step: record.Body, outer_gradients: capture.OuterGradients
     ) -> list[Node]:
         """Runs the loop again, with additional variables, which `step` advances while propagating
         derivatives. Returns their final values."""
-        body, count = self.recorded, len(self.places)
-        before = [*self.nodes(), *start]
-        if self.is_free(before):
-            own = body.stand_ins(start)
-            with body.entered(outer_gradients):
-                finals = record.loop(
-                    before,
-                    lambda _: self.condition,
-                    lambda nodes: [*self.after, *step(nodes[count:])],
-                    self.what,
-                    ([*body.nodes, *own], body.mask),
-                )
-            self.loop = loop_of([n for n, b in zip(finals, before, strict=True) if n is not b])
-            return finals[count:]
-        with body.derived(outer_gradients) as derived:
+        count = len(self.places)
+        with self.recorded.derived(outer_gradients) as derived:
             derived.close([*self.after, *step(derived.stand_ins(start))])
         finals = record.loop(
-            before,
+            [*self.nodes(), *start],
             lambda nodes: self.run_test(nodes[:count]),
             lambda nodes: derived.again(nodes[:count], nodes[count:], active()),
             self.what,

@@ -173,8 +173,7 @@ class RecordedRegion:
     variables that the body received, and `results` what it returned, or `NOTHING` for arrays that
     it has written to, which nothing else may hold. `written` are the targets of its scatters with
     their numbers in `Targets`. `variables` are those of its operations, in order, on which results
-    depend, and `free_variables` the earlier ones on which these depend. The region `moves` if its
-    nodes can be reused in another block, because it has no side effects that must not be repeated.
+    depend, and `free_variables` the earlier ones on which these depend.
     """
 
     variables: Sequence[Var] = ()
@@ -197,8 +196,6 @@ class RecordedRegion:
         self.lanes = nodes[0].size if nodes else self.mask.size
         self._first = nodes[0].serial if nodes else self.begin
         self._last = next_serial()
-        effects = recording.effects
-        self.moves = not effects or not any(e.op.block or e.data.value for e in effects)
         # In this scope; derivatives are computed in others.
         self.results = results = graph.seen(results)
         self.written = targets.note() if inner.outer_gradients.written else []
@@ -410,10 +407,6 @@ class RecordedRegion:
         for v, g, own in before:
             v.grad, v.grad_var = g, own
 
-    def stand_ins(self, values: Iterable[Node]) -> list[Node]:
-        """Returns nodes for additional variables of a loop."""
-        return [make(op.state, n.dtype, self.lanes, (), self.depth) for n in values]
-
     def recomputed(
         self, values: Sequence[Value], places: Sequence[int], mask: Node,
         enclosing: "Recomputation | None",
@@ -532,7 +525,8 @@ class Derived:
 
     def stand_ins(self, values: Iterable[Node]) -> list[Node]:
         """Returns nodes for values that are known when the results are used."""
-        self.given += self.body.stand_ins(values)
+        body = self.body
+        self.given += [make(op.state, n.dtype, body.lanes, (), body.depth) for n in values]
         return [*self.given]
 
     def close(self, results: list[Node]) -> None:
@@ -554,27 +548,10 @@ class Derived:
         again = self.body.substitution(nodes, mask, self)
         again.extend(dict(zip(self.given, given, strict=True)))
         found = again([*self.results, *self.scope.effects], self._inside)
-        self._hand_over()
-        return found[: len(self.results)]
-
-    def moved(self, begin: dict[Node, Node]) -> bool:
-        """Moves the results and the body itself into the innermost recording, where nodes of the
-        state become the given gathers. Returns whether that was possible."""
-        gathers = [*begin.values()]
-        if any(n.op is not op.gather or n.size != self.body.lanes for n in gathers):
-            return False
-        if gathers and not record.precede(self.body.nodes[0], gathers):
-            return False
-        for n, given in begin.items():
-            n.op, n.deps, n.data = given.op, given.deps, given.data
-        self._hand_over()
-        return True
-
-    def _hand_over(self) -> None:
-        """Makes the side effects part of the innermost recording."""
-        if (scope := innermost()) is not None:
+        if (scope := innermost()) is not None:  # which the side effects become part of
             scope.effects += self.scope.effects
             scope.afters += self.scope.afters
+        return found[: len(self.results)]
 
 
 # ---- Sums: results that are an input plus something that does not depend on it
