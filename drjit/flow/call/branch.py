@@ -83,11 +83,10 @@ def if_stmt(
     mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
-    profile = profile_of(true_fn)
     if mode == "evaluated":
         args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
-    state = State(args, titles, what, True, profile.decompose(args, "args"))
-    branch = Branch(state, mask, (true_fn, false_fn), rv_labels, strict, profile)
+    state = State(args, titles, what)
+    branch = Branch(state, mask, (true_fn, false_fn), rv_labels, strict)
     with using(mask._device):
         if mode == "evaluated":
             evaluate(mask, args)
@@ -113,7 +112,7 @@ class SymbolicBranch:
         if wide == 1:
             wide = max(sizes, default=1)
         self.captured: dict[int, WeakValue] = {}
-        self.tables = branch.profile.tables
+        self.tables = profile_of(branch.bodies[0]).tables
         self.presumed: set[int] = set()
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:
@@ -240,7 +239,7 @@ class SymbolicBranch:
             outcome.fits = all(found) and {1, size}.issuperset(map(_size, found))
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
-            args.restore(branch.before, outcome.altered)
+            args.restore(branch.before)
             if len(self.outcomes) == 2:
                 more = {*parted(self.outcomes, args)}.difference(branch.parted, branch.whole)
                 if more:

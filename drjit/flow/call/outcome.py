@@ -17,7 +17,7 @@ from ...jit.ir.node import AFTER
 from ...jit.ir.scope import all_lanes, stack
 from ...jit.tuples import NamedTuple
 from ..region.merging import masked, merged
-from ..region.state import BodyProfile, RecordAgain, State, call
+from ..region.state import RecordAgain, State, call
 
 _size, _array_size = attrgetter("node.size"), attrgetter("_node.size")
 _Reader = Callable[[list[Any]], list[Value | None]]
@@ -57,13 +57,12 @@ class BranchOutcome:
     """The versions that a function has left of the result and of parted arguments; `arrays` are the
     arrays of all versions, and `contents` what they hold.
 
-    `altered` are the numbers (see `State.objects`) of the arguments that it has changed in place,
-    and `places` says where in the result these are. If functions run one after the other, `kept`
+    `places` says where in the result the arguments are that it has changed in place, by number (see
+    `State.objects`). If functions run one after the other, `kept`
     are the versions of those in the result, or their contents if they are one-dimensional arrays,
     and `left` is what the arrays of all arguments hold. `fits` says whether all contents are known
     to have as many entries as the condition, or one."""
 
-    altered: Sequence[int] = ()
     fits = False
 
     def __init__(self, result: Version) -> None:
@@ -127,9 +126,8 @@ class Branch:
 
     def __init__(
         self, args: State, mask: Any, bodies: tuple, labels: Sequence[str], strict: bool,
-        profile: BodyProfile,
     ) -> None:  # fmt: skip
-        self.args, self.mask, self.bodies, self.profile = args, mask, bodies, profile
+        self.args, self.mask, self.bodies = args, mask, bodies
         self.labels, self.strict, self.what = labels, strict, args.what
         self.before: list[Value | None] = leaf.values(args.leaves)  # type: ignore[assignment]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
@@ -155,7 +153,7 @@ class Branch:
                         result = call(self.what, body, *args.values)
                     every |= written
                     outcomes.append(self.outcome(result, outcomes, before, every))
-                    args.restore(before, outcomes[-1].altered)
+                    args.restore(before)
         except BaseException:
             args.restore(before)
             raise
@@ -181,7 +179,7 @@ class Branch:
 
     def _version(self, k: int, contents_of: _Reader) -> Version:
         """Returns the current version of an argument, given by number."""
-        state = State((self.args.objects()[k],), ("argument",), self.what, False)
+        state = State((self.args.objects()[k],), ("argument",), self.what, watched=False)
         return Version(state, state.tree, [*contents_of(state.leaves)])
 
     def outcome(
@@ -216,7 +214,6 @@ class Branch:
                     self.before[k] = None
             given = [v and g for v, g in zip(self.before, given, strict=True)]
         if changed := args.changed(given):
-            outcome.altered = changed
             outcome.places = outcome.located(args, changed)
             for k in changed:
                 if k not in outcome.places:  # it is not visible to the program
@@ -279,8 +276,7 @@ class Branch:
             values, labels = (result,), ("rv",)
         elif not isinstance(result, tuple) or len(result) != len(labels):
             raise self._wrong(result)
-        tree = self.profile.decompose(values, "result")
-        state = State(values, labels, self.what, False, tree)
+        state = State(values, labels, self.what, watched=False)
         state.origin = self.args
         if 0 in map(_array_size, state.leaves) and self.mask._node.size:
             state.check_initialized()

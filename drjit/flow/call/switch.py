@@ -34,7 +34,7 @@ from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
 from ..region.merging import has_vectors, joined, masked, reading, same_constant, spread
 from ..region.messages import failed, matched
-from ..region.state import chosen_mode, copied, profile_of
+from ..region.state import chosen_mode, copied
 from .gradient import RecordedCall
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _result(
 ) -> Tree:
     """Returns the result of a function that is called for `count` lanes, or any number."""
     result = _guarded(call.what, function, args, kwargs)
-    tree = profile_of(function.target).decompose((result,), "result")
+    tree = Tree((result,))
     if has_vectors(tree):
         tree = Tree((spread(result),))
     for a in tree.leaves:

@@ -128,7 +128,7 @@ def _iteration(
             )
     state.put(saved)
     placed = state.place(after, values, True)
-    return State(placed, state.titles, state.what, True, loop.profile.decompose(placed, "state"))
+    return State(placed, state.titles, state.what)
 
 
 def _end_iteration(steps: Steps, state: State) -> None:

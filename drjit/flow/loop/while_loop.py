@@ -22,7 +22,6 @@ from ..region.captured import WeakValue
 from ..region.merging import has_vectors, joined, reading, spread, spreading
 from ..region.recording import NOTHING, RecordedRegion, Targets, adds_to
 from ..region.state import (
-    BodyProfile,
     PrivateState,
     RecordAgain,
     State,
@@ -94,8 +93,7 @@ def while_loop(
         return joined(while_loop(spread(state), reading(cond), spreading(body), *options))
     if mode == "scalar":
         return _scalar(state, cond, body, call(what, cond, *state), what)
-    profile = profile_of(body)
-    start = State(state, titles, what, True, profile.decompose(state, "state"))
+    start = State(state, titles, what)
     before = start.contents()
     try:
         test = call(what, cond, *start.values)
@@ -105,7 +103,7 @@ def while_loop(
     if type(test) is bool and mode is None:
         return _scalar(state, cond, body, test, what)
     test = mask_of(test, what, "the loop condition")
-    loop = ArrayLoop(start, profile, cond, body, label or "", strict, test)
+    loop = ArrayLoop(start, cond, body, label or "", strict, test)
     mode = chosen_mode(mode, JitFlag.SymbolicLoops, what)
     if mode == "evaluated" and record.recording():
         raise RuntimeError(
@@ -154,10 +152,10 @@ class ArrayLoop:
     """The components of a loop whose condition is an array, with the initial value `test`."""
 
     def __init__(
-        self, start: State, profile: BodyProfile, cond: Callable, body: Callable, label: str,
+        self, start: State, cond: Callable, body: Callable, label: str,
         strict: bool, test: Any,
     ) -> None:  # fmt: skip
-        self.start, self.what, self.profile, self.test = start, start.what, profile, test
+        self.start, self.what, self.test = start, start.what, test
         self.cond, self.body, self.label, self.strict = cond, body, label, strict
         if test._node.size and 0 in map(_size, start.leaves):
             start.check_initialized()
@@ -171,7 +169,7 @@ class ArrayLoop:
         values = _returned(call(self.what, self.body, *state.values), len(state.values), self.what)
         if state.attributes:
             state.check_attributes(written)
-        after = state.match(Tree(values, state.tree.plan), self.strict)
+        after = state.match(Tree(values), self.strict)
         arrays, leaves = after.leaves, state.leaves
         if len({*map(id, leaves)}) == len(leaves):
             return after, arrays
@@ -265,7 +263,7 @@ class SymbolicLoop:
         # Whether arrays of several entries are considered per-lane variables.
         self.guessed = not (self.settled or self.captured or {v.node.size for v in before} <= {1})
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
-        self.profile = loop.profile
+        self.profile = profile_of(loop.body)
         self.tracked = _differentiable(before)
         self.tracking = bool(self.tracked)
         self.presumed = self.profile.tracks and not self.tracking

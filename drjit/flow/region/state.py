@@ -18,7 +18,7 @@ from ...ad.graph import Value
 from ...array import leaf
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.pytree import ROLES, is_data_class, leaf_arrays, role
-from ...array.tree import ARRAY, Plan, Tree, differs, opened, rebuilt, set_contents
+from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ...jit import flags, log
 from ...jit.flags import JitFlag
 from ...jit.ir.scope import StateTarget
@@ -116,30 +116,14 @@ class BodyProfile:
 
     `tables` are the positions of the arrays that it has read like tables, with `gather`, although
     these have as many entries as there are lanes; `tracks` says that it has referred to
-    differentiable arrays from outside. There are plans to decompose its arguments and results as
-    well.
+    differentiable arrays from outside.
     """
 
-    __slots__ = ("_plans", "tables", "tracks")
+    __slots__ = ("tables", "tracks")
 
     def __init__(self) -> None:
         self.tables: set[int] = set()
         self.tracks = False
-        self._plans: dict[str, Any] = {}  # False if there cannot be one
-
-    def decompose(self, values: Sequence[Any], role: str) -> Tree:
-        """Returns the decomposition of values, which have probably had the same structure before;
-        `role` says which values of the body they are."""
-        plans = self._plans
-        plan = plans.get(role)
-        tree = Tree(values, plan or None)
-        if tree.plan is None and tree.inside and plan is not False:
-            if plan is None and role in plans:  # it is of use from the second time on
-                made = Plan(tree)
-                plans[role] = made.lasts and made
-            else:
-                plans[role] = None
-        return tree
 
 
 _profiles: weakref.WeakKeyDictionary[CodeType, BodyProfile] = weakref.WeakKeyDictionary()
@@ -201,15 +185,10 @@ class State:
     """Mutable containers, with their parts."""
 
     def __init__(
-        self,
-        values: tuple,
-        titles: Sequence[str],
-        what: str,
-        watched: bool = True,
-        tree: Tree | None = None,
+        self, values: tuple, titles: Sequence[str], what: str, watched: bool = True
     ) -> None:
         self.titles, self.what, self.values = titles, what, values
-        self.tree = tree = tree or Tree(values)
+        self.tree = tree = Tree(values)
         self.leaves = tree.leaves
         if watched and (tree.inside or tree.others):
             self.attributes = [
@@ -248,7 +227,7 @@ class State:
         made = object.__new__(State)
         vars(made).update(vars(self))
         made.values = values
-        made._take_apart(Tree(values, self.tree.plan))
+        made._take_apart(Tree(values))
         return made
 
     def contents(self) -> list[Value]:
@@ -263,24 +242,14 @@ class State:
                 if array._var is not var:  # and so the array has one
                     array._var = var
 
-    def restore(
-        self, contents: Sequence[Value | None], changed: Sequence[int] | None = None
-    ) -> None:
-        """Undoes a body's changes to the arrays and to the lists and structures around them.
-        `changed` are the numbers of those that have changed, if `changed` and `check_attributes`
-        have looked."""
+    def restore(self, contents: Sequence[Value | None]) -> None:
+        """Undoes a body's changes to the arrays and to the lists and structures around them."""
         self.put(contents)
-        if changed is None:
-            for row in self._containers:
-                if differs(*row):
-                    self._put_back(row)
-            for a in self.attributes:
-                a.restore()
-        else:
-            first = len(self.leaves)
-            for k in changed:
-                if k >= first and differs(*(row := self._containers[k - first])):
-                    self._put_back(row)
+        for row in self._containers:
+            if differs(*row):
+                self._put_back(row)
+        for a in self.attributes:
+            a.restore()
         if self._undone:
             self._undone = False
             self._take_apart(Tree(self.values))
