@@ -25,7 +25,6 @@ from ..region.recording import (
     RecordedRegion,
     Targets,
     Term,
-    is_sum,
     is_zero,
     starts,
 )
@@ -126,33 +125,30 @@ class RecordedCall(RecordedOp):
 
     @cached_property
     def _terms(self) -> dict[int, Term]:
-        """Returns the results that are, in all functions, the same argument plus something: an
-        enclosing loop may be a sum, in which case it calls this."""
-        found: dict[int, Term] = {}
-        for number, body in enumerate(self.bodies):
-            found = self._terms_of(body, found if number else None)
-        return found
+        """The results that are, in all functions, the same argument plus something: an enclosing
+        loop may be a sum, in which case it calls this."""
+        terms: dict[int, Term] = {}
+        for k in self.outputs:
+            first, *rest = [self._starts(body, k) for body in self.bodies]
+            for start, others in first.items():
+                if all(start in found for found in rest):
+                    terms[k] = Term(start, others.union(*[found[start] for found in rest]))
+                    break
+        return terms
 
-    def _terms_of(self, body: RecordedRegion, known: dict[int, Term] | None) -> dict[int, Term]:
-        """Does the same for one function, among those results that are `known` from others."""
+    def _starts(self, body: RecordedRegion, k: int) -> dict[Var, set[Var]]:
+        """Returns the arguments that a function adds something to for a result, each with the other
+        variables on which that depends."""
         inputs = {
             own: outer
             for own, (_, outer) in zip(body.inputs, self.given, strict=True)
             if own is not None and outer is not None and own.serial >= body.begin
         }
-        terms: dict[int, Term] = {}
-        for k in range(len(body.results)) if known is None else known:
-            v, before = body.results[k].var, None if known is None else known[k]
-            if not is_sum(v):
-                continue
-            for own in body.of_bits(starts(v, body.reach(inputs), body)):
-                outer = inputs[own]
-                if before is None or before.start is outer:
-                    found = [inputs.get(d, d) for d in body.sources([v]) if d is not own]
-                    others = {d for d in found if d.serial < body.begin}
-                    terms[k] = Term(outer, others | (before.others if before else set()))
-                    break
-        return terms
+        v, found = body.results[k].var, {}
+        for own in body.of_bits(starts(v, body.reach(inputs), body)):
+            others = {inputs.get(d, d) for d in body.sources([v]) if d is not own}
+            found[inputs[own]] = {d for d in others if d.serial < body.begin}
+        return found
 
     @property
     def differentiable(self) -> bool:

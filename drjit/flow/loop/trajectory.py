@@ -6,6 +6,8 @@ unknown number of lanes, `Checkpoints` keeps a few of them in each lane and reco
 between.
 """
 
+from typing import TYPE_CHECKING
+
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -14,7 +16,9 @@ from ...jit.ir.node import LARGEST, Node
 from ...jit.run import freeze, freeze_size, schedule
 from ...jit.trace import access, record
 from ...jit.trace.access import Access, Replacement
-from .recorded_loop import RecordedLoop, number, zero
+
+if TYPE_CHECKING:
+    from .gradient import RecordedLoop
 
 _WHAT = "gradient of dr.while_loop()"
 MEMORY = 1 << 30
@@ -25,6 +29,16 @@ CHECKPOINTS = 12
 12/2 times as many steps as one pass."""
 
 
+def number(value: int) -> Node:
+    """Returns the value of a counter."""
+    return ir.literal(dt.u32, value)
+
+
+def zero(dtype: DType) -> Node:
+    """Returns the initial value of a sum."""
+    return ir.literal(dtype, 0)
+
+
 class Stored:
     """The variables at the places `needed` in all iterations, whose number per lane is bounded, or
     in as many as fit into `MEMORY`, from which the others are recomputed.
@@ -33,7 +47,7 @@ class Stored:
     a packet of lanes are stored side by side.
     """
 
-    def __init__(self, replay: RecordedLoop, iterations: int, needed: set[int]) -> None:
+    def __init__(self, replay: "RecordedLoop", iterations: int, needed: set[int]) -> None:
         self.replay, self.start = replay, []
         lanes = freeze_size.parts(replay.size, PACKET) * PACKET
         kinds = replay.kinds()
@@ -95,7 +109,7 @@ class Checkpoints:
     bound on the number of iterations, if any.
     """
 
-    def __init__(self, replay: RecordedLoop, limit: int) -> None:
+    def __init__(self, replay: "RecordedLoop", limit: int) -> None:
         self.replay = replay
         self.count = replay.count()
         self._depth = min(CHECKPOINTS, limit.bit_length()) if limit > 0 else CHECKPOINTS
@@ -172,7 +186,7 @@ def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
     return value
 
 
-def trajectory(replay: RecordedLoop, limit: int, places: set[int]) -> Stored | Checkpoints:
+def trajectory(replay: "RecordedLoop", limit: int, places: set[int]) -> Stored | Checkpoints:
     """Returns the earlier values of the variables at some places in a loop that takes at most
     `limit` iterations, if that is positive."""
     if record.recording() or any(t.is_vector for t in replay.kinds().values()):

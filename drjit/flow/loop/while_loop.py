@@ -34,8 +34,7 @@ from ..region.state import (
     profile_of,
 )
 from . import evaluated as loop_evaluated
-from .gradient import Tape, Trace
-from .recorded_loop import loop_of
+from .gradient import RecordedLoop, Trace
 
 LARGEST_COUNT = (1 << 32) - 1
 
@@ -372,14 +371,14 @@ class SymbolicLoop:
             before = self.before[k]
             found[k] = before if before is not None and n is before.node else as_value((n, None))
         if self.trace is not None:
-            for k, value in self._tape(self.trace, finals).items():
+            for k, value in self._recorded(self.trace, finals).items():
                 found[k] = value
             for k in self.captured:
                 now = leaf.value(state.leaves[k])  # depends on what was written to it
                 found[k] = now if now.node is found[k].node else found[k]
         return private.returned(state.place(self.after, found, True))
 
-    def _tape(self, trace: Trace, finals: list[Node]) -> dict[int, Value]:
+    def _recorded(self, trace: Trace, finals: list[Node]) -> dict[int, Value]:
         """Returns the results that depend on differentiable variables."""
         places = self.places
         changing = {
@@ -392,15 +391,13 @@ class SymbolicLoop:
             for k, v in enumerate(self.before)
         ]
         paths = self.loop.start.paths.alone()
-        tape = Tape(
+        recorded = RecordedLoop(
             self.loop.what, paths, saved, places, self.condition, trace, self.targets, changing,
             self.sums, self.limit,
         )  # fmt: skip
-        if not tape.outputs and not self.targets.rows:
+        if not recorded.outputs and not self.targets.rows:
             return {}
-        own = [n for k, n in zip(places, finals, strict=True) if k in changing]
-        tape.loop = loop_of(own)
-        return tape.attached(finals)
+        return recorded.attached(finals)
 
     def _put(self, tracking: bool) -> list[Value | None]:
         """Returns the contents that stand for those of any iteration, which the state now has."""

@@ -570,18 +570,10 @@ def adds_to(result: Var | None, own: Var, body: RecordedRegion) -> bool:
     return result is own or bool(starts(result, body.reach([own]), body))
 
 
-_SUMS = frozenset(("add", "sub", "fma", "select", "result"))
-
-
-def is_sum(v: Var | None) -> bool:
-    """Returns whether `starts` may find anything; if not, dependences need not be determined."""
-    return v is not None and (v.rule is None or v.rule.name in _SUMS)
-
-
 def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
     """Returns the inputs, as a bit set, to which a value adds something that does not depend on
     them."""
-    if v is None or not is_sum(v) or not (inputs := inputs & body.reach([v])):
+    if v is None or not (inputs := inputs & body.reach([v])):
         return 0
     if v.rule is None:
         return inputs

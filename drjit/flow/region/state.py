@@ -349,8 +349,6 @@ class State:
             else:
                 now = holding(now, value)
             leaves.append(now)
-        if len(leaves) == len(after.counts):
-            return tuple(leaves)
         return tuple(after.put_together(leaves, partial(self._container, after, like)))
 
     def _container(self, after: Tree, like: bool, k: int, values: list[Any]) -> Any:
@@ -455,10 +453,7 @@ class PrivateState:
                 made = leaves[k] = holding(original, value)
                 self._arrays[id(made)] = made, original, value
         self._same = {id(tree.leaves[k]) for k in kept} if kept else frozenset()
-        if len(leaves) == len(tree.counts):
-            self.state = State(tuple(leaves), state.titles, state.what)
-        else:
-            self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
+        self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
 
     def _copy(self, k: int, values: list[Any]) -> Any:
         """Returns the copy of a container, which consists of copies."""
