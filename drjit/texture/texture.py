@@ -335,7 +335,9 @@ class Texture(Texels):
             p = _folded(self._wrap, p)
             scaled = p * (leaf.cast(type(p), size) if isinstance(p, ArrayBase) else float(size))
             first, rest = _split(scaled, count)
-            positions = [_inside(self._wrap, first + k if k else first, size) for k in range(count)]
+            positions = [
+                _nearby_texel(self._wrap, first + k if k else first, size) for k in range(count)
+            ]
             taps.append(Taps(positions, _weights(rest)))
         numbers, weights = combinations(taps, sizes)
         if isinstance(level, ArrayBase):
@@ -431,7 +433,7 @@ def _folded(mode: WrapMode, p: Any) -> Any:
     return p
 
 
-def _inside(mode: WrapMode, i: Any, size: Any) -> Any:
+def _nearby_texel(mode: WrapMode, i: Any, size: Any) -> Any:
     """Returns the number of a texel next to a position in the texture."""
     if mode is WrapMode.Repeat:
         i = select(i < 0, i + size, i)

@@ -121,7 +121,7 @@ class SymbolicBranch:
                 self._presume(k)
         self.closure = captured_arrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
-        self.inside: list[list[Value]] = []
+        self.inner_arguments: list[list[Value]] = []
 
     def _capture(self, k: int) -> None:
         before = self.branch.before[k]
@@ -180,7 +180,7 @@ class SymbolicBranch:
         self.closure = captured_arrays(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
-        for values in self.inside:
+        for values in self.inner_arguments:
             for k in self._places():
                 if values[k].node is n:
                     return k
@@ -192,7 +192,7 @@ class SymbolicBranch:
     def _record(self) -> Any:
         branch = self.branch
         places = self._places() if self.captured else range(len(branch.before))
-        self.outcomes, self.inside = [], []
+        self.outcomes, self.inner_arguments = [], []
         branch.first = ir.next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
         masks = [mask, ir.combine(op.not_, (mask,))]
@@ -214,7 +214,7 @@ class SymbolicBranch:
             recorded.outputs.difference_update(unchanged)
         if self.captured and recorded.differentiable:
             for k, saved in self.captured.items():
-                recorded.given[k] = saved.content() or saved.stand_in()
+                recorded.argument_values[k] = saved.content() or saved.stand_in()
         made: list[Value | None] = recorded.attached(finals)  # type: ignore[assignment]
         for j, v in unchanged.items():
             made[j] = v
@@ -230,7 +230,7 @@ class SymbolicBranch:
             for k in self.captured:
                 given[k] = None
             args.put(given)
-            self.inside.append(values)
+            self.inner_arguments.append(values)
             result = call(branch.what, function, *args.values)
             if self.captured or self.closure.arrays:
                 self._check()
@@ -241,7 +241,7 @@ class SymbolicBranch:
             self.outcomes.append(outcome)
             args.restore(branch.before)
             if len(self.outcomes) == 2:
-                more = {*parted(self.outcomes, args)}.difference(branch.parted, branch.whole)
+                more = {*parted(self.outcomes, args)}.difference(branch.parted, branch.unmergeable)
                 if more:
                     branch.parted += sorted(more)
                     raise RecordAgain
@@ -290,7 +290,10 @@ class SymbolicBranch:
                     unchanged[j] = a
             elif a.node.op is op.state:
                 if not left:  # arguments by their counterparts in the functions
-                    left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
+                    left = {
+                        (self.inner_arguments[0][k], self.inner_arguments[1][k]): k
+                        for k in reversed(places)
+                    }
                 if (k := left.get((a, b))) is not None and self.branch.before[k] is not None:
                     unchanged[j] = self.branch.before[k]
         return unchanged

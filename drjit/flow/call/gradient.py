@@ -59,10 +59,10 @@ class RecordedCall(RecordedOp):
         if opened := stack():
             self.masks = [node.combine(op.and_, (m, opened[-1].mask)) for m in masks]
         self.scope = graph.scope()
-        self.given = graph.seen(arguments)
+        self.argument_values = graph.seen(arguments)
         self.tracked: list[int] = []
         self.variables: list[Var] = []
-        for k, v in enumerate(map(variable_of, self.given)):
+        for k, v in enumerate(map(variable_of, self.argument_values)):
             if v is not None and k not in captured:
                 self.tracked.append(k)
                 self.variables.append(v)
@@ -83,15 +83,15 @@ class RecordedCall(RecordedOp):
     @property
     def nodes(self) -> list[Node]:
         """The nodes of the arguments that are symbolic in the functions."""
-        found = [*map(node_of, self.given)]
+        found = [*map(node_of, self.argument_values)]
         return found if len(found) == len(self.passed) else [found[k] for k in self.passed]
 
     def begin(self, names: list[Node], inner: GradScope) -> list[Value]:
         """Returns the arguments of a function that is about to be traced on other nodes, with
         variables of their own where those of the call have one."""
         found = unrecorded(names)
-        if len(found) < len(self.given):
-            own, found = found, [*self.given]
+        if len(found) < len(self.argument_values):
+            own, found = found, [*self.argument_values]
             for k, v in zip(self.passed, own, strict=True):
                 found[k] = v
         if self.tracked:
@@ -141,7 +141,7 @@ class RecordedCall(RecordedOp):
         variables on which that depends."""
         inputs = {
             own: outer
-            for own, (_, outer) in zip(body.inputs, self.given, strict=True)
+            for own, (_, outer) in zip(body.inputs, self.argument_values, strict=True)
             if own is not None and outer is not None and own.serial >= body.begin
         }
         v, found = body.results[k].var, {}
@@ -164,7 +164,7 @@ class RecordedCall(RecordedOp):
         numbers, targets = sorted(self.outputs), self.targets
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        outputs, inputs = [results[k] for k in numbers], self._wanted()
+        outputs, inputs = [results[k] for k in numbers], self.differentiable_inputs()
         if targets.rows:
             outputs += targets.outputs()
             inputs += targets.inputs()
@@ -175,7 +175,7 @@ class RecordedCall(RecordedOp):
             targets.attach(variables[len(numbers) :])
         return found
 
-    def _wanted(self) -> list[Var]:
+    def differentiable_inputs(self) -> list[Var]:
         """Returns the variables on which results depend: of arguments, and captured ones."""
         return [*self.variables, *self.free_variables]
 
@@ -184,7 +184,7 @@ class RecordedCall(RecordedOp):
         contents, given gradients of the results and targets."""
         given, written = gradients[: len(self.outputs)], gradients[len(self.outputs) :]
         outer_gradients = capture.OuterGradients()
-        wanted = self._wanted()
+        wanted = self.differentiable_inputs()
         memories = self.targets.gradients(written)
         touched: set[int] = set()  # those whose gradient is not 0 everywhere
         outer_gradients.resume(self.free_variables)
@@ -305,7 +305,7 @@ class RecordedCall(RecordedOp):
         """
         self.targets.check_first_order(self.what)
         found: list[Value] = []
-        arguments, masks = self.given, self.masks
+        arguments, masks = self.argument_values, self.masks
         if enclosing is not None:
             arguments, masks = enclosing.values(arguments), enclosing.copies(masks)
         for body, mask in zip(self.bodies, masks, strict=True):

@@ -58,10 +58,10 @@ class BranchOutcome:
     arrays of all versions, and `contents` what they hold.
 
     `places` says where in the result the arguments are that it has changed in place, by number (see
-    `State.objects`). If functions run one after the other, `kept`
-    are the versions of those in the result, or their contents if they are one-dimensional arrays,
-    and `left` is what the arrays of all arguments hold. `fits` says whether all contents are known
-    to have as many entries as the condition, or one."""
+    `State.objects`). If functions run one after the other, `argument_versions` are the versions of
+    those in the result, or their contents if they are one-dimensional arrays, and
+    `argument_contents` is what the arrays of all arguments hold. `fits` says whether all contents
+    are known to have as many entries as the condition, or one."""
 
     fits = False
 
@@ -69,8 +69,8 @@ class BranchOutcome:
         self.versions = [result]
         self.arrays, self.contents = result.tree.leaves, result.contents
         self.places: list[int | None] = []
-        self.kept: dict[int, Version | list[Value | None]] = {}
-        self.left: list[Value | None] = []
+        self.argument_versions: dict[int, Version | list[Value | None]] = {}
+        self.argument_contents: list[Value | None] = []
 
     def add(self, version: Version) -> None:
         """Adds the version of a parted argument."""
@@ -85,11 +85,11 @@ class BranchOutcome:
     def version(self, k: int, unchanged: Version, args: State) -> Version:
         """Returns the version of an argument that the function left, after the argument has been
         restored."""
-        found = self.kept.get(k)
+        found = self.argument_versions.get(k)
         if isinstance(found, Version):
             return found
-        if found is None and self.left:
-            left = {id(a): v for a, v in zip(args.leaves, self.left, strict=True)}
+        if found is None and self.argument_contents:
+            left = {id(a): v for a, v in zip(args.leaves, self.argument_contents, strict=True)}
             found = [left[id(a)] for a in unchanged.arrays]
         return unchanged if found is None else unchanged._replace(contents=found)
 
@@ -132,7 +132,7 @@ class Branch:
         self.before: list[Value | None] = leaf.values(args.leaves)  # type: ignore[assignment]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
         self.parted: list[int] = []
-        self.whole: set[int] = set()  # further ones, whose versions cannot be merged
+        self.unmergeable: set[int] = set()  # further ones, whose versions cannot be merged
         self.writes = False  # whether a function has written to arrays, or might
         self.sizes = [*map(_size, self.before)]
         if 0 in self.sizes and mask._node.size:
@@ -220,11 +220,11 @@ class Branch:
                     args.undo(k, given)
                 elif written is not None:
                     a = args.leaves
-                    outcome.kept[k] = (
+                    outcome.argument_versions[k] = (
                         contents_of([a[k]]) if k < len(a) else self._version(k, contents_of)
                     )
         if written is not None:
-            outcome.left = contents_of(args.leaves)
+            outcome.argument_contents = contents_of(args.leaves)
         if self.parted:
             self._add_parted(outcome, others, contents_of)
         return outcome
@@ -265,7 +265,7 @@ class Branch:
                     version = version.like(others[0].versions[j], False)
                 except RuntimeError:
                     self.parted.remove(k)
-                    self.whole.add(k)
+                    self.unmergeable.add(k)
                     raise RecordAgain from None
             outcome.add(version)
 

@@ -319,7 +319,7 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
                 arrays = _grouped(call, lanes)
             # Gradients propagated by the function reach the entries of its lanes here, and go on
             # once it has been called: it may propagate others.
-            with isolate_grad(), graph.watching(_made(call, arrays)):
+            with isolate_grad(), graph.watching(_gathered_variables(call, arrays)):
                 args, kwargs = call.arguments.put_together(arrays)
                 result = _result(call, function, args, kwargs, count)
         if first:
@@ -350,7 +350,7 @@ def _grouped(call: FunctionCall, lanes: Any) -> list[Any]:
     return [copied(a) if a._node.size == 1 else leaf_access.gather(a, at) for a in arrays]
 
 
-def _made(call: FunctionCall, arrays: list[Any]) -> list[Var]:
+def _gathered_variables(call: FunctionCall, arrays: list[Any]) -> list[Var]:
     """Returns the variables of those arguments that are entries of arrays of all lanes."""
     pairs = zip(arrays, call.arguments.leaves, strict=True)
     return [a._var for a, whole in pairs if a._var is not None and a._var is not whole._var]

@@ -51,7 +51,7 @@ class _Outcome:
     ) -> None:
         self._name_of = name_of
         self.lines = [f"o{k}._node = {self._value(of)}" for k, of, _ in outcome.arrays]
-        for number, row in enumerate(outcome.made, len(objects)):
+        for number, row in enumerate(outcome.created, len(objects)):
             self._make(f"o{number}", row)
         for k, keys, parts in outcome.contents:
             self._fill(f"o{k}", type(objects[k]), keys, parts)

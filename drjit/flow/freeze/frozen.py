@@ -308,7 +308,7 @@ class FrozenFunction:
             return
         left = self._families()
         while sum(map(len, left)) > self._limit:
-            min([f for f in left if len(f)], key=lambda f: f.used).drop_oldest()
+            min([f for f in left if len(f)], key=lambda f: f.last_use).drop_oldest()
         for key, structure in list(self._structures.items()):
             structure.families = {k: f for k, f in structure.families.items() if len(f)}
             if not structure.families and not structure.changing:

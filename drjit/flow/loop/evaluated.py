@@ -156,15 +156,15 @@ class _Lanes:
     """The lanes that are still in the loop, and the values of those that have left it.
 
     `lane` are the numbers of the current lanes, None as long as these are all; `full` are arrays of
-    all `size` lanes by position, where they have changed; and `known` are the nodes whose values
-    `full` holds.
+    all `size` lanes by position, where they have changed; and `stored_nodes` are the nodes whose
+    values `full` holds.
     """
 
     def __init__(self, before: list[Value | None], size: int) -> None:
         self.before, self.size = before, size
         self.lane: Any = None
         self.full: dict[int, Any] = {}
-        self.known = [None if v is None else v.node for v in before]
+        self.stored_nodes = [None if v is None else v.node for v in before]
 
     def compress(self, state: State, active: Any, memory: dict[int, int]) -> Any:
         """Drops inactive lanes once they are half of the current ones."""
@@ -182,7 +182,7 @@ class _Lanes:
             if array._node.size == size and k not in memory:
                 picked = leaf_access.gather(array, at)
                 leaf.assign(array, leaf.value(picked))
-                self.known[k] = picked._node
+                self.stored_nodes[k] = picked._node
         if self.lane is not None:
             chosen = leaf_access.gather(self.lane, at)
         self.lane = chosen
@@ -201,7 +201,7 @@ class _Lanes:
     def _store(self, state: State, size: int, memory: dict[int, int]) -> None:
         """Stores changes of the variables in the current lanes."""
         for k, array in enumerate(state.leaves):
-            if k in memory or array._node is self.known[k]:
+            if k in memory or array._node is self.stored_nodes[k]:
                 continue
             if self.lane is None:
                 self.full[k] = leaf.resize(array, self.size)

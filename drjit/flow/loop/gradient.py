@@ -119,13 +119,13 @@ class RecordedLoop(RecordedOp):
         loops = [n.deps[0] for n in own if n.op is op.result and n.deps[0].op is op.loop]
         self.loop = weakref.ref(loops[0]) if loops else None
         outputs = [finals[self.places.index(k)] for k in self.outputs]
-        inputs = [*self.wanted(), *self.targets.inputs()]
+        inputs = [*self.differentiable_inputs(), *self.targets.inputs()]
         found = attached(self, [*outputs, *self.targets.outputs()], inputs)
         self.targets.attach(found[len(outputs) :])
         pairs = zip(outputs, found, strict=False)
         return {k: Value(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
 
-    def wanted(self) -> list[Var]:
+    def differentiable_inputs(self) -> list[Var]:
         """The variables that receive gradients: inputs and captured ones."""
         found = [visible(self.before[k].var) for k in self.inputs]
         return [v for v in (*found, *self.free_variables) if v is not None]
@@ -173,7 +173,7 @@ class RecordedLoop(RecordedOp):
             found = self._backward_sum(gradients[:count], memories, outer_gradients)
         else:
             found = self._backward_general(gradients[:count], memories, outer_gradients)
-        for k, v in enumerate(self.wanted()):
+        for k, v in enumerate(self.differentiable_inputs()):
             if v.size == 1:
                 found[k] = sink.arriving(v, Value(found[k]), self.size).node
             added = outer_gradients.pop(v)
@@ -229,7 +229,7 @@ class RecordedLoop(RecordedOp):
         return [zero(t) for t in (*kinds, *[v.dtype for v in self.free_variables])]
 
     def _in_order(self, moved: dict[int, Node], collected: list[Node]) -> list[Node]:
-        """Returns gradients in the order of `wanted`."""
+        """Returns gradients in the order of `differentiable_inputs`."""
         fixed = dict(zip(self._fixed(), collected, strict=False))
         inputs = [moved[k] if k in moved else fixed[k] for k in self.inputs]
         return [*inputs, *collected[len(fixed) :]]

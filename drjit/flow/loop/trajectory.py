@@ -65,7 +65,9 @@ class Stored:
         def store(nodes: list[Node]) -> None:
             mask = ir.apply(op.lt, nodes[-1], number(iterations))
             if self._stride > 1:
-                mask = ir.apply(op.and_, mask, ir.apply(op.eq, self._rest(nodes[-1]), number(0)))
+                mask = ir.apply(
+                    op.and_, mask, ir.apply(op.eq, self._remainder(nodes[-1]), number(0))
+                )
             at = Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
             for k, n in zip(replay.places, nodes, strict=False):
                 if k in memory:
@@ -76,7 +78,7 @@ class Stored:
         count = replay.counting(store)[-1]
         self.count = ir.resize(count, replay.size)
 
-    def _rest(self, iteration: Node) -> Node:
+    def _remainder(self, iteration: Node) -> Node:
         return ir.apply(op.remainder, iteration, number(self._stride))
 
     def _place(self, iteration: Node) -> Node:
@@ -94,7 +96,7 @@ class Stored:
             for k in self.replay.places
         ]
         if self._stride > 1:
-            begin = self.replay.advanced(begin, self._rest(iteration))
+            begin = self.replay.advanced(begin, self._remainder(iteration))
         return begin, kept
 
     def discard(self) -> None:

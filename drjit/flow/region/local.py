@@ -286,7 +286,7 @@ def alloc_local(
     if size > LARGEST:
         raise RuntimeError(f"{what}: {size} entries are too many; the limit is {LARGEST}")
     if value is None:
-        _check_known(what, dtype)
+        _check_zeros_exist(what, dtype)
         value = zeros(dtype)
     else:
         _check_type(what, dtype, value)
@@ -305,7 +305,7 @@ def alloc_local(
     return made
 
 
-def _check_known(what: str, dtype: Any) -> None:
+def _check_zeros_exist(what: str, dtype: Any) -> None:
     """Raises if zeros of a type cannot be created."""
     if issubclass(dtype, ArrayBase):
         if dtype._kind == "tensor":
@@ -322,7 +322,7 @@ def _check_known(what: str, dtype: Any) -> None:
             raise TypeError(f"{what}: the type does not contain any Jit-tracked arrays")
         for field in fields.values():
             if isinstance(field, type) and field not in (bool, int, float):
-                _check_known(what, field)
+                _check_zeros_exist(what, field)
 
 
 def _sizes(cls: Any) -> list[int | None]:

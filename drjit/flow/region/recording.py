@@ -242,7 +242,7 @@ class RecordedRegion:
         variables += reversed(own)
         self.variables, self.free_variables = variables, free
 
-    def _reached(self) -> dict[Var, int]:
+    def _compute_reach(self) -> dict[Var, int]:
         """Determines the sources that each variable depends on, as bit sets."""
         reach: dict[Var, int] = {}
         sources: list[Var] = []
@@ -269,7 +269,7 @@ class RecordedRegion:
 
     def reach(self, variables: Iterable[Var | None]) -> int:
         """Returns the sources on which some variables depend, as a bit set."""
-        bits, known = 0, self._reached() if self._bits is None else self._bits
+        bits, known = 0, self._compute_reach() if self._bits is None else self._bits
         for v in variables:
             bits |= known.get(v, 0)  # type: ignore[arg-type]
         return bits
@@ -515,19 +515,20 @@ class Recomputation:
 
 class Derived:
     """A computation derived from a body while this is open, for example by a traversal, with its
-    side effects. `given` are nodes that stand for further values, `results` the final results."""
+    side effects. `parameters` are nodes that stand for further values, `results` the final
+    results."""
 
     def __init__(self, body: RecordedRegion, scope: record.Scope) -> None:
         self.body, self.scope, self.span = body, scope, Span()
-        self.given: list[Node] = []
+        self.parameters: list[Node] = []
         self.results: list[Node] = []
-        self._inside: list[Node] | None = None
+        self._dependences: list[Node] | None = None
 
     def stand_ins(self, values: Iterable[Node]) -> list[Node]:
         """Returns nodes for values that are known when the results are used."""
         body = self.body
-        self.given += [make(op.state, n.dtype, body.lanes, (), body.depth) for n in values]
-        return [*self.given]
+        self.parameters += [make(op.state, n.dtype, body.lanes, (), body.depth) for n in values]
+        return [*self.parameters]
 
     def close(self, results: list[Node]) -> None:
         """Ends the computation, given its results."""
@@ -537,8 +538,8 @@ class Derived:
     def needs(self) -> set[Node]:
         """The nodes of the body's state on which the results depend."""
         roots = [*self.results, *self.scope.effects]
-        self._inside = self.body.substitution((), None, self).inside(roots)
-        return {*self.body.nodes}.intersection(self._inside)
+        self._dependences = self.body.substitution((), None, self).inside(roots)
+        return {*self.body.nodes}.intersection(self._dependences)
 
     def again(
         self, nodes: Sequence[Node], given: Sequence[Node] = (), mask: Node | None = None
@@ -546,8 +547,8 @@ class Derived:
         """Returns the results in the innermost recording, with other nodes for the state and the
         lanes; its side effects become part of that recording."""
         again = self.body.substitution(nodes, mask, self)
-        again.extend(dict(zip(self.given, given, strict=True)))
-        found = again([*self.results, *self.scope.effects], self._inside)
+        again.extend(dict(zip(self.parameters, given, strict=True)))
+        found = again([*self.results, *self.scope.effects], self._dependences)
         if (scope := innermost()) is not None:  # which the side effects become part of
             scope.effects += self.scope.effects
             scope.afters += self.scope.afters
