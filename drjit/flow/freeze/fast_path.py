@@ -49,7 +49,7 @@ def fast_path(
     inputs: Sequence[Any],
     implicit: Sequence[Any],
     changing: set[int],
-    replay: Callable | None = None,
+    replay: Callable | None,
 ) -> Check | None:
     """Returns a function that returns `MatchedInputs` for inputs equal to those that led to a
     layout, as far as its key tells, and None for others (or for inputs that it does not know).

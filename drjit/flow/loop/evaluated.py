@@ -50,7 +50,7 @@ def _run(
         while True:
             evaluate([active._node, *[a._node for a in state.leaves]])
             _end_iteration(steps, state)
-            if not _any(active):
+            if not leaf.any_set(active._node, active._device):
                 break
             if lanes is not None:
                 active = lanes.compress(state, active, memory)
@@ -146,10 +146,6 @@ def _has_put(after: Node, before: Node) -> bool:
     while after.op is op.put:
         after = after.deps[0]
     return after is before
-
-
-def _any(mask: Any) -> bool:
-    return leaf.any_set(mask._node, mask._device)
 
 
 class _Lanes:

@@ -11,10 +11,9 @@ from typing import Any
 from ...ad.graph import Value
 from ...array import leaf, pytree
 from ...array.base import ArrayBase, KernelValue
-from ...array.pytree import ROLES, leaf_arrays
+from ...array.pytree import leaf_arrays
 from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
 
-_ARRAYS = frozenset(("leaf", "nested", "tensor", "vector"))
 _PLAIN = (ModuleType, FunctionType, type, ArrayBase)
 
 
@@ -84,21 +83,16 @@ class AttributeArrays:
             saved.restore(a)
 
 
-def _is_traced(cls: Any) -> bool:
-    """Returns whether instances of a class are arrays, or vectors, that can be part of kernels."""
-    if issubclass(cls, ArrayBase):
-        return cls.__meta__.is_jit
-    return issubclass(cls, KernelValue)
-
-
 def arrays_in_attributes(value: Any) -> dict[str, Any]:
-    """Returns the traced arrays among the attributes of an object that is not a PyTree."""
+    """Returns the traced arrays, and vectors, among the attributes of an object that is not a
+    PyTree."""
+    if not hasattr(value, "__dict__") or isinstance(value, _PLAIN):
+        return {}
     found = {}
-    if hasattr(value, "__dict__") and not isinstance(value, _PLAIN):
-        for name, array in [*vars(value).items()]:
-            kind = ROLES.get(type(array))
-            if kind != "other" and (kind in _ARRAYS or _is_traced(type(array))):
-                found[name] = array
+    for name, array in [*vars(value).items()]:
+        cls: Any = type(array)
+        if cls.__meta__.is_jit if issubclass(cls, ArrayBase) else issubclass(cls, KernelValue):
+            found[name] = array
     return found
 
 

@@ -250,14 +250,7 @@ def _check_structure(what: str, first: Tree, i: int, other: Tree, j: int) -> Non
 
 def _check_constant(what: str, first: Tree, k: int, other: Any) -> None:
     mine = first.objects[k]
-    try:
-        if isinstance(mine, ArrayBase):
-            same = list(mine) == list(other)
-        else:
-            same = mine is other or bool(mine == other)
-    except (TypeError, ValueError, RuntimeError):
-        same = False
-    if not same:
+    if not _same(mine, other):
         raise IncompatibleError(
             f"{what}: inconsistent scalar Python object of type '{type_label(mine)}' for field "
             f"'{_path(first, k)}', which is {mine!r} for one function and {other!r} for another. "

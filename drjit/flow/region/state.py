@@ -299,7 +299,7 @@ class State:
                     "dr.zeros()."
                 )
 
-    def check_attributes(self, written: Set[int] = frozenset()) -> None:
+    def check_attributes(self, written: Set[int]) -> None:
         """Raises a RuntimeError if an array that is an attribute of an object other than a PyTree
         has changed, other than by scatters, whose nodes have the serial numbers `written`.
         """
@@ -441,7 +441,7 @@ class PrivateState:
     several objects here.
     """
 
-    def __init__(self, state: State, kept: Set[int] = frozenset()) -> None:
+    def __init__(self, state: State, kept: Set[int]) -> None:
         tree = self._tree = state.tree
         # Copies of one-dimensional arrays, their originals, and their contents, by number.
         self._arrays: dict[int, tuple[Any, Any, Value]] = {}
