@@ -32,7 +32,7 @@ from ..region.state import (
     profile_of,
 )
 from .gradient import RecordedCall
-from .outcome import Branch, BranchOutcome, parted
+from .outcome import Branch, BranchOutcome, diverging
 
 
 @signatures.branching
@@ -241,9 +241,11 @@ class SymbolicBranch:
             self.outcomes.append(outcome)
             args.restore(branch.before)
             if len(self.outcomes) == 2:
-                more = {*parted(self.outcomes, args)}.difference(branch.parted, branch.unmergeable)
+                more = {*diverging(self.outcomes, args)}.difference(
+                    branch.diverging, branch.unmergeable
+                )
                 if more:
-                    branch.parted += sorted(more)
+                    branch.diverging += sorted(more)
                     raise RecordAgain
                 branch.check(self.outcomes)  # here, so that an error undoes the recording
         if outcome.fits:

@@ -54,8 +54,8 @@ as_version: Callable[[tuple], Version] = partial(tuple.__new__, Version)
 
 
 class BranchOutcome:
-    """The versions that a function has left of the result and of parted arguments; `arrays` are the
-    arrays of all versions, and `contents` what they hold.
+    """The versions that a function has left of the result and of diverging arguments; `arrays` are
+    the arrays of all versions, and `contents` what they hold.
 
     `places` says where in the result the arguments are that it has changed in place, by number (see
     `State.objects`). If functions run one after the other, `argument_versions` are the versions of
@@ -73,7 +73,7 @@ class BranchOutcome:
         self.argument_contents: list[Value | None] = []
 
     def add(self, version: Version) -> None:
-        """Adds the version of a parted argument."""
+        """Adds the version of a diverging argument."""
         self.versions.append(version)
         self.arrays = self.arrays + version.arrays
         self.contents = self.contents + version.contents
@@ -103,7 +103,7 @@ class BranchOutcome:
         return [*map(wanted.get, map(id, objects))]
 
 
-def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
+def diverging(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
     """Returns the numbers of the arguments that one function changes in place and returns, and that
     are at other places in the other function's result."""
     changed = {k for o in outcomes for k in o.places if k is not None}
@@ -121,7 +121,7 @@ def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
 class Branch:
     """The components of a branch.
 
-    The versions that each lane has of `parted` arguments, given by number, are further results.
+    The versions that each lane has of `diverging` arguments, given by number, are further results.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Branch:
         self.labels, self.strict, self.what = labels, strict, args.what
         self.before: list[Value | None] = leaf.values(args.leaves)  # type: ignore[assignment]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
-        self.parted: list[int] = []
+        self.diverging: list[int] = []
         self.unmergeable: set[int] = set()  # further ones, whose versions cannot be merged
         self.writes = False  # whether a function has written to arrays, or might
         self.sizes = [*map(_size, self.before)]
@@ -157,20 +157,20 @@ class Branch:
         except BaseException:
             args.restore(before)
             raise
-        for versions in self.parted_versions(outcomes).values():
+        for versions in self.diverging_versions(outcomes).values():
             for outcome, version in zip(outcomes, versions, strict=True):
                 outcome.add(version)
         self.check(outcomes)
         pairs = zip(outcomes[0].contents, outcomes[1].contents, strict=True)
         return self.place(outcomes, [a and b and merged(self.mask, a, b) for a, b in pairs])
 
-    def parted_versions(
+    def diverging_versions(
         self, outcomes: Sequence[BranchOutcome]
     ) -> dict[int, tuple[Version, Version]]:
-        """Returns the versions of parted arguments by number. Arguments that cannot be merged are
-        omitted and do not change."""
+        """Returns the versions of diverging arguments by number. Arguments that cannot be merged
+        are omitted and do not change."""
         found: dict[int, tuple[Version, Version]] = {}
-        for k in parted(outcomes, self.args):
+        for k in diverging(outcomes, self.args):
             unchanged = self._version(k, leaf.values)  # type: ignore[arg-type]
             first, second = (o.version(k, unchanged, self.args) for o in outcomes)
             with suppress(RuntimeError):
@@ -225,8 +225,8 @@ class Branch:
                     )
         if written is not None:
             outcome.argument_contents = contents_of(args.leaves)
-        if self.parted:
-            self._add_parted(outcome, others, contents_of)
+        if self.diverging:
+            self._add_diverging(outcome, others, contents_of)
         return outcome
 
     def _reader(self, written: set[int] | None) -> _Reader:
@@ -251,20 +251,20 @@ class Branch:
             for a, v in zip(arrays, leaf.values(arrays), strict=True)
         ]
 
-    def _add_parted(
+    def _add_diverging(
         self,
         outcome: BranchOutcome,
         others: Sequence[BranchOutcome],
         contents_of: _Reader,
     ) -> None:
-        """Adds the versions of parted arguments to an outcome."""
-        for j, k in enumerate(self.parted, 1):
+        """Adds the versions of diverging arguments to an outcome."""
+        for j, k in enumerate(self.diverging, 1):
             version = self._version(k, contents_of)
             if others:
                 try:
                     version = version.like(others[0].versions[j], False)
                 except RuntimeError:
-                    self.parted.remove(k)
+                    self.diverging.remove(k)
                     self.unmergeable.add(k)
                     raise RecordAgain from None
             outcome.add(version)

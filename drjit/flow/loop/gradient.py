@@ -40,7 +40,7 @@ from .trajectory import number, trajectory, zero
 SUM = -1
 
 
-class Trace:
+class Dependences:
     """The dependences of a body's results on its inputs, by position: `reach[k]` are the positions
     of inputs, `touching` those of the results that depend on earlier variables, and `written` the
     inputs on which scatters, as further results, depend. `results` are variables or None, `inputs`
@@ -86,27 +86,28 @@ class RecordedLoop(RecordedOp):
 
     def __init__(
         self, what: str, paths: Sequence[str], before: list[Value], places: list[int],
-        condition: Node, trace: Trace, targets: Targets, changing: set[int], sums: set[int],
-        limit: int | None,
+        condition: Node, dependences: Dependences, targets: Targets, changing: set[int],
+        sums: set[int], limit: int | None,
     ) -> None:  # fmt: skip
         self.what, self.paths, self.before = what, paths, before
         self.places, self.changing, self.condition = places, changing, condition
-        self.recorded, self.targets, self.limit = trace.body, targets, limit or 0
-        self.free_variables = trace.body.free_variables
-        self.after = [trace.body.results[k].node for k in places]
+        self.recorded, self.targets, self.limit = dependences.body, targets, limit or 0
+        self.free_variables = dependences.body.free_variables
+        self.after = [dependences.body.results[k].node for k in places]
         self.size = 1
         # The loop that the nodes of the body belong to, until it has run.
         self.loop: weakref.ref[Node] | None = None
         self._mask = None if innermost() is None else active()
         given = {k for k in places if visible(before[k].var) is not None}
-        tracked = trace.spread(given) & set(places)
+        tracked = dependences.spread(given) & set(places)
         self.sums = sums & tracked
         self.inputs, self.outputs = sorted(given), sorted(tracked & changing)
         # Replacements of entries are undone in reverse order.
         kinds = {kind for t in targets.rows for kind in t.kinds}
-        self.simple = kinds <= {"add"} and not trace.written & set(self.outputs)
+        self.simple = kinds <= {"add"} and not dependences.written & set(self.outputs)
         self.simple = self.simple and all(
-            k in self.sums and not trace.reach[k] & (set(self.outputs) - {k}) for k in self.outputs
+            k in self.sums and not dependences.reach[k] & (set(self.outputs) - {k})
+            for k in self.outputs
         )
 
     # ---- Connecting to the graph

@@ -1,9 +1,9 @@
 """Recovery of a loop's variables at the beginning of each iteration, for reverse-mode derivatives,
 which visit iterations from last to first.
 
-`Stored` keeps them in memory. If that is impossible, because the loop is part of a kernel with an
-unknown number of lanes, `Checkpoints` keeps a few of them in each lane and recomputes the ones in
-between.
+`StoredTrajectory` keeps them in memory. If that is impossible, because the loop is part of a kernel
+with an unknown number of lanes, `CheckpointedTrajectory` keeps a few of them in each lane and
+recomputes the ones in between.
 """
 
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ def zero(dtype: DType) -> Node:
     return ir.literal(dtype, 0)
 
 
-class Stored:
+class StoredTrajectory:
     """The variables at the places `needed` in all iterations, whose number per lane is bounded, or
     in as many as fit into `MEMORY`, from which the others are recomputed.
 
@@ -104,7 +104,7 @@ class Stored:
         record.discard(list(self._memory.values()))
 
 
-class Checkpoints:
+class CheckpointedTrajectory:
     """The variables at some earlier iterations, which every lane keeps on a stack: halfway from the
     beginning to the current iteration, halfway from there, and so on. Recomputing `n` iterations
     takes `n * log2(n) / 2` steps as long as `CHECKPOINTS` entries are enough. `limit` is an upper
@@ -123,7 +123,7 @@ class Checkpoints:
         self.start = [number(0), *[zero(t) for t in types for _ in range(self._depth)]]
 
     def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
-        """See `Stored.at`."""
+        """See `StoredTrajectory.at`."""
         height, columns = kept[0], self._columns(kept[1:])
         passed = ir.apply(op.gt, _chosen(height, self._bottom[0], columns[0]), iteration)
         height = ir.apply(op.select, passed, ir.apply(op.sub, height, number(1)), height)
@@ -188,19 +188,21 @@ def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
     return value
 
 
-def trajectory(replay: "RecordedLoop", limit: int, places: set[int]) -> Stored | Checkpoints:
+def trajectory(
+    replay: "RecordedLoop", limit: int, places: set[int]
+) -> StoredTrajectory | CheckpointedTrajectory:
     """Returns the earlier values of the variables at some places in a loop that takes at most
     `limit` iterations, if that is positive."""
     if record.recording() or any(t.is_vector for t in replay.kinds().values()):
-        return Checkpoints(replay, limit)
+        return CheckpointedTrajectory(replay, limit)
     if 0 < limit * replay.size * 8 * len(places) <= MEMORY:
-        found = Stored(replay, limit, places)
+        found = StoredTrajectory(replay, limit, places)
         if _most(found) <= limit:
             return found
-    return Stored(replay, _largest(replay.count()), places)
+    return StoredTrajectory(replay, _largest(replay.count()), places)
 
 
-def _most(found: Stored) -> int:
+def _most(found: StoredTrajectory) -> int:
     """Returns the largest number of iterations of any lane."""
     try:
         return _largest(found.count)

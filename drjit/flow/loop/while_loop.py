@@ -34,7 +34,7 @@ from ..region.state import (
     profile_of,
 )
 from . import evaluated as loop_evaluated
-from .gradient import RecordedLoop, Trace
+from .gradient import Dependences, RecordedLoop
 
 LARGEST_COUNT = (1 << 32) - 1
 
@@ -258,26 +258,28 @@ class SymbolicLoop:
         self.closure = captured_arrays((loop.cond, loop.body), loop.start.leaves)
         self.serials = [v.node.serial for v in before]
         self.captured = self._non_lane_arrays(loop.test._node.size)
-        self.settled = loop.test._node.size != 1
+        self.lanes_are_known = loop.test._node.size != 1
         # Whether arrays of several entries are considered per-lane variables.
-        self.guessed = not (self.settled or self.captured or {v.node.size for v in before} <= {1})
+        self.lanes_are_guessed = not (
+            self.lanes_are_known or self.captured or {v.node.size for v in before} <= {1}
+        )
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
         self.profile = profile_of(loop.body)
         self.tracked = _differentiable(before)
         self.tracking = bool(self.tracked)
-        self.presumed = self.profile.tracks and not self.tracking
-        self.tracking = self.tracking or self.presumed
-        self.trace: Trace | None = None
+        self.tracking_is_presumed = self.profile.tracks and not self.tracking
+        self.tracking = self.tracking or self.tracking_is_presumed
+        self.dependences: Dependences | None = None
         self.condition = ACTIVE
         self.targets: Targets
         self.released: dict[int, WeakValue] = {}  # former entries of `before`
-        if self.settled:
+        if self.lanes_are_known:
             for k in self.captured:
                 self._release(k)
         # Arrays that the body has read like tables before.
         self.tables = self.profile.tables
-        self.read = {k for k in self.tables if k < len(before) and self._may_be_read(k)}
-        self.captured |= self.read
+        self.presumed_tables = {k for k in self.tables if k < len(before) and self._may_be_read(k)}
+        self.captured |= self.presumed_tables
         self.sums: set[int] = set()
         self.places: list[int] = []  # of the variables in the state
         self.nodes: list[Node] = []  # which stand for these in the condition and the body
@@ -335,7 +337,7 @@ class SymbolicLoop:
         private = PrivateState(self.loop.start, self.captured)
         self.state = state = private.state
         self.places = places = [k for k in range(len(self.before)) if k not in self.captured]
-        self.nodes, self.trace = [], None
+        self.nodes, self.dependences = [], None
         outer_gradients = capture.OuterGradients(atomic=True)
         try:
             finals = record.loop(
@@ -358,9 +360,9 @@ class SymbolicLoop:
         except BaseException as error:
             self._restore()
             self.closure.restore()
-            if isinstance(error, SizeError) and self.guessed:
+            if isinstance(error, SizeError) and self.lanes_are_guessed:
                 # The arrays of another size may be tables or targets of scatters.
-                self.guessed = False
+                self.lanes_are_guessed = False
                 sizes = [1 if v is None else v.node.size for v in self.before]
                 self.captured = {k for k, size in enumerate(sizes) if size != 1}
                 raise RecordAgain from None
@@ -370,15 +372,15 @@ class SymbolicLoop:
         for k, n in zip(places, finals, strict=True):
             before = self.before[k]
             found[k] = before if before is not None and n is before.node else as_value((n, None))
-        if self.trace is not None:
-            for k, value in self._recorded(self.trace, finals).items():
+        if self.dependences is not None:
+            for k, value in self._recorded(self.dependences, finals).items():
                 found[k] = value
             for k in self.captured:
                 now = leaf.value(state.leaves[k])  # depends on what was written to it
                 found[k] = now if now.node is found[k].node else found[k]
         return private.returned(state.place(self.after, found, True))
 
-    def _recorded(self, trace: Trace, finals: list[Node]) -> dict[int, Value]:
+    def _recorded(self, dependences: Dependences, finals: list[Node]) -> dict[int, Value]:
         """Returns the results that depend on differentiable variables."""
         places = self.places
         changing = {
@@ -392,8 +394,8 @@ class SymbolicLoop:
         ]
         paths = self.loop.start.paths.alone()
         recorded = RecordedLoop(
-            self.loop.what, paths, saved, places, self.condition, trace, self.targets, changing,
-            self.sums, self.limit,
+            self.loop.what, paths, saved, places, self.condition, dependences, self.targets,
+            changing, self.sums, self.limit,
         )  # fmt: skip
         if not recorded.outputs and not self.targets.rows:
             return {}
@@ -504,9 +506,9 @@ class SymbolicLoop:
             self.profile.tracks = True
             raise RecordAgain
         owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
-        self.trace = trace = Trace(body, variables, owners)
-        if self.presumed and not body.free_variables:
-            self.trace, self.presumed = None, False
+        self.dependences = dependences = Dependences(body, variables, owners)
+        if self.tracking_is_presumed and not body.free_variables:
+            self.dependences, self.tracking_is_presumed = None, False
             if body.scatters:  # would make their targets differentiable
                 self.tracking = False
                 raise RecordAgain
@@ -514,20 +516,20 @@ class SymbolicLoop:
         self.sums = {
             k
             for own, k in owners.items()
-            if k in trace.reach[k] and adds_to(variables[k], own, body)
+            if k in dependences.reach[k] and adds_to(variables[k], own, body)
         }
 
     def _check_captured(self, k: int, now: Node) -> None:
         """An array that is not part of the state may only change by scatters."""
         if now.serial == self.serials[k] or now.op is AFTER:
             return
-        if k in self.read:
+        if k in self.presumed_tables:
             self.tables.discard(k)
             self.captured.discard(k)
-            self.read.discard(k)
+            self.presumed_tables.discard(k)
             raise RecordAgain
-        if not self.settled:
-            self.settled = True
+        if not self.lanes_are_known:
+            self.lanes_are_known = True
             self.captured = self._non_lane_arrays(now.size)
             raise RecordAgain
         sizes = [self.loop.test._node.size, *map(_node_size, self.results)]

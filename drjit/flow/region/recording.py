@@ -296,10 +296,10 @@ class RecordedRegion:
     @contextmanager
     def derived(
         self, outer_gradients: capture.OuterGradients, mask: Node | None = None
-    ) -> Iterator["Derived"]:
+    ) -> Iterator["DerivedBody"]:
         """Like `entered`, in a recording of its own, parts of which can be instantiated again."""
         with self.entered(outer_gradients), record.part(mask or self.mask, self.depth) as scope:
-            yield Derived(self, scope)
+            yield DerivedBody(self, scope)
 
     @property
     def follows(self) -> bool:
@@ -427,7 +427,7 @@ class RecordedRegion:
         return Recomputation(self.variables, copies, made | {None: None})
 
     def substitution(
-        self, nodes: Sequence[Node], mask: Node | None, derived: "Derived | None" = None,
+        self, nodes: Sequence[Node], mask: Node | None, derived: "DerivedBody | None" = None,
         enclosing: Substitution | None = None,
     ) -> Substitution:  # fmt: skip
         """Returns a copier of values of the body into the innermost recording, with other nodes for
@@ -513,7 +513,7 @@ class Recomputation:
         return [Value(n, self.made.get(v, v)) for n, (_, v) in zip(nodes, values, strict=True)]
 
 
-class Derived:
+class DerivedBody:
     """A computation derived from a body while this is open, for example by a traversal, with its
     side effects. `parameters` are nodes that stand for further values, `results` the final
     results."""
