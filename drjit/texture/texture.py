@@ -20,7 +20,7 @@ from ..function.data.memory import scatter
 from ..function.math.arithmetic import floor, maximum, minimum, select
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
-from .filters import Channels, Taps, cells, combinations, derivatives, lerp_weights, spline_weights
+from .filters import Channels, Taps, cells, combinations, derivatives, spline_weights
 from .footprint import footprint
 from .modes import FilterMode, MipFilter, WrapMode
 from .reader import TexelReader
@@ -362,7 +362,7 @@ def _integer(value: Any) -> Any:
 def _weights(rest: Any) -> list[list[Any]]:
     """Returns the weights of the nearest texel, or of two neighbours at a fraction of the way
     between them."""
-    return [[1.0]] if rest is None else lerp_weights(rest)
+    return [[1.0]] if rest is None else [[1.0 - rest, rest]]
 
 
 def _folded(mode: WrapMode, p: Any) -> Any:

@@ -123,6 +123,13 @@ f16, f32, f64, mask = np.float16, np.float32, np.float64, np.bool_
 TILE = 64"""
 
 
+_PRIMITIVES = {
+    "_block_reduce": "block_reduce", "_sorted": "sort", "matmul": "products",
+    "_allocated": "empty",
+}  # fmt: skip
+"""The names of support functions for primitives that are called otherwise."""
+
+
 class PublicFunctionWriter:
     """Writes the public function of a recording."""
 
@@ -310,8 +317,9 @@ class PublicFunctionWriter:
     def operation(self, step: Any) -> None:
         """Writes the call of a primitive."""
         name = step.function.__name__
+        name = _PRIMITIVES.get(name, name)
         given = step.arguments
-        if name == "duplicate" or name == "_duplicate":
+        if name == "_duplicate":
             number = given[0]
             made = self.new_value(step.results[0], self.dtypes[number])
             self.add(f"{made} = {self.names[number]}.copy()")
