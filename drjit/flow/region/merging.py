@@ -8,7 +8,7 @@ from operator import is_not
 from typing import Any
 
 from ...ad.algebra import RECORDED
-from ...ad.graph import Value, as_value, visible
+from ...ad.graph import Value, as_value
 from ...array import leaf, pytree, table
 from ...array.base import KernelValue
 from ...array.tree import Tree, rebuilt
@@ -77,11 +77,6 @@ def merged(mask: Any, first: Value, second: Value) -> Value:
     the others."""
     if first == second or (first.node.size == second.node.size and same_constant(first, second)):
         return first
-    if (m := mask._node).op is LITERAL and m.size == 1:
-        value, other = (first, second) if m.data else (second, first)
-        n, size = value.node, other.node.size
-        if n.op is not LITERAL and (n.size == size or size == 1):
-            return as_value((n, visible(value.var)))
     chosen = RECORDED(op.select, as_value((mask._node, None)), first, second)
     if not chosen.node.size:
         leaf.check_empty(op.select.name, (mask._node, first.node, second.node))
