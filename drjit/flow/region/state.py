@@ -8,6 +8,7 @@ so that all references to it see the result; everything else is returned as new 
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from copy import copy
 from functools import lru_cache, partial
 from math import prod
 from operator import is_not
@@ -17,7 +18,7 @@ from typing import Any
 from ...ad.graph import Value
 from ...array import leaf
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.pytree import ROLES, is_data_class, leaf_arrays, role
+from ...array.pytree import ROLES, leaf_arrays, role
 from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ...jit import flags, log
 from ...jit.flags import JitFlag
@@ -543,22 +544,11 @@ def _with(container: Any, keys: Any, values: list[Any]) -> Any:
 def _like(container: Any, keys: Any, values: list[Any]) -> Any:
     """Returns a container of the same kind with the same keys or fields and other values."""
     cls = type(container)
-    if role(cls) != "struct" or _is_all_fields(container, keys):
+    if role(cls) != "struct":
         return rebuilt(cls, keys, values)
-    from copy import copy
-
     made = copy(container)
     set_contents(made, keys, values)
     return made
-
-
-def _is_all_fields(container: Any, names: Sequence[str]) -> bool:
-    """Returns whether a structure is a data class, copied in the usual way, that has no attributes
-    other than its fields."""
-    cls = type(container)
-    if not is_data_class(cls) or hasattr(cls, "__copy__"):
-        return False
-    return getattr(container, "__dict__", {}).keys() == {*names}
 
 
 def _same_objects(values: Sequence[Any], others: Sequence[Any]) -> bool:
