@@ -113,7 +113,7 @@ class SymbolicBranch:
             wide = max(sizes, default=1)
         self.captured: dict[int, WeakValue] = {}
         self.tables = profile_of(branch.bodies[0]).tables
-        self.presumed: set[int] = set()
+        self.presumed_tables: set[int] = set()
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:
                 self._capture(k)
@@ -133,14 +133,14 @@ class SymbolicBranch:
         """Captures an argument that was a table before, unless a scatter to it is pending."""
         before = self.branch.before[k]
         if before is not None and before.node.op is not AFTER:
-            self.presumed.add(k)
+            self.presumed_tables.add(k)
             self._capture(k)
 
-    def _presume_nothing(self) -> None:
+    def _restore_presumed_tables(self) -> None:
         """Makes presumed tables arguments like others, with the contents that they had."""
-        for k in self.presumed:
+        for k in self.presumed_tables:
             self.branch.before[k] = self.captured.pop(k).recovered()
-        self.presumed = set()
+        self.presumed_tables = set()
 
     def run(self) -> Any:
         """Returns the result."""
@@ -148,27 +148,22 @@ class SymbolicBranch:
         while True:
             try:
                 return self._record()
-            except StateTarget as target:
-                self._presume_nothing()
+            except BaseException as error:
+                self._restore_presumed_tables()
                 branch.args.restore(branch.before)
-                k = self._position(target.node)
-                if k is None:
+                if isinstance(error, StateTarget):
+                    k = self._position(error.node)
+                    if k is None:
+                        raise
+                    if not error.written:
+                        self.tables.add(k)
+                    self._capture(k)
+                elif not isinstance(error, RecordAgain):
+                    for k, saved in self.captured.items():
+                        saved.restore(branch.args.leaves[k])
+                    self.closure.restore()
                     raise
-                if not target.written:
-                    self.tables.add(k)
-                self._capture(k)
                 self._begin_again()
-            except RecordAgain:
-                self._presume_nothing()
-                branch.args.restore(branch.before)
-                self._begin_again()
-            except BaseException:
-                self._presume_nothing()
-                branch.args.restore(branch.before)
-                for k, saved in self.captured.items():
-                    saved.restore(branch.args.leaves[k])
-                self.closure.restore()
-                raise
 
     def _begin_again(self) -> None:
         """Records the contents of tables: undone scatters may have left other nodes."""
@@ -239,7 +234,7 @@ class SymbolicBranch:
             outcome.fits = all(found) and {1, size}.issuperset(map(_size, found))
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
-            args.restore(branch.before)
+            args.restore_variables(branch.before)
             if len(self.outcomes) == 2:
                 more = {*diverging(self.outcomes, args)}.difference(
                     branch.diverging, branch.unmergeable
@@ -266,7 +261,7 @@ class SymbolicBranch:
         for k, saved in self.captured.items():
             now = args.leaves[k]._node
             if now.serial != saved.serial and now.op is not AFTER:
-                if k in self.presumed:
+                if k in self.presumed_tables:
                     self.tables.discard(k)
                     raise RecordAgain
                 raise RuntimeError(

@@ -148,7 +148,7 @@ class Branch:
                         result = call(self.what, body, *args.values)
                     every |= written
                     outcomes.append(self.outcome(result, outcomes, before, every))
-                    args.restore(before)
+                    args.restore_variables(before)
         except BaseException:
             args.restore(before)
             raise

@@ -9,7 +9,7 @@ so that all references to it see the result; everything else is returned as new 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from copy import copy
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from operator import is_not
 from types import CodeType, FunctionType
@@ -156,18 +156,12 @@ def names(count: int, labels: Sequence[str], noun: str, what: str) -> tuple[str,
         RuntimeError: the number of labels differs from the number of entries.
     """
     if not labels:
-        return _numbered(count, noun)
+        return tuple([f"{noun}[{k}]" for k in range(count)])
     if len(labels) != count:
         raise RuntimeError(
             f"{what}: there are {count} variables ('{noun}') and {len(labels)} labels"
         )
     return tuple(labels)
-
-
-@lru_cache(64)
-def _numbered(count: int, noun: str) -> tuple[str, ...]:
-    """Returns names of the entries of a tuple without labels."""
-    return tuple([f"{noun}[{k}]" for k in range(count)])
 
 
 class State:
@@ -244,13 +238,18 @@ class State:
                     array._var = var
 
     def restore(self, contents: Sequence[Value | None]) -> None:
+        """Undoes what a body has changed, after an exception: see `restore_variables`, and arrays
+        that are attributes."""
+        self.restore_variables(contents)
+        for a in self.attributes:
+            a.restore()
+
+    def restore_variables(self, contents: Sequence[Value | None]) -> None:
         """Undoes a body's changes to the arrays and to the lists and structures around them."""
         self.put(contents)
         for row in self._containers:
             if differs(*row):
                 self._put_back(row)
-        for a in self.attributes:
-            a.restore()
         if self._undone:
             self._undone = False
             self._take_apart(Tree(self.values))
