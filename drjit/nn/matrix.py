@@ -55,14 +55,7 @@ class MatrixView:
     """
 
     __slots__ = (
-        "_layout",
-        "_operand_cache",
-        "buffer",
-        "dtype",
-        "offset",
-        "shape",
-        "size",
-        "stride",
+        "_layout", "_operand_cache", "buffer", "dtype", "offset", "shape", "size", "stride",
         "transpose",
     )  # fmt: skip
 
