@@ -316,8 +316,8 @@ class PublicFunctionWriter:
 
     def operation(self, step: Any) -> None:
         """Writes the call of a primitive."""
-        name = step.function.__name__
-        name = _PRIMITIVES.get(name, name)
+        own: str = step.function.__name__
+        name = _PRIMITIVES.get(own, own)
         given = step.arguments
         if name == "_duplicate":
             number = given[0]
