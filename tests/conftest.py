@@ -166,7 +166,7 @@ def _shuffled(items: list[pytest.Item], order: random.Random) -> list[pytest.Ite
 # test_cuda_programs runs the programs of test_programs.
 _NOT_ABOUT_DEVICES = (
     "test_ad_native", "test_background", "test_cache", "test_cuda", "test_device", "test_docs.py",
-    "test_doctor", "test_editor", "test_examples", "test_freeze_native", "test_freeze_shortcut",
+    "test_doctor", "test_editor", "test_examples", "test_freeze_native", "test_freeze_fast_path",
     "test_interface", "test_known_programs", "test_known_types", "test_many_threads",
     "test_memory.py", "test_module", "test_native", "test_numba_route", "test_numpy_target",
     "test_oracle", "test_package", "test_processors", "test_program_graph", "test_programs",

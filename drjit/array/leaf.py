@@ -96,6 +96,13 @@ def values(arrays: Iterable[Any]) -> list[Value]:
     return [*map(as_value, map(_held, arrays))]
 
 
+def assign(array: Any, v: Value) -> None:
+    """Sets the contents of an array."""
+    array._node = v.node
+    if array._diff:
+        array._var = v.var
+
+
 def from_value(cls: type, v: Value) -> Any:
     """Returns an array of the class for a traced value."""
     array = new(cls)

@@ -2,9 +2,7 @@
 around other arrays: the view that loops, branches and calls have of their variables.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, compress
 from math import prod
 from operator import is_not
 from typing import Any
@@ -94,16 +92,12 @@ class Tree:
     number of parts of each object: ARRAY stands for one-dimensional arrays and vectors, which are
     also in `leaves`, and OTHER for anything else that is not opened, at the positions `others`. By
     position, `inside` has the parts of containers, and `keys` the keys of dictionaries, names of
-    fields, and shapes. A `layout` is quicker, for values that turn out to have its structure.
+    fields, and shapes.
     """
 
-    __slots__ = ("classes", "counts", "inside", "keys", "layout", "leaves", "objects", "others")
+    __slots__ = ("classes", "counts", "inside", "keys", "leaves", "objects", "others")
 
-    def __init__(self, values: Sequence[Any], layout: "TreeLayout | None" = None) -> None:
-        self.layout = layout
-        if layout is not None and layout.take_apart(values, self):
-            return
-        self.layout = None
+    def __init__(self, values: Sequence[Any]) -> None:
         self.others: list[int] = []
         self.keys: dict[int, Any] = {}
         self.inside: dict[int, Sequence[Any]] = {}
@@ -244,7 +238,7 @@ class Tree:
         """Returns what `labels` and `fits` need, which refers to no objects."""
         made = object.__new__(Tree)
         made.classes, made.counts, made.keys = self.classes, self.counts, self.keys
-        made.others, made.layout = self.others, None
+        made.others = self.others
         return made
 
     def emptied(self) -> "Tree":
@@ -291,83 +285,6 @@ class Tree:
                 stack.append(made)
         stack.reverse()
         return stack
-
-
-class TreeLayout:
-    """How to decompose values that are likely to have the structure of a tree: what its containers
-    hold is read in the same order, without a look at every single object."""
-
-    __slots__ = ("_classes", "_count", "_leaves", "_order", "_places", "_rows", "_tree")
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree, self._places = tree.structure(), [*tree.inside]
-        *rows, values = tree.rows()
-        self._count = len(values)
-        found = [*chain(values, *[rows[k] for k in self._places])]
-        self._classes = [*map(tree.classes.__getitem__, found)]
-        order = dict(zip(found, range(len(found)), strict=True))
-        self._order = [order[k] for k in range(len(found))]
-        self._leaves = [n == ARRAY for n in tree.counts]
-        self._rows = [
-            (order[k], tree.classes[k], _reader(tree.classes[k], tree.keys.get(k)), tree.counts[k])
-            for k in self._places
-        ]
-
-    @property
-    def lasts(self) -> bool:
-        """Whether it may be kept for good: it refers to nothing else than classes of modules, and
-        names."""
-        keys = {*map(type, chain(*self._tree.keys.values()))}
-        return keys <= {str, int} and all(map(_lasts, {*self._classes}))
-
-    def take_apart(self, values: Sequence[Any], tree: Tree) -> bool:
-        """Makes a tree the decomposition of some values, if these have the structure."""
-        found: list[Any] = [*values]
-        if len(found) != self._count:
-            return False
-        inside: list[Sequence[Any]] = []
-        for k, cls, read, n in self._rows:
-            v = found[k]
-            parts = read(v) if type(v) is cls else None
-            if parts is None or len(parts) != n:
-                return False
-            inside.append(parts)
-            found += parts
-        if [*map(type, found)] != self._classes:
-            return False
-        known = self._tree
-        tree.classes, tree.counts, tree.keys = known.classes, known.counts, known.keys
-        tree.others = known.others
-        tree.objects = [*map(found.__getitem__, self._order)]
-        tree.leaves = [*compress(tree.objects, self._leaves)]
-        tree.inside = dict(zip(self._places, inside, strict=True))
-        return True
-
-
-def _reader(cls: type, keys: Any) -> Callable[[Any], Sequence[Any] | None]:
-    """Returns a function that gives the parts of a container of a class, or None if their keys are
-    others."""
-    kind = role(cls)
-    if kind == "nested":
-        return lambda v: v._components[:]
-    if cls is tuple or cls is list:
-        return list
-    if id(cls) in LAYOUTS:
-        return LAYOUTS[id(cls)][1]
-
-    def read(v: Any) -> Sequence[Any] | None:
-        now, parts = opened(v, kind)
-        return parts if now == keys else None
-
-    return read
-
-
-def _lasts(cls: type) -> bool:
-    """Returns whether a class is there for good: one of a module, or of this package."""
-    name = cls.__module__
-    if name.partition(".")[0] in ("builtins", "drjit"):
-        return True
-    return name in sys.modules and vars(sys.modules[name]).get(cls.__name__) is cls
 
 
 def _popped(stack: list[Any], count: int) -> list[Any]:

@@ -115,7 +115,7 @@ class GradientStep:
         self.buckets = [Bucket(found) for found in _grouped([parameters[k] for k in order], size)]
         self.started = 0
         self.early: Future | None = None
-        self.reached: list[Var] = []
+        self.completed: list[Var] = []
 
     def is_of(self, parameters: Sequence[Any]) -> bool:
         """Returns whether the parameters are still these."""
@@ -168,7 +168,7 @@ class Averages:
 
     def complete(self, found: Sequence[Var], rest: Sequence[Var]) -> None:
         step = self._current()
-        step.reached += found
+        step.completed += found
         for bucket in step.buckets:
             bucket.missing.difference_update(found)
         ready: list[Bucket] = []
@@ -206,7 +206,7 @@ class Averages:
 
         def job() -> list:
             event.wait()
-            data = [engine.given(_finished(g._node)) for g in gradients]
+            data = [engine.from_numpy(_finished(g._node)) for g in gradients]
             return _average(engine, gradients, data)
 
         return self._sender.send(job, here)
@@ -235,7 +235,7 @@ class Averages:
         own = np.array([not b.is_current for b in step.buckets], np.uint8)
 
         def job() -> Any:
-            return engine.reduce("all_reduce", engine.given(own), ReduceOp.Max)()
+            return engine.reduce("all_reduce", engine.from_numpy(own), ReduceOp.Max)()
 
         old = np.asarray(self._sender.send(job, here=True).result())
         for bucket, is_old in zip(step.buckets, old, strict=True):
@@ -247,11 +247,11 @@ class Averages:
         if self._order is not None:
             return
         engine, numbers = self._sender.engine, {v: k for k, v in enumerate(step.variables)}
-        rest = [k for v, k in reversed(numbers.items()) if v not in step.reached]
-        own = np.array([*dict.fromkeys(numbers[v] for v in step.reached), *rest], np.int64)
+        rest = [k for v, k in reversed(numbers.items()) if v not in step.completed]
+        own = np.array([*dict.fromkeys(numbers[v] for v in step.completed), *rest], np.int64)
 
         def job() -> Any:
-            return engine.start("broadcast", engine.given(own), 0)()
+            return engine.start("broadcast", engine.from_numpy(own), 0)()
 
         self._order = np.asarray(self._sender.send(job, here=True).result()).tolist()
 

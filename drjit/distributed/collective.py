@@ -157,18 +157,18 @@ class _Collective(CustomOp):
 
     def eval(self, arrays: list, operation: str, option: Any) -> list:
         self.operation, self.option = operation, option
-        self.sizes = [len(a) for a in arrays]
+        self.input_sizes = [len(a) for a in arrays]
         found = run(operation, arrays, option)
-        self.found = [len(a) for a in found]
+        self.output_sizes = [len(a) for a in found]
         return found
 
     def forward(self) -> None:
-        tangents = _full(self.grad_in("arrays"), self.sizes)
+        tangents = _full(self.grad_in("arrays"), self.input_sizes)
         self.set_grad_out(run(self.operation, tangents, self.option))
 
     def backward(self) -> None:
         option = self.option if self.operation == "broadcast" else ReduceOp.Add
-        gradients = _full(self.grad_out(), self.found)
+        gradients = _full(self.grad_out(), self.output_sizes)
         found = run(_ADJOINT[self.operation], gradients, option)
         if self.operation == "broadcast" and rank() != option:
             found = [create.zeros(type(a), len(a)) for a in found]
@@ -323,5 +323,5 @@ def check_same(engine: Engine, what: str, text: str, note: int = 0) -> int:
 
 
 def _gathered(engine: Engine, data: np.ndarray) -> np.ndarray:
-    found = engine.start("all_gather", engine.given(data), None)()
+    found = engine.start("all_gather", engine.from_numpy(data), None)()
     return np.asarray(found).reshape(engine.size, -1)

@@ -50,7 +50,7 @@ class Engine:
         """Returns the entries of a one-dimensional array, in memory that is shared if possible."""
         return interop.components(leaf.wrap(type(x), x._node))
 
-    def given(self, values: np.ndarray) -> Any:
+    def from_numpy(self, values: np.ndarray) -> Any:
         """Returns data with the entries of a NumPy array, likewise."""
         return values
 
@@ -147,9 +147,9 @@ class TorchEngine(Engine):
     def data(self, x: Any) -> Any:
         if self.gpu and interop.dlpack_device(x)[0] == 2:
             return self.torch.from_dlpack(leaf.wrap(type(x), x._node))
-        return self.given(super().data(x))
+        return self.from_numpy(super().data(x))
 
-    def given(self, values: np.ndarray) -> Any:
+    def from_numpy(self, values: np.ndarray) -> Any:
         return self.torch.from_numpy(values if values.flags.writeable else values.copy())
 
     def apart(self) -> Engine:

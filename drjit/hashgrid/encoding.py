@@ -82,7 +82,7 @@ class HashEncoding:
 
     data: Any
     _name: ClassVar[str] = "HashEncoding"
-    _shown: ClassVar[tuple[str, ...]] = (
+    _repr_fields: ClassVar[tuple[str, ...]] = (
         "dtype", "dimension", "hashmap_size", "n_levels", "n_features_per_level",
         "base_resolution", "per_level_scale", "align_corners", "torchngp_compat",
         "smooth_weight_gradients", "smooth_weight_lambda",
@@ -275,7 +275,7 @@ class HashEncoding:
         return self._n_levels * self._n_features_per_level
 
     def __repr__(self) -> str:
-        lines = ",\n".join(f"    {name}={getattr(self, name)}" for name in self._shown)
+        lines = ",\n".join(f"    {name}={getattr(self, name)}" for name in self._repr_fields)
         return f"{self._name}(\n{lines}\n)"
 
     # Vertices

@@ -34,7 +34,7 @@ class PermutoEncoding(HashEncoding):
 
     __module__ = "drjit.hashgrid"
     _name = "PermutoEncoding"
-    _shown = tuple(name for name in HashEncoding._shown if name != "torchngp_compat")
+    _repr_fields = tuple(name for name in HashEncoding._repr_fields if name != "torchngp_compat")
 
     def hash(self, key: Iterable[Any]) -> Any:
         """Returns the hash of integer coordinates: the value of the polynomial with these

@@ -55,7 +55,8 @@ class MatrixView:
     """
 
     __slots__ = (
-        "_known", "_layout", "buffer", "dtype", "offset", "shape", "size", "stride", "transpose",
+        "_layout", "_operand_cache", "buffer", "dtype", "offset", "shape", "size", "stride",
+        "transpose",
     )  # fmt: skip
 
     DRJIT_STRUCT = {  # noqa: RUF012
@@ -78,7 +79,7 @@ class MatrixView:
     transpose: bool
 
     def __init__(self) -> None:
-        self._known: tuple[Any, Any] = (None, None)  # see `_operand`
+        self._operand_cache: tuple[Any, Any] = (None, None)  # see `_operand`
         self._layout: LayoutName = "row_major"
         self.buffer, self.dtype = None, VarType.Void
         self.shape, self.offset, self.size, self.stride = (0, 0), 0, 0, 0
@@ -331,9 +332,9 @@ def _operands(views: dict[str, Any], cls: Any, what: str) -> tuple[list[Matrix],
         buffer = v.buffer
         size = buffer._node.size if isinstance(buffer, ArrayBase) and buffer._kind == "leaf" else 0
         key = (type(buffer), size, cls, v.shape, v.stride, v.offset, v.transpose, v._layout)
-        if v._known[0] != key:
-            v._known = key, _operand(v, cls, name, what)
-        place, cls = v._known[1]
+        if v._operand_cache[0] != key:
+            v._operand_cache = key, _operand(v, cls, name, what)
+        place, cls = v._operand_cache[1]
         places.append(place)
     return places, cls
 

@@ -96,11 +96,11 @@ class Module(MutableMapping[str, Any]):
         return f"{type(self).__name__}()"
 
     def __getitem__(self, key: str, /) -> Any:
-        return self._found(key, self._parameters()[0])
+        return self._lookup(key, self._parameters()[0])
 
     def __setitem__(self, key: str, value: Any, /) -> None:
         current, buffers = self._parameters()
-        old = self._found(key, current)
+        old = self._lookup(key, current)
         self._assign({key: _fitted(module_name(self), key, old, value)}, buffers)
 
     def __delitem__(self, key: str, /) -> None:
@@ -128,7 +128,7 @@ class Module(MutableMapping[str, Any]):
             ValueError: a shape differs from the parameter's.
             TypeError: a value cannot be converted.
         """
-        given = _given(other, f"{module_name(self)}.update()") | kwargs
+        given = _as_dict(other, f"{module_name(self)}.update()") | kwargs
         current, buffers = self._parameters()
         own = self._own(given)
         unknown = [key for key in own if key not in current]
@@ -187,7 +187,7 @@ class Module(MutableMapping[str, Any]):
         [[1, 2]]
         """
         where = f"{module_name(self)}.load_state_dict()"
-        given = _given(state_dict, where)
+        given = _as_dict(state_dict, where)
         values: dict[str, Any] = {}
         buffers: dict[int, tuple[Any, np.ndarray]] = {}
 
@@ -227,7 +227,7 @@ class Module(MutableMapping[str, Any]):
             return given
         return {key: value for key, value in given.items() if str(key).startswith(f"{prefix}.")}
 
-    def _found(self, key: str, parameters: dict[str, Any]) -> Any:
+    def _lookup(self, key: str, parameters: dict[str, Any]) -> Any:
         if key not in parameters:
             raise KeyError(
                 f"{module_name(self)}: no parameter {key!r}; there is {_listed(parameters)}"
@@ -321,7 +321,7 @@ def _kind(cls: type) -> str:
     return "dict" if issubclass(cls, dict) else role(cls)
 
 
-def _given(other: Any, where: str) -> dict[str, Any]:
+def _as_dict(other: Any, where: str) -> dict[str, Any]:
     try:
         return dict(other)
     except (TypeError, ValueError):

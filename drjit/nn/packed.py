@@ -94,7 +94,7 @@ def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
         return [type(parts[0])(parts[0]) if len(parts) == 1 else concat(parts)]
 
     (buffer,) = derived(joined, *[v.buffer for v in views])
-    placed = iter(_placed(views, buffer, layout))
+    placed = iter(_place_views(views, buffer, layout))
 
     def packed(leaf: Any) -> Any:
         return next(placed) if isinstance(leaf, (ArrayBase, MatrixView)) else leaf
@@ -102,7 +102,7 @@ def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
     return pytree.map_tree(packed, args, stop=MatrixView)
 
 
-def _placed(views: list[MatrixView], buffer: Any, layout: LayoutName) -> list[MatrixView]:
+def _place_views(views: list[MatrixView], buffer: Any, layout: LayoutName) -> list[MatrixView]:
     """Returns the views, placed one after the other in a buffer."""
     found = []
     offset = 0

@@ -224,7 +224,8 @@ class Philox4x32Generator(Generator):
         self._symbolic = bool(symbolic)
 
     def __repr__(self) -> str:
-        return f"Philox4x32Generator[seed={_shown(self._seed)}, counter={_shown(self._counter)}]"
+        seed, counter = map(_format_state, (self._seed, self._counter))
+        return f"Philox4x32Generator[seed={seed}, counter={counter}]"
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: v for key, v in self.__dict__.items() if key != "_remembered"}
@@ -439,7 +440,7 @@ def _state(value: Any, bits: int, name: str) -> Any:
     return number
 
 
-def _shown(value: Any) -> str:
+def _format_state(value: Any) -> str:
     return str(value[0]) if isinstance(value, ArrayBase) and len(value) == 1 else str(value)
 
 

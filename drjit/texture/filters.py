@@ -25,11 +25,6 @@ class Taps(NamedTuple):
     weights: list[list[Any]]
 
 
-def lerp_weights(t: Any) -> list[list[Any]]:
-    """Returns the weights of two neighbours at the fraction `t` of the way between them."""
-    return [[1.0 - t, t]]
-
-
 def spline_weights(t: Any, order: int) -> list[list[Any]]:
     """Returns the weights of four neighbours for the uniform cubic B-spline and its derivatives up
     to `order`; `t` is the fraction of the way from the second to the third (C. de Boor, "A

@@ -38,7 +38,7 @@ def _numbers(values: Any, size: int) -> Any:
     return np.arange(size, dtype=np.int64)
 
 
-def _taken(values: Any, index: Any) -> Any:
+def _select_entries(values: Any, index: Any) -> Any:
     return pick(values, index, "Texture") if isinstance(values, ArrayBase) else values[index]
 
 
@@ -63,11 +63,11 @@ def halved(values: Any, shape: Shape) -> Any:
         row = number // inner
         place, rest = row % m, number % inner
         first = (row // m * n + place * 2) * inner + rest
-        near, far = _taken(values, first), _taken(values, first + inner)
+        near, far = _select_entries(values, first), _select_entries(values, first + inner)
         if n == 2 * m:
             values = (near + far) * 0.5
         else:
-            at, last = _floats(values, place), _taken(values, first + 2 * inner)
+            at, last = _floats(values, place), _select_entries(values, first + 2 * inner)
             values = (near * (m - at) + far * m + last * (at + 1)) * (1 / n)
     return values
 
@@ -90,7 +90,9 @@ def doubled(values: Any, coarse: Shape, fine: Shape, mode: WrapMode) -> Any:
         after = place // (2 * n)  # one more than the texel before the place
         weight = _floats(values, place - after * (2 * n)) * (1 / (2 * n))
         before, rest = row // n * m, number % inner
-        ends = [_taken(values, (before + p) * inner + rest) for p in _wrapped(mode, after, m)]
+        ends = [
+            _select_entries(values, (before + p) * inner + rest) for p in _wrapped(mode, after, m)
+        ]
         values = ends[0] + (ends[1] - ends[0]) * weight
     return values
 

@@ -42,7 +42,7 @@ class TexelReader:
             self.index = table.find(namespace, "leaf", dt.u32)
             # Wrapped positions are always in bounds, unless the tensor's shape was changed in the
             # meantime.
-            self.inside = len(self.source) == texture._length() < 1 << 31
+            self.in_bounds = len(self.source) == texture._length() < 1 << 31
         elif not isinstance(active, (bool, np.bool_)):
             raise TypeError(f"{self.what}: 'active' must be a bool, not {active!r}")
         self.active = active
@@ -64,11 +64,11 @@ class TexelReader:
 
     def _record(self, number: Any) -> Access:
         index = leaf.cast(self.index, number)._node
-        return Access(index, self.active._node, self.what, self.count, self.inside)
+        return Access(index, self.active._node, self.what, self.count, self.in_bounds)
 
     def mixed(self, numbers: list[Any], weights: list[Any]) -> Channels:
         """Returns the weighted sum of some texels, as a single operation where that exists."""
-        fused = self.traced and self.inside and self.texture._dtype is self.dtype
+        fused = self.traced and self.in_bounds and self.texture._dtype is self.dtype
         if fused and len(numbers) > 1:
             taps = [self._record(number) for number in numbers]
             found = leaf_access.gather_weighted(self.source, taps, weights)

@@ -29,7 +29,7 @@ class Texels:
 
     IsTexture = True
     __slots__ = ("__weakref__", "_aniso", "_basis", "_coarser", "_filter", "_mip", "_srgb",
-                 "_starts", "_templates", "_tensor", "_texels", "_use_accel", "_wrap",
+                 "_starts", "_tensor", "_texels", "_use_accel", "_wrap",
                  "_writable")  # fmt: skip
     _traversed: ClassVar[tuple[str, ...]] = (
         "_tensor", "_coarser", "_texels", "_starts", "_filter", "_wrap", "_srgb", "_mip", "_aniso",
@@ -101,8 +101,6 @@ class Texels:
             mode_of(cls, mode, what) for cls, mode in zip(classes, modes, strict=True)
         )
         self._use_accel, self._writable, self._srgb = bool(use_accel), writable, bool(srgb)
-        # By class of positions and shape; False if there can be no template.
-        self._templates: dict[tuple[type, tuple[int, ...]], Any] = {}
         self._coarser: list[Any] = []  # tensors of the levels after the first
         self._starts: Any = None  # start of each level in the common array
         if self._srgb and self._dtype is not dt.u8:

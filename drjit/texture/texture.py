@@ -5,7 +5,6 @@ level varies between lanes are also a single kernel.
 """
 
 from collections.abc import Sequence
-from copy import copy
 from functools import partial
 from itertools import product
 from math import prod
@@ -21,18 +20,12 @@ from ..function.data.memory import scatter
 from ..function.math.arithmetic import floor, maximum, minimum, select
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
-from ..jit.ir.node import Node
-from ..jit.trace.template import Template, repeatable
-from .filters import Channels, Taps, cells, combinations, derivatives, lerp_weights, spline_weights
+from .filters import Channels, Taps, cells, combinations, derivatives, spline_weights
 from .footprint import footprint
 from .modes import FilterMode, MipFilter, WrapMode
 from .reader import TexelReader
 from .texels import Texels
 from .wrap import wrapped
-
-_templates: dict[tuple, Template] = {}
-"""Templates of look-ups, by what they depend on."""
-_MOST_TEMPLATES = 256
 
 
 class Texture(Texels):
@@ -116,15 +109,8 @@ class Texture(Texels):
         Raises:
             TypeError: the position has the wrong number of components, or the mask is not a mask.
         """
-        if active is True and repeatable():
-            known = self._repeated(pos)
-            if known is not None:
-                return known
         where, dtype = self._components(pos, self._name("eval"))
-        return self._vector(dtype, self._sample(where, dtype, active))
-
-    def _sample(self, where: list[Any], dtype: DType, active: Any) -> Channels:
-        return self._filtered(where, self._tap_count(), dtype, active, "eval")
+        return self._vector(dtype, self._filtered(where, self._tap_count(), dtype, active, "eval"))
 
     def _tap_count(self) -> int:
         return 1 if self._filter is FilterMode.Nearest else 2
@@ -137,50 +123,6 @@ class Texture(Texels):
         n = count**self._dims
         numbers, weights = found[:n], found[n:] or [1.0]
         return TexelReader(self, dtype, active, method).mixed(numbers, weights)
-
-    def _repeated(self, pos: Any) -> Any:
-        """Performs `eval` by repeating the nodes of the first call, for a position that is an
-        array; returns None in more complicated cases.
-        """
-        key = type(pos), self._tensor._shape
-        template = self._templates.get(key)
-        if template is None:
-            template = self._templates[key] = self._template(type(pos))
-        texels = self._texels
-        if not template or texels._var is not None:
-            return None
-        for p in pos._components:
-            if p._var is not None:
-                return None
-        nodes = template((texels._node,), [p._node for p in pos._components])
-        if nodes is None:
-            return None
-        entry = type(pos).Value
-        return self._vector(entry._dtype, [leaf.wrap(entry, n) for n in nodes])
-
-    def _template(self, cls: Any) -> Any:
-        """Returns a template of `eval` for positions of a class; False if they would be
-        converted."""
-        dtype, size = getattr(cls, "_dtype", None), self._length()
-        if self._namespace == "scalar" or not size or dtype is None or not dtype.is_float:
-            return False
-        vector = table.find(self._namespace, "vector", dtype, (self._dims,))
-        if cls is not vector:
-            return False
-        facts = cls, self._dtype, self.shape, self._filter, self._wrap, self._srgb, size
-        if facts in _templates:
-            return _templates[facts]
-        image = copy(self)
-
-        def trace(sources: list[Node], lanes: list[Node]) -> list[Node]:
-            image._texels = leaf.wrap(type(self._texels), sources[0])
-            where = [leaf.wrap(vector.Value, n) for n in lanes]
-            return [v._node for v in image._sample(where, dtype, True)]
-
-        if len(_templates) >= _MOST_TEMPLATES:
-            _templates.clear()
-        made = _templates[facts] = Template(trace, [(self._dtype, size)], [dtype] * self._dims)
-        return made
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
         """Returns the 2, 4 or 8 texels that linear interpolation at a position combines, with x
@@ -335,7 +277,9 @@ class Texture(Texels):
             p = _folded(self._wrap, p)
             scaled = p * (leaf.cast(type(p), size) if isinstance(p, ArrayBase) else float(size))
             first, rest = _split(scaled, count)
-            positions = [_inside(self._wrap, first + k if k else first, size) for k in range(count)]
+            positions = [
+                _nearby_texel(self._wrap, first + k if k else first, size) for k in range(count)
+            ]
             taps.append(Taps(positions, _weights(rest)))
         numbers, weights = combinations(taps, sizes)
         if isinstance(level, ArrayBase):
@@ -418,7 +362,7 @@ def _integer(value: Any) -> Any:
 def _weights(rest: Any) -> list[list[Any]]:
     """Returns the weights of the nearest texel, or of two neighbours at a fraction of the way
     between them."""
-    return [[1.0]] if rest is None else lerp_weights(rest)
+    return [[1.0]] if rest is None else [[1.0 - rest, rest]]
 
 
 def _folded(mode: WrapMode, p: Any) -> Any:
@@ -431,7 +375,7 @@ def _folded(mode: WrapMode, p: Any) -> Any:
     return p
 
 
-def _inside(mode: WrapMode, i: Any, size: Any) -> Any:
+def _nearby_texel(mode: WrapMode, i: Any, size: Any) -> Any:
     """Returns the number of a texel next to a position in the texture."""
     if mode is WrapMode.Repeat:
         i = select(i < 0, i + size, i)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from drjit.array.pytree import role
-from drjit.array.tree import ARRAY, OTHER, Tree, TreeLayout, differs, opened, set_contents
+from drjit.array.tree import ARRAY, OTHER, Tree, differs, opened, set_contents
 from drjit.llvm.ad import Array3f, Float, TensorXf
 from drjit.scalar import Array3f as ScalarArray3f
 
@@ -153,60 +153,3 @@ def test_without_end():
     value.append(value)
     with pytest.raises(RecursionError, match="nested too deeply, or contain themselves"):
         Tree((value,))
-
-
-FACTS = "objects", "classes", "counts", "keys", "inside", "leaves", "others"
-
-
-def facts(tree):
-    """What a tree consists of, with the identities of objects."""
-    found = [getattr(tree, name) for name in FACTS]
-    numbers = [[*map(id, row)] for row in (tree.objects, tree.leaves)]
-    parts = {k: [*map(id, parts)] for k, parts in tree.inside.items()}
-    return [*numbers, parts, [*tree.inside], *found[1:4], found[-1]]
-
-
-@pytest.mark.parametrize("name", [name for name in VALUES if name != "array"])
-def test_layout(name):
-    """Values are taken apart by a layout of their structure as without one, and those of any other
-    structure as if there were none."""
-    value = VALUES[name][0]
-    layout = TreeLayout(Tree((value, 7)))
-    others = (7, value), (value,), ([value], 7), (None, 7), (value, 7.0)
-    for values in (value, 7), (value, 8), *others:
-        tree = Tree(values, layout)
-        assert facts(tree) == facts(Tree(values))
-        assert (tree.layout is layout) == (not any(values is row for row in others))
-
-
-def test_layout_of_others():
-    """Keys, shapes and numbers of parts belong to the structure."""
-    values = (
-        {"a": Float(1), "b": [Float(2), Float(3)]}, TensorXf([[1, 2], [3, 4]]), Base(Float(1)), (),
-    )  # fmt: skip
-    layout, x, y = TreeLayout(Tree(values)), Float(1), [Float(2), Float(3)]
-    assert Tree(({"a": x, "b": [x, x]}, *values[1:]), layout).layout is layout
-    others = {
-        0: ({"b": y, "a": x}, {"a": x}, {"a": x, "b": [x]}, {"a": x, "b": [x, x, x]}, {}),
-        1: (TensorXf([1, 2, 3, 4]), TensorXf([[1], [2]])),
-        2: (Derived(Float(1)), Base(Float(1), 5), Base([Float(1)])),
-        3: ((x,), []),
-    }
-    for k, rows in others.items():
-        for other in rows:
-            changed = (*values[:k], other, *values[k + 1 :])
-            tree = Tree(changed, layout)
-            assert tree.layout is None
-            assert facts(tree) == facts(Tree(changed))
-
-
-def test_lasting_layouts():
-    """Plans may be kept unless they refer to a class that may go away."""
-
-    @dataclass
-    class Local:
-        x: Float
-
-    for value, lasts in (Base(Float(1)), True), (Array3f(1), True), (Local(Float(1)), False):
-        assert TreeLayout(Tree(([value], 1, None))).lasts is lasts
-    assert not TreeLayout(Tree(({Plain: Float(1)},))).lasts

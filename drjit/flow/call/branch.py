@@ -18,19 +18,21 @@ from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node
 from ...jit.ir.scope import StateTarget, active, nothing_runs
 from ...jit.trace import record
-from ..region.functions import (
-    ClosureArrays,
+from ..region.captured import WeakValue
+from ..region.merging import joined, same_constant, spread, spreading
+from ..region.state import (
     RecordAgain,
+    State,
     call,
+    captured_arrays,
     check_mode,
     chosen_mode,
     mask_of,
+    names,
     profile_of,
 )
-from ..region.merging import BranchOutcome, joined, parted, same_constant, spread, spreading
-from ..region.state import State, WeakValue, names
-from .functions import Branch, Passthrough
 from .gradient import RecordedCall
+from .outcome import Branch, BranchOutcome, diverging
 
 
 @signatures.branching
@@ -81,24 +83,23 @@ def if_stmt(
     mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
-    profile = profile_of(true_fn)
     if mode == "evaluated":
         args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
-    state = State(args, titles, what, True, profile.decompose(args, "args"))
-    branch = Branch(state, mask, (true_fn, false_fn), rv_labels, strict, profile)
+    state = State(args, titles, what)
+    branch = Branch(state, mask, (true_fn, false_fn), rv_labels, strict)
     with using(mask._device):
         if mode == "evaluated":
             evaluate(mask, args)
             return joined(branch.select())
         if mask._node.size == 0:
             return branch.select()
-        return _Symbolic(branch, label or "").run()
+        return SymbolicBranch(branch, label or "").run()
 
 
 _size = attrgetter("node.size")
 
 
-class _Symbolic:
+class SymbolicBranch:
     """A branch whose functions are recorded with arrays that stand for their arguments.
 
     Arguments whose size is incompatible with the mask, or that are written to by scatters, are
@@ -111,16 +112,16 @@ class _Symbolic:
         if wide == 1:
             wide = max(sizes, default=1)
         self.captured: dict[int, WeakValue] = {}
-        self.tables = branch.profile.tables
-        self.presumed: set[int] = set()
+        self.tables = profile_of(branch.bodies[0]).tables
+        self.presumed_tables: set[int] = set()
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:
                 self._capture(k)
             elif k in self.tables:
                 self._presume(k)
-        self.closure = ClosureArrays(branch.bodies, branch.args.leaves)
+        self.closure = captured_arrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
-        self.inside: list[list[Value]] = []
+        self.inner_arguments: list[list[Value]] = []
 
     def _capture(self, k: int) -> None:
         before = self.branch.before[k]
@@ -132,14 +133,14 @@ class _Symbolic:
         """Captures an argument that was a table before, unless a scatter to it is pending."""
         before = self.branch.before[k]
         if before is not None and before.node.op is not AFTER:
-            self.presumed.add(k)
+            self.presumed_tables.add(k)
             self._capture(k)
 
-    def _presume_nothing(self) -> None:
+    def _restore_presumed_tables(self) -> None:
         """Makes presumed tables arguments like others, with the contents that they had."""
-        for k in self.presumed:
+        for k in self.presumed_tables:
             self.branch.before[k] = self.captured.pop(k).recovered()
-        self.presumed = set()
+        self.presumed_tables = set()
 
     def run(self) -> Any:
         """Returns the result."""
@@ -147,27 +148,22 @@ class _Symbolic:
         while True:
             try:
                 return self._record()
-            except StateTarget as target:
-                self._presume_nothing()
+            except BaseException as error:
+                self._restore_presumed_tables()
                 branch.args.restore(branch.before)
-                k = self._position(target.node)
-                if k is None:
+                if isinstance(error, StateTarget):
+                    k = self._position(error.node)
+                    if k is None:
+                        raise
+                    if not error.written:
+                        self.tables.add(k)
+                    self._capture(k)
+                elif not isinstance(error, RecordAgain):
+                    for k, saved in self.captured.items():
+                        saved.restore(branch.args.leaves[k])
+                    self.closure.restore()
                     raise
-                if not target.written:
-                    self.tables.add(k)
-                self._capture(k)
                 self._begin_again()
-            except RecordAgain:
-                self._presume_nothing()
-                branch.args.restore(branch.before)
-                self._begin_again()
-            except BaseException:
-                self._presume_nothing()
-                branch.args.restore(branch.before)
-                for k, saved in self.captured.items():
-                    saved.restore(branch.args.leaves[k])
-                self.closure.restore()
-                raise
 
     def _begin_again(self) -> None:
         """Records the contents of tables: undone scatters may have left other nodes."""
@@ -176,10 +172,10 @@ class _Symbolic:
             saved.restore(args.leaves[k])
             self.captured[k] = WeakValue(leaf.value(args.leaves[k]))
         self.closure.restore()
-        self.closure = ClosureArrays(self.branch.bodies, args.leaves)
+        self.closure = captured_arrays(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
-        for values in self.inside:
+        for values in self.inner_arguments:
             for k in self._places():
                 if values[k].node is n:
                     return k
@@ -191,7 +187,7 @@ class _Symbolic:
     def _record(self) -> Any:
         branch = self.branch
         places = self._places() if self.captured else range(len(branch.before))
-        self.outcomes, self.inside = [], []
+        self.outcomes, self.inner_arguments = [], []
         branch.first = ir.next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
         masks = [mask, ir.combine(op.not_, (mask,))]
@@ -213,7 +209,7 @@ class _Symbolic:
             recorded.outputs.difference_update(unchanged)
         if self.captured and recorded.differentiable:
             for k, saved in self.captured.items():
-                recorded.given[k] = saved.content() or saved.stand_in()
+                recorded.argument_values[k] = saved.content() or saved.stand_in()
         made: list[Value | None] = recorded.attached(finals)  # type: ignore[assignment]
         for j, v in unchanged.items():
             made[j] = v
@@ -229,23 +225,22 @@ class _Symbolic:
             for k in self.captured:
                 given[k] = None
             args.put(given)
-            self.inside.append(values)
-            if type(function) is Passthrough:
-                outcome = branch.passed_through(function, self.outcomes)
-            else:
-                result = call(branch.what, function, *args.values)
-                if self.captured or self.closure.arrays:
-                    self._check()
-                outcome = branch.outcome(result, self.outcomes, given)
+            self.inner_arguments.append(values)
+            result = call(branch.what, function, *args.values)
+            if self.captured or self.closure.arrays:
+                self._check()
+            outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size
             outcome.fits = all(found) and {1, size}.issuperset(map(_size, found))
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
-            args.restore(branch.before, outcome.altered)
+            args.restore_variables(branch.before)
             if len(self.outcomes) == 2:
-                more = {*parted(self.outcomes, args)}.difference(branch.parted, branch.whole)
+                more = {*diverging(self.outcomes, args)}.difference(
+                    branch.diverging, branch.unmergeable
+                )
                 if more:
-                    branch.parted += sorted(more)
+                    branch.diverging += sorted(more)
                     raise RecordAgain
                 branch.check(self.outcomes)  # here, so that an error undoes the recording
         if outcome.fits:
@@ -266,7 +261,7 @@ class _Symbolic:
         for k, saved in self.captured.items():
             now = args.leaves[k]._node
             if now.serial != saved.serial and now.op is not AFTER:
-                if k in self.presumed:
+                if k in self.presumed_tables:
                     self.tables.discard(k)
                     raise RecordAgain
                 raise RuntimeError(
@@ -292,7 +287,10 @@ class _Symbolic:
                     unchanged[j] = a
             elif a.node.op is op.state:
                 if not left:  # arguments by their counterparts in the functions
-                    left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
+                    left = {
+                        (self.inner_arguments[0][k], self.inner_arguments[1][k]): k
+                        for k in reversed(places)
+                    }
                 if (k := left.get((a, b))) is not None and self.branch.before[k] is not None:
                     unchanged[j] = self.branch.before[k]
         return unchanged

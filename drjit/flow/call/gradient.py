@@ -25,7 +25,6 @@ from ..region.recording import (
     RecordedRegion,
     Targets,
     Term,
-    is_sum,
     is_zero,
     starts,
 )
@@ -60,10 +59,10 @@ class RecordedCall(RecordedOp):
         if opened := stack():
             self.masks = [node.combine(op.and_, (m, opened[-1].mask)) for m in masks]
         self.scope = graph.scope()
-        self.given = graph.seen(arguments)
+        self.argument_values = graph.seen(arguments)
         self.tracked: list[int] = []
         self.variables: list[Var] = []
-        for k, v in enumerate(map(variable_of, self.given)):
+        for k, v in enumerate(map(variable_of, self.argument_values)):
             if v is not None and k not in captured:
                 self.tracked.append(k)
                 self.variables.append(v)
@@ -84,15 +83,15 @@ class RecordedCall(RecordedOp):
     @property
     def nodes(self) -> list[Node]:
         """The nodes of the arguments that are symbolic in the functions."""
-        found = [*map(node_of, self.given)]
+        found = [*map(node_of, self.argument_values)]
         return found if len(found) == len(self.passed) else [found[k] for k in self.passed]
 
     def begin(self, names: list[Node], inner: GradScope) -> list[Value]:
         """Returns the arguments of a function that is about to be traced on other nodes, with
         variables of their own where those of the call have one."""
         found = unrecorded(names)
-        if len(found) < len(self.given):
-            own, found = found, [*self.given]
+        if len(found) < len(self.argument_values):
+            own, found = found, [*self.argument_values]
             for k, v in zip(self.passed, own, strict=True):
                 found[k] = v
         if self.tracked:
@@ -126,33 +125,30 @@ class RecordedCall(RecordedOp):
 
     @cached_property
     def _terms(self) -> dict[int, Term]:
-        """Returns the results that are, in all functions, the same argument plus something: an
-        enclosing loop may be a sum, in which case it calls this."""
-        found: dict[int, Term] = {}
-        for number, body in enumerate(self.bodies):
-            found = self._terms_of(body, found if number else None)
-        return found
-
-    def _terms_of(self, body: RecordedRegion, known: dict[int, Term] | None) -> dict[int, Term]:
-        """Does the same for one function, among those results that are `known` from others."""
-        inputs = {
-            own: outer
-            for own, (_, outer) in zip(body.inputs, self.given, strict=True)
-            if own is not None and outer is not None and own.serial >= body.begin
-        }
+        """The results that are, in all functions, the same argument plus something: an enclosing
+        loop may be a sum, in which case it calls this."""
         terms: dict[int, Term] = {}
-        for k in range(len(body.results)) if known is None else known:
-            v, before = body.results[k].var, None if known is None else known[k]
-            if not is_sum(v):
-                continue
-            for own in body.of_bits(starts(v, body.reach(inputs), body)):
-                outer = inputs[own]
-                if before is None or before.start is outer:
-                    found = [inputs.get(d, d) for d in body.sources([v]) if d is not own]
-                    others = {d for d in found if d.serial < body.begin}
-                    terms[k] = Term(outer, others | (before.others if before else set()))
+        for k in self.outputs:
+            first, *rest = [self._starts(body, k) for body in self.bodies]
+            for start, others in first.items():
+                if all(start in found for found in rest):
+                    terms[k] = Term(start, others.union(*[found[start] for found in rest]))
                     break
         return terms
+
+    def _starts(self, body: RecordedRegion, k: int) -> dict[Var, set[Var]]:
+        """Returns the arguments that a function adds something to for a result, each with the other
+        variables on which that depends."""
+        inputs = {
+            own: outer
+            for own, (_, outer) in zip(body.inputs, self.argument_values, strict=True)
+            if own is not None and outer is not None and own.serial >= body.begin
+        }
+        v, found = body.results[k].var, {}
+        for own in body.of_bits(starts(v, body.reach(inputs), body)):
+            others = {inputs.get(d, d) for d in body.sources([v]) if d is not own}
+            found[inputs[own]] = {d for d in others if d.serial < body.begin}
+        return found
 
     @property
     def differentiable(self) -> bool:
@@ -168,7 +164,7 @@ class RecordedCall(RecordedOp):
         numbers, targets = sorted(self.outputs), self.targets
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        outputs, inputs = [results[k] for k in numbers], self._wanted()
+        outputs, inputs = [results[k] for k in numbers], self.differentiable_inputs()
         if targets.rows:
             outputs += targets.outputs()
             inputs += targets.inputs()
@@ -179,7 +175,7 @@ class RecordedCall(RecordedOp):
             targets.attach(variables[len(numbers) :])
         return found
 
-    def _wanted(self) -> list[Var]:
+    def differentiable_inputs(self) -> list[Var]:
         """Returns the variables on which results depend: of arguments, and captured ones."""
         return [*self.variables, *self.free_variables]
 
@@ -188,7 +184,7 @@ class RecordedCall(RecordedOp):
         contents, given gradients of the results and targets."""
         given, written = gradients[: len(self.outputs)], gradients[len(self.outputs) :]
         outer_gradients = capture.OuterGradients()
-        wanted = self._wanted()
+        wanted = self.differentiable_inputs()
         memories = self.targets.gradients(written)
         touched: set[int] = set()  # those whose gradient is not 0 everywhere
         outer_gradients.resume(self.free_variables)
@@ -309,7 +305,7 @@ class RecordedCall(RecordedOp):
         """
         self.targets.check_first_order(self.what)
         found: list[Value] = []
-        arguments, masks = self.given, self.masks
+        arguments, masks = self.argument_values, self.masks
         if enclosing is not None:
             arguments, masks = enclosing.values(arguments), enclosing.copies(masks)
         for body, mask in zip(self.bodies, masks, strict=True):

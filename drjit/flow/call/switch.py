@@ -32,10 +32,9 @@ from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
-from ..region.functions import chosen_mode, profile_of
 from ..region.merging import has_vectors, joined, masked, reading, same_constant, spread
 from ..region.messages import failed, matched
-from ..region.state import copied
+from ..region.state import chosen_mode, copied
 from .gradient import RecordedCall
 
 if TYPE_CHECKING:
@@ -250,7 +249,7 @@ def _result(
 ) -> Tree:
     """Returns the result of a function that is called for `count` lanes, or any number."""
     result = _guarded(call.what, function, args, kwargs)
-    tree = profile_of(function.target).decompose((result,), "result")
+    tree = Tree((result,))
     if has_vectors(tree):
         tree = Tree((spread(result),))
     for a in tree.leaves:
@@ -320,7 +319,7 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
                 arrays = _grouped(call, lanes)
             # Gradients propagated by the function reach the entries of its lanes here, and go on
             # once it has been called: it may propagate others.
-            with isolate_grad(), graph.watching(_made(call, arrays)):
+            with isolate_grad(), graph.watching(_gathered_variables(call, arrays)):
                 args, kwargs = call.arguments.put_together(arrays)
                 result = _result(call, function, args, kwargs, count)
         if first:
@@ -351,7 +350,7 @@ def _grouped(call: FunctionCall, lanes: Any) -> list[Any]:
     return [copied(a) if a._node.size == 1 else leaf_access.gather(a, at) for a in arrays]
 
 
-def _made(call: FunctionCall, arrays: list[Any]) -> list[Var]:
+def _gathered_variables(call: FunctionCall, arrays: list[Any]) -> list[Var]:
     """Returns the variables of those arguments that are entries of arrays of all lanes."""
     pairs = zip(arrays, call.arguments.leaves, strict=True)
     return [a._var for a, whole in pairs if a._var is not None and a._var is not whole._var]

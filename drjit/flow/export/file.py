@@ -44,16 +44,16 @@ class File:
         self.kernels: dict[Any, KernelFunction] = {}
         self.constants: dict[tuple, str] = {}
         self.constant_texts: list[str] = []
-        self.used: dict[str, None] = {}
+        self.support: dict[str, None] = {}
         self.functions: list[str] = []
         self.sites: list[str] = []
 
     def use(self, name: str) -> str:
         """Adds a support function, and those that it needs."""
-        if name not in self.used:
+        if name not in self.support:
             for other in sorted(definitions_of(_SUPPORT)[1][name]):
                 self.use(other)
-            self.used[name] = None
+            self.support[name] = None
         return name
 
     def kernel(self, code: TracedKernel) -> KernelFunction:
@@ -93,13 +93,13 @@ class File:
         helpers = "\n\n\n".join([*module.helpers])
         for name in module.host_names:
             self.use(name)
-        used = self.used
+        support = self.support
         parts = [head, ""]
-        parts += ["import base64"] if "data" in used else []
-        parts += ["import itertools", "import math", "import os"] if "spans" in used else []
+        parts += ["import base64"] if "data" in support else []
+        parts += ["import itertools", "import math", "import os"] if "spans" in support else []
         parts += ["import sys"] if module.kernels else []
-        parts += ["import zlib"] if "data" in used else []
-        if "spans" in used:
+        parts += ["import zlib"] if "data" in support else []
+        if "spans" in support:
             parts.append("from concurrent.futures import ThreadPoolExecutor")
         parts += ["", "import numpy as np"]
         if module.kernels:
@@ -108,7 +108,9 @@ class File:
             parts.append("from numba.extending import intrinsic")
         parts += ["", _ALIASES]
         blocks = [*module.helpers, *module.tables, *module.library_texts, *module.kernels]
-        blocks += [text for name, text in definitions_of(_SUPPORT)[0].items() if name in self.used]
+        blocks += [
+            text for name, text in definitions_of(_SUPPORT)[0].items() if name in self.support
+        ]
         blocks += [*self.sites, *self.functions]
         if self.constant_texts:
             blocks.append("\n".join(self.constant_texts))
@@ -119,6 +121,13 @@ _ALIASES = """i8, u8, i16, u16 = np.int8, np.uint8, np.int16, np.uint16
 i32, u32, i64, u64 = np.int32, np.uint32, np.int64, np.uint64
 f16, f32, f64, mask = np.float16, np.float32, np.float64, np.bool_
 TILE = 64"""
+
+
+_PRIMITIVES = {
+    "_block_reduce": "block_reduce", "_sorted": "sort", "matmul": "products",
+    "_allocated": "empty",
+}  # fmt: skip
+"""The names of support functions for primitives that are called otherwise."""
 
 
 class PublicFunctionWriter:
@@ -132,7 +141,7 @@ class PublicFunctionWriter:
         self.labels: dict[int, str] = {}  # of arguments
         self.lines: list[str] = []
         self.size_names = [str(n) if n else f"n{k}" for k, n in enumerate(traced.sizes)]
-        self.known: set[int] = set()
+        self.bound_sizes: set[int] = set()
 
     def write(self) -> None:
         """Adds the function to the file."""
@@ -235,10 +244,10 @@ class PublicFunctionWriter:
         """Takes a size from an argument, or compares it."""
         if type(size) is _Number:
             for option in size.options:
-                if option.length == 1 and option.which not in self.known and (
+                if option.length == 1 and option.which not in self.bound_sizes and (
                     option.value % option.at == 0
                 ):  # fmt: skip
-                    self.known.add(option.which)
+                    self.bound_sizes.add(option.which)
                     factor = option.value // option.at
                     n = self.size_names[option.which]
                     self.add(f"{n} = {made}.size" + (f" // {factor}" if factor > 1 else ""))
@@ -248,7 +257,7 @@ class PublicFunctionWriter:
 
     # ---- Steps
 
-    def made(self, number: int, dtype: DType) -> str:
+    def new_value(self, number: int, dtype: DType) -> str:
         """Returns the name of a new value."""
         name = self.names[number] = f"t{number}"
         self.dtypes[number] = dtype
@@ -280,7 +289,7 @@ class PublicFunctionWriter:
             lanes = "1" if reduced else size
             if dtype.is_vector:
                 lanes = f"(({lanes} + 63) // 64 * {64 * dtype.count})"
-            name = self.made(number, dtype)
+            name = self.new_value(number, dtype)
             self.add(f"{name} = np.empty({lanes}, {_numpy(dtype.element)})")
             words[output[1] + (output[0] == "reduce")] = self.passed(number)
         for k, first, extent in function.matrices:
@@ -307,30 +316,30 @@ class PublicFunctionWriter:
 
     def operation(self, step: Any) -> None:
         """Writes the call of a primitive."""
-        name = step.function.__name__
+        own: str = step.function.__name__
+        name = _PRIMITIVES.get(own, own)
         given = step.arguments
-        if name == "duplicate" or name == "_duplicate":
+        if name == "_duplicate":
             number = given[0]
-            self.add(
-                f"{self.made(step.results[0], self.dtypes[number])} = {self.names[number]}.copy()"
-            )
+            made = self.new_value(step.results[0], self.dtypes[number])
+            self.add(f"{made} = {self.names[number]}.copy()")
             return
         values = [self.operand(a) for a in given]
         if name == "empty":
             size, dtype = given[:2]
-            made = self.made(step.results[0], dtype)
+            made = self.new_value(step.results[0], dtype)
             self.add(f"{made} = np.empty({self.size(size)}, {_numpy(dtype)})")
             return
         self.file.use(name)
         if name == "sort":
             key, payload = values[:2]
             dtype = self.dtypes[given[0]] if given[1] is None else BY_CODE["u32"]
-            made = self.made(step.results[0], dtype)
+            made = self.new_value(step.results[0], dtype)
             self.add(f"{made} = sort({key}, {payload})")
             return
         source = given[0] if name == "products" else given[1]
         dtype = self.dtypes[source] if type(source) is ValueNumber else source.dtype
-        made = self.made(step.results[0], dtype)
+        made = self.new_value(step.results[0], dtype)
         wide = dtype.accumulator
         start = "" if name == "products" else constant(wide.code, identity(given[0], wide))
         if name == "prefix":
@@ -404,11 +413,11 @@ def _components(part: Any) -> tuple[list[int], list[Leaf]]:
 def _docstring(traced: Traced, arguments: TreePart, result: Any) -> list[str]:
     lines = [f'    """{traced.title}', ""]
     for name, part in zip(traced.parameters, arguments.parts, strict=True):
-        lines.append(f"    {name}: {_shown(part)}")
-    return [*lines, f"    Returns {_shown(result)}.", '    """']
+        lines.append(f"    {name}: {_described(part)}")
+    return [*lines, f"    Returns {_described(result)}.", '    """']
 
 
-def _shown(part: Any) -> str:
+def _described(part: Any) -> str:
     """Describes an argument or result."""
     if isinstance(part, OtherValue):
         return part.text
@@ -421,7 +430,7 @@ def _shown(part: Any) -> str:
     if part.kind == "nested":
         shape, leaves = _components(part)
         return f"array of {leaves[0].dtype.name}, shape ({', '.join(map(str, shape))}, n)"
-    inner = [_shown(p) for p in part.parts]
+    inner = [_described(p) for p in part.parts]
     if part.kind in ("dict", "struct"):
         rows = ", ".join([f"{k!r}: {v}" for k, v in zip(part.keys, inner, strict=True)])
         return f"dictionary {{{rows}}}"

@@ -21,7 +21,7 @@ from ...jit.run.freeze import Literal, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
 from ..freeze.layout import FreeVariables, InputLayout, kind_of, opened
 from ..freeze.result import Snapshot
-from ..region.functions import call
+from ..region.state import call
 
 
 class TracedKernel(NamedTuple):
@@ -127,7 +127,7 @@ class Tracer(Recorder):
         ) or arguments[-1]  # fmt: skip
         made = buffer(t, size, device.allocate_for(t, size))
         numbers = (self._result(made.data),)
-        self.steps.append(RecordedOperation(_NAMED[name], given, numbers, None))
+        self.steps.append(RecordedOperation(function, given, numbers, None))
         return made
 
     def bound(self, n: Node) -> int:
@@ -145,19 +145,6 @@ class Tracer(Recorder):
         return RuntimeError(f"{self.what}: at {describe(user_location())}, {reason}.")
 
 
-def prefix(*_: Any) -> None: ...
-def block_reduce(*_: Any) -> None: ...
-def reduce_rows(*_: Any) -> None: ...
-def sort(*_: Any) -> None: ...
-def products(*_: Any) -> None: ...
-def empty(*_: Any) -> None: ...
-def duplicate(*_: Any) -> None: ...
-
-
-_NAMED: dict[str, Any] = {
-    "prefix": prefix, "_block_reduce": block_reduce, "reduce_rows": reduce_rows, "_sorted": sort,
-    "matmul": products, "_allocated": empty,
-}  # fmt: skip
 _SHAPES: dict[str, Callable[..., tuple[DType, int]]] = {
     "prefix": lambda reduce, a, *rest: (a.dtype, a.size),
     "_block_reduce": lambda reduce, a, length, count: (a.dtype, count),

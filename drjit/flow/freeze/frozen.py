@@ -24,12 +24,12 @@ from ...jit.run.freeze import Recorder, Recording, Replay, SizeChanged, active
 from ...jit.run.freeze_size import plain
 from ...jit.trace.access import Replacement
 from ...jit.tuples import NamedTuple
-from ..region.functions import call
-from . import flat
+from ..region.state import call
+from .codegen import replay_writer
+from .fast_path import Check, MatchedInputs, fast_path
 from .layout import FreeVariables, InputLayout
 from .recordings import Family, Structure
 from .result import Snapshot, reproduce
-from .shortcut import Check, MatchedInputs, shortcut
 
 # Flags for what happens besides the computation.
 _IMPORTANT = ~int(
@@ -42,16 +42,16 @@ _IMPORTANT = ~int(
 _FREEZING, _RECORDING = int(JitFlag.KernelFreezing), int(JitFlag.FreezingScope)
 
 
-_SOME, _SHORTCUTS = 2, 4  # after how many replays to make a shortcut, and how many to keep
+_SOME, _FAST_PATHS = 2, 4  # after how many replays to make a fast path, and how many to keep
 
 
 def _important() -> int:
     return flags.current & _IMPORTANT
 
 
-class _Shortcut(NamedTuple):
+class _FastPath(NamedTuple):
     """A recording, and the function that tells whether inputs match it, or also performs the call
-    if that is possible (see `shortcut`); not `final` if it may become possible. `data` are the
+    if that is possible (see `fast_path`); not `final` if it may become possible. `data` are the
     numbers of the literals that are data."""
 
     names: Any
@@ -92,7 +92,7 @@ class FrozenFunction:
     def clear(self) -> None:
         """Forgets all recordings."""
         self._structures: dict[tuple, Structure] = {}
-        self._shortcuts: list[_Shortcut] = []  # the last one first
+        self._fast_paths: list[_FastPath] = []  # the last one first
         self._recordings = 0
 
     @property
@@ -125,8 +125,8 @@ class FrozenFunction:
         if now & _RECORDING and active() is not None:
             return self._function(tree)
         implicit = self._implicit(tree)
-        if self._shortcuts and (not graph.scopes or graph.scope() is None):
-            found = self._short(names, now & _IMPORTANT, inputs, implicit)
+        if self._fast_paths and (not graph.scopes or graph.scope() is None):
+            found = self._call_fast(names, now & _IMPORTANT, inputs, implicit)
             if found is not None:
                 return found[0]
         layout = self._layout(names, inputs, implicit)
@@ -139,12 +139,12 @@ class FrozenFunction:
         if ready is not None:
             ready.uses += 1
             if ready.uses == _SOME and graph.scope() is None:
-                then = None if data else flat.follows(ready, layout.objects)
-                check = shortcut(layout, inputs, implicit, set(data), then)
+                replay = None if data else replay_writer(ready, layout.objects)
+                check = fast_path(layout, inputs, implicit, set(data), replay)
                 if check is not None:
                     final = ready.at_once is not None
-                    row = _Shortcut(names, _important(), check, final, family, sizes, ready, data)
-                    self._shortcuts = [row, *self._shortcuts[: _SHORTCUTS - 1]]
+                    row = _FastPath(names, _important(), check, final, family, sizes, ready, data)
+                    self._fast_paths = [row, *self._fast_paths[: _FAST_PATHS - 1]]
             try:
                 return _replayed(ready, layout, data)
             except SizeChanged:
@@ -156,12 +156,12 @@ class FrozenFunction:
         self._keep(family, recording, implicit, self._implicit(tree))
         return result
 
-    def _short(
+    def _call_fast(
         self, names: Any, important: int, inputs: Sequence[Any], implicit: Sequence[Any]
     ) -> tuple | None:
-        """Performs a call if a shortcut finds that a recording matches, and returns a tuple with
+        """Performs a call if a fast path finds that a recording matches, and returns a tuple with
         its result; otherwise, returns None."""
-        for s in self._shortcuts:
+        for s in self._fast_paths:
             if s.names == names and s.flags == important and s.family.has(s.sizes, s.replay):
                 found = s.check(inputs, implicit)
                 if found is None:
@@ -169,7 +169,7 @@ class FrozenFunction:
                 if isinstance(found, tuple):
                     return found
                 if not s.final and s.replay.at_once is not None:
-                    self._shortcuts = [t for t in self._shortcuts if t is not s]
+                    self._fast_paths = [t for t in self._fast_paths if t is not s]
                     s.replay.uses = _SOME - 1  # for a new one
                     return None
                 try:
@@ -308,7 +308,7 @@ class FrozenFunction:
             return
         left = self._families()
         while sum(map(len, left)) > self._limit:
-            min([f for f in left if len(f)], key=lambda f: f.used).drop_oldest()
+            min([f for f in left if len(f)], key=lambda f: f.last_use).drop_oldest()
         for key, structure in list(self._structures.items()):
             structure.families = {k: f for k, f in structure.families.items() if len(f)}
             if not structure.families and not structure.changing:

@@ -29,7 +29,7 @@ class InputLayout:
     duplicates. `nodes` are the values of one-dimensional arrays, each followed by its gradient if
     there is one; `holders` lists the objects and attributes that hold them. Equal entries of
     `nodes` are one value. `literals` lists the positions of constants among them and in the key.
-    `sizes` are the distinct sizes other than 0 and 1. `closed` lists the numbers of objects that
+    `sizes` are the distinct sizes other than 0 and 1. `unopened` lists the numbers of objects that
     are not opened.
     """
 
@@ -40,7 +40,7 @@ class InputLayout:
         self.holders: list[list[tuple[Any, str]]] = []
         self.sizes: list[int] = []
         self.literals: list[tuple[int, int]] = []
-        self.closed: set[int] = set()
+        self.unopened: set[int] = set()
         self._numbers: dict[int, int] = {}
         self._node_numbers: dict[int, int] = {}
         self._size_numbers = {0: -1, 1: -2}  # sizes for which code may differ
@@ -126,7 +126,7 @@ class InputLayout:
             kind = "other"
         if kind == "other" or kind == "vector":
             key.append(self._identity(value))
-            self.closed.add(len(self.objects) - 1)
+            self.unopened.add(len(self.objects) - 1)
             return
         keys, parts = opened(value, kind)
         if kind == "struct":

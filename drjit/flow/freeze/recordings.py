@@ -17,20 +17,20 @@ _tick = count().__next__
 class Family:
     """The recordings for inputs that differ only in the sizes of arrays."""
 
-    __slots__ = ("general", "ready", "recorded", "used")
+    __slots__ = ("general", "last_use", "ready", "recorded")
 
     def __init__(self) -> None:
         self.recorded: dict[tuple[int, ...], Recording] = {}
         self.general: list[General] = []
         self.ready: dict[tuple[int, ...], Replay] = {}
-        self.used = 0
+        self.last_use = 0
 
     def __len__(self) -> int:
         return len(self.general) + len(self.recorded)
 
     def find(self, sizes: tuple[int, ...]) -> Replay | None:
         """Returns the recording for given array sizes, if there is one."""
-        self.used = _tick()
+        self.last_use = _tick()
         found = self.ready.get(sizes)
         if found is None:
             recording = self.recorded.pop(sizes, None)
@@ -48,7 +48,7 @@ class Family:
         """Returns whether `find` would return this, and notes its use if so."""
         if self.ready.get(sizes) is not replay:
             return False
-        self.used = _tick()
+        self.last_use = _tick()
         return True
 
     def add(self, recording: Recording) -> bool:

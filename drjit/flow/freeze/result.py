@@ -20,8 +20,8 @@ from ...jit.lazy import np
 from ...jit.run.freeze import Literal, Recorder, ValueNumber
 from ...jit.run.freeze_size import Ratio, RecordedShape, Size, plain
 from ...jit.tuples import NamedTuple
+from .fast_path import MatchedInputs
 from .layout import InputLayout, fields_of, kind_of, opened
-from .shortcut import MatchedInputs
 
 _CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type, enum.Enum, np.generic, np.dtype,
@@ -61,13 +61,13 @@ class Container(NamedTuple):
 class CallOutcome(NamedTuple):
     """Everything that a call leaves behind.
 
-    `made` are new objects. The others are changes of numbered objects: `arrays` by value and
+    `created` are new objects. The others are changes of numbered objects: `arrays` by value and
     variable, `gradients` of variables, `contents` of containers by keys and parts. `waiting` are
     the variables whose gradients are propagated further after the call.
     """
 
     result: Any
-    made: tuple[Array | GradVariable | Container, ...]
+    created: tuple[Array | GradVariable | Container, ...]
     arrays: tuple[tuple[ValueNumber, Value, ValueNumber | None], ...]
     gradients: tuple[tuple[ValueNumber, Value | None], ...]
     contents: tuple[tuple[ValueNumber, Any, tuple], ...]
@@ -76,7 +76,7 @@ class CallOutcome(NamedTuple):
     def values(self) -> set[int]:
         """The numbers of the required values."""
         found: list[Any] = [value for _, value, *_ in (*self.arrays, *self.gradients)]
-        for row in self.made:
+        for row in self.created:
             if isinstance(row, Array):
                 found.append(row.value)
             elif isinstance(row, GradVariable):
@@ -95,7 +95,7 @@ class Snapshot:
         self._what = what
         self._objects = [*layout.objects]  # and new objects: ids of freed ones may be reused
         self._numbers = {id(o): ValueNumber(k) for k, o in enumerate(self._objects)}
-        self._made: list[Any] = []
+        self._created: list[Any] = []
         self._detached: dict[ValueNumber, Var] = {}
         held = [(k, id(o), name) for k, held in enumerate(layout.holders) for o, name in held]
         nodes = layout.nodes
@@ -111,7 +111,7 @@ class Snapshot:
                 self._variables.append((k, o))
             elif kind == "leaf":
                 self._leaves.append((k, o, o._var))  # type: ignore[union-attr]
-            elif k not in layout.closed and kind in _CHANGING and not isinstance(o, tuple):
+            elif k not in layout.unopened and kind in _CHANGING and not isinstance(o, tuple):
                 self._containers.append((k, o, *opened(o, kind)))
 
     def nodes(self) -> list[Node]:
@@ -147,7 +147,7 @@ class Snapshot:
                 raise recorder.not_an_input("adds to the gradient of", v)
         late = tuple([self._numbers[id(v)] for v in waiting])
         return CallOutcome(
-            described, tuple(self._made), tuple(arrays), tuple(gradients), tuple(contents), late
+            described, tuple(self._created), tuple(arrays), tuple(gradients), tuple(contents), late
         )
 
     def _is_same(self, holder: Any, attribute: str) -> bool:
@@ -203,7 +203,7 @@ class Snapshot:
     def _add(self, value: Any, row: Any) -> ValueNumber:
         number = self._numbers[id(value)] = ValueNumber(len(self._objects))
         self._objects.append(value)
-        self._made.append(row)
+        self._created.append(row)
         return number
 
     def _check_constructible(self, cls: type) -> None:
@@ -252,7 +252,7 @@ def reproduce(outcome: CallOutcome, layout: InputLayout | MatchedInputs, values:
     objects = [*layout.objects]
     for k, of, _ in outcome.arrays:
         objects[k]._node = value(of)
-    for row in outcome.made:
+    for row in outcome.created:
         if isinstance(row, Array):
             cls, of, variable = row
             made: Any = leaf.new(cls)

@@ -192,7 +192,7 @@ class _Merger:
     def _explained(self, dtype: DType, x: Any, y: Any) -> _Number:
         """Returns a literal that is a number of entries, or the reciprocal of one."""
         for inverse in (False, True):
-            numbers = [_whole(1 / v if inverse and v else v) for v in (x, y)]
+            numbers = [_as_integer(1 / v if inverse and v else v) for v in (x, y)]
             if all(
                 n is not None and n > 0 and _literal(dtype, n, inverse) == v
                 for n, v in zip(numbers, (x, y), strict=True)
@@ -213,7 +213,7 @@ def _parts(size: int, length: int) -> int:
     return -(-size // length)
 
 
-def _whole(x: float) -> int | None:
+def _as_integer(x: float) -> int | None:
     return round(x) if abs(x) < 1 << 53 else None
 
 

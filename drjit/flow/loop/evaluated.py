@@ -16,8 +16,9 @@ from ...jit.ir.node import LITERAL, Node
 from ...jit.run.schedule import as_data
 from ...jit.trace import record
 from ...jit.trace.access import Access
+from ..region.captured import WeakValue
 from ..region.merging import masked, merged
-from ..region.state import PrivateState, State, WeakValue, assign
+from ..region.state import PrivateState, State
 
 if TYPE_CHECKING:
     from .while_loop import ArrayLoop
@@ -49,7 +50,7 @@ def _run(
         while True:
             evaluate([active._node, *[a._node for a in state.leaves]])
             _end_iteration(steps, state)
-            if not _any(active):
+            if not leaf.any_set(active._node, active._device):
                 break
             if lanes is not None:
                 active = lanes.compress(state, active, memory)
@@ -127,7 +128,7 @@ def _iteration(
             )
     state.put(saved)
     placed = state.place(after, values, True)
-    return State(placed, state.titles, state.what, True, loop.profile.decompose(placed, "state"))
+    return State(placed, state.titles, state.what)
 
 
 def _end_iteration(steps: Steps, state: State) -> None:
@@ -147,23 +148,19 @@ def _has_put(after: Node, before: Node) -> bool:
     return after is before
 
 
-def _any(mask: Any) -> bool:
-    return leaf.any_set(mask._node, mask._device)
-
-
 class _Lanes:
     """The lanes that are still in the loop, and the values of those that have left it.
 
     `lane` are the numbers of the current lanes, None as long as these are all; `full` are arrays of
-    all `size` lanes by position, where they have changed; and `known` are the nodes whose values
-    `full` holds.
+    all `size` lanes by position, where they have changed; and `stored_nodes` are the nodes whose
+    values `full` holds.
     """
 
     def __init__(self, before: list[Value | None], size: int) -> None:
         self.before, self.size = before, size
         self.lane: Any = None
         self.full: dict[int, Any] = {}
-        self.known = [None if v is None else v.node for v in before]
+        self.stored_nodes = [None if v is None else v.node for v in before]
 
     def compress(self, state: State, active: Any, memory: dict[int, int]) -> Any:
         """Drops inactive lanes once they are half of the current ones."""
@@ -180,8 +177,8 @@ class _Lanes:
         for k, array in enumerate(state.leaves):
             if array._node.size == size and k not in memory:
                 picked = leaf_access.gather(array, at)
-                assign(array, leaf.value(picked))
-                self.known[k] = picked._node
+                leaf.assign(array, leaf.value(picked))
+                self.stored_nodes[k] = picked._node
         if self.lane is not None:
             chosen = leaf_access.gather(self.lane, at)
         self.lane = chosen
@@ -195,12 +192,12 @@ class _Lanes:
         for k, array in enumerate(state.leaves):
             if k not in memory:
                 before = cast(Value, self.before[k])
-                assign(array, leaf.value(self.full[k]) if k in self.full else before)
+                leaf.assign(array, leaf.value(self.full[k]) if k in self.full else before)
 
     def _store(self, state: State, size: int, memory: dict[int, int]) -> None:
         """Stores changes of the variables in the current lanes."""
         for k, array in enumerate(state.leaves):
-            if k in memory or array._node is self.known[k]:
+            if k in memory or array._node is self.stored_nodes[k]:
                 continue
             if self.lane is None:
                 self.full[k] = leaf.resize(array, self.size)
@@ -208,7 +205,7 @@ class _Lanes:
             if k not in self.full:
                 before = cast(Value, self.before[k])
                 initial = leaf.wrap(type(array), before.node)
-                assign(initial, before)
+                leaf.assign(initial, before)
                 self.full[k] = leaf.resize(initial, self.size)
             at = Access(self.lane._node, what="dr.while_loop")
             leaf_access.scatter(self.full[k], [leaf.resize(array, size)], at)

@@ -6,25 +6,41 @@ and propagates gradients through it. A loop that only sums up terms needs no sto
 of every term is that of the sum, so that one pass, in any order, does.
 """
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
-from ...ad import capture, sink, traverse
+from ...ad import capture, sink
+from ...ad.algebra import RECORDED
 from ...ad.graph import Value, Var, visible
+from ...array import leaf
 from ...function.ad.custom import attached
 from ...jit import log
+from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
+from ...jit.ir.dtype import DType
 from ...jit.ir.node import Node
-from ...jit.ir.scope import active
+from ...jit.ir.scope import ACTIVE, active, innermost
+from ...jit.run import schedule
 from ...jit.trace import record
-from ..region.recording import Memories, Recomputation, RecordedRegion, Targets, is_zero
-from .recorded_loop import RecordedLoop, number, zero
-from .trajectory import trajectory
+from ..region.merging import masked
+from ..region.recording import (
+    EVERYWHERE,
+    Memories,
+    Recomputation,
+    RecordedOp,
+    RecordedRegion,
+    Targets,
+    is_zero,
+)
+from .trajectory import number, trajectory, zero
 
 SUM = -1
 
 
-class Trace:
+class Dependences:
     """The dependences of a body's results on its inputs, by position: `reach[k]` are the positions
     of inputs, `touching` those of the results that depend on earlier variables, and `written` the
     inputs on which scatters, as further results, depend. `results` are variables or None, `inputs`
@@ -56,8 +72,12 @@ class Trace:
             active |= more
 
 
-class Tape(RecordedLoop):
-    """A recorded loop in the form that its derivatives need; see `RecordedLoop`.
+class RecordedLoop(RecordedOp):
+    """A recorded loop as its derivatives need it.
+
+    `before` is what the variables were, `paths` are their names, `places` the positions of those
+    that are symbolic, `changing` those that the loop changes. `condition` is that of the loop,
+    `recorded` the body as it was traced, and `after` what it makes of the symbolic variables.
 
     `inputs` are the positions of differentiable variables, `outputs` those of differentiable
     results, and `free_variables` those from outside on which results depend. `sums` are the
@@ -66,26 +86,29 @@ class Tape(RecordedLoop):
 
     def __init__(
         self, what: str, paths: Sequence[str], before: list[Value], places: list[int],
-        condition: Node, trace: Trace, targets: Targets, changing: set[int], sums: set[int],
-        limit: int | None,
+        condition: Node, dependences: Dependences, targets: Targets, changing: set[int],
+        sums: set[int], limit: int | None,
     ) -> None:  # fmt: skip
+        self.what, self.paths, self.before = what, paths, before
+        self.places, self.changing, self.condition = places, changing, condition
+        self.recorded, self.targets, self.limit = dependences.body, targets, limit or 0
+        self.free_variables = dependences.body.free_variables
+        self.after = [dependences.body.results[k].node for k in places]
+        self.size = 1
+        # The loop that the nodes of the body belong to, until it has run.
+        self.loop: weakref.ref[Node] | None = None
+        self._mask = None if innermost() is None else active()
         given = {k for k in places if visible(before[k].var) is not None}
-        tracked = trace.spread(given) & set(places)
-        super().__init__(what, paths, before, places, changing, condition, trace.body)
-        self.limit, self.free_variables, self.targets = (
-            limit or 0,
-            trace.body.free_variables,
-            targets,
-        )
+        tracked = dependences.spread(given) & set(places)
         self.sums = sums & tracked
-        self.inputs = sorted(given)
-        self.outputs = sorted(tracked & changing)
-        self.simple = all(
-            k in self.sums and not trace.reach[k] & (set(self.outputs) - {k}) for k in self.outputs
-        )
+        self.inputs, self.outputs = sorted(given), sorted(tracked & changing)
         # Replacements of entries are undone in reverse order.
         kinds = {kind for t in targets.rows for kind in t.kinds}
-        self.simple = self.simple and kinds <= {"add"} and not trace.written & set(self.outputs)
+        self.simple = kinds <= {"add"} and not dependences.written & set(self.outputs)
+        self.simple = self.simple and all(
+            k in self.sums and not dependences.reach[k] & (set(self.outputs) - {k})
+            for k in self.outputs
+        )
 
     # ---- Connecting to the graph
 
@@ -93,14 +116,17 @@ class Tape(RecordedLoop):
         """Returns the final values of the variables, by position, as results of a differentiable
         operation."""
         self.size = max([n.size for n in finals], default=1)
+        own = [n for k, n in zip(self.places, finals, strict=True) if k in self.changing]
+        loops = [n.deps[0] for n in own if n.op is op.result and n.deps[0].op is op.loop]
+        self.loop = weakref.ref(loops[0]) if loops else None
         outputs = [finals[self.places.index(k)] for k in self.outputs]
-        inputs = [*self.wanted(), *self.targets.inputs()]
+        inputs = [*self.differentiable_inputs(), *self.targets.inputs()]
         found = attached(self, [*outputs, *self.targets.outputs()], inputs)
         self.targets.attach(found[len(outputs) :])
         pairs = zip(outputs, found, strict=False)
         return {k: Value(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
 
-    def wanted(self) -> list[Var]:
+    def differentiable_inputs(self) -> list[Var]:
         """The variables that receive gradients: inputs and captured ones."""
         found = [visible(self.before[k].var) for k in self.inputs]
         return [v for v in (*found, *self.free_variables) if v is not None]
@@ -148,7 +174,7 @@ class Tape(RecordedLoop):
             found = self._backward_sum(gradients[:count], memories, outer_gradients)
         else:
             found = self._backward_general(gradients[:count], memories, outer_gradients)
-        for k, v in enumerate(self.wanted()):
+        for k, v in enumerate(self.differentiable_inputs()):
             if v.size == 1:
                 found[k] = sink.arriving(v, Value(found[k]), self.size).node
             added = outer_gradients.pop(v)
@@ -204,7 +230,7 @@ class Tape(RecordedLoop):
         return [zero(t) for t in (*kinds, *[v.dtype for v in self.free_variables])]
 
     def _in_order(self, moved: dict[int, Node], collected: list[Node]) -> list[Node]:
-        """Returns gradients in the order of `wanted`."""
+        """Returns gradients in the order of `differentiable_inputs`."""
         fixed = dict(zip(self._fixed(), collected, strict=False))
         inputs = [moved[k] if k in moved else fixed[k] for k in self.inputs]
         return [*inputs, *collected[len(fixed) :]]
@@ -226,19 +252,11 @@ class Tape(RecordedLoop):
             pulled, more = self._pull(derived.stand_ins(gradients), memories, moving)
             derived.close([*pulled, *more])
         needs = derived.needs()
-        own = {k: n for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}
-        stored = own.keys() & self.changing
-        found = trajectory(self, self.limit, stored)
+        needed = {k for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}
+        found = trajectory(self, self.limit, needed & self.changing)
         collected = self._collected()
         first, last = 1 + len(moving), 1 + len(moving) + len(collected)
-        start, names = [found.count, *gradients, *collected, *found.start], None
-        if traverse.frees() and not found.start and self.is_free([*self.nodes(), *start]):
-            # A variable that the original loop does not change stays unchanged in this one.
-            fixed = own.keys() - stored
-            count, *sums = recorded.stand_ins([found.count, *collected])
-            names = [count, *derived.given, *sums, *[own[k] for k in fixed]], recorded.mask
-            start += [self.before[k].node for k in fixed]
-            self.loop = None  # the nodes of the body now belong to this one
+        start = [found.count, *gradients, *collected, *found.start]
 
         def test(nodes: list[Node]) -> Node:
             return ir.apply(op.ne, nodes[0], number(0))
@@ -246,21 +264,130 @@ class Tape(RecordedLoop):
         def body(nodes: list[Node]) -> list[Node]:
             iteration = ir.apply(op.sub, nodes[0], number(1))
             begin, kept = found.at(iteration, nodes[last:])
-            at = dict(zip(self.places, begin, strict=True))
-            if names is None or not derived.moved({own[k]: at[k] for k in stored}):
-                out = derived.again(begin, nodes[1:first], active())
-            else:
-                out = derived.results
+            out = derived.again(begin, nodes[1:first], active())
             sums = map(_sum, nodes[first:last], out[len(moving) :])
             return [iteration, *out[: len(moving)], *sums, *kept]
 
         try:
-            finals = record.loop(start, test, body, self.what, names)
+            finals = record.loop(start, test, body, self.what)
         except BaseException:
             found.discard()
             raise
         moved = dict(zip(moving, finals[1:first], strict=True))
         return self._in_order(moved, finals[first:last])
+
+    def lanes(self) -> AbstractContextManager[Any]:
+        """Restricts what is traced to the lanes that the loop was recorded for."""
+        if self._mask is None or self._mask is active():
+            return EVERYWHERE
+        return masked(self._mask)
+
+    def nodes(self) -> list[Node]:
+        """The initial values of the variables at `places`."""
+        return [self.before[k].node for k in self.places]
+
+    def kinds(self) -> dict[int, DType]:
+        """The types of the changing variables."""
+        return {k: self.before[k].node.dtype for k in self.places if k in self.changing}
+
+    # ---- Running again: in a kernel, from given values of the variables, or by iterations
+
+    def run_test(self, nodes: Sequence[Node]) -> Node:
+        """Returns the condition of a loop for given nodes."""
+        return self.recorded.substitution(nodes, active())([self.condition])[0]
+
+    def run_body(self, nodes: Sequence[Node]) -> list[Node]:
+        """Returns the result of the body of a loop for given nodes."""
+        return self.recorded.substitution(nodes, active())(self.after)
+
+    def count(self) -> Node:
+        """Returns the number of iterations of each lane."""
+        return ir.resize(self.counting()[-1], self.size)
+
+    def counting(self, visit: Callable[[list[Node]], None] = lambda nodes: None) -> list[Node]:
+        """Runs the loop with a counter as an additional last variable; `visit` sees it in every
+        iteration along with the others. If the loop has not run, this need not run it twice."""
+
+        def step(nodes: list[Node]) -> list[Node]:
+            visit([*self.recorded.nodes, *nodes])
+            return [ir.apply(op.add, nodes[0], number(1))]
+
+        found = self.extended([number(0)], step)
+        if found is not None:
+            return found
+
+        def body(nodes: list[Node]) -> list[Node]:
+            visit(nodes)
+            return [*self.run_body(nodes[:-1]), ir.apply(op.add, nodes[-1], number(1))]
+
+        start = [*self.nodes(), number(0)]
+        return record.loop(start, lambda nodes: self.run_test(nodes[:-1]), body, self.what)
+
+    def extended(self, start: list[Node], step: record.Body) -> list[Node] | None:
+        """Adds variables, which `step` advances, to the recorded loop and returns their final
+        values; None if it has run, or belongs to an open recording."""
+        loop = self.loop and self.loop()
+        return None if loop is None else record.extend(loop, start, step)
+
+    def repeated(
+        self, start: list[Node], step: record.Body, outer_gradients: capture.OuterGradients
+    ) -> list[Node]:
+        """Runs the loop again, with additional variables, which `step` advances while propagating
+        derivatives. Returns their final values."""
+        count = len(self.places)
+        with self.recorded.derived(outer_gradients) as derived:
+            derived.close([*self.after, *step(derived.stand_ins(start))])
+        finals = record.loop(
+            [*self.nodes(), *start],
+            lambda nodes: self.run_test(nodes[:count]),
+            lambda nodes: derived.again(nodes[:count], nodes[count:], active()),
+            self.what,
+        )
+        return finals[count:]
+
+    def advanced(self, begin: list[Node], count: Node) -> list[Node]:
+        """Returns the variables some iterations later."""
+
+        def body(nodes: list[Node]) -> list[Node]:
+            return [*self.run_body(nodes[:-1]), ir.apply(op.sub, nodes[-1], number(1))]
+
+        left = lambda nodes: ir.apply(op.ne, nodes[-1], number(0))  # noqa: E731
+        return record.loop([*begin, count], left, body, self.what)[:-1]
+
+    def unrolled(self, enclosing: Recomputation | None) -> list[Value]:
+        """Returns the final contents of the variables, computed iteration by iteration with
+        differentiable operations. `enclosing` is the body that contains the loop, if that is
+        recomputed as well.
+
+        Raises:
+            RuntimeError: the loop is part of an open recording, so the number of iterations is
+                unknown, or vectors are among its variables.
+        """
+        if record.recording() or any(t.is_vector for t in self.kinds().values()):
+            raise RuntimeError(
+                f"{self.what}: ADFlag.KeepGraph needs derivatives of derivatives, for which "
+                "symbolic loops are carried out step by step. That is not possible while another "
+                "loop, branch or call around them is recorded, nor with cooperative vectors as "
+                "variables. Use mode='evaluated' for what is around."
+            )
+        body, contents, active_mask = self.recorded, self.before, self._mask or ACTIVE
+        if enclosing is not None:
+            contents = enclosing.values(contents)
+            (active_mask,) = enclosing.copies([active_mask])
+        contents = [*contents]
+        while True:
+            nodes = [contents[k].node for k in self.places]
+            copied = body.substitution(nodes, active_mask, enclosing=enclosing and enclosing.copies)
+            active_mask = ir.apply(op.and_, active_mask, copied([self.condition])[0])
+            schedule.evaluate(nodes)
+            # A mask that stands for all lanes of a kernel cannot be evaluated.
+            if active_mask is not ACTIVE and not leaf.any_set(active_mask):
+                return contents
+            again = body.recomputed(contents, self.places, active_mask, enclosing)
+            mask = Value(ir.literal(dt.mask, True) if active_mask is ACTIVE else active_mask)
+            results = again.values(body.results)
+            for k in self.changing:
+                contents[k] = RECORDED.select(mask, results[k], contents[k])
 
 
 def _sum(a: Node, b: Node) -> Node:

@@ -1,10 +1,12 @@
 """Recovery of a loop's variables at the beginning of each iteration, for reverse-mode derivatives,
 which visit iterations from last to first.
 
-`Stored` keeps them in memory. If that is impossible, because the loop is part of a kernel with an
-unknown number of lanes, `Checkpoints` keeps a few of them in each lane and recomputes the ones in
-between.
+`StoredTrajectory` keeps them in memory. If that is impossible, because the loop is part of a kernel
+with an unknown number of lanes, `CheckpointedTrajectory` keeps a few of them in each lane and
+recomputes the ones in between.
 """
+
+from typing import TYPE_CHECKING
 
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
@@ -14,7 +16,9 @@ from ...jit.ir.node import LARGEST, Node
 from ...jit.run import freeze, freeze_size, schedule
 from ...jit.trace import access, record
 from ...jit.trace.access import Access, Replacement
-from .recorded_loop import RecordedLoop, number, zero
+
+if TYPE_CHECKING:
+    from .gradient import RecordedLoop
 
 _WHAT = "gradient of dr.while_loop()"
 MEMORY = 1 << 30
@@ -25,7 +29,17 @@ CHECKPOINTS = 12
 12/2 times as many steps as one pass."""
 
 
-class Stored:
+def number(value: int) -> Node:
+    """Returns the value of a counter."""
+    return ir.literal(dt.u32, value)
+
+
+def zero(dtype: DType) -> Node:
+    """Returns the initial value of a sum."""
+    return ir.literal(dtype, 0)
+
+
+class StoredTrajectory:
     """The variables at the places `needed` in all iterations, whose number per lane is bounded, or
     in as many as fit into `MEMORY`, from which the others are recomputed.
 
@@ -33,7 +47,7 @@ class Stored:
     a packet of lanes are stored side by side.
     """
 
-    def __init__(self, replay: RecordedLoop, iterations: int, needed: set[int]) -> None:
+    def __init__(self, replay: "RecordedLoop", iterations: int, needed: set[int]) -> None:
         self.replay, self.start = replay, []
         lanes = freeze_size.parts(replay.size, PACKET) * PACKET
         kinds = replay.kinds()
@@ -51,7 +65,9 @@ class Stored:
         def store(nodes: list[Node]) -> None:
             mask = ir.apply(op.lt, nodes[-1], number(iterations))
             if self._stride > 1:
-                mask = ir.apply(op.and_, mask, ir.apply(op.eq, self._rest(nodes[-1]), number(0)))
+                mask = ir.apply(
+                    op.and_, mask, ir.apply(op.eq, self._remainder(nodes[-1]), number(0))
+                )
             at = Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
             for k, n in zip(replay.places, nodes, strict=False):
                 if k in memory:
@@ -62,7 +78,7 @@ class Stored:
         count = replay.counting(store)[-1]
         self.count = ir.resize(count, replay.size)
 
-    def _rest(self, iteration: Node) -> Node:
+    def _remainder(self, iteration: Node) -> Node:
         return ir.apply(op.remainder, iteration, number(self._stride))
 
     def _place(self, iteration: Node) -> Node:
@@ -80,7 +96,7 @@ class Stored:
             for k in self.replay.places
         ]
         if self._stride > 1:
-            begin = self.replay.advanced(begin, self._rest(iteration))
+            begin = self.replay.advanced(begin, self._remainder(iteration))
         return begin, kept
 
     def discard(self) -> None:
@@ -88,14 +104,14 @@ class Stored:
         record.discard(list(self._memory.values()))
 
 
-class Checkpoints:
+class CheckpointedTrajectory:
     """The variables at some earlier iterations, which every lane keeps on a stack: halfway from the
     beginning to the current iteration, halfway from there, and so on. Recomputing `n` iterations
     takes `n * log2(n) / 2` steps as long as `CHECKPOINTS` entries are enough. `limit` is an upper
     bound on the number of iterations, if any.
     """
 
-    def __init__(self, replay: RecordedLoop, limit: int) -> None:
+    def __init__(self, replay: "RecordedLoop", limit: int) -> None:
         self.replay = replay
         self.count = replay.count()
         self._depth = min(CHECKPOINTS, limit.bit_length()) if limit > 0 else CHECKPOINTS
@@ -107,7 +123,7 @@ class Checkpoints:
         self.start = [number(0), *[zero(t) for t in types for _ in range(self._depth)]]
 
     def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
-        """See `Stored.at`."""
+        """See `StoredTrajectory.at`."""
         height, columns = kept[0], self._columns(kept[1:])
         passed = ir.apply(op.gt, _chosen(height, self._bottom[0], columns[0]), iteration)
         height = ir.apply(op.select, passed, ir.apply(op.sub, height, number(1)), height)
@@ -172,19 +188,21 @@ def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
     return value
 
 
-def trajectory(replay: RecordedLoop, limit: int, places: set[int]) -> Stored | Checkpoints:
+def trajectory(
+    replay: "RecordedLoop", limit: int, places: set[int]
+) -> StoredTrajectory | CheckpointedTrajectory:
     """Returns the earlier values of the variables at some places in a loop that takes at most
     `limit` iterations, if that is positive."""
     if record.recording() or any(t.is_vector for t in replay.kinds().values()):
-        return Checkpoints(replay, limit)
+        return CheckpointedTrajectory(replay, limit)
     if 0 < limit * replay.size * 8 * len(places) <= MEMORY:
-        found = Stored(replay, limit, places)
+        found = StoredTrajectory(replay, limit, places)
         if _most(found) <= limit:
             return found
-    return Stored(replay, _largest(replay.count()), places)
+    return StoredTrajectory(replay, _largest(replay.count()), places)
 
 
-def _most(found: Stored) -> int:
+def _most(found: StoredTrajectory) -> int:
     """Returns the largest number of iterations of any lane."""
     try:
         return _largest(found.count)

@@ -95,27 +95,24 @@ class Cells(KernelValue):
 
 
 class EntryLayout:
-    """The structure of the entries of local memory: a tree with the structure of an entry, and its
-    class if it is a single array. `apart` is the tree without its arrays, unless it has vectors."""
+    """The structure of the entries of local memory: `entry` has it, and `apart` is its
+    decomposition."""
 
-    __slots__ = ("apart", "leaf", "tree")
+    __slots__ = ("apart", "entry")
 
-    def __init__(self, tree: Any) -> None:
-        apart = Tree((tree,))
-        whole = not any(isinstance(a, KernelValue) for a in apart.leaves)
-        self.tree, self.apart = tree, apart.emptied() if whole else None
-        self.leaf: Any = type(tree) if getattr(type(tree), "_kind", None) == "leaf" else None
+    def __init__(self, entry: Any) -> None:
+        self.entry, self.apart = entry, Tree((entry,))
 
     def __eq__(self, other: object) -> bool:
         try:
-            entry = other.tree if isinstance(other, EntryLayout) else other
-            matched("", Tree((self.tree,)), Tree((entry,)))
+            apart = other.apart if isinstance(other, EntryLayout) else Tree((other,))
+            matched("", self.apart, apart)
         except IncompatibleError:
             return False
         return True
 
     def __hash__(self) -> int:
-        return hash(tuple([type(a) for a in traced(self.tree)]))
+        return hash(tuple(map(type, self.apart.leaves)))
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -165,14 +162,12 @@ class Local(Generic[T]):
         place, mask = self._place(index, active, what)
         if active is True and place.op is LITERAL:
             mask = ACTIVE  # nothing can be wrong if no lane is active
-        found = [derivatives.take(leaf.value(c), place, mask, what) for c in self.cells]
-        layout = self.cells[0]._layout
-        if layout.leaf is not None:
-            return leaf.from_value(layout.leaf, found[0])
-        if layout.apart is not None:
-            return layout.apart.filled(found)[0]
-        values = iter(found)
-        return map_arrays(lambda _, cls: leaf.from_value(cls, next(values)), layout.tree)
+        found = iter([derivatives.take(leaf.value(c), place, mask, what) for c in self.cells])
+        apart = self.cells[0]._layout.apart
+        leaves = [
+            leaf.from_value(type(a), next(found)) if a._kind == "leaf" else a for a in apart.leaves
+        ]
+        return apart.put_together(leaves)[0]
 
     def write(
         self, value: "T | Convertible | PyTree", index: "Index", active: "Active" = True
@@ -188,11 +183,10 @@ class Local(Generic[T]):
         what = "dr.Local.write"
         place, mask = self._place(index, active, what)
         layout = self.cells[0]._layout
-        values = [value]
-        if type(value) is not layout.leaf:
-            given, apart = Tree(values), layout.apart
-            fits = apart is not None and given.fits(apart)
-            values = given.leaves if fits else traced(_fitting(layout.tree, value, what))
+        given = Tree((value,))
+        if not given.fits(layout.apart):
+            given = Tree((_fitting(layout.entry, value, what),))
+        values = [a for a in given.leaves if a._kind == "leaf"]
         self.cells = [
             c._with(derivatives.put(leaf.value(c), place, leaf.value(v), mask, what))
             for c, v in zip(self.cells, values, strict=True)
@@ -286,7 +280,7 @@ def alloc_local(
     if size > LARGEST:
         raise RuntimeError(f"{what}: {size} entries are too many; the limit is {LARGEST}")
     if value is None:
-        _check_known(what, dtype)
+        _check_zeros_exist(what, dtype)
         value = zeros(dtype)
     else:
         _check_type(what, dtype, value)
@@ -305,7 +299,7 @@ def alloc_local(
     return made
 
 
-def _check_known(what: str, dtype: Any) -> None:
+def _check_zeros_exist(what: str, dtype: Any) -> None:
     """Raises if zeros of a type cannot be created."""
     if issubclass(dtype, ArrayBase):
         if dtype._kind == "tensor":
@@ -322,7 +316,7 @@ def _check_known(what: str, dtype: Any) -> None:
             raise TypeError(f"{what}: the type does not contain any Jit-tracked arrays")
         for field in fields.values():
             if isinstance(field, type) and field not in (bool, int, float):
-                _check_known(what, field)
+                _check_zeros_exist(what, field)
 
 
 def _sizes(cls: Any) -> list[int | None]:

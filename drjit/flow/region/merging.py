@@ -1,19 +1,14 @@
-"""Results of functions that run for different lanes, and how they are merged.
-
-In the evaluated mode, ordinarily traced code runs for some lanes only: within `masked`, memory is
-accessed in those lanes only. `BranchOutcome` is what a function of a branch leaves, and `merged`
-combines values lane by lane. Code that drops lanes or passes arrays to functions sees cooperative
-vectors as lists of their features.
+"""Code that runs for some lanes only: within `masked`, it accesses memory in these lanes, and
+`merged` combines values lane by lane. Code that drops lanes, or passes arrays to functions, sees
+cooperative vectors as lists of their features.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Callable
 from operator import is_not
 from typing import Any
 
 from ...ad.algebra import RECORDED
-from ...ad.graph import Value, as_value, visible
+from ...ad.graph import Value, as_value
 from ...array import leaf, pytree, table
 from ...array.base import KernelValue
 from ...array.tree import Tree, rebuilt
@@ -22,8 +17,6 @@ from ...jit.ir import op
 from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import Scope, active, stack
 from ...jit.run import pending
-from ...jit.tuples import NamedTuple
-from .state import State
 
 # ---- Lanes
 
@@ -84,113 +77,10 @@ def merged(mask: Any, first: Value, second: Value) -> Value:
     the others."""
     if first == second or (first.node.size == second.node.size and same_constant(first, second)):
         return first
-    if (m := mask._node).op is LITERAL and m.size == 1:
-        value, other = (first, second) if m.data else (second, first)
-        n, size = value.node, other.node.size
-        if n.op is not LITERAL and (n.size == size or size == 1):
-            return as_value((n, visible(value.var)))
     chosen = RECORDED(op.select, as_value((mask._node, None)), first, second)
     if not chosen.node.size:
         leaf.check_empty(op.select.name, (mask._node, first.node, second.node))
     return chosen
-
-
-# ---- Outcomes of a branch
-
-
-class Version(NamedTuple):
-    """A value as left by a function, in the order of the first function's version, and the contents
-    of its one-dimensional arrays, or None if the function has scattered to them."""
-
-    state: State
-    tree: Tree
-    contents: list[Value | None]
-
-    @property
-    def arrays(self) -> list[Any]:
-        return self.tree.leaves
-
-    def like(self, first: "Version", strict: bool) -> "Version":
-        """Returns the same version with its arrays in the order of another version.
-
-        Raises:
-            RuntimeError: the versions differ in more than the contents of arrays.
-        """
-        tree = first.state.match(self.tree, strict)
-        if tree is self.tree:
-            return self
-        contents = {id(a): v for a, v in zip(self.arrays, self.contents, strict=True)}
-        return Version(self.state, tree, [contents[id(a)] for a in tree.leaves])
-
-
-as_version: Callable[[tuple], Version] = partial(tuple.__new__, Version)
-"""Creates a version faster than its class; see `graph.as_value`."""
-
-
-class BranchOutcome:
-    """The versions that a function has left of the result and of parted arguments; `arrays` are the
-    arrays of all versions, and `contents` what they hold.
-
-    `altered` are the numbers (see `State.objects`) of the arguments that it has changed in place,
-    and `places` says where in the result these are. If functions run one after the other, `kept`
-    are the versions of those in the result, or their contents if they are one-dimensional arrays,
-    and `left` is what the arrays of all arguments hold. `fits` says whether all contents are known
-    to have as many entries as the condition, or one."""
-
-    altered: Sequence[int] = ()
-    fits = False
-
-    def __init__(self, result: Version) -> None:
-        self.versions = [result]
-        self.arrays, self.contents = result.tree.leaves, result.contents
-        self.places: list[int | None] = []
-        self.kept: dict[int, Version | list[Value | None]] = {}
-        self.left: list[Value | None] = []
-
-    def add(self, version: Version) -> None:
-        """Adds the version of a parted argument."""
-        self.versions.append(version)
-        self.arrays = self.arrays + version.arrays
-        self.contents = self.contents + version.contents
-
-    @property
-    def paths(self) -> list[str]:
-        return [path for v in self.versions for path in v.state.paths]
-
-    def version(self, k: int, unchanged: Version, args: State) -> Version:
-        """Returns the version of an argument that the function left, after the argument has been
-        restored."""
-        found = self.kept.get(k)
-        if isinstance(found, Version):
-            return found
-        if found is None and self.left:
-            left = {id(a): v for a, v in zip(args.leaves, self.left, strict=True)}
-            found = [left[id(a)] for a in unchanged.arrays]
-        return unchanged if found is None else unchanged._replace(contents=found)
-
-    def located(self, args: State, numbers: Collection[int]) -> list[int | None]:
-        """Returns, for every array and container of the result, its number if it is one of the
-        given arguments."""
-        given = args.leaves if max(numbers) < len(args.leaves) else args.objects()
-        wanted = {id(given[k]): k for k in numbers}
-        tree = self.versions[0].tree
-        objects = [*tree.leaves, *map(tree.objects.__getitem__, tree.inside)]
-        return [*map(wanted.get, map(id, objects))]
-
-
-def parted(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
-    """Returns the numbers of the arguments that one function changes in place and returns, and that
-    are at other places in the other function's result."""
-    changed = {k for o in outcomes for k in o.places if k is not None}
-    if not changed or outcomes[0].places == outcomes[1].places:
-        return []
-    first, second = (
-        o.places if changed.issubset(o.places) else o.located(args, changed) for o in outcomes
-    )
-    if first == second:
-        return []
-    moved = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
-    return sorted(changed.intersection(chain.from_iterable(moved)))
 
 
 # ---- Cooperative vectors

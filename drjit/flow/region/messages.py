@@ -28,7 +28,7 @@ class Failure(RuntimeError):
         return self._text
 
     def __reduce__(self) -> Any:
-        return _made, (self._kind, self._text, self.args, vars(self))
+        return _failure, (self._kind, self._text, self.args, vars(self))
 
 
 @lru_cache(256)
@@ -38,7 +38,7 @@ def _class(kind: type[Exception]) -> type[Failure]:
     return type(kind.__name__, bases, own)
 
 
-def _made(kind: type[Exception], text: str, args: tuple, attributes: dict[str, Any]) -> Failure:
+def _failure(kind: type[Exception], text: str, args: tuple, attributes: dict[str, Any]) -> Failure:
     try:
         cls = _class(kind)
         made: Failure = kind.__new__(cls, *args)
@@ -59,7 +59,7 @@ def failed(what: str, error: Exception) -> Failure:
     name = "" if kind is RuntimeError or isinstance(error, Failure) else f"{kind.__name__}: "
     text = f"{what}: encountered an exception (see above). {name}{error}"
     trace = error.__traceback__
-    return _made(kind, text, error.args, vars(error)).with_traceback(trace and trace.tb_next)
+    return _failure(kind, text, error.args, vars(error)).with_traceback(trace and trace.tb_next)
 
 
 # ---- Variables without a value
@@ -250,14 +250,7 @@ def _check_structure(what: str, first: Tree, i: int, other: Tree, j: int) -> Non
 
 def _check_constant(what: str, first: Tree, k: int, other: Any) -> None:
     mine = first.objects[k]
-    try:
-        if isinstance(mine, ArrayBase):
-            same = list(mine) == list(other)
-        else:
-            same = mine is other or bool(mine == other)
-    except (TypeError, ValueError, RuntimeError):
-        same = False
-    if not same:
+    if not _same(mine, other):
         raise IncompatibleError(
             f"{what}: inconsistent scalar Python object of type '{type_label(mine)}' for field "
             f"'{_path(first, k)}', which is {mine!r} for one function and {other!r} for another. "

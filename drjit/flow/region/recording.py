@@ -173,8 +173,7 @@ class RecordedRegion:
     variables that the body received, and `results` what it returned, or `NOTHING` for arrays that
     it has written to, which nothing else may hold. `written` are the targets of its scatters with
     their numbers in `Targets`. `variables` are those of its operations, in order, on which results
-    depend, and `free_variables` the earlier ones on which these depend. The region `moves` if its
-    nodes can be reused in another block, because it has no side effects that must not be repeated.
+    depend, and `free_variables` the earlier ones on which these depend.
     """
 
     variables: Sequence[Var] = ()
@@ -197,8 +196,6 @@ class RecordedRegion:
         self.lanes = nodes[0].size if nodes else self.mask.size
         self._first = nodes[0].serial if nodes else self.begin
         self._last = next_serial()
-        effects = recording.effects
-        self.moves = not effects or not any(e.op.block or e.data.value for e in effects)
         # In this scope; derivatives are computed in others.
         self.results = results = graph.seen(results)
         self.written = targets.note() if inner.outer_gradients.written else []
@@ -245,7 +242,7 @@ class RecordedRegion:
         variables += reversed(own)
         self.variables, self.free_variables = variables, free
 
-    def _reached(self) -> dict[Var, int]:
+    def _compute_reach(self) -> dict[Var, int]:
         """Determines the sources that each variable depends on, as bit sets."""
         reach: dict[Var, int] = {}
         sources: list[Var] = []
@@ -272,7 +269,7 @@ class RecordedRegion:
 
     def reach(self, variables: Iterable[Var | None]) -> int:
         """Returns the sources on which some variables depend, as a bit set."""
-        bits, known = 0, self._reached() if self._bits is None else self._bits
+        bits, known = 0, self._compute_reach() if self._bits is None else self._bits
         for v in variables:
             bits |= known.get(v, 0)  # type: ignore[arg-type]
         return bits
@@ -299,10 +296,10 @@ class RecordedRegion:
     @contextmanager
     def derived(
         self, outer_gradients: capture.OuterGradients, mask: Node | None = None
-    ) -> Iterator["Derived"]:
+    ) -> Iterator["DerivedBody"]:
         """Like `entered`, in a recording of its own, parts of which can be instantiated again."""
         with self.entered(outer_gradients), record.part(mask or self.mask, self.depth) as scope:
-            yield Derived(self, scope)
+            yield DerivedBody(self, scope)
 
     @property
     def follows(self) -> bool:
@@ -410,10 +407,6 @@ class RecordedRegion:
         for v, g, own in before:
             v.grad, v.grad_var = g, own
 
-    def stand_ins(self, values: Iterable[Node]) -> list[Node]:
-        """Returns nodes for additional variables of a loop."""
-        return [make(op.state, n.dtype, self.lanes, (), self.depth) for n in values]
-
     def recomputed(
         self, values: Sequence[Value], places: Sequence[int], mask: Node,
         enclosing: "Recomputation | None",
@@ -434,7 +427,7 @@ class RecordedRegion:
         return Recomputation(self.variables, copies, made | {None: None})
 
     def substitution(
-        self, nodes: Sequence[Node], mask: Node | None, derived: "Derived | None" = None,
+        self, nodes: Sequence[Node], mask: Node | None, derived: "DerivedBody | None" = None,
         enclosing: Substitution | None = None,
     ) -> Substitution:  # fmt: skip
         """Returns a copier of values of the body into the innermost recording, with other nodes for
@@ -520,20 +513,22 @@ class Recomputation:
         return [Value(n, self.made.get(v, v)) for n, (_, v) in zip(nodes, values, strict=True)]
 
 
-class Derived:
+class DerivedBody:
     """A computation derived from a body while this is open, for example by a traversal, with its
-    side effects. `given` are nodes that stand for further values, `results` the final results."""
+    side effects. `parameters` are nodes that stand for further values, `results` the final
+    results."""
 
     def __init__(self, body: RecordedRegion, scope: record.Scope) -> None:
         self.body, self.scope, self.span = body, scope, Span()
-        self.given: list[Node] = []
+        self.parameters: list[Node] = []
         self.results: list[Node] = []
-        self._inside: list[Node] | None = None
+        self._dependences: list[Node] | None = None
 
     def stand_ins(self, values: Iterable[Node]) -> list[Node]:
         """Returns nodes for values that are known when the results are used."""
-        self.given += self.body.stand_ins(values)
-        return [*self.given]
+        body = self.body
+        self.parameters += [make(op.state, n.dtype, body.lanes, (), body.depth) for n in values]
+        return [*self.parameters]
 
     def close(self, results: list[Node]) -> None:
         """Ends the computation, given its results."""
@@ -543,8 +538,8 @@ class Derived:
     def needs(self) -> set[Node]:
         """The nodes of the body's state on which the results depend."""
         roots = [*self.results, *self.scope.effects]
-        self._inside = self.body.substitution((), None, self).inside(roots)
-        return {*self.body.nodes}.intersection(self._inside)
+        self._dependences = self.body.substitution((), None, self).inside(roots)
+        return {*self.body.nodes}.intersection(self._dependences)
 
     def again(
         self, nodes: Sequence[Node], given: Sequence[Node] = (), mask: Node | None = None
@@ -552,29 +547,12 @@ class Derived:
         """Returns the results in the innermost recording, with other nodes for the state and the
         lanes; its side effects become part of that recording."""
         again = self.body.substitution(nodes, mask, self)
-        again.extend(dict(zip(self.given, given, strict=True)))
-        found = again([*self.results, *self.scope.effects], self._inside)
-        self._hand_over()
-        return found[: len(self.results)]
-
-    def moved(self, begin: dict[Node, Node]) -> bool:
-        """Moves the results and the body itself into the innermost recording, where nodes of the
-        state become the given gathers. Returns whether that was possible."""
-        gathers = [*begin.values()]
-        if any(n.op is not op.gather or n.size != self.body.lanes for n in gathers):
-            return False
-        if gathers and not record.precede(self.body.nodes[0], gathers):
-            return False
-        for n, given in begin.items():
-            n.op, n.deps, n.data = given.op, given.deps, given.data
-        self._hand_over()
-        return True
-
-    def _hand_over(self) -> None:
-        """Makes the side effects part of the innermost recording."""
-        if (scope := innermost()) is not None:
+        again.extend(dict(zip(self.parameters, given, strict=True)))
+        found = again([*self.results, *self.scope.effects], self._dependences)
+        if (scope := innermost()) is not None:  # which the side effects become part of
             scope.effects += self.scope.effects
             scope.afters += self.scope.afters
+        return found[: len(self.results)]
 
 
 # ---- Sums: results that are an input plus something that does not depend on it
@@ -593,18 +571,10 @@ def adds_to(result: Var | None, own: Var, body: RecordedRegion) -> bool:
     return result is own or bool(starts(result, body.reach([own]), body))
 
 
-_SUMS = frozenset(("add", "sub", "fma", "select", "result"))
-
-
-def is_sum(v: Var | None) -> bool:
-    """Returns whether `starts` may find anything; if not, dependences need not be determined."""
-    return v is not None and (v.rule is None or v.rule.name in _SUMS)
-
-
 def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
     """Returns the inputs, as a bit set, to which a value adds something that does not depend on
     them."""
-    if v is None or not is_sum(v) or not (inputs := inputs & body.reach([v])):
+    if v is None or not (inputs := inputs & body.reach([v])):
         return 0
     if v.rule is None:
         return inputs

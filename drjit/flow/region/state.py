@@ -1,5 +1,5 @@
-"""The state of loops and branches: PyTrees of arrays whose values are exchanged while the objects
-remain, what a body changes in them, and how that is undone.
+"""A loop or branch: its functions and its mode, and its state: PyTrees of arrays whose values are
+exchanged while the objects remain, what a function changes in them, and how that is undone.
 
 The position of an array is its place among the leaves of the tree before the body, or of the first
 function's result in a branch. An array that is the same object on both sides is updated in place,
@@ -7,33 +7,146 @@ so that all references to it see the result; everything else is returned as new 
 """
 
 import weakref
-from collections.abc import Iterator, Sequence, Set
-from functools import lru_cache, partial
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from copy import copy
+from functools import partial
 from math import prod
 from operator import is_not
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
 from ...ad.graph import Value
 from ...array import leaf
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.pytree import ROLES, is_data_class, leaf_arrays, role
+from ...array.pytree import ROLES, leaf_arrays, role
 from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
-from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
+from ...jit import flags, log
+from ...jit.flags import JitFlag
+from ...jit.ir.scope import StateTarget
+from ...jit.trace import record
 from ...jit.tuples import NamedTuple
-from .messages import NUMBERS, check_pair, check_same
+from .captured import AttributeArrays, ClosureArrays, arrays_in_attributes
+from .messages import NUMBERS, check_pair, check_same, failed
 
-_ARRAYS = frozenset(("leaf", "nested", "tensor", "vector"))
+MODES = (None, "scalar", "symbolic", "evaluated")
+FLOW = "_drjit_flow"
+"""The name by which code made by `syntax` accesses the functions that it calls."""
 _SIMPLE = frozenset((*NUMBERS, str, type(None), type))
-_PLAIN = (ModuleType, FunctionType, type, ArrayBase)
+_CLOSED = (), (FLOW,)
+_NO_ARRAYS = ClosureArrays((), ())
 
 
-def assign(array: Any, value: Value) -> None:
-    """Sets the contents of an array."""
-    array._node = value.node
-    if array._diff:
-        array._var = value.var
+# ---- Functions and modes
+
+
+class RecordAgain(Exception):
+    """A statement must be recorded again, with other arrays as its state or result."""
+
+
+def call(what: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Returns the result of a function of a loop or branch.
+
+    Raises:
+        RuntimeError: the function raised an exception; the error is also of that type.
+    """
+    try:
+        return function(*args)
+    except StateTarget:  # the enclosing statement will record it again
+        raise
+    except Exception as error:
+        raise failed(what, error) from error
+
+
+def check_mode(mode: Any, what: str) -> None:
+    """Raises a RuntimeError if there is no such mode."""
+    if mode not in MODES:
+        raise RuntimeError(
+            f"{what}: invalid 'mode' argument: it must be None, 'scalar', 'symbolic' or "
+            f"'evaluated', not {mode!r}"
+        )
+
+
+def chosen_mode(mode: str | None, flag: JitFlag, what: str) -> str:
+    """Returns the mode of a statement that is not scalar: the given one, or the one selected by a
+    flag; within a recording, it is symbolic."""
+    if mode is None and flags.current & flag:
+        return "symbolic"
+    if mode is None and record.recording():
+        log.log(
+            log.LogLevel.Warn,
+            f"{what}: forcing conditional statement to symbolic mode, although {flag} is off, "
+            "since it is part of another symbolic operation",
+        )
+        return "symbolic"
+    return mode or "evaluated"
+
+
+def mask_of(test: Any, what: str, noun: str) -> Any:
+    """Returns a condition as a one-dimensional mask.
+
+    Raises:
+        RuntimeError: it is not a mask.
+    """
+    if isinstance(test, ArrayBase) and test.__meta__.is_jit and test._dtype.is_mask:
+        if test._kind == "leaf":
+            return test
+        if test._kind == "tensor":
+            return test._array
+    raise RuntimeError(
+        f"{what}: {noun} is of type {type_label(test)}. Expected a traced Boolean array of one "
+        "dimension such as drjit.auto.Bool, a Boolean tensor, or a Python bool."
+    )
+
+
+def captured_arrays(functions: Sequence[Callable[..., Any]], state: Iterable[Any]) -> ClosureArrays:
+    """Returns the arrays that functions capture, except those in `state`."""
+    for f in functions:
+        if isinstance(f, FunctionType) and (
+            f.__defaults__ or f.__kwdefaults__ or f.__code__.co_freevars not in _CLOSED
+        ):
+            return ClosureArrays(functions, state)
+    return _NO_ARRAYS  # as for most functions that `syntax` makes
+
+
+# ---- What tracing a body has revealed
+
+
+class BodyProfile:
+    """What is found out about a body only by tracing it. It is kept with its code, which is traced
+    once from the next time on.
+
+    `tables` are the positions of the arrays that it has read like tables, with `gather`, although
+    these have as many entries as there are lanes; `tracks` says that it has referred to
+    differentiable arrays from outside.
+    """
+
+    __slots__ = ("tables", "tracks")
+
+    def __init__(self) -> None:
+        self.tables: set[int] = set()
+        self.tracks = False
+
+
+_profiles: weakref.WeakKeyDictionary[CodeType, BodyProfile] = weakref.WeakKeyDictionary()
+# The same by the identities of code objects, while these exist: to compare two of them takes long.
+_by_identity: dict[int, tuple[BodyProfile, weakref.ref[CodeType]]] = {}
+
+
+def profile_of(body: Callable[..., Any]) -> BodyProfile:
+    """Returns the profile of a function, to be added to."""
+    code = getattr(body, "__code__", None)
+    if code is None:
+        return BodyProfile()
+    key = id(code)
+    entry = _by_identity.get(key)
+    if entry is None:
+        profile = _profiles.setdefault(code, BodyProfile())
+        entry = profile, weakref.ref(code, lambda _: _by_identity.pop(key, None))
+        _by_identity[key] = entry
+    return entry[0]
+
+
+# ---- The state
 
 
 def names(count: int, labels: Sequence[str], noun: str, what: str) -> tuple[str, ...]:
@@ -43,102 +156,12 @@ def names(count: int, labels: Sequence[str], noun: str, what: str) -> tuple[str,
         RuntimeError: the number of labels differs from the number of entries.
     """
     if not labels:
-        return _numbered(count, noun)
+        return tuple([f"{noun}[{k}]" for k in range(count)])
     if len(labels) != count:
         raise RuntimeError(
             f"{what}: there are {count} variables ('{noun}') and {len(labels)} labels"
         )
     return tuple(labels)
-
-
-@lru_cache(64)
-def _numbered(count: int, noun: str) -> tuple[str, ...]:
-    """Returns names of the entries of a tuple without labels."""
-    return tuple([f"{noun}[{k}]" for k in range(count)])
-
-
-class WeakValue:
-    """The contents of an array, as long as they exist. Evaluated contents are held weakly, because
-    a scatter would have to copy them if anything else held them."""
-
-    def __init__(self, value: Value) -> None:
-        n, self.var, self.serial = value.node, value.var, value.node.serial
-        self._node: Node | weakref.ref[Node] = n
-        if n.op is AFTER or n.op is BUFFER:
-            self._node = weakref.ref(n)
-        self.dtype, self.size = n.dtype, n.size
-        self.memory = n.data if n.op is BUFFER else None
-
-    def content(self) -> Value | None:
-        n = self._node if isinstance(self._node, Node) else self._node()
-        return None if n is None else Value(n, self.var)
-
-    def restore(self, array: Any) -> None:
-        """Restores the contents of an array that has changed other than by a scatter."""
-        value = self.content()
-        if value is not None and array._node is not value.node and array._node.op is not AFTER:
-            assign(array, value)
-
-    def recovered(self) -> Value | None:
-        """Returns the contents; if a scatter that was undone took them over, from their memory."""
-        found = self.content()
-        if found is None and self.memory is not None:
-            found = Value(make(BUFFER, self.dtype, self.size, (), self.memory), self.var)
-        return found
-
-    def stand_in(self) -> Value:
-        """Returns contents of the same type and size."""
-        return Value(literal(self.dtype, 0, self.size), self.var)
-
-
-class AttributeArrays:
-    """The arrays, by `name`, among the attributes of an object other than a PyTree, so that a loop
-    or branch cannot exchange their values."""
-
-    def __init__(self, place: int, owner: Any, arrays: dict[str, Any]) -> None:
-        self.place, self.owner, self.arrays = place, owner, arrays
-        self._before = [WeakValue(leaf.value(a)) for a in self._leaves()]
-
-    def _leaves(self) -> list[Any]:
-        return [*chain.from_iterable(map(leaf_arrays, self.arrays.values()))]
-
-    def changed(self, written: Set[int]) -> str | None:
-        """Returns the name of an array that has changed other than by a scatter, if any. The nodes
-        of scatters have the serial numbers `written`, or are pending."""
-        now, before = vars(self.owner), iter(self._before)
-        for name, array in self.arrays.items():
-            if now.get(name) is not array:
-                return name
-            for a in leaf_arrays(array):
-                n, saved = a._node, next(before, None)
-                same = saved is not None and n.serial == saved.serial
-                if not same and n.op is not AFTER and n.serial not in written:
-                    return name
-        return None
-
-    def restore(self) -> None:
-        """Undoes changes."""
-        vars(self.owner).update(self.arrays)
-        for a, saved in zip(self._leaves(), self._before, strict=False):
-            saved.restore(a)
-
-
-def _is_traced(cls: Any) -> bool:
-    """Returns whether instances of a class are arrays, or vectors, that can be part of kernels."""
-    if issubclass(cls, ArrayBase):
-        return cls.__meta__.is_jit
-    return issubclass(cls, KernelValue)
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """Returns the traced arrays among the attributes of an object that is not a PyTree."""
-    found = {}
-    if hasattr(value, "__dict__") and not isinstance(value, _PLAIN):
-        for name, array in [*vars(value).items()]:
-            kind = ROLES.get(type(array))
-            if kind != "other" and (kind in _ARRAYS or _is_traced(type(array))):
-                found[name] = array
-    return found
 
 
 class State:
@@ -157,21 +180,16 @@ class State:
     """Mutable containers, with their parts."""
 
     def __init__(
-        self,
-        values: tuple,
-        titles: Sequence[str],
-        what: str,
-        watched: bool = True,
-        tree: Tree | None = None,
+        self, values: tuple, titles: Sequence[str], what: str, watched: bool = True
     ) -> None:
         self.titles, self.what, self.values = titles, what, values
-        self.tree = tree = tree or Tree(values)
+        self.tree = tree = Tree(values)
         self.leaves = tree.leaves
         if watched and (tree.inside or tree.others):
             self.attributes = [
                 AttributeArrays(k, tree.objects[k], found)
                 for k in self._watch(tree)
-                if (found := _attributes(tree.objects[k]))
+                if (found := arrays_in_attributes(tree.objects[k]))
             ]
 
     def _take_apart(self, tree: Tree) -> None:
@@ -204,7 +222,7 @@ class State:
         made = object.__new__(State)
         vars(made).update(vars(self))
         made.values = values
-        made._take_apart(Tree(values, self.tree.layout))
+        made._take_apart(Tree(values))
         return made
 
     def contents(self) -> list[Value]:
@@ -219,24 +237,19 @@ class State:
                 if array._var is not var:  # and so the array has one
                     array._var = var
 
-    def restore(
-        self, contents: Sequence[Value | None], changed: Sequence[int] | None = None
-    ) -> None:
-        """Undoes a body's changes to the arrays and to the lists and structures around them.
-        `changed` are the numbers of those that have changed, if `changed` and `check_attributes`
-        have looked."""
+    def restore(self, contents: Sequence[Value | None]) -> None:
+        """Undoes what a body has changed, after an exception: see `restore_variables`, and arrays
+        that are attributes."""
+        self.restore_variables(contents)
+        for a in self.attributes:
+            a.restore()
+
+    def restore_variables(self, contents: Sequence[Value | None]) -> None:
+        """Undoes a body's changes to the arrays and to the lists and structures around them."""
         self.put(contents)
-        if changed is None:
-            for row in self._containers:
-                if differs(*row):
-                    self._put_back(row)
-            for a in self.attributes:
-                a.restore()
-        else:
-            first = len(self.leaves)
-            for k in changed:
-                if k >= first and differs(*(row := self._containers[k - first])):
-                    self._put_back(row)
+        for row in self._containers:
+            if differs(*row):
+                self._put_back(row)
         if self._undone:
             self._undone = False
             self._take_apart(Tree(self.values))
@@ -274,7 +287,7 @@ class State:
         if k >= len(self.leaves):
             self._put_back(self._containers[k - len(self.leaves)])
         elif (value := contents[k]) is not None:
-            assign(self.leaves[k], value)
+            leaf.assign(self.leaves[k], value)
 
     def check_initialized(self) -> None:
         """Raises a RuntimeError if an array is empty, or a variable is undefined."""
@@ -286,7 +299,7 @@ class State:
                     "dr.zeros()."
                 )
 
-    def check_attributes(self, written: Set[int] = frozenset()) -> None:
+    def check_attributes(self, written: Set[int]) -> None:
         """Raises a RuntimeError if an array that is an attribute of an object other than a PyTree
         has changed, other than by scatters, whose nodes have the serial numbers `written`.
         """
@@ -331,17 +344,11 @@ class State:
         before = self.tree
         leaves = []
         for old, now, value in zip(before.leaves, after.leaves, contents, strict=True):
-            if now is not old:
-                if isinstance(now, KernelValue):
-                    leaves.append(now._with(value))
-                    continue
-                now = leaf.new(type(now))
-            now._node, var = value
-            if now._diff:
-                now._var = var
+            if now is old:
+                leaf.assign(now, value)
+            else:
+                now = holding(now, value)
             leaves.append(now)
-        if len(leaves) == len(after.counts):
-            return tuple(leaves)
         return tuple(after.put_together(leaves, partial(self._container, after, like)))
 
     def _container(self, after: Tree, like: bool, k: int, values: list[Any]) -> Any:
@@ -407,11 +414,7 @@ def holding(array: Any, value: Value) -> Any:
     """Returns a new array, or vector, of the same type with the given contents."""
     if isinstance(array, KernelValue):
         return array._with(value)
-    made = leaf.new(type(array))
-    made._node, var = value
-    if made._diff:
-        made._var = var
-    return made
+    return leaf.from_value(type(array), value)
 
 
 # ---- Private copies
@@ -438,7 +441,7 @@ class PrivateState:
     several objects here.
     """
 
-    def __init__(self, state: State, kept: Set[int] = frozenset()) -> None:
+    def __init__(self, state: State, kept: Set[int]) -> None:
         tree = self._tree = state.tree
         # Copies of one-dimensional arrays, their originals, and their contents, by number.
         self._arrays: dict[int, tuple[Any, Any, Value]] = {}
@@ -450,10 +453,7 @@ class PrivateState:
                 made = leaves[k] = holding(original, value)
                 self._arrays[id(made)] = made, original, value
         self._same = {id(tree.leaves[k]) for k in kept} if kept else frozenset()
-        if len(leaves) == len(tree.counts):
-            self.state = State(tuple(leaves), state.titles, state.what)
-        else:
-            self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
+        self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
 
     def _copy(self, k: int, values: list[Any]) -> Any:
         """Returns the copy of a container, which consists of copies."""
@@ -498,7 +498,7 @@ class PrivateState:
                     _, original, start = known
                     now = leaf.value(v)
                     if now != start:
-                        assign(original, now)
+                        leaf.assign(original, now)
                         v, changed = original, True
                     elif leaf.value(original) == start:
                         v = original
@@ -543,22 +543,11 @@ def _with(container: Any, keys: Any, values: list[Any]) -> Any:
 def _like(container: Any, keys: Any, values: list[Any]) -> Any:
     """Returns a container of the same kind with the same keys or fields and other values."""
     cls = type(container)
-    if role(cls) != "struct" or _is_all_fields(container, keys):
+    if role(cls) != "struct":
         return rebuilt(cls, keys, values)
-    from copy import copy
-
     made = copy(container)
     set_contents(made, keys, values)
     return made
-
-
-def _is_all_fields(container: Any, names: Sequence[str]) -> bool:
-    """Returns whether a structure is a data class, copied in the usual way, that has no attributes
-    other than its fields."""
-    cls = type(container)
-    if not is_data_class(cls) or hasattr(cls, "__copy__"):
-        return False
-    return getattr(container, "__dict__", {}).keys() == {*names}
 
 
 def _same_objects(values: Sequence[Any], others: Sequence[Any]) -> bool:

@@ -12,7 +12,7 @@ from ...array.tree import Tree, map_arrays, traced
 from ...function.ad import grad
 from ...function.inspect import traits
 from ...jit.ir.node import AFTER, literal
-from .state import State, assign, names
+from .state import State, names
 
 T = TypeVar("T", bound=Any)
 
@@ -27,7 +27,7 @@ def collect_indices(arg: object, /) -> list[int]:
     return [variable_index.number(a) for a in traced(arg)]
 
 
-def _found(index: int, array: Any, what: str) -> Any:
+def _variable(index: int, array: Any, what: str) -> Any:
     """Returns the variable with a number as an array of another one's class."""
     try:
         value = variable_index.find(index)
@@ -61,7 +61,7 @@ def update_indices(value: T, indices: Sequence[int]) -> T:
     if needed != len(indices):
         raise RuntimeError(f"{what}: {len(indices)} indices for {needed} variables")
     new = iter(indices)
-    return map_arrays(lambda a, _: _found(next(new), a, what), value)
+    return map_arrays(lambda a, _: _variable(next(new), a, what), value)
 
 
 def traverse_py_cb_ro(arg0: object, arg1: Callable[..., Any], /) -> None:
@@ -101,7 +101,7 @@ def traverse_py_cb_rw(arg0: object, arg1: Callable[..., int], /) -> None:
         index = arg1(variable_index.number(array), "", "")
         if not isinstance(index, int):
             raise RuntimeError(f"{what}: expected an index from the callback, not {index!r}")
-        assign(array, leaf.value(_found(index, array, what)))
+        leaf.assign(array, leaf.value(_variable(index, array, what)))
 
 
 def _attributes(owner: Any) -> Any:
@@ -263,10 +263,10 @@ class VariableTracker:
         arrays = self._arrays(state, labels, default_label, what)
         if len(arrays) != len(indices):
             raise RuntimeError(f"{what}: {len(indices)} indices for {len(arrays)} variables")
-        made = [_found(index, a, what) for a, index in zip(arrays, indices, strict=True)]
+        made = [_variable(index, a, what) for a, index in zip(arrays, indices, strict=True)]
         for a, new in zip(arrays, made, strict=True):
             if not (preserve_dirty and a._node.op is AFTER):
-                assign(a, leaf.value(new))
+                leaf.assign(a, leaf.value(new))
 
     def verify_size(self, arg: int, /) -> None:
         """Raises a RuntimeError if the size of an array is neither this one nor 1."""
@@ -280,18 +280,18 @@ class VariableTracker:
 
     def rebuild(self, labels: Sequence[str] = (), default_label: str = "state") -> Any:
         """Returns the PyTree in its latest version."""
-        self._known(labels, default_label, "rebuild")
+        self._state_of(labels, default_label, "rebuild")
         return self._latest if labels else self._latest[0]
 
     def restore(self, labels: Sequence[str] = (), default_label: str = "state") -> Any:
         """Returns the PyTree in its first version: arrays, lists and structures get their contents
         back."""
-        state = self._known(labels, default_label, "restore")
+        state = self._state_of(labels, default_label, "restore")
         state.restore(self._contents)
         self._latest = state.values
         return state.values if labels else state.values[0]
 
-    def _known(self, labels: Sequence[str], default_label: str, what: str) -> State:
+    def _state_of(self, labels: Sequence[str], default_label: str, what: str) -> State:
         wanted = tuple(labels) or (default_label,)
         if self._state is None or self._state.titles != wanted:
             raise RuntimeError(

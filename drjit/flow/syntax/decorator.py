@@ -18,7 +18,6 @@ from typing import Any, TypeVar, overload
 from ...array.base import IncompatibleError
 from ...jit.run import cache
 from ..call.branch import if_stmt
-from ..call.functions import Passthrough
 from ..loop.while_loop import while_loop
 from ..region.messages import is_undefined, value
 
@@ -29,7 +28,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _flow = SimpleNamespace(
     while_loop=while_loop,
     if_stmt=if_stmt,
-    Passthrough=Passthrough,
     value=value,
     is_undefined=is_undefined,
 )

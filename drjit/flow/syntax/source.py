@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from ...jit.parsing import syntax_tree
-from ..region.functions import FLOW
+from ..region.state import FLOW
 from .transform import Transformer
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from ...jit.parsing import syntax_tree
-from ..region.functions import FLOW
+from ..region.state import FLOW
 from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, in_place, parameters, reads
 from .liveness import writes as writes_of
 
@@ -211,17 +211,13 @@ class Transformer:
         missing = [[n for n in results if n not in given] for given in (first, second)]
         back = f"return {_tuple([*results, *held])}"
         true, false = f"_if_true{number}", f"_if_false{number}"
-        other = [_function(false, args, *keep, _ELSE, *map(_value, missing[1]), back)]
-        if not s.orelse and {*results} <= {*args}:
-            places = [args.index(n) for n in (*results, *kept)]
-            false, other = f"{FLOW}.Passthrough({places})", []
         # Arguments may depend on what the test assigns.
         assigns = [f"_if_test = {_TEST}"] if writes_of(hint.test) else []
         made = [
             *assigns,
             *_read(args, bound),
             _function(true, args, *keep, _BODY, *map(_value, missing[0]), back),
-            *other,
+            _function(false, args, *keep, _ELSE, *map(_value, missing[1]), back),
             f"{_target([*results, *held])}{FLOW}.if_stmt({_tuple(args)}, "
             f"{'_if_test' if assigns else _TEST}, {true}, {false}, arg_labels={tuple(args)}, "
             f"rv_labels={(*results, *kept)}{hint.keywords})",

@@ -23,17 +23,17 @@ class Mismatch(NamedTuple):
     mode: str
     argument: int
     entry: int
-    found: float
+    derivative: float
     expected: float
 
     @property
     def error(self) -> float:
         """The difference relative to the larger of 1 and the expected value."""
-        if np.isnan(self.found) != np.isnan(self.expected):
+        if np.isnan(self.derivative) != np.isnan(self.expected):
             return float("inf")
-        if self.found == self.expected or np.isnan(self.found):
+        if self.derivative == self.expected or np.isnan(self.derivative):
             return 0.0
-        return abs(self.found - self.expected) / max(1.0, abs(self.expected))
+        return abs(self.derivative - self.expected) / max(1.0, abs(self.expected))
 
 
 # Steps and tolerances by element size in bytes: the error of central differences is of the order of
@@ -83,8 +83,8 @@ def check_grad(
     if verbose:
         print(
             f"dr.check_grad(): in {found.mode} mode, the derivative with respect to entry "
-            f"{found.entry} of array {found.argument} is {found.found:.8g}, the finite difference "
-            f"is {found.expected:.8g} (error {found.error:.3g}, accepted {limit:.3g}).\n"
+            f"{found.entry} of array {found.argument} is {found.derivative:.8g}, the finite "
+            f"difference is {found.expected:.8g} (error {found.error:.3g}, accepted {limit:.3g}).\n"
             f"  It came from {origins[found.argument]}."
         )
     return False

@@ -80,7 +80,7 @@ def reshape(  # pyright: ignore[reportInconsistentOverload]
     dtype = type(value) if dtype is None else dtype
     if not is_array_class(dtype):
         raise TypeError(f"{what}: expected an array type, not {label(dtype)}")
-    sizes = _wanted(shape, what)
+    sizes = _target_sizes(shape, what)
     by_lanes = shrink and len(sizes) == 1 and type(value) is dtype
     if by_lanes and dtype._kind == "nested" and dtype.__meta__.is_jit:
         spread = conversion.spread(value)
@@ -90,7 +90,7 @@ def reshape(  # pyright: ignore[reportInconsistentOverload]
     return _reshape(dtype, value, sizes, order, shrink, what)
 
 
-def _wanted(shape: Any, what: str) -> tuple[int, ...]:
+def _target_sizes(shape: Any, what: str) -> tuple[int, ...]:
     sizes = integers(shape, f"{what}: 'shape' must be an int or a tuple of ints, not")
     if any(s < -1 for s in sizes):
         raise RuntimeError(f"{what}: invalid 'shape' entry (must be nonzero or -1), got {shape!r}")

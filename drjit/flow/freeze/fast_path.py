@@ -1,5 +1,5 @@
-"""A short way to find out whether the inputs of a frozen function are as in the call before: a
-Python function made for them, which checks only what `InputLayout` would find to differ, and
+"""The fast path of a frozen function: a generated Python function that compares the inputs of a
+call with those of an earlier one. It checks only what could make their `InputLayout` differ, and
 returns their values and objects in the same order.
 """
 
@@ -44,20 +44,20 @@ class MatchedInputs:
 Check = Callable[[Sequence[Any], Sequence[Any]], MatchedInputs | tuple[Any] | None]
 
 
-def shortcut(
+def fast_path(
     layout: InputLayout,
     inputs: Sequence[Any],
     implicit: Sequence[Any],
     changing: set[int],
-    then: Callable | None = None,
+    replay: Callable | None,
 ) -> Check | None:
     """Returns a function that returns `MatchedInputs` for inputs equal to those that led to a
     layout, as far as its key tells, and None for others (or for inputs that it does not know).
     Literals with the numbers `changing` may have any value. Returns None if inputs are of a kind
     that is compared in other ways.
 
-    With `then`, which writes statements (see `flat`), the function also performs the call, and
-    returns a tuple with its result; `MatchedInputs` if that was not possible.
+    With `replay`, which writes statements (see `codegen.replay_writer`), the function also performs
+    the call, and returns a tuple with its result; `MatchedInputs` if that was not possible.
     """
     writer = _Writer(changing)
     try:
@@ -73,7 +73,7 @@ def shortcut(
     )
     if not same:
         return None
-    return check if then is None else writer.function(then)
+    return check if replay is None else writer.function(replay)
 
 
 def _evaluated(nodes: list[Node]) -> bool:
@@ -119,7 +119,7 @@ class _Writer:
         self.classes: dict[type, list[int]] = {}  # the objects of each
         self.own: dict[int, int] = {}  # the values of arrays with data
 
-    def known(self, value: Any) -> str:
+    def name_of(self, value: Any) -> str:
         """Returns a name for a value that exists now."""
         name = f"k{len(self.names)}"
         self.names[name] = value
@@ -160,14 +160,14 @@ class _Writer:
 
     def equals(self, name: str, value: Any) -> str:
         """Returns the condition that a variable has the type and value of a constant."""
-        known, cls = self.known(value), self.known(type(value))
+        known, cls = self.name_of(value), self.name_of(type(value))
         return f"{name} is {known} or (type({name}) is {cls} and {name} == {known})"
 
     def identity(self, name: str, value: Any) -> None:
         """Checks that an object is the same one, which is not kept alive where possible."""
         known = reference_to(value)
         called = "" if known is value else "()"
-        self.unless(f"{self.known(known)}{called} is {name}")
+        self.unless(f"{self.name_of(known)}{called} is {name}")
 
     def object(self, name: str, value: Any, kind: str) -> None:
         if id(value) in self.objects:
@@ -175,7 +175,7 @@ class _Writer:
             return
         number = self.objects[id(value)] = len(self.objects)
         self.lines.append(f"o{number} = {name}")
-        self.unless(f"type({name}) is {self.known(type(value))}")
+        self.unless(f"type({name}) is {self.name_of(type(value))}")
         self.classes.setdefault(type(value), []).append(number)
         if kind == "leaf":
             self.leaf(number, value)
@@ -194,19 +194,19 @@ class _Writer:
             fields = len(fields_of(type(value)))
             attributes = getattr(value, "__dict__", None)
             if attributes is not None:
-                self.unless(f"tuple(vars({name})) == {self.known(tuple(attributes))}")
+                self.unless(f"tuple(vars({name})) == {self.name_of(tuple(attributes))}")
             self.parts_of(name, kind, keys[:fields], parts[:fields])
             keys, parts = keys[fields:], parts[fields:]
             if not parts:
                 return
         elif kind == "dict":
-            self.unless(f"tuple({name}) == {self.known(keys)}")
+            self.unless(f"tuple({name}) == {self.name_of(keys)}")
         elif kind == "tensor":
-            self.unless(f"{name}._shape == {self.known(keys)}")
+            self.unless(f"{name}._shape == {self.name_of(keys)}")
         elif kind == "object":
             if type(value).__hash__ is not None:
                 self.identity(name, value)
-            self.unless(f"tuple(vars({name})) == {self.known(keys)}")
+            self.unless(f"tuple(vars({name})) == {self.name_of(keys)}")
         deeper = kind == "object" or kind == "struct"
         self.depth += deeper
         self.parts_of(name, kind, keys, parts)
@@ -260,8 +260,8 @@ class _Writer:
         else:
             self.nodes[id(n)] = number
 
-    def function(self, then: Callable | None) -> Callable:
-        """Returns the function, which performs the call by the statements of `then`."""
+    def function(self, replay: Callable | None) -> Callable:
+        """Returns the function, which performs the call by the statements of `replay`."""
         nodes = ", ".join([f"v{k}" for k in range(len(self.places))])
         data = [f"v{k}" for k in self.nodes.values()]
         objects = ", ".join([f"o{k}" for k in range(len(self.objects))])
@@ -278,7 +278,7 @@ class _Writer:
             wait = f"not ({there}) and not evaluated([{', '.join(data)}])"
             lines.append(f"if {wait}: return None")
         match = f"return MatchedInputs([{nodes}], [{objects}], places)"
-        lines += [match] if then is None else then(self.known, match)
+        lines += [match] if replay is None else replay(self.name_of, match)
         body = "\n    ".join(lines)
         exec(f"def check(inputs, implicit):\n    {body}\n", self.names)
         return self.names["check"]

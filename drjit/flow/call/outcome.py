@@ -1,8 +1,9 @@
-"""The two functions of a branch: what they return and change, and how that is merged."""
+"""What the two functions of a branch return and change, and how that is merged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from operator import attrgetter, is_
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from ...ad import graph
@@ -13,44 +14,120 @@ from ...array.tree import Tree
 from ...function.ad.scopes import isolate_grad
 from ...jit.ir.node import AFTER
 from ...jit.ir.scope import all_lanes, stack
-from ..region.functions import BodyProfile, RecordAgain, call
-from ..region.merging import BranchOutcome, Version, as_version, masked, merged, parted
-from ..region.state import State
+from ...jit.tuples import NamedTuple
+from ..region.merging import masked, merged
+from ..region.state import RecordAgain, State, call
 
 _size, _array_size = attrgetter("node.size"), attrgetter("_node.size")
 _Reader = Callable[[list[Any]], list[Value | None]]
 """Gives the contents of arrays, with None for those that a function has written to."""
 
 
-class Passthrough:
-    """The second function of a branch without `else`: returns those of its arguments that the first
-    one may change, given by their places."""
+class Version(NamedTuple):
+    """A value as left by a function, in the order of the first function's version, and the contents
+    of its one-dimensional arrays, or None if the function has scattered to them."""
 
-    __slots__ = ("places",)
+    state: State
+    tree: Tree
+    contents: list[Value | None]
 
-    def __init__(self, places: Sequence[int]) -> None:
-        self.places = places
+    @property
+    def arrays(self) -> list[Any]:
+        return self.tree.leaves
 
-    def __call__(self, *args: Any) -> tuple:
-        return tuple([args[k] for k in self.places])
+    def like(self, first: "Version", strict: bool) -> "Version":
+        """Returns the same version with its arrays in the order of another version.
+
+        Raises:
+            RuntimeError: the versions differ in more than the contents of arrays.
+        """
+        tree = first.state.match(self.tree, strict)
+        if tree is self.tree:
+            return self
+        contents = {id(a): v for a, v in zip(self.arrays, self.contents, strict=True)}
+        return Version(self.state, tree, [contents[id(a)] for a in tree.leaves])
+
+
+class BranchOutcome:
+    """The versions that a function has left of the result and of diverging arguments; `arrays` are
+    the arrays of all versions, and `contents` what they hold.
+
+    `places` says where in the result the arguments are that it has changed in place, by number (see
+    `State.objects`). If functions run one after the other, `argument_versions` are the versions of
+    those in the result, or their contents if they are one-dimensional arrays, and
+    `argument_contents` is what the arrays of all arguments hold. `fits` says whether all contents
+    are known to have as many entries as the condition, or one."""
+
+    fits = False
+
+    def __init__(self, result: Version) -> None:
+        self.versions = [result]
+        self.arrays, self.contents = result.tree.leaves, result.contents
+        self.places: list[int | None] = []
+        self.argument_versions: dict[int, Version | list[Value | None]] = {}
+        self.argument_contents: list[Value | None] = []
+
+    def add(self, version: Version) -> None:
+        """Adds the version of a diverging argument."""
+        self.versions.append(version)
+        self.arrays = self.arrays + version.arrays
+        self.contents = self.contents + version.contents
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for v in self.versions for path in v.state.paths]
+
+    def version(self, k: int, unchanged: Version, args: State) -> Version:
+        """Returns the version of an argument that the function left, after the argument has been
+        restored."""
+        found = self.argument_versions.get(k)
+        if isinstance(found, Version):
+            return found
+        if found is None and self.argument_contents:
+            left = {id(a): v for a, v in zip(args.leaves, self.argument_contents, strict=True)}
+            found = [left[id(a)] for a in unchanged.arrays]
+        return unchanged if found is None else unchanged._replace(contents=found)
+
+    def located(self, args: State, numbers: Collection[int]) -> list[int | None]:
+        """Returns, for every array and container of the result, its number if it is one of the
+        given arguments."""
+        given = args.leaves if max(numbers) < len(args.leaves) else args.objects()
+        wanted = {id(given[k]): k for k in numbers}
+        tree = self.versions[0].tree
+        objects = [*tree.leaves, *map(tree.objects.__getitem__, tree.inside)]
+        return [*map(wanted.get, map(id, objects))]
+
+
+def diverging(outcomes: Sequence[BranchOutcome], args: State) -> list[int]:
+    """Returns the numbers of the arguments that one function changes in place and returns, and that
+    are at other places in the other function's result."""
+    changed = {k for o in outcomes for k in o.places if k is not None}
+    if not changed or outcomes[0].places == outcomes[1].places:
+        return []
+    first, second = (
+        o.places if changed.issubset(o.places) else o.located(args, changed) for o in outcomes
+    )
+    if first == second:
+        return []
+    moved = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
+    return sorted(changed.intersection(chain.from_iterable(moved)))
 
 
 class Branch:
     """The components of a branch.
 
-    The versions that each lane has of `parted` arguments, given by number, are further results.
+    The versions that each lane has of `diverging` arguments, given by number, are further results.
     """
 
     def __init__(
         self, args: State, mask: Any, bodies: tuple, labels: Sequence[str], strict: bool,
-        profile: BodyProfile,
     ) -> None:  # fmt: skip
-        self.args, self.mask, self.bodies, self.profile = args, mask, bodies, profile
+        self.args, self.mask, self.bodies = args, mask, bodies
         self.labels, self.strict, self.what = labels, strict, args.what
         self.before: list[Value | None] = leaf.values(args.leaves)  # type: ignore[assignment]
         self.first = 0  # nodes with serial numbers from here on belong to the functions
-        self.parted: list[int] = []
-        self.whole: set[int] = set()  # further ones, whose versions cannot be merged
+        self.diverging: list[int] = []
+        self.unmergeable: set[int] = set()  # further ones, whose versions cannot be merged
         self.writes = False  # whether a function has written to arrays, or might
         self.sizes = [*map(_size, self.before)]
         if 0 in self.sizes and mask._node.size:
@@ -71,24 +148,24 @@ class Branch:
                         result = call(self.what, body, *args.values)
                     every |= written
                     outcomes.append(self.outcome(result, outcomes, before, every))
-                    args.restore(before, outcomes[-1].altered)
+                    args.restore_variables(before)
         except BaseException:
             args.restore(before)
             raise
-        for versions in self.parted_versions(outcomes).values():
+        for versions in self.diverging_versions(outcomes).values():
             for outcome, version in zip(outcomes, versions, strict=True):
                 outcome.add(version)
         self.check(outcomes)
         pairs = zip(outcomes[0].contents, outcomes[1].contents, strict=True)
         return self.place(outcomes, [a and b and merged(self.mask, a, b) for a, b in pairs])
 
-    def parted_versions(
+    def diverging_versions(
         self, outcomes: Sequence[BranchOutcome]
     ) -> dict[int, tuple[Version, Version]]:
-        """Returns the versions of parted arguments by number. Arguments that cannot be merged are
-        omitted and do not change."""
+        """Returns the versions of diverging arguments by number. Arguments that cannot be merged
+        are omitted and do not change."""
         found: dict[int, tuple[Version, Version]] = {}
-        for k in parted(outcomes, self.args):
+        for k in diverging(outcomes, self.args):
             unchanged = self._version(k, leaf.values)  # type: ignore[arg-type]
             first, second = (o.version(k, unchanged, self.args) for o in outcomes)
             with suppress(RuntimeError):
@@ -97,7 +174,7 @@ class Branch:
 
     def _version(self, k: int, contents_of: _Reader) -> Version:
         """Returns the current version of an argument, given by number."""
-        state = State((self.args.objects()[k],), ("argument",), self.what, False)
+        state = State((self.args.objects()[k],), ("argument",), self.what, watched=False)
         return Version(state, state.tree, [*contents_of(state.leaves)])
 
     def outcome(
@@ -122,7 +199,7 @@ class Branch:
             args.check_attributes(written or frozenset())
         contents_of = self._reader(written)
         rows = self._rows(result)
-        found = as_version((rows, rows.tree, contents_of(rows.leaves)))
+        found = Version(rows, rows.tree, contents_of(rows.leaves))
         if others:
             found = found.like(others[0].versions[0], self.strict)
         outcome = BranchOutcome(found)
@@ -132,40 +209,19 @@ class Branch:
                     self.before[k] = None
             given = [v and g for v, g in zip(self.before, given, strict=True)]
         if changed := args.changed(given):
-            outcome.altered = changed
             outcome.places = outcome.located(args, changed)
             for k in changed:
                 if k not in outcome.places:  # it is not visible to the program
                     args.undo(k, given)
                 elif written is not None:
                     a = args.leaves
-                    outcome.kept[k] = (
+                    outcome.argument_versions[k] = (
                         contents_of([a[k]]) if k < len(a) else self._version(k, contents_of)
                     )
         if written is not None:
-            outcome.left = contents_of(args.leaves)
-        if self.parted:
-            self._add_parted(outcome, others, contents_of)
-        return outcome
-
-    def passed_through(
-        self, function: Passthrough, others: Sequence[BranchOutcome]
-    ) -> BranchOutcome:
-        """Returns the outcome of a function that returns its arguments."""
-        contents_of, result = self._reader(None), function(*self.args.values)
-        rows, first = result if self.labels else (result,), others[0].versions[0]
-        last = max(others[0].altered, default=0)
-        if last < len(self.args.leaves) and all(map(is_, rows, first.state.values)):
-            # The other function has changed what the same arrays hold, as restored since.
-            outcome = BranchOutcome(first._replace(contents=contents_of(first.arrays)))
-            outcome.places = others[0].places
-        else:
-            everything = self.labels and function.places == [*range(len(self.args.values))]
-            tree = self.args.tree if everything else Tree(rows)
-            found = as_version((first.state, tree, contents_of(tree.leaves)))
-            outcome = BranchOutcome(found.like(first, self.strict))
-        if self.parted:
-            self._add_parted(outcome, others, contents_of)
+            outcome.argument_contents = contents_of(args.leaves)
+        if self.diverging:
+            self._add_diverging(outcome, others, contents_of)
         return outcome
 
     def _reader(self, written: set[int] | None) -> _Reader:
@@ -190,21 +246,21 @@ class Branch:
             for a, v in zip(arrays, leaf.values(arrays), strict=True)
         ]
 
-    def _add_parted(
+    def _add_diverging(
         self,
         outcome: BranchOutcome,
         others: Sequence[BranchOutcome],
         contents_of: _Reader,
     ) -> None:
-        """Adds the versions of parted arguments to an outcome."""
-        for j, k in enumerate(self.parted, 1):
+        """Adds the versions of diverging arguments to an outcome."""
+        for j, k in enumerate(self.diverging, 1):
             version = self._version(k, contents_of)
             if others:
                 try:
                     version = version.like(others[0].versions[j], False)
                 except RuntimeError:
-                    self.parted.remove(k)
-                    self.whole.add(k)
+                    self.diverging.remove(k)
+                    self.unmergeable.add(k)
                     raise RecordAgain from None
             outcome.add(version)
 
@@ -215,8 +271,7 @@ class Branch:
             values, labels = (result,), ("rv",)
         elif not isinstance(result, tuple) or len(result) != len(labels):
             raise self._wrong(result)
-        tree = self.profile.decompose(values, "result")
-        state = State(values, labels, self.what, False, tree)
+        state = State(values, labels, self.what, watched=False)
         state.origin = self.args
         if 0 in map(_array_size, state.leaves) and self.mask._node.size:
             state.check_initialized()

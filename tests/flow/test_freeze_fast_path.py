@@ -69,7 +69,7 @@ def twice(x):
 
 
 def total(value):
-    """A number for everything in a structure that a shortcut may overlook."""
+    """A number for everything in a structure that a fast path may overlook."""
     if isinstance(value, Float):
         return value * 2 + (dr.grad(value) if dr.grad_enabled(value) else 0)
     if isinstance(value, UInt):
@@ -165,7 +165,7 @@ def run(case, monkeypatch, after):
         inputs = make()
         found.append((np.array(recorded(inputs)).tolist(), recorded.n_recordings))
         assert found[-1][0] == np.array(total(inputs)).tolist()
-    return found, len(recorded._shortcuts)
+    return found, len(recorded._fast_paths)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -367,7 +367,7 @@ def test_inputs_are_not_kept_alive():
     a, b = Thing(v(1, 2), 2), v(1, 2)
     for _ in range(4):
         f(a, b)
-    assert f._shortcuts
+    assert f._fast_paths
     watched = [weakref.ref(o) for o in (a, b._node, a.x._node)]
     del a, b
     gc.collect()
@@ -378,5 +378,5 @@ def test_objects_of_other_kinds_are_left_to_the_general_way():
     f = dr.freeze(lambda x, s: x * len(s))
     for _ in range(4):
         assert np.array(f(v(1), {1, 2})).tolist() == [2]
-    assert not f._shortcuts
+    assert not f._fast_paths
     assert np.array(f(v(1), {1, 2, 3})).tolist() == [3]
