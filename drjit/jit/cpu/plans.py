@@ -32,6 +32,7 @@ from . import kernel, memory, programs, runtime, variants
 
 PlanRecord = objects.layout(objects.PlanRecord)
 _KINDS = {dt.f32: IS_SINGLE, dt.f64: IS_DOUBLE}
+HOT_NS = int(variants.HOT * 1e9)
 _LATER = 64  # calls after which kernels are asked whether to optimize them
 
 
@@ -144,6 +145,52 @@ def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
             yield from ((k, IS_TARGET), (k, IS_SIZE))
 
 
+class _ParameterBlocks:
+    """The parameter blocks of launches that take nodes from lists of `length`, and tables that say
+    what is to be written to their words. Partial results of reductions are in memory from `address`
+    on."""
+
+    def __init__(self, nwords: int, length: int, address: int) -> None:
+        self.words = array("q", [0] * nwords)
+        self.operands: list[int] = []
+        self.links: list[int] = []
+        self.steps: list[int] = []
+        self.effects: list[int] = []
+        self.number: dict[int, int] = {}  # of a result, by the position of the node
+        self.nbytes: list[int] = []  # of the results
+        self._at, self._length, self._address = 0, length, address
+
+    def _place(self) -> int:
+        """Returns the address of the next word."""
+        self._at += 1
+        return self.words.buffer_info()[0] + 8 * (self._at - 1)
+
+    def add(self, launch: tuple, lanes: int, partial: int) -> None:
+        """Adds a launch, whose partial results have `partial` bytes each."""
+        made, _, roots, *_ = launch
+        number, first, start = self.number, self._at, self._place()
+        for k, kind in _operands(launch, self._length):
+            if k in number:
+                self.links += (self._place(), 8 * number[k], 0)
+            else:
+                self.operands += (self._place(), 8 * k, kind)
+        values = []
+        for k, (kind, _) in zip(roots(range(self._length)), made.outputs, strict=True):
+            (self.effects if kind == "effect" else values).append(k)
+        for (kind, _), nbytes in zip(made.buffers, made.buffer_sizes(lanes), strict=True):
+            if kind == "partial":
+                self.words[self._at] = self._address
+                self._at += 1
+                self._address += partial
+            else:
+                k = values.pop(0)
+                number[k] = len(number)
+                self.nbytes.append(nbytes)
+                self.links += (self._place(), 8 * number[k], 0)
+        nbytes, checks = 8 * (self._at - first), made.program.checks > 0
+        self.steps += (made.entry_address, start, nbytes, lanes, checks, len(number))
+
+
 class LaunchPlan:
     """The launches of a plan, for nodes in lists of `length`, in the `ways` that are possible. A
     plan for any size is performed for one number of `lanes`.
@@ -163,62 +210,30 @@ class LaunchPlan:
             self.sizes = [(k, lanes) for k in launches[0][2](range(length))]
         self._kernels: list[kernel.CpuKernel] = [made for made, *_ in launches]
         self.calls = 0
-        self._sizes = [size or lanes for _, size, *_ in launches]
-        partials = [
-            _partial_bytes(k, n, ways & IS_QUEUED)
-            for k, n in zip(self._kernels, self._sizes, strict=True)
-            for kind, _ in k.buffers
-            if kind == "partial"
-        ]
-        own, address = memory.from_system(sum(partials) + memory.ALIGNMENT)
-        address += -address % memory.ALIGNMENT
-        words = array("q", [0] * sum([k.program.words for k in self._kernels]))
-        start, at = words.buffer_info()[0], 0
-        operands: list[int] = []
-        links: list[int] = []
-        steps: list[int] = []
-        effects: list[int] = []
-        number: dict[int, int] = {}  # of a result, by the position of the node
-        nbytes: list[int] = []
-        for launch in launches:
-            made, size, roots, *_ = launch
-            block, at = at, at + 1
-            for k, kind in _operands(launch, length):
-                if k in number:
-                    links += (start + 8 * at, 8 * number[k], 0)
-                else:
-                    operands += (start + 8 * at, 8 * k, kind)
-                at += 1
-            values = []
-            for k, (kind, _) in zip(roots(range(length)), made.outputs, strict=True):
-                (effects if kind == "effect" else values).append(k)
-            for (kind, _), room in zip(made.buffers, made.buffer_sizes(size or lanes), strict=True):
-                if kind == "partial":
-                    words[at] = address
-                    address += _partial_bytes(made, size or lanes, ways & IS_QUEUED)
-                else:
-                    k = values.pop(0)
-                    number[k] = len(number)
-                    nbytes.append(room)
-                    links += (start + 8 * at, 8 * number[k], 0)
-                at += 1
-            checks = made.program.checks > 0
-            place, nwords = start + 8 * block, 8 * (at - block)
-            steps += (made.entry_address, place, nwords, size or lanes, checks, len(number))
-        self._effects = taker(effects)
+        self._lanes = [size or lanes for _, size, *_ in launches]
+        pairs = [*zip(self._kernels, self._lanes, strict=True)]
+        partials = [_partial_bytes(k, n, ways & IS_QUEUED) for k, n in pairs]
+        count = [[kind for kind, _ in k.buffers].count("partial") for k in self._kernels]
+        nbytes = sum([n * c for n, c in zip(partials, count, strict=True)])
+        own, address = memory.from_system(nbytes + memory.ALIGNMENT)
+        nwords = sum([k.program.words for k in self._kernels])
+        blocks = _ParameterBlocks(nwords, length, address + -address % memory.ALIGNMENT)
+        for launch, n, partial in zip(launches, self._lanes, partials, strict=True):
+            blocks.add(launch, n, partial)
+        self._effects, number = taker(blocks.effects), blocks.number
         # Of what a launch computes, None for effects.
         self._numbers = [[number.get(k) for k in v[2](range(length))] for v in launches]
         self._has_checks = any(k.program.checks for k in self._kernels)
         self._report = memory.Buffer.device.error_words()
-        positions = [8 * k for k in number]
-        tables = [array("q", [*rows, 0]) for rows in (operands, links, steps, positions)]
-        tables.append(programs.rooms_for(nbytes))
+        rows = blocks.operands, blocks.links, blocks.steps, [8 * k for k in number]
+        tables = [array("q", [*row, 0]) for row in rows]
+        tables.append(programs.rooms_for(blocks.nbytes))
         given, made, todo, places, rooms = [t.buffer_info()[0] for t in tables]
         counts = len(launches), len(number)
         self._record = PlanRecord(
             given, made, todo, *counts, places, rooms, self._report.address, ways, 0, 0, 0, 0
         )
-        self._owned = own, words, tables
+        self._owned = own, blocks.words, tables
         for k in self._kernels:
             k.records.append(self._record)
         self.bind()
@@ -236,7 +251,7 @@ class LaunchPlan:
         self.control = runtime.control()
         self.replay = self._known.bound("perform_plan", self._record)
         self._blocks = [
-            kernel.block_for(n * k.cost, n) for k, n in zip(self._kernels, self._sizes, strict=True)
+            kernel.block_for(n * k.cost, n) for k, n in zip(self._kernels, self._lanes, strict=True)
         ]
 
     def queue(self, order: list[Any]) -> None:
@@ -249,11 +264,13 @@ class LaunchPlan:
         del order[self._length :]
         given = made[self._record.results :]
         for (k, _, *parts), size, block, words, numbers in zip(
-            self.launches, self._sizes, self._blocks, given, self._numbers, strict=True
+            self.launches, self._lanes, self._blocks, given, self._numbers, strict=True
         ):
             roots, inputs, _, checks, targets = parts
             for n in targets(order):
                 n.data.buffer.origin  # noqa: B018 (takes note that foreign memory is written)
+            if k.is_baseline and k.clock.total > HOT_NS:
+                variants.optimize_if_hot(k)
             record = None
             if k.program.checks or k.loops:
                 record = ErrorRecord(k.device, checked(checks(order)))
