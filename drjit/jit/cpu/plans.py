@@ -32,7 +32,6 @@ from . import kernel, memory, programs, runtime, variants
 
 PlanRecord = objects.layout(objects.PlanRecord)
 _KINDS = {dt.f32: IS_SINGLE, dt.f64: IS_DOUBLE}
-HOT_NS = int(variants.HOT * 1e9)
 _LATER = 64  # calls after which kernels are asked whether to optimize them
 
 
@@ -269,7 +268,7 @@ class LaunchPlan:
             roots, inputs, _, checks, targets = parts
             for n in targets(order):
                 n.data.buffer.origin  # noqa: B018 (takes note that foreign memory is written)
-            if k.is_baseline and k.clock.total > HOT_NS:
+            if k.is_baseline and k.clock.total * 1e-9 > variants.HOT:
                 variants.optimize_if_hot(k)
             record = None
             if k.program.checks or k.loops:
