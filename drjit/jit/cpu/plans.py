@@ -92,10 +92,9 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
         made.look()
         made.finish_effects(order)
         return len(plan.launches)
-    if done is None and substitutes.plans.scan.queued:
-        made.queue(order)
-        return len(plan.launches)
-    return made.fail(order) if done is None else 0
+    if done is None:
+        return made.go_on(order)
+    return 0
 
 
 def _ways(launches: Sequence[tuple], lanes: int, length: int) -> int:
@@ -252,6 +251,13 @@ class LaunchPlan:
         self._blocks = [
             kernel.block_for(n * k.cost, n) for k, n in zip(self._kernels, self._lanes, strict=True)
         ]
+
+    def go_on(self, order: list[Any]) -> int:
+        """Does what native code has left to do; returns the number of launches that there are."""
+        if self._known.scan.queued:
+            self.queue(order)
+            return len(self.launches)
+        return self.fail(order)
 
     def queue(self, order: list[Any]) -> None:
         """Queues the launches, given all nodes, and behind them what native code has made for that:
