@@ -11,12 +11,15 @@ import pytest
 
 import drjit as dr
 from drjit.jit import flags, progress
+from drjit.jit.cpu import background
 from drjit.llvm import Float, ad
 
 
 @pytest.fixture
 def soon(monkeypatch):
-    """Work is long at once; a function waits until something has been shown."""
+    """Work is long at once; a function waits until something has been shown. What earlier tests
+    have had compiled in the background is over."""
+    background.finish()
     monkeypatch.setattr(progress, "DELAY", 0.0)
     monkeypatch.setattr(progress, "PERIOD", 0.001)
     monkeypatch.setattr(flags, "current", flags.current | dr.JitFlag.Progress)
