@@ -32,10 +32,11 @@ A, B, C = (letter * 40 for letter in "abc")  # keys
 
 @pytest.fixture(autouse=True)
 def where(tmp_path, monkeypatch):
-    """Where entries are: in a subfolder of the folder that a user names."""
+    """Where entries are: in a subfolder of the folder that a user names. They are written at once,
+    as a thread might do it while a test changes files."""
+    monkeypatch.setattr(cache, "_at_once", True)
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setattr(cache, "_complained", False)
-    monkeypatch.setattr(cache, "_is_lost", False)
     monkeypatch.setattr(cache, "_is_lost", False)
     monkeypatch.setattr(cache, "_puts", 0)
     return tmp_path / "kernels" / cache._FOLDER
@@ -63,6 +64,7 @@ def test_entries_come_back(where):
 
 
 def test_entries_are_written_together_after_a_while(where, monkeypatch):
+    monkeypatch.setattr(cache, "_at_once", False)
     now, write_pending = threading.Event(), cache.write_pending
     monkeypatch.setattr(cache, "DELAY", 0.0)
     monkeypatch.setattr(cache, "write_pending", lambda: (now.wait(60), write_pending()))
@@ -81,6 +83,7 @@ def test_entries_are_written_together_after_a_while(where, monkeypatch):
 
 def test_one_thread_writes_however_slow_it_is(where, monkeypatch):
     """Threads that write the same entries slow each other down, until nothing else happens."""
+    monkeypatch.setattr(cache, "_at_once", False)
     writers, written, wait = [], [], threading.Event()
     write = cache.write
 
@@ -150,7 +153,8 @@ def put(name):
     assert cache.get(A).code == b"code"
 
 
-def test_a_folder_that_is_gone_is_no_reason_to_complain(where, capfd):
+def test_a_folder_that_is_gone_is_no_reason_to_complain(where, capfd, monkeypatch):
+    monkeypatch.setattr(cache, "_at_once", False)
     cache.put(A, "text", b"code", False)
     where.rmdir()
     cache.write_pending()

@@ -20,7 +20,9 @@ KEY, OTHER = "a" * 40, "b" * 40
 
 @pytest.fixture(autouse=True)
 def root(tmp_path, monkeypatch) -> Path:
-    """The folder that a user names."""
+    """The folder that a user names. Entries are written at once, as a thread might do it while a
+    test changes files."""
+    monkeypatch.setattr(cache, "_at_once", True)
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "mine" / "cache"))
     monkeypatch.setattr(cache, "_complained", False)
     monkeypatch.setattr(cache, "_is_lost", False)
