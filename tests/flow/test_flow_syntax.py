@@ -794,7 +794,7 @@ def test_functions_that_refer_to_a_changing_variable(tmp_path):
     assert list(f(UInt(0, 5))) == [3, 5]
 
 
-def test_what_has_no_source_or_is_no_function():
+def test_what_has_no_source_or_is_no_function(monkeypatch):
     with pytest.raises(TypeError, match="lambda functions"):
         dr.syntax(lambda n: n + 1)
     with pytest.raises(TypeError, match="expected a Python function, not type"):
@@ -808,6 +808,16 @@ def test_what_has_no_source_or_is_no_function():
 
     with pytest.raises(RuntimeError, match="wrong order"):
         dr.syntax(dr.func(twice))
+
+    # Python 3.13 and later have the text of `python -c` as the source of what `exec` compiles.
+    text = ["import sys\n", "def g(n):\n", "    return n\n"]
+    monkeypatch.setitem(linecache.cache, "<string>", (40, None, text, "<string>"))
+    for line in (1, 2):
+        exec("\n" * (line - 1) + "def f(n):\n    return n", names)
+        with pytest.raises(RuntimeError, match="source of 'f' is not available"):
+            dr.syntax(names["f"])
+    exec("".join(text), names)
+    assert dr.syntax(names["g"])(5) == 5
 
 
 def twice(n):

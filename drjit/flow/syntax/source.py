@@ -42,6 +42,15 @@ def _show(title: str, text: str) -> None:
     print(f"{title}\n{'-' * len(title)}\n{text}\n")
 
 
+def _unavailable(f: types.FunctionType) -> RuntimeError:
+    code = f.__code__
+    return RuntimeError(
+        f"dr.syntax(): the source of '{f.__qualname__}' is not available ({code.co_filename}, line "
+        f"{code.co_firstlineno}). The function has to be defined in a file or a notebook; use "
+        "dr.while_loop() and dr.if_stmt() elsewhere."
+    )
+
+
 def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
     """Returns a module that contains the function, at its lines in the file, and the function.
 
@@ -53,17 +62,16 @@ def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
     # inspect.getsourcelines() would examine the files of all modules first.
     lines = linecache.getlines(file, f.__globals__)[first - 1 :]
     if not lines:
-        raise RuntimeError(
-            f"dr.syntax(): the source of '{f.__qualname__}' is not available ({file}, line "
-            f"{first}). The function has to be defined in a file or a notebook; use "
-            "dr.while_loop() and dr.if_stmt() elsewhere."
-        )
+        raise _unavailable(f)
     lines = inspect.getblock(lines)
     indented = lines[0][:1].isspace()
     tree = syntax_tree("".join(["if True:\n", *lines] if indented else lines), file)
     ast.increment_lineno(tree, first - 1 - indented)
     body: Any = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
     function = body[0]
+    # From Python 3.13 on, what `exec` compiles has the file name of what `python -c` runs.
+    if file == "<string>" and getattr(function, "name", "") != f.__code__.co_name:
+        raise _unavailable(f)
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         raise TypeError(f"dr.syntax(): '{f.__qualname__}' is not defined by a 'def' statement")
     function.decorator_list = []
