@@ -569,6 +569,16 @@ def test_updates_within_loops_happen_once(taken):
         np.testing.assert_allclose(target.numpy(), wanted, rtol=1e-5)
         del before
     assert taken
+    performed, x, counts = len(taken), data(UInt, 4, 0), dr.zeros(UInt, 4)
+    for k in range(12):  # a branch, which the calling thread runs, as the only effect
+
+        def add(x):
+            dr.scatter_add(counts, UInt(1), x)
+            return x
+
+        dr.if_stmt((x,), x < 2, add, lambda x: x)
+        assert counts.numpy().tolist() == [k + 1, k + 1, 0, 0]
+    assert len(taken) - performed >= 4
 
 
 def test_all_results_of_a_loop_are_computed_at_once(taken):

@@ -146,7 +146,7 @@ class KnownPrograms:
                 schedule.launch_all(made.launches[made.fail(order) :], order)
             else:
                 for n in roots:
-                    if n.op.effect:
+                    if n.op.effect or n.op.block:
                         schedule.finish_effect(n)
             return True
         return done
