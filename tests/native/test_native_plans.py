@@ -265,7 +265,7 @@ def test_large_scatters(taken):
     for k in range(8):
         target, shared = dr.zeros(Float, size), Float(memory_of_numpy)
         dr.eval(target)
-        dr.scatter_add(target, x, index)
+        dr.scatter_add(target, x, index, mode=dr.ReduceMode.Direct)  # also for a single thread
         dr.scatter(shared, x + k, index)
         dr.eval(target, shared)
         wanted = np.zeros(size, np.float32)
