@@ -57,11 +57,10 @@ class _Queue:
 
 
 class _Thread(threading.local):
-    """The queue of a thread, and whether its current traversal frees the edges that it visits."""
+    """The queue of a thread."""
 
     def __init__(self) -> None:
         self.queue = _Queue()
-        self.frees = False
 
 
 _thread = _Thread()
@@ -226,8 +225,7 @@ def _traverse(
         _check_outside(outside)
     if first:
         outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
-    before, frees = set_keep_graph(keep), _thread.frees
-    _thread.frees = bool(flags & _CLEAR_EDGES) and members is None
+    before = set_keep_graph(keep)
     collector.defer()
     try:
         if mode is ADMode.Backward:
@@ -259,12 +257,6 @@ def _traverse(
         raise
     finally:
         set_keep_graph(before)
-        _thread.frees = frees
-
-
-def frees() -> bool:
-    """Returns whether the variables visited by the current traversal are no longer needed."""
-    return _thread.frees
 
 
 def visit(mode: ADMode, variables: list[Var], keep: bool = False) -> None:

@@ -30,15 +30,12 @@ _serial = attrgetter("serial")
 
 
 def loop(
-    state: Sequence[Node], cond: Callable[[list[Node]], Node], body: Body, label: str = "",
-    names: tuple[list[Node], Node] | None = None,
-) -> list[Node]:  # fmt: skip
+    state: Sequence[Node], cond: Callable[[list[Node]], Node], body: Body, label: str = ""
+) -> list[Node]:
     """Records `while cond(*state): state = body(*state)` for every lane and returns the final
     state.
 
-    Lanes leave the loop one by one. An exception in `cond` or `body` undoes the recording. `names`
-    are the nodes to use for the state and the active lanes inside; they may be reused from a loop
-    that no longer exists.
+    Lanes leave the loop one by one. An exception in `cond` or `body` undoes the recording.
 
     Raises:
         RuntimeError: sizes are incompatible, or `cond` has side effects.
@@ -50,11 +47,8 @@ def loop(
     count = len(opened)
     outer, depth = (opened[-1].mask, opened[-1].depth + 1) if opened else (ACTIVE, 1)
     size = broadcast_size((*state, outer), what)
-    if names is None:
-        inside = [make(STATE, n.dtype, size, (), depth) for n in state]
-        live = make(STATE, dt.mask, size, (), depth)
-    else:
-        inside, live = names
+    inside = [make(STATE, n.dtype, size, (), depth) for n in state]
+    live = make(STATE, dt.mask, size, (), depth)
     collector.defer()
     scope = Scope(live, depth)
     scope.repeats = True
