@@ -70,6 +70,7 @@ ordinary_numbers = cache(_OrdinaryNumbers)
 # Windows has no table of far addresses, through which the code refers to its data elsewhere.
 HAS_SLOTS = sys.platform != "win32"
 MODULES = "operators adjoint" if HAS_SLOTS else ""
+OBJECTS = [objects.Node, objects.Var, objects.GradScope]
 
 
 def fits() -> bool:

@@ -31,15 +31,16 @@ cut: Any = None
 """`traverse._cut_all`."""
 
 
-rooms: list[str] = []
-"""Names of modules that have such functions: which of native code's `MODULES` they need, what these
-`exported`, whether it `fits`, and how to `install` it. See `cpu.warm_up`."""
+rooms: dict[str, float] = {}
+"""Modules that have such functions, by name, and after how many nodes that a process has traced
+loading their code pays. They say which of native code's `MODULES` they need, the `OBJECTS` that
+these know, what they have `exported`, whether it `fits`, and how to `install` it. See
+`cpu.warm_up`."""
 warm_up: Any = None
 """Loads the code once it pays, given how many nodes the process has traced; returns after how many
 to call it again."""
-FIRST = 1 << 12
-LAUNCH = 32
-"""How many nodes a launch by Python counts as: what native code saves in each case."""
+FIRST, LAUNCH = 1 << 11, 32
+"""The number of nodes for evaluations, for which a launch by Python counts as some more."""
 milestone: float = inf if SWITCH == "off" else FIRST
 """The number of nodes from which on it is to be called, less those that launches count as."""
 

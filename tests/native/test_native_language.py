@@ -128,6 +128,6 @@ def test_objects_that_are_laid_out_in_another_way() -> None:
     objects.samples[Other] = Two
     try:
         with pytest.raises(AttributeError):
-            objects.layout(Other)
+            objects.attributes(Other)
     finally:
         del objects.samples[Other]

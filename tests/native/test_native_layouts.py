@@ -2,6 +2,7 @@
 on every version, and do without it where the fields are elsewhere."""
 
 import sys
+from importlib import import_module
 from types import SimpleNamespace
 
 import nursery
@@ -9,7 +10,7 @@ import pytest
 
 from drjit.jit import substitutes
 from drjit.jit.cpu import warm_up
-from drjit.jit.native import objects
+from drjit.jit.native import loader, objects
 
 PROGRAM = """
 import drjit as dr
@@ -50,7 +51,7 @@ def test_long_programs_come_to_use_native_code():
 
 def forget_and(patch, memory_of):
     """Has objects looked at anew."""
-    patch.setattr(objects, "_layouts", {})
+    patch.setattr(objects, "_attributes", {})
     patch.setattr(objects, "memory_of", memory_of)
 
 
@@ -67,17 +68,25 @@ OTHERS = {
 }
 
 
+@pytest.mark.parametrize("name", substitutes.rooms)
+def test_rooms_name_the_objects_that_their_code_knows(name, monkeypatch):
+    room, used, attributes = import_module(name), set(), objects.attributes
+    monkeypatch.setattr(objects, "attributes", lambda kind: used.add(kind) or attributes(kind))
+    loader._compiled(room.MODULES, room.exported(), 0, room.definitions())
+    assert used == {*room.OBJECTS}
+
+
 @pytest.mark.parametrize("other", OTHERS)
 def test_there_is_no_native_code_for_other_layouts(other, monkeypatch):
-    rooms = warm_up.rooms()
+    rooms = [import_module(name) for name in substitutes.rooms]
     with monkeypatch.context() as patch:
         OTHERS[other](patch)
-        assert not objects.are_known()
+        assert not any(objects.are_known(room.OBJECTS) for room in rooms)
         assert not any(map(warm_up.places, rooms))
 
 
 @pytest.mark.parametrize("change", [
-    "objects.are_known = lambda: False",
+    "objects.are_known = lambda kinds: False",
     "objects.memory_of = lambda made: [0] * 8",
 ])  # fmt: skip
 def test_programs_do_without(change):

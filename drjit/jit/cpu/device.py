@@ -92,6 +92,6 @@ def _warm_up(nodes: int) -> float:
     return warm_up.advance(nodes)
 
 
-substitutes.rooms.append("drjit.jit.cpu.plans")
+substitutes.rooms["drjit.jit.cpu.plans"] = substitutes.FIRST
 substitutes.warm_up = _warm_up
 CPU = memory.Buffer.device = Cpu()

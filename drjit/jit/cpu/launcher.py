@@ -39,20 +39,23 @@ def functions() -> SimpleNamespace:
 def _load() -> SimpleNamespace:
     # The first launch waits for this: a quarter of the time, and launches take as long as before.
     places = loader.addresses("launcher", _EXPORTED, level=0)
+    holding, releasing = ctypes.PYFUNCTYPE(_word), ctypes.CFUNCTYPE(_word)  # the GIL
     pointer = ctypes.c_void_p
     numbers = (_word,) * 4  # of lanes, of lanes in a block, of copies; and where times are written
 
     def function(name, factory, result, *arguments):
-        return factory(result, *arguments)(places[name])
+        made = factory(places[name])
+        made.restype, made.argtypes = result, arguments
+        return made
 
     return SimpleNamespace(
-        post=function("post", ctypes.PYFUNCTYPE, _word, pointer, _word, pointer, *numbers, _word),
-        open=function("open_jobs", ctypes.PYFUNCTYPE, None, pointer, _word, _word, _word),
-        closed=function("first_closed", ctypes.PYFUNCTYPE, _word, pointer),
-        run=function("run", ctypes.PYFUNCTYPE, None, pointer, _word, _word, pointer, *numbers),
-        now=function("now", ctypes.PYFUNCTYPE, _word, pointer),
-        halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),
-        await_=function("wait_for", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),
+        post=function("post", holding, _word, pointer, _word, pointer, *numbers, _word),
+        open=function("open_jobs", holding, None, pointer, _word, _word, _word),
+        closed=function("first_closed", holding, _word, pointer),
+        run=function("run", holding, None, pointer, _word, _word, pointer, *numbers),
+        now=function("now", holding, _word, pointer),
+        halt=function("halt", holding, None, pointer),
+        await_=function("wait_for", releasing, _word, pointer, _word, _word, _word),
         start=places["start"],
         work=places["work"],
     )
@@ -80,8 +83,6 @@ def new_control(workers: int, first: int, spin_ns: int) -> Any:
     api = ctypes.pythonapi
     api.PyMem_RawCalloc.restype = ctypes.c_void_p
     api.PyMem_RawCalloc.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
-    api.PyThread_allocate_lock.restype = ctypes.c_void_p
-    api.PyThread_acquire_lock.argtypes = (ctypes.c_void_p, ctypes.c_int)
     memory = api.PyMem_RawCalloc(1, ctypes.sizeof(Control) + 64)
     if not memory:
         raise MemoryError("No memory for the launcher's control block.")
@@ -105,7 +106,16 @@ def new_control(workers: int, first: int, spin_ns: int) -> Any:
     control.spin = spin_ns
     control.workers = workers
     control.submitted = control.completed = first
-    for seat in (*control.waiters, *control.seats[:workers]):
-        seat.lock = api.PyThread_allocate_lock()
-        api.PyThread_acquire_lock(seat.lock, 1)
     return control
+
+
+def add_seats(control: Any) -> None:
+    """Makes the locks on which threads park, before the first of them starts."""
+    api = ctypes.pythonapi
+    api.PyThread_allocate_lock.restype = ctypes.c_void_p
+    api.PyThread_acquire_lock.argtypes = (ctypes.c_void_p, ctypes.c_int)
+    for seat in (*control.waiters, *control.seats[: control.workers]):
+        if not seat.lock:  # after an interrupt, some are there
+            lock = api.PyThread_allocate_lock()
+            api.PyThread_acquire_lock(lock, 1)
+            seat.lock = lock

@@ -294,6 +294,7 @@ def _prepare() -> Any:
 def _start() -> None:
     """Starts the workers. Those that are too many, after an interrupt in here, leave at once."""
     global _started
+    launcher.add_seats(_control)
     for index in range(thread_count()):
         try:
             launcher.start_thread(launcher.functions().work, _address)

@@ -17,17 +17,18 @@ _METH_O, _METH_FASTCALL = 0x8, 0x80
 def addresses(
     modules: str,
     names: Sequence[str],
+    kinds: Sequence[type] = (),
     compiles: bool = True,
     level: int = 2,
     more: dict[str, str] | None = None,
 ) -> dict[str, int]:
-    """Returns the addresses of functions of some modules of this folder, from the disk cache or
-    compiled at one of LLVM's levels of code generation; nothing if they are not in the cache and it
-    `compiles` nothing. `more` are definitions of further ones by the module that knows what their
+    """Returns the addresses of functions of some modules of this folder, which know attributes of
+    `kinds` of objects, from the disk cache or compiled at one of LLVM's levels of code generation;
+    nothing if they are not in the cache and it `compiles` nothing. `more` are definitions of further ones by the module that knows what their
     names mean (see `language.module_text`)."""
     from ..target import image
 
-    key = cache.digest(modules, "native", *names, level, repr(more), objects.description())
+    key = cache.digest(modules, "native", *names, level, repr(more), objects.description(kinds))
     entry = cache.get(key)
     if entry is None and not compiles:
         return {}

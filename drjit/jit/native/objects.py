@@ -7,11 +7,12 @@ one with known contents (`find`); if that is not possible, there is no native co
 
 import ctypes
 import functools
+import math
 import struct
 import sys
 import weakref
 from array import array as words_of
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from ..ir import dtype as dt
@@ -22,7 +23,7 @@ from ..ir.node import Node as _Node
 T = TypeVar("T")
 Word = Any
 
-_word = ctypes.c_int64
+_word, _WORD = ctypes.c_int64, 8
 _HEAD = object.__basicsize__
 # Where objects have their type, their length, the items of a list (an address) and of a tuple, the
 # bits of a float, the data of bytes, what a bound function is bound to, and what a weak reference
@@ -68,7 +69,7 @@ samples: dict[type, Callable[[], object]] = {}
 """Functions that make objects of the classes of which native code knows attributes, by what
 declares these; set by the packages that have the classes."""
 
-_layouts: dict[type, type[ctypes.Structure]] = {}
+_attributes: dict[type, dict[str, int]] = {}
 
 
 def is_structure(kind: type) -> bool:
@@ -76,51 +77,63 @@ def is_structure(kind: type) -> bool:
     return issubclass(kind, Structure)
 
 
+@functools.cache
 def layout(kind: Any) -> Any:
-    """Returns the ctypes structure of what a class declares, whose entries can be read and written
-    by Python; raises `Unknown` if the interpreter's objects are laid out in another way."""
-    if kind not in _layouts:
-        fields = _found(kind) if issubclass(kind, Object) else _declared(kind)
-        _layouts[kind] = type(kind.__name__, (ctypes.Structure,), {"_fields_": fields})
-    return _layouts[kind]
+    """Returns the ctypes structure of what a class declares, whose fields can be read and written
+    by Python, except for those of the structure that it begins with."""
+    (above,) = kind.__bases__
+    fields = [] if above is Structure else [("_above", _word * (size_of(above) // _WORD))]
+    fields += [(name, _declared(kind, name)) for name in kind.__annotations__]
+    return type(kind.__name__, (ctypes.Structure,), {"_fields_": fields})
 
 
-def _declared(kind: type) -> list[tuple[str, Any]]:
-    fields: dict[str, Any] = {}
-    for cls in reversed(kind.__mro__):
-        for name in getattr(cls, "__annotations__", ()) if issubclass(cls, Structure) else ():
-            fields[name] = _word
-            if isinstance(given := vars(cls).get(name), Array):
-                of = given.kind if given.kind is _word else layout(given.kind)
-                fields[name] = of * given.length
-    return [*fields.items()]
+def _declared(kind: type, name: str) -> Any:
+    """Returns the ctypes type of a field: a word if nothing else is declared."""
+    field = vars(kind).get(name)
+    if field is None:
+        return _word
+    return (field.kind if field.kind is _word else layout(field.kind)) * field.length
 
 
 class Unknown(Exception):
     """The interpreter's objects are laid out in another way."""
 
 
-def _found(kind: type) -> list[tuple[str, Any]]:
-    """Returns the words of an object of a class, those of its attributes by name."""
-    made: Any = samples[kind]()
-    names: list[Any] = [f"_{k}" for k in range(type(made).__basicsize__ // 8)]
-    marks = {name: object() for name in kind.__annotations__}
-    before = [(name, getattr(made, name, None)) for name in marks]
-    for name, mark in marks.items():
-        setattr(made, name, mark)
-    words = memory_of(made)
-    for name, value in before:
-        setattr(made, name, value)
-    for name, mark in marks.items():
-        if words.count(id(mark)) != 1:
+def attributes(kind: type) -> dict[str, int]:
+    """Returns where objects of the class that another one stands for have its attributes, in bytes.
+
+    Raises:
+        Unknown: they are laid out in another way.
+    """
+    if kind not in _attributes:
+        made: Any = samples[kind]()
+        marks = {name: object() for name in kind.__annotations__}
+        before = [(name, getattr(made, name, None)) for name in marks]
+        for name, mark in marks.items():
+            setattr(made, name, mark)
+        words = memory_of(made)
+        for name, value in before:
+            setattr(made, name, value)
+        if any(words.count(id(mark)) != 1 for mark in marks.values()):
             raise Unknown
-        names[words.index(id(mark))] = name
-    return [(name, _word) for name in names]
+        _attributes[kind] = {name: 8 * words.index(id(mark)) for name, mark in marks.items()}
+    return _attributes[kind]
 
 
 def offset(kind: type, field: str) -> int:
     """Returns where a structure has a field, in bytes."""
-    return getattr(layout(kind), field).offset
+    return attributes(kind)[field] if issubclass(kind, Object) else _places(kind)[field]
+
+
+@functools.cache
+def _places(kind: type) -> dict[str, int]:
+    """Returns where a structure has its fields, and as that of the empty name its size."""
+    (above,) = kind.__bases__
+    places = {"": 0} if above is Structure else {**_places(above)}
+    for name in kind.__annotations__:
+        places[name] = places[""]
+        places[""] += math.prod(array_size(kind, name)) if name in vars(kind) else _WORD
+    return places
 
 
 def entry(kind: type, field: str) -> type | None:
@@ -133,7 +146,7 @@ def array_size(kind: type, field: str) -> tuple[int, int]:
     """Returns the size in bytes of an entry of an array, and its length."""
     declared = _array(kind, field)
     of = declared.kind
-    return ctypes.sizeof(of if of is _word else layout(of)), declared.length
+    return _WORD if of is _word else size_of(of), declared.length
 
 
 def _array(kind: type, field: str) -> Array:
@@ -142,7 +155,7 @@ def _array(kind: type, field: str) -> Array:
 
 def size_of(kind: type) -> int:
     """Returns the size of a structure in bytes."""
-    return ctypes.sizeof(layout(kind))
+    return _places(kind)[""]
 
 
 def memory_of(thing: Any) -> list[int]:
@@ -234,13 +247,14 @@ samples[DType] = lambda: object.__new__(dt.DType)
 samples[OpenRegion] = lambda: object.__new__(scope.OpenRegion)
 
 
-def are_known() -> bool:
-    """Returns whether the interpreter has its objects where native code looks for them."""
+def are_known(kinds: Iterable[type]) -> bool:
+    """Returns whether native code finds what it looks for in objects of Python's, and of these
+    classes."""
     if sys.implementation.name != "cpython" or is_free_threaded():
         return False
     try:
-        for kind in samples:
-            layout(kind)
+        for kind in kinds:
+            attributes(kind)
     except Unknown:
         return False
     one, other = _Node(), _Node()
@@ -326,16 +340,21 @@ _OBJECTS = {
 def fill(api: Any, **others: Any) -> None:
     """Writes the addresses of Python's functions and objects, and those of `others`, which have to
     stay, to a structure that begins with an `Api`."""
-    for name, address in _addresses().items():
-        setattr(api, name, address)
-    for name, thing in (_OBJECTS | others).items():
+    words = _api()
+    ctypes.memmove(ctypes.addressof(api), words, ctypes.sizeof(words))
+    for name, thing in others.items():
         setattr(api, name, id(thing))
 
 
 @functools.cache
-def _addresses() -> dict[str, int]:
-    found = {name: getattr(ctypes.pythonapi, f) for name, f in _FUNCTIONS.items()}
-    return {name: address_of(f) for name, f in found.items()}
+def _api() -> Any:
+    """Returns the contents of an `Api`."""
+    words = (_word * (size_of(Api) // _WORD))()
+    for name, function in _FUNCTIONS.items():
+        words[offset(Api, name) // _WORD] = address_of(getattr(ctypes.pythonapi, function))
+    for name, thing in _OBJECTS.items():
+        words[offset(Api, name) // _WORD] = id(thing)
+    return words
 
 
 def address_of(function: Any) -> int:
@@ -668,8 +687,7 @@ class Operators(Api):
     others: Array[Word] = words(64)
 
 
-def description() -> str:
-    """Returns what code depends on besides its text: where fields are."""
-    kinds = [kind for kind in samples if kind in _layouts]
-    fields = [(kind.__name__, *_layouts[kind]._fields_) for kind in kinds]
-    return repr((TYPE, SIZE, LIST, ITEMS, NUMBER, CONTENTS, OWNER, REFERENT, DIGIT, fields))
+def description(kinds: Iterable[type]) -> str:
+    """Returns what code that knows attributes of these classes depends on besides its text."""
+    found = [(kind.__name__, attributes(kind)) for kind in kinds]
+    return repr((TYPE, SIZE, LIST, ITEMS, NUMBER, CONTENTS, OWNER, REFERENT, DIGIT, found))
