@@ -325,8 +325,18 @@ def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
     for made, lanes, a, b, c, d, e in launches:
         roots, targets = a(order), e(order)
         effects = [n.data for n in targets] if targets else ()
-        operands = b(order), c(order), d(order)
-        _launch(made, lanes or roots[0].size, roots, operands, effects)
+        parts = made, lanes or roots[0].size, b(order), c(order), d(order), effects
+        if _preview is not None:
+            _preview.append(made)
+            outputs = [made.device.allocate(0) if _has_value(n) else None for n in roots]
+        elif effects and made.can_be_interrupted:
+            # Updates take effect one by one, and those made must count as made.
+            with interrupt.postponed():
+                finish_all(roots, launch.run(*parts))
+            continue
+        else:
+            outputs = launch.run(*parts)
+        finish_all(roots, outputs)
 
 
 def _key_of(graph: structure.ProgramGraph, device: Device | None, *more: object) -> tuple | None:
@@ -334,7 +344,9 @@ def _key_of(graph: structure.ProgramGraph, device: Device | None, *more: object)
     must not be repeated, because the kernel texts refer to these nodes."""
     if graph.open or ((_labels or flags.current & 1) and _is_named(graph)):
         return None
-    effects = graph.effects() if graph.noted else []
+    if not graph.noted:
+        return graph.key((), device or current(), *more)
+    effects = graph.effects()
     orders = []
     for n in effects:
         for before in n.data.order:
@@ -516,22 +528,6 @@ def _make_room(more: int) -> None:
     if plans.is_crowded(more):
         structure.forget()
         forget_kernels()
-
-
-def _launch(
-    made: Kernel, size: int, roots: Sequence[Node], operands: tuple[Any, Any, Any],
-    effects: Sequence[pending.Effect],
-) -> None:  # fmt: skip
-    """Launches a kernel for nodes, which become buffers."""
-    if _preview is not None:
-        _preview.append(made)
-        finish_all(roots, [made.device.allocate(0) if _has_value(n) else None for n in roots])
-    elif effects and made.can_be_interrupted:
-        # Updates take effect one by one, and those made must count as made.
-        with interrupt.postponed():
-            finish_all(roots, launch.run(made, size, *operands, effects))
-    else:
-        finish_all(roots, launch.run(made, size, *operands, effects))
 
 
 def finish_all(roots: Sequence[Node], outputs: Sequence[Buffer | None]) -> None:
