@@ -296,7 +296,7 @@ def test_native_code_tells_devices_apart(second: Second, monkeypatch: pytest.Mon
     found = warm_up.places(plans)
     if not found:
         pytest.skip("other layout of objects")
-    monkeypatch.setattr(substitutes, "collect_nodes", programs.walks(found)[0])
+    monkeypatch.setattr(substitutes, "collect_nodes", programs.KnownPrograms(found).collect_nodes)
     for _ in range(2):
         for mod, n in ((dr.cuda, 1), (llvm, 0)):
             second.calls.clear()

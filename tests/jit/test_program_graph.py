@@ -22,9 +22,9 @@ pytestmark = pytest.mark.skipif(not warm_up.places(plans), reason="other layout 
 
 @pytest.fixture(autouse=True)
 def native(monkeypatch):
-    collect, remake = programs.walks(warm_up.places(plans))
-    monkeypatch.setattr(substitutes, "collect_nodes", collect)
-    monkeypatch.setattr(substitutes, "remake", remake)
+    known = programs.KnownPrograms(warm_up.places(plans))
+    monkeypatch.setattr(substitutes, "collect_nodes", known.collect_nodes)
+    monkeypatch.setattr(substitutes, "remake", known.remake)
     schedule.forget_kernels()
 
 

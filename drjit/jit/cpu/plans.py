@@ -60,8 +60,8 @@ def definitions() -> dict[str, str]:
 
 def install(places: dict[str, int]) -> None:
     """Has native code go through programs, perform plans, and free buffers."""
-    substitutes.collect_nodes, substitutes.remake = programs.walks(places)
     substitutes.plans = known = programs.KnownPrograms(places)
+    substitutes.collect_nodes, substitutes.remake = known.collect_nodes, known.remake
     substitutes.perform, substitutes.forget = perform, known.forget
     if programs.FINALIZES:
         programs.install_finalizer(places["finalize"])

@@ -16,18 +16,17 @@ from typing import Any
 
 from .. import log, substitutes
 from ..device import Device, size_class
-from ..ir import op
 from ..ir.node import Node
 from ..native import loader, objects
 from ..run import pending, schedule
 from ..target import foreign
-from ..text.structure import TYPE_AND_DATA
+from ..text.structure import PLAIN, WITH_DATA
 from . import memory, runtime, variants
 
 MOST = 2048  # programs known, and programs met once
 
-Scan, KnownPlan, Finalizer, _Walk = map(
-    objects.layout, (objects.Scan, objects.KnownPlan, objects.Finalizer, objects.Walk)
+Scan, KnownPlan, Finalizer = map(
+    objects.layout, (objects.Scan, objects.KnownPlan, objects.Finalizer)
 )
 _finalizer: Any = Finalizer()
 foreign.symbols["drjit_finalizer"] = ctypes.addressof(_finalizer)
@@ -53,16 +52,6 @@ def install_finalizer(function: int) -> None:
     setattr(memory.Buffer, name, loader.slot_wrapper(memory.Buffer, found[5], function))
 
 
-def set_plain(s: Any) -> None:
-    """Writes the table in which `is_plain` finds element-wise operations."""
-    for o in op.TABLE.values():
-        if o.plain:
-            k = id(o) >> 4
-            while s.plain[k % len(s.plain)]:
-                k += 1
-            s.plain[k % len(s.plain)] = id(o)
-
-
 def _buffer() -> memory.Buffer:
     """Returns a buffer without memory."""
     made = object.__new__(memory.Buffer)
@@ -85,17 +74,23 @@ def rooms_for(sizes: Sequence[int]) -> array:
     return array("q", [*rooms, 0])
 
 
+_kept: list[Any] = []  # memory that native code uses
+
+
 class KnownPrograms:
     """The plans that native code knows, and its scratch memory."""
 
     def __init__(self, places: dict[str, int]) -> None:
         self._places = places
-        self._memory = bytearray(ctypes.sizeof(Scan) + 64)
-        address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self.scan: Any = Scan.from_address(address + -address % 64)
-        objects.fill(self.scan, buffer_type=memory.Buffer)
-        set_plain(self.scan)
+        own, address = memory.from_system(ctypes.sizeof(Scan))  # of which few programs touch all
+        self.scan: Any = Scan.from_address(address)
+        objects.fill(self.scan, buffer_type=memory.Buffer, object_type=object)
         self.scan.usage = ctypes.addressof(memory.usage)
+        positions = [*range(objects.POSITIONS)]
+        self.scan.positions = objects.word_at(id(positions) + objects.LIST)
+        _kept.extend((own, positions))
+        walks = "collect_nodes", "remake"
+        self.collect_nodes, self.remake = [loader.bound(f, places[f], address) for f in walks]
         self._control: Any = None
         self._repeat: Callable[..., Any] = _nothing
         self._examine: Callable[..., Any] = _nothing
@@ -161,11 +156,11 @@ class KnownPrograms:
             return
         if len(self._known) >= MOST:
             self.forget()
-        named: list[Any] = [(n.op, n.dtype) for n in order]
+        named: list[Any] = []
         for n in order:
             if n.op.effect:
                 named.append((n.data.dtype, n.data.reduce, n.data.mode))
-            elif n.op.code >> 8 & 15 == TYPE_AND_DATA:
+            elif n.op.code >> 8 & 15 in (PLAIN, *WITH_DATA):
                 named.append(n.data)
         words = array("q", ctypes.string_at(ctypes.addressof(s.key), 8 * s.length))
         sizes = array("q", [*itertools.chain(*made.sizes), 0])
@@ -181,18 +176,3 @@ class KnownPrograms:
 
 def _nothing(*_: Any) -> bool:
     return False
-
-
-_kept: list[Any] = []  # memory that native code uses
-
-
-def walks(places: dict[str, int]) -> tuple[Any, Any]:
-    """Returns the functions for `substitutes.collect_nodes` and `substitutes.remake`."""
-    base, address = memory.from_system(ctypes.sizeof(_Walk))  # pages that few programs all touch
-    s: Any = _Walk.from_address(address)
-    objects.fill(s)
-    numbers = [*range(objects.NUMBERS)]
-    s.numbers = objects.word_at(id(numbers) + objects.LIST)
-    _kept.extend((base, numbers))
-    owner = ctypes.addressof(s)
-    return tuple([loader.bound(name, places[name], owner) for name in ("collect_nodes", "remake")])

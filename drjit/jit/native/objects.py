@@ -447,26 +447,31 @@ class Control(Structure):
 
 # ---- Programs and plans (drjit.jit.cpu.programs, plans, sequence)
 
-VISITS, WORDS, INPUTS, LITERALS, OUTPUTS, LOOPS = 512, 1024, 128, 128, 64, 16
+VISITS, NOTES, KEY_WORDS, MOST_LITERALS = 1 << 16, 1 << 14, 1 << 16, 1 << 11
+POSITIONS = 1 << 12
+"""Positions of nodes below this are numbers made once."""
+WORDS, OUTPUTS = 4096, 64  # of the key of a plan, and results of an evaluation that has one
 SPARES = 16  # results of the largest plan that is found without Python
 
 
-class ScanCell(Structure):
-    """A node, the place of its first word in the key, and the scan in which that is so."""
-
-    object: Word
-    number: Word
-    stamp: Word
-    _pad: Word
-
-
 class Literal(Structure):
-    """A literal, by type and bits, and the place of its first word in the key."""
+    """A literal, by type and bits, its position, and the walk in which it was met."""
 
     dtype: Word
     bits: Word
     number: Word
-    _pad: Word
+    stamp: Word
+
+
+class Note(Structure):
+    """A node, or another object, that belongs into a list of a `ProgramGraph`."""
+
+    list: Word
+    thing: Word
+
+
+INPUTS, LITERALS, NOTED, CHECKS, REGIONS, ROWS = range(1, 7)
+"""The lists among the arguments of `ProgramGraph._visit`."""
 
 
 class Room(Structure):
@@ -494,32 +499,31 @@ class Result(Structure):
 
 
 class Scan(Api):
-    """The scratch memory of the code that finds and performs programs and plans."""
+    """The scratch memory of the code that goes through nodes, and finds and performs plans."""
 
     buffer_type: Word
+    object_type: Word
     usage: Word
+    positions: Word
+    owner: Word
     stamp: Word
-    hash: Word
+    visited: Word
+    notes: Word
     length: Word
-    inputs_met: Word
     literals_met: Word
     effects_met: Word
-    loops_met: Word
     open: Word
-    visited: Word
+    hash: Word
     plan: Word
     failed: Word
     queued: Word
     spares_left: Word
-    cells: Array[ScanCell] = array(ScanCell, 1024)
-    plain: Array[Word] = words(256)
-    order: Array[Word] = words(VISITS)
-    key: Array[Word] = words(WORDS)
-    inputs: Array[Word] = words(INPUTS)
-    literals: Array[Literal] = array(Literal, LITERALS)
-    loops: Array[Word] = words(LOOPS)
     spares: Array[Word] = words(2 * OUTPUTS)
     plans: Array[Word] = words(1024)
+    literals: Array[Literal] = array(Literal, 2 * MOST_LITERALS)
+    noted: Array[Note] = array(Note, NOTES)
+    order: Array[Word] = words(VISITS)
+    key: Array[Word] = words(KEY_WORDS)
 
 
 class Operand(Structure):
@@ -598,35 +602,6 @@ class Finalizer(Api):
     runtime: Word
     submitted: Word
     usage: Word
-
-
-# ---- Graphs (drjit.jit.cpu.graphs)
-
-KEY_WORDS, MOST_LITERALS = 1 << 16, 1 << 11
-NUMBERS = 1 << 12
-"""Positions of nodes below this are numbers made once."""
-
-
-class WalkLiteral(Structure):
-    """A literal, its position, and the walk in which it was met."""
-
-    dtype: Word
-    bits: Word
-    number: Word
-    stamp: Word
-
-
-class Walk(Api):
-    """The scratch memory of the code that goes through graphs."""
-
-    stamp: Word
-    length: Word
-    failed: Word
-    literals_met: Word
-    owner: Word
-    numbers: Word
-    literals: Array[WalkLiteral] = array(WalkLiteral, 2 * MOST_LITERALS)
-    key: Array[Word] = words(KEY_WORDS)
 
 
 # ---- Operators (drjit.array.native_operators)

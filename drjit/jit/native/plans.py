@@ -32,7 +32,7 @@ from .objects import (
     size_of,
 )
 from .results import ROOM, drop_operands, finish_node, has_room, prepare, taken
-from .scan import hashed, is_equal, scan_plan
+from .scan import hashed, is_equal, plan_key
 
 OPERAND, STEP, SIZES = size_of(Operand), size_of(Step), size_of(SizeOf)
 RESULT = size_of(Result)
@@ -243,7 +243,9 @@ def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
     made = room(64)
     if prepare(s, SPARES) == 0:
         return 0
-    length = scan_plan(s, roots)
+    length = plan_key(s, roots)
+    if s.failed:
+        return 0
     known: KnownPlan = NULL
     if length > 0:
         known = find_plan(s, length)
@@ -290,7 +292,9 @@ def examine_plan(self: Word, arguments: Word, count: Word) -> Word:
     c: Control = word(self + CONTENTS)
     s: Scan = word(self + CONTENTS + 8)
     s.plan = 0
-    s.length = scan_plan(s, word(arguments))
+    s.length = plan_key(s, word(arguments))
+    if s.failed:
+        return 0
     if s.length > 0:
         s.plan = find_plan(s, s.length)
     return call("i64(i64)", c.truth, s.length > 0)

@@ -1,5 +1,6 @@
-"""Goes through the nodes of a program for `structure.ProgramGraph`, and makes those of a
-`Template`: what takes Python 0.2 us for each operand takes this a tenth.
+"""Goes through the nodes of a program: for `structure.ProgramGraph`, whose key it writes, and for the
+plan of an evaluation (`plan_key`). What takes Python 0.2 us for each operand takes this a tenth.
+Makes the nodes of a `Template` as well.
 """
 
 from ..text.structure import (
@@ -14,21 +15,29 @@ from ..text.structure import (
 )
 from .language import Word, call, put, word
 from .objects import (
+    CHECKS,
     CONTENTS,
     DIGIT,
+    INPUTS,
     ITEMS,
     KEY_WORDS,
     LARGEST_DIGIT,
     LIST,
+    LITERALS,
     MOST_LITERALS,
+    NOTED,
+    NOTES,
     NUMBER,
-    NUMBERS,
+    POSITIONS,
+    REGIONS,
+    ROWS,
     SIZE,
     TYPE,
+    VISITS,
     DType,
     Node,
     Op,
-    Walk,
+    Scan,
     offset,
 )
 
@@ -36,22 +45,30 @@ FACTOR, FRACTION = 0x1E3779B97F4A7C15, (1 << 52) - 1
 MARK, ID = offset(Node, "mark"), offset(Node, "id")
 
 
-def hold(s: Walk, x: Word) -> Word:
+def hold(s: Scan, x: Word) -> Word:
     call("void(ptr)", s.incref, x)
     return x
 
 
-def push(s: Walk, x: Word) -> Word:
+def push(s: Scan, x: Word) -> Word:
     put(s.key[s.length], x)
     s.length = s.length + 1
 
 
-def append(s: Walk, items: Word, x: Word) -> Word:
+def note(s: Scan, number: Word, x: Word) -> Word:
+    """Notes something for one of the lists of a graph (`INPUTS`, ...)."""
+    entry = s.noted[s.notes]
+    entry.list = number
+    entry.thing = x
+    s.notes = s.notes + 1
+
+
+def append(s: Scan, items: Word, x: Word) -> Word:
     if call("i32(ptr, ptr)", s.append, items, x) != 0:
         s.failed = 1
 
 
-def replace(place: Word, x: Word, s: Walk) -> Word:
+def replace(place: Word, x: Word, s: Scan) -> Word:
     """Turns an attribute of a node, given by its address, into another object."""
     before = word(place)
     put(place, x)
@@ -63,18 +80,19 @@ def small(x: Word) -> Word:
     return word(x + DIGIT) & LARGEST_DIGIT
 
 
-def settle(s: Walk, node: Node, position: Word) -> Word:
+def settle(s: Scan, node: Node, position: Word) -> Word:
     """Notes the position of a node, or of the first one that equals it."""
-    if position < NUMBERS:
-        x = hold(s, word(s.numbers + 8 * position))
+    if position < POSITIONS:
+        x = hold(s, word(s.positions + 8 * position))
     else:
         x = call("i64(i64)", s.number, position)
         if x == 0:
             s.failed = 1
+            return 0
     replace(node + ID, x, s)
 
 
-def first_equal(s: Walk, node: Node, position: Word) -> Word:
+def first_equal(s: Scan, node: Node, position: Word) -> Word:
     """The position of the first literal that equals this one, which it is if there is none; -1 for
     what is compared in other ways."""
     data = node.data
@@ -102,18 +120,19 @@ def first_equal(s: Walk, node: Node, position: Word) -> Word:
         k = k + 1
 
 
-def add_operands(s: Walk, order: Word, node: Node) -> Word:
+def add_operands(s: Scan, node: Node) -> Word:
     items = node.deps + ITEMS
     count = word(node.deps + SIZE)
     k = 0
     while k < count:
-        append(s, order, word(items + 8 * k))
+        put(s.order[s.visited + k], word(items + 8 * k))
         k = k + 1
+    s.visited = s.visited + count
     return count
 
 
-def push_data(s: Walk, rows: Word, data: Word) -> Word:
-    """What is no number among the data of nodes is added to `rows`."""
+def push_data(s: Scan, data: Word) -> Word:
+    """What is no number among the data of nodes is noted."""
     if data == s.none:
         push(s, 0)
     else:
@@ -122,15 +141,15 @@ def push_data(s: Walk, rows: Word, data: Word) -> Word:
             push(s, call("i64(ptr)", s.unsigned, data))
         else:
             push(s, 2)
-            append(s, rows, data)
+            note(s, ROWS, data)
 
 
-def type_of(s: Walk, node: Node) -> Word:
+def type_of(s: Scan, node: Node) -> Word:
     dtype: DType = node.dtype
     return small(dtype.number) << 9
 
 
-def is_in_memory(s: Walk, node: Node, reads: Word) -> Word:
+def is_in_memory(s: Scan, node: Node, reads: Word) -> Word:
     """Whether the operands that an operation reads as memory, one for each bit, are there."""
     items = node.deps + ITEMS
     count = word(node.deps + SIZE)
@@ -143,24 +162,30 @@ def is_in_memory(s: Walk, node: Node, reads: Word) -> Word:
     return reads != 0
 
 
-def add_special(s: Walk, arguments: Word, node: Node, start: Word, code: Word) -> Word:
+def kind_of(node: Node) -> Word:
+    """What identifies a node besides its operation and its operands (see `structure`)."""
+    op: Op = node.op
+    return small(op.code) >> 8 & 15
+
+
+def add_special(s: Scan, node: Node, start: Word, code: Word) -> Word:
     """A node that is neither plain arithmetic nor a literal or a buffer."""
     kind = code >> 8 & 15
     if kind in (TYPE_AND_DATA, IS_STATE, TYPE_ONLY):
         start = start + type_of(s, node)
     push(s, start)
-    push(s, add_operands(s, word(arguments), node))
+    push(s, add_operands(s, node))
     if code >> 12 & 1 and is_in_memory(s, node, code >> 16) == 0:
-        append(s, word(arguments + 24), node)
+        note(s, NOTED, node)
     if kind == CHECK:
-        append(s, word(arguments + 32), node)
+        note(s, CHECKS, node)
     if kind in (IS_STATE, BODIES):
-        append(s, word(arguments + 40), node)
+        note(s, REGIONS, node)
     if kind in (TYPE_AND_DATA, IS_STATE):
-        push_data(s, word(arguments + 48), node.data)
+        push_data(s, node.data)
 
 
-def visit(s: Walk, arguments: Word, node: Node, position: Word) -> Word:
+def visit(s: Scan, node: Node, position: Word) -> Word:
     """Goes through a node that was not visited before; gives 0 where Python has to."""
     op: Op = node.op
     code = small(op.code)
@@ -172,60 +197,95 @@ def visit(s: Walk, arguments: Word, node: Node, position: Word) -> Word:
             return 0
         settle(s, node, first)
         if first == position:
-            append(s, word(arguments + 16), node)
+            note(s, LITERALS, node)
             push(s, start + type_of(s, node))
         else:
             push(s, 2 * first + 1)
         return 1
     settle(s, node, position)
+    if s.visited + word(node.deps + SIZE) > VISITS:
+        return 0
     if kind == PLAIN:
         if word(node.deps + SIZE) == 1:
             push(s, start + type_of(s, node))
-            push_data(s, word(arguments + 48), node.data)
+            push_data(s, node.data)
         else:
             push(s, start)
-        add_operands(s, word(arguments), node)
+        add_operands(s, node)
     else:
         if kind == IS_BUFFER:
-            append(s, word(arguments + 8), node)
+            note(s, INPUTS, node)
             alone = call("i64(ptr)", s.integer, node.size) == 1
             push(s, start + type_of(s, node) + (alone << 48))
         else:
-            add_special(s, arguments, node, start, code)
+            add_special(s, node, start, code)
+    return 1
+
+
+def begin(s: Scan, mark: Word) -> Word:
+    """Begins with the nodes that come now, which get a mark."""
+    s.owner = mark
+    s.stamp = s.stamp + 1
+    s.visited = 0
+    s.notes = 0
+    s.literals_met = 0
+    s.failed = 0
+    s.length = 0
+
+
+def walk(s: Scan, k: Word, most: Word) -> Word:
+    """Goes through the nodes in `s.order` from a position on, and adds those that they depend on.
+    Their key, of at most so many words, is appended to `s.key`. Gives 0 where Python has to do
+    this. No code of Python's runs."""
+    while k < s.visited:
+        node: Node = word(s.order[k])
+        if node.mark == s.owner:
+            push(s, 2 * small(node.id) + 1)
+        else:
+            replace(node + MARK, hold(s, s.owner), s)
+            if visit(s, node, k) == 0:
+                return 0
+        if s.length > most - 8 or s.notes > NOTES - 8 or s.failed:
+            return 0
+        k = k + 1
     return 1
 
 
 def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
     """A function of Python, in which no code of Python's runs: what `ProgramGraph._visit` is, or
     None where Python has to do this."""
-    s: Walk = word(self + CONTENTS)
+    s: Scan = word(self + CONTENTS)
     order = word(arguments)
     mark = word(arguments + 56)
-    k = call("i64(ptr)", s.integer, word(arguments + 64))
-    if k == 0:
-        s.stamp = s.stamp + 1
-        s.literals_met = 0
-        s.owner = mark
-    if s.owner != mark:
+    first = call("i64(ptr)", s.integer, word(arguments + 64))
+    if first == 0:
+        begin(s, mark)
+    last = word(order + SIZE)
+    if s.owner != mark or s.visited != first or last > VISITS:
         return hold(s, s.none)
+    while s.visited < last:
+        put(s.order[s.visited], word(word(order + LIST) + 8 * s.visited))
+        s.visited = s.visited + 1
     s.length = 0
-    s.failed = 0
-    push(s, word(order + SIZE) - k)
-    while k < word(order + SIZE):
-        node: Node = word(word(order + LIST) + 8 * k)
-        if node.mark == mark:
-            push(s, 2 * small(node.id) + 1)
-        else:
-            replace(node + MARK, hold(s, mark), s)
-            if visit(s, arguments, node, k) == 0 or s.length > KEY_WORDS - 8:
-                return hold(s, s.none)
+    push(s, last - first)
+    k = s.notes
+    if walk(s, first, KEY_WORDS) == 0:
         if s.failed:
             return 0
+        return hold(s, s.none)
+    while last < s.visited:
+        append(s, order, word(s.order[last]))
+        last = last + 1
+    while k < s.notes:
+        entry = s.noted[k]
+        append(s, word(arguments + 8 * entry.list), entry.thing)
         k = k + 1
+    if s.failed:
+        return 0
     return call("i64(ptr, i64)", s.bytes, s.key[0], 8 * s.length)
 
 
-def operands(s: Walk, values: Word, place: Word, length: Word) -> Word:
+def operands(s: Scan, values: Word, place: Word, length: Word) -> Word:
     """A tuple of values at positions."""
     made = call("i64(i64)", s.tuple, length)
     k = 0
@@ -239,7 +299,7 @@ def remake(self: Word, arguments: Word, count: Word) -> Word:
     """A function of Python. Arguments: the list of values, the number of lanes, and the steps of
     the template as bytes: operation, type and data of a node, the number of its operands, and their
     positions among the values. Adds the nodes. The garbage collector may run code of Python's."""
-    s: Walk = word(self + CONTENTS)
+    s: Scan = word(self + CONTENTS)
     values = word(arguments)
     steps = word(arguments + 16)
     at = steps + CONTENTS

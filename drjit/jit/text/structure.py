@@ -64,8 +64,8 @@ _WORD = (1 << 64) - 1
 
 # What identifies a node besides its operation and its operands.
 PLAIN, IS_LITERAL, IS_BUFFER, TYPE_AND_DATA, IS_STATE, CHECK, TYPE_ONLY, NOTHING, BODIES = range(9)
-_OF_REGIONS, _WITH_DATA = (IS_STATE, BODIES), (TYPE_AND_DATA, IS_STATE)
-_TYPED = (*_WITH_DATA, TYPE_ONLY)
+_OF_REGIONS, WITH_DATA = (IS_STATE, BODIES), (TYPE_AND_DATA, IS_STATE)
+_TYPED = (*WITH_DATA, TYPE_ONLY)
 
 
 _KINDS = {
@@ -204,7 +204,7 @@ class ProgramGraph:
                     checks.append(n)
                 elif kind in _OF_REGIONS:
                     regions.append(n)
-                if kind not in _WITH_DATA:
+                if kind not in WITH_DATA:
                     continue
             data = n.data
             if data is None:
