@@ -84,7 +84,7 @@ class KnownPrograms:
         self._places = places
         own, address = memory.from_system(ctypes.sizeof(Scan))  # of which few programs touch all
         self.scan: Any = Scan.from_address(address)
-        objects.fill(self.scan, buffer_type=memory.Buffer, object_type=object)
+        objects.fill(self.scan, buffer_type=memory.Buffer)
         self.scan.usage = ctypes.addressof(memory.usage)
         positions = [*range(objects.POSITIONS)]
         self.scan.positions = objects.word_at(id(positions) + objects.LIST)

@@ -454,6 +454,14 @@ WORDS, OUTPUTS = 4096, 64  # of the key of a plan, and results of an evaluation 
 SPARES = 16  # results of the largest plan that is found without Python
 
 
+class NodeCell(Structure):
+    """A node, its position, or that of the first one that equals it, in the lowest 20 bits, and the
+    walk in which it was met."""
+
+    object: Word
+    state: Word
+
+
 class Literal(Structure):
     """A literal, by type and bits, its position, and the walk in which it was met."""
 
@@ -502,7 +510,6 @@ class Scan(Api):
     """The scratch memory of the code that goes through nodes, and finds and performs plans."""
 
     buffer_type: Word
-    object_type: Word
     usage: Word
     positions: Word
     owner: Word
@@ -521,6 +528,7 @@ class Scan(Api):
     spares: Array[Word] = words(2 * OUTPUTS)
     plans: Array[Word] = words(1024)
     literals: Array[Literal] = array(Literal, 2 * MOST_LITERALS)
+    cells: Array[NodeCell] = array(NodeCell, 2 * VISITS)
     noted: Array[Note] = array(Note, NOTES)
     order: Array[Word] = words(VISITS)
     key: Array[Word] = words(KEY_WORDS)

@@ -244,8 +244,6 @@ def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
     if prepare(s, SPARES) == 0:
         return 0
     length = plan_key(s, roots)
-    if s.failed:
-        return 0
     known: KnownPlan = NULL
     if length > 0:
         known = find_plan(s, length)
@@ -293,8 +291,6 @@ def examine_plan(self: Word, arguments: Word, count: Word) -> Word:
     s: Scan = word(self + CONTENTS + 8)
     s.plan = 0
     s.length = plan_key(s, word(arguments))
-    if s.failed:
-        return 0
     if s.length > 0:
         s.plan = find_plan(s, s.length)
     return call("i64(i64)", c.truth, s.length > 0)

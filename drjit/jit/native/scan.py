@@ -1,4 +1,6 @@
-"""Writes down what an evaluation consists of, except for sizes: the key of its plan."""
+"""Writes down what an evaluation consists of, except for sizes: the key of its plan. Nothing
+changes, and no code of Python's runs.
+"""
 
 from ..text.structure import BODIES, NOTHING
 from .language import Word, call, word
@@ -20,7 +22,7 @@ from .objects import (
     OpenRegion,
     Scan,
 )
-from .walker import FACTOR, begin, kind_of, push, put, small, walk
+from .walker import FACTOR, begin, is_met, kind_of, position_of, push, put, walk
 
 
 def is_here(s: Scan, node: Node) -> Word:
@@ -82,7 +84,7 @@ def is_complete(s: Scan, loop: OpenRegion) -> Word:
     last = values + 8 * word(loop.values + SIZE)
     while values < last:
         value: Node = word(word(values) + REFERENT)
-        if value != s.none and value.op != s.buffer and value.mark != s.owner:
+        if value != s.none and value.op != s.buffer and is_met(s, value) == 0:
             return 0
         values = values + 8
     return 1
@@ -125,12 +127,8 @@ def plan_key(s: Scan, roots: Word) -> Word:
     count = word(roots + SIZE)
     if count > OUTPUTS:
         return 0
-    mark = call("i64(ptr, i64)", s.allocate, s.object_type, 0)
-    begin(s, mark)
+    begin(s)
     s.open = 0
-    s.failed = mark == 0
-    if mark == 0:
-        return 0
     k = 0
     while k < count:
         node: Node = word(word(roots + LIST) + 8 * k)
@@ -144,9 +142,8 @@ def plan_key(s: Scan, roots: Word) -> Word:
     k = 0
     while k < count and good:
         node = word(s.order[k])
-        good = small(node.id) == k  # none of them twice
+        good = position_of(s, node) == k  # none of them twice
         k = k + 1
-    call("void(ptr)", s.decref, mark)
     return s.length * good
 
 

@@ -36,12 +36,14 @@ from .objects import (
     VISITS,
     DType,
     Node,
+    NodeCell,
     Op,
     Scan,
     offset,
 )
 
 FACTOR, FRACTION = 0x1E3779B97F4A7C15, (1 << 52) - 1
+LARGEST_POSITION = (1 << 20) - 1
 MARK, ID = offset(Node, "mark"), offset(Node, "id")
 
 
@@ -80,8 +82,31 @@ def small(x: Word) -> Word:
     return word(x + DIGIT) & LARGEST_DIGIT
 
 
-def settle(s: Scan, node: Node, position: Word) -> Word:
-    """Notes the position of a node, or of the first one that equals it."""
+def cell_of(s: Scan, node: Word) -> NodeCell:
+    """The place in a table of a node that was met in this walk, or where it belongs."""
+    k = node >> 4
+    while 1:
+        cell = s.cells[k]
+        if cell.state >> 20 != s.stamp or cell.object == node:
+            return cell
+        k = k + 1
+
+
+def is_met(s: Scan, node: Word) -> Word:
+    """Whether a walk has come to a node."""
+    cell = cell_of(s, node)
+    return cell.state >> 20 == s.stamp
+
+
+def position_of(s: Scan, node: Word) -> Word:
+    """The position of a node that was met, or of the first one that equals it."""
+    cell = cell_of(s, node)
+    return cell.state & LARGEST_POSITION
+
+
+def settle(s: Scan, node: Node) -> Word:
+    """Marks a node that was met, and notes its position in it."""
+    position = position_of(s, node)
     if position < POSITIONS:
         x = hold(s, word(s.positions + 8 * position))
     else:
@@ -90,6 +115,7 @@ def settle(s: Scan, node: Node, position: Word) -> Word:
             s.failed = 1
             return 0
     replace(node + ID, x, s)
+    replace(node + MARK, hold(s, s.owner), s)
 
 
 def first_equal(s: Scan, node: Node, position: Word) -> Word:
@@ -185,8 +211,8 @@ def add_special(s: Scan, node: Node, start: Word, code: Word) -> Word:
         push_data(s, node.data)
 
 
-def visit(s: Scan, node: Node, position: Word) -> Word:
-    """Goes through a node that was not visited before; gives 0 where Python has to."""
+def visit(s: Scan, node: Node, position: Word, cell: NodeCell) -> Word:
+    """Goes through a node that was not met before; gives 0 where Python has to."""
     op: Op = node.op
     code = small(op.code)
     kind = code >> 8 & 15
@@ -195,14 +221,13 @@ def visit(s: Scan, node: Node, position: Word) -> Word:
         first = first_equal(s, node, position)
         if first < 0 or s.literals_met > MOST_LITERALS:
             return 0
-        settle(s, node, first)
         if first == position:
             note(s, LITERALS, node)
             push(s, start + type_of(s, node))
         else:
+            cell.state = s.stamp << 20 | first
             push(s, 2 * first + 1)
         return 1
-    settle(s, node, position)
     if s.visited + word(node.deps + SIZE) > VISITS:
         return 0
     if kind == PLAIN:
@@ -222,30 +247,31 @@ def visit(s: Scan, node: Node, position: Word) -> Word:
     return 1
 
 
-def begin(s: Scan, mark: Word) -> Word:
-    """Begins with the nodes that come now, which get a mark."""
-    s.owner = mark
+def begin(s: Scan) -> Word:
+    """Begins a walk."""
+    s.owner = 0
     s.stamp = s.stamp + 1
     s.visited = 0
     s.notes = 0
     s.literals_met = 0
-    s.failed = 0
     s.length = 0
 
 
 def walk(s: Scan, k: Word, most: Word) -> Word:
     """Goes through the nodes in `s.order` from a position on, and adds those that they depend on.
     Their key, of at most so many words, is appended to `s.key`. Gives 0 where Python has to do
-    this. No code of Python's runs."""
+    this."""
     while k < s.visited:
         node: Node = word(s.order[k])
-        if node.mark == s.owner:
-            push(s, 2 * small(node.id) + 1)
+        cell = cell_of(s, node)
+        if cell.state >> 20 == s.stamp:
+            push(s, 2 * (cell.state & LARGEST_POSITION) + 1)
         else:
-            replace(node + MARK, hold(s, s.owner), s)
-            if visit(s, node, k) == 0:
+            cell.object = node
+            cell.state = s.stamp << 20 | k
+            if visit(s, node, k, cell) == 0:
                 return 0
-        if s.length > most - 8 or s.notes > NOTES - 8 or s.failed:
+        if s.length > most - 8 or s.notes > NOTES - 8:
             return 0
         k = k + 1
     return 1
@@ -259,23 +285,28 @@ def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
     mark = word(arguments + 56)
     first = call("i64(ptr)", s.integer, word(arguments + 64))
     if first == 0:
-        begin(s, mark)
+        begin(s)
+        s.owner = mark
     last = word(order + SIZE)
     if s.owner != mark or s.visited != first or last > VISITS:
         return hold(s, s.none)
     while s.visited < last:
         put(s.order[s.visited], word(word(order + LIST) + 8 * s.visited))
         s.visited = s.visited + 1
+    s.failed = 0
     s.length = 0
     push(s, last - first)
     k = s.notes
     if walk(s, first, KEY_WORDS) == 0:
-        if s.failed:
-            return 0
         return hold(s, s.none)
     while last < s.visited:
         append(s, order, word(s.order[last]))
         last = last + 1
+    while first < last:
+        node: Node = word(s.order[first])
+        if node.mark != mark:
+            settle(s, node)
+        first = first + 1
     while k < s.notes:
         entry = s.noted[k]
         append(s, word(arguments + 8 * entry.list), entry.thing)
