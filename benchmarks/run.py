@@ -161,7 +161,7 @@ def measure(python: str, row: Row, threads: int) -> float:
     """One process with a kernel cache of its own, which is empty unless the row says otherwise."""
     with tempfile.TemporaryDirectory() as home:
         environment = os.environ | {"HOME": home, "DRJIT_CACHE_DIR": f"{home}/cache"}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # which few users set
         if row.name.startswith("disk") or row.script == "control_flow.py":
             environment["DRJIT_TIER"] = "compiled"  # else small work would run uncompiled
         if row.name == "first_launches_python":

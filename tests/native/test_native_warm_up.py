@@ -47,7 +47,7 @@ def test_it_comes_once_a_process_does_much(stored, how, installed, monkeypatch):
     for name, nodes in ("COMPILED", 1000), ("FIRST", 1000), ("AGAIN", 10):
         monkeypatch.setattr(warm_up, name, nodes)
     before = start + 1000
-    monkeypatch.setattr(warm_up, "_due", {name: before for name in substitutes.rooms})
+    monkeypatch.setattr(warm_up, "_due", dict.fromkeys(substitutes.rooms, before))
     monkeypatch.setattr(substitutes, "milestone", before)
     for k in range(1000):
         y = x * 3 + k
