@@ -24,8 +24,8 @@ def addresses(
 ) -> dict[str, int]:
     """Returns the addresses of functions of some modules of this folder, which know attributes of
     `kinds` of objects, from the disk cache or compiled at one of LLVM's levels of code generation;
-    nothing if they are not in the cache and it `compiles` nothing. `more` are definitions of further
-    ones by the module that knows what their names mean (see `language.module_text`)."""
+    nothing if they are not in the cache and it `compiles` nothing. `more` are definitions of others
+    by the module that knows what their names mean (see `language.module_text`)."""
     from ..target import image
 
     key = cache.digest(modules, "native", *names, level, repr(more), objects.description(kinds))

@@ -1,5 +1,5 @@
-"""Goes through the nodes of a program, for `structure.ProgramGraph` and for plans (`scan`), and makes
-those of a `Template`: what takes Python 0.2 us for each operand takes this a tenth.
+"""Goes through the nodes of a program, for `structure.ProgramGraph` and for plans (`scan`), and
+makes those of a `Template`: what takes Python 0.2 us for each operand takes this a tenth.
 """
 
 from ..text.structure import (
