@@ -127,17 +127,18 @@ class ProgramGraph:
     def _add(self, roots: list[Node], visit: Callable[..., bytes | None]) -> bool:
         """Adds the nodes below more roots, unless it has to be done in another way; returns whether
         it is done."""
-        start, first, key = len(self.order), len(self.inputs), self._key
-        self.order += roots
+        order, inputs, key = self.order, self.inputs, self._key
+        start, first = len(order), len(inputs)
+        order += roots
         rows: list[Any] = []
         regions: list[Node] = []
-        lists = self.order, self.inputs, self.literals, self.noted, self.checks, regions, rows
-        words = visit(*lists, self.mark, start)
+        literals, noted, checks = self.literals, self.noted, self.checks
+        words = visit(order, inputs, literals, noted, checks, regions, rows, self.mark, start)
         if words is None:
             return False
         key.append(words)
         key += rows
-        key += map(_device, self.inputs[first:] if first else self.inputs)
+        key += map(_device, inputs[first:] if first else inputs)
         for n in regions:
             if n.op is _STATE:
                 self.open += 1
