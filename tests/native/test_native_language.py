@@ -9,7 +9,7 @@ import native_samples
 import pytest
 
 from drjit.jit.cpu import programs
-from drjit.jit.native import language, objects, plans, walker
+from drjit.jit.native import language, objects, operators, plans
 
 llvm = pytest.importorskip("llvmlite.binding")
 
@@ -112,9 +112,9 @@ def test_what_the_language_lacks(statement: str) -> None:
 
 def test_modules_may_have_functions_of_one_name() -> None:
     assert programs.objects is objects  # it knows where objects have their fields
-    text = language.module_text([walker.collect_nodes, plans.perform_plan, plans.examine_plan])
-    assert "i64 @walker.push(" in text and "i64 @scan.push(" in text
-    assert "define i64 @collect_nodes(" in text and "define internal i64 @walker.visit(" in text
+    text = language.module_text([plans.repeat_plan, operators.recorded_binary])
+    assert "i64 @scan.is_equal(" in text and "i64 @operators.is_equal(" in text
+    assert "define i64 @repeat_plan(" in text and "define internal i64 @walker.visit(" in text
 
 
 def test_objects_that_are_laid_out_in_another_way() -> None:
