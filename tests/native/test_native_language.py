@@ -8,6 +8,7 @@ from types import FunctionType
 import native_samples
 import pytest
 
+from drjit.array import native_operators
 from drjit.jit.cpu import programs
 from drjit.jit.native import language, objects, operators, plans
 
@@ -111,7 +112,8 @@ def test_what_the_language_lacks(statement: str) -> None:
 
 
 def test_modules_may_have_functions_of_one_name() -> None:
-    assert programs.objects is objects  # it knows where objects have their fields
+    rooms = programs, native_operators  # which know where objects have their fields
+    assert all(room.objects is objects for room in rooms)
     text = language.module_text([plans.repeat_plan, operators.recorded_binary])
     assert "i64 @scan.is_equal(" in text and "i64 @operators.is_equal(" in text
     assert "define i64 @repeat_plan(" in text and "define internal i64 @walker.visit(" in text
