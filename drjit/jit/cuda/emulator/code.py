@@ -12,7 +12,7 @@ from drjit.jit.cuda.emulator.forms import width
 from drjit.jit.cuda.emulator.layout import MemoryLayout
 from drjit.jit.cuda.emulator.parse import Instruction, PtxProgram
 from drjit.jit.cuda.emulator.ptx_operands import Constants
-from drjit.jit.cuda.emulator.scope import SCOPE, python_name
+from drjit.jit.cuda.emulator.scope import SCOPE
 from drjit.jit.cuda.emulator.translate import BasicBlock, FunctionWriter
 
 
@@ -34,7 +34,7 @@ class PythonCode:
         for function in self.order:
             writer = self.writers[function]
             writer.keep_all = single
-            writer.write(base, first, [])
+            writer.write(base, first)
         self._compile()
         self.special = {p: t for w in self.writers.values() for p, t in w.names.special.items()}
 
@@ -83,7 +83,8 @@ class PythonCode:
         for block in self.blocks:
             block.run = scope[f"block_{block.number}"]
 
-    def registers(self) -> dict[str, np.ndarray]:
+    @cached_property
+    def initial(self) -> dict[str, np.ndarray]:
         """The registers between blocks, before anything has been executed."""
         found: dict[str, np.ndarray] = {}
         crossing = {name for block in self.blocks for name in (*block.reads, *block.writes)}
@@ -92,20 +93,8 @@ class PythonCode:
                 if writer.key(name) in crossing:
                     dtype: Any = bool if home == "pred" else f"{home[0]}{int(home[1:]) // 8}"
                     found[writer.key(name)] = np.zeros(1, dtype)
-            for name, size in writer.bytes.items():
-                found[writer.key(python_name(name))] = np.zeros((1, size), np.uint8)
             found[writer.key("back")] = np.zeros(1, np.int64)
-        found["caller"] = np.zeros(1, np.int64)
-        for block in self.blocks:
-            for name in (*block.reads, *block.writes):
-                if name.startswith(("argument", "result")) and name not in found:
-                    size = int(name.rpartition("_")[2])
-                    found[name] = np.zeros((1, size), np.uint8)
         return found
-
-    @cached_property
-    def initial(self) -> dict[str, np.ndarray]:
-        return self.registers()
 
 
 def translated(program: PtxProgram, name: str, single: bool = False) -> PythonCode:

@@ -41,6 +41,12 @@ class Form:
     destinations: int = 1
 
     @property
+    def tuple_size(self) -> int:
+        """The least number of values if the expression gives a tuple of them; 0 if it does not."""
+        several = len(self.results) > 1 or self.sources[:1] in (("u32*",), ("address",))
+        return len(self.results) if self.kind == "warp" and several else 0
+
+    @property
     def uses_place(self) -> bool:
         """Whether an expression is of a method of the machine for the threads that execute."""
         return any("(place" in text for text in self.texts)

@@ -1,5 +1,6 @@
 """One launch: chunks of blocks that take turns, what they report, and errors with their place."""
 
+import math
 import re
 import sys
 import traceback
@@ -76,9 +77,9 @@ class EmulatedLaunch:
     ):  # fmt: skip
         self.entry, self.checks, self.shared = entry, checks, shared
         self.conflicts = checks and conflicts
-        self.code = translated(entry._program, entry.name, True) if single else entry.code
+        self.code = translated(entry.program, entry.name, True) if single else entry.code
         self.grid, self.block = shape(grid, "grid"), shape(block, "block")
-        self.memory = entry._memory
+        self.memory = entry.memory
         self.report = LaunchReport()
         self._validate(parameters)
         size = -(-max(len(parameters), 1) // 16) * 16
@@ -88,16 +89,14 @@ class EmulatedLaunch:
         self.parameters[: len(parameters)] = np.frombuffer(parameters, np.uint8)
 
     def _validate(self, parameters: bytes) -> None:
-        entry, function = self.entry, self.entry._function
+        entry, function = self.entry, self.entry.function
         if len(parameters) != entry.parameter_bytes:
             raise LaunchError(
                 f"{entry.name} has {entry.parameter_bytes} bytes of parameters, but "
                 f"{len(parameters)} are given"
             )
-        x, y, z = self.block
-        threads = x * y * z
         most = function.most_threads or 1024
-        if threads > most or z > 64:
+        if math.prod(self.block) > most or self.block[2] > 64:
             raise LaunchError(f"{entry.name} cannot have {self.block} threads: at most {most}")
         if function.threads is not None and function.threads != self.block:
             raise LaunchError(f"{entry.name} needs blocks of {function.threads}, not {self.block}")
@@ -111,28 +110,10 @@ class EmulatedLaunch:
 
     def machines(self) -> Iterator[ThreadChunk]:
         """The chunks of the grid, each ready to run."""
-        threads = self.block[0] * self.block[1] * self.block[2]
-        total = self.grid[0] * self.grid[1] * self.grid[2]
+        threads, blocks = math.prod(self.block), math.prod(self.grid)
         each = max(CHUNK // threads, 1)
-        for first in range(0, total, each):
-            yield self.machine(first, min(each, total - first))
-
-    def machine(self, first: int, blocks: int) -> ThreadChunk:
-        code = self.code
-        machine = ThreadChunk(
-            self.memory, self.parameters, self.grid, self.block, first, blocks, self.shared
-        )
-        layout = code.layout
-        machine.open(
-            layout.shared_bytes, layout.local_bytes, code.grain, self.checks, self.conflicts
-        )
-        machine.line_text = self._line_text
-        machine.addresses = self.entry._addresses
-        registers = dict(code.initial)
-        for name, text in code.special.items():
-            registers[name] = machine.special(text)
-        machine.start(code.blocks, code.first, registers)
-        return machine
+        for first in range(0, blocks, each):
+            yield ThreadChunk(self, first, min(each, blocks - first))
 
     def run(self) -> None:
         self.memory.add(self.parameters, f"the parameters of {self.entry.name}")
@@ -166,8 +147,8 @@ class EmulatedLaunch:
             # Nothing was written, nobody got any further: threads only spin. If their state comes
             # again, it will do so forever (R. P. Brent's way to find cycles).
             idle += 1
-            repeated = states and all(m.same(s) for m, s in zip(waiting, states, strict=True))
-            if repeated or idle > PATIENCE:
+            now = [m.state() for m in waiting]
+            if now == states or idle > PATIENCE:
                 where = "; ".join(m.where_threads_are() for m in waiting[:4])
                 raise Deadlock(
                     f"deadlock: threads wait in loops for something that does not happen: {where}"
@@ -176,7 +157,7 @@ class EmulatedLaunch:
                 )
             if idle == at:
                 at *= 2
-                states = [m.snapshot() for m in waiting]
+                states = now
 
     def _finish(self, machine: ThreadChunk) -> None:
         report = self.report
@@ -199,9 +180,7 @@ class EmulatedLaunch:
         self.memory.add(self.parameters, f"the parameters of {self.entry.name}")
         try:
             for block, here in machine.steps(1 << 60):
-                place = machine.R["place"]
-                here = np.arange(len(place)) if here is None else here
-                mine = here[place[here] >> 5 == warp]
+                mine = here[machine.R["place"][here] >> 5 == warp]
                 if len(mine) and block.end > block.first:
                     yield self._step(machine, block, mine)
         except Fault as fault:
@@ -224,7 +203,7 @@ class EmulatedLaunch:
 
     # ---- errors
 
-    def _line_text(self, line: int) -> str:
+    def line_text(self, line: int) -> str:
         instruction = self.code.origins[line - 1] if 0 < line <= len(self.code.origins) else None
         return f"{instruction.line} ({instruction.text})" if instruction else "?"
 

@@ -20,16 +20,16 @@ class Entry:
     """
 
     def __init__(self, module: "Module", function: PtxFunction):
-        self._program, self._memory = module.program, module.memory
-        self._addresses = module.addresses
-        self._function = function
+        self.program, self.memory = module.program, module.memory
+        self.addresses = module.addresses
+        self.function = function
         self.name = function.name
         self.parameter_bytes = offsets(function.parameters)[1]
 
     @cached_property
     def code(self) -> PythonCode:
         """The translation; made when it is first needed. Raises errors of the text."""
-        return translated(self._program, self.name)
+        return translated(self.program, self.name)
 
     @property
     def source(self) -> str:
@@ -67,9 +67,8 @@ class Entry:
         ...     print(step)
         """
         launch = EmulatedLaunch(self, grid, block, parameters, shared, True, single=True)
-        per_block = -(-(launch.block[0] * launch.block[1] * launch.block[2]) // 32)
         for machine in launch.machines():
-            relative = warp - machine.first * per_block
+            relative = warp - machine.first * machine.warps_per_block
             with np.errstate(all="ignore"):
                 yield from launch.trace(machine, relative)
 

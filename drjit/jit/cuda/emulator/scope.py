@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator import access, convert, integer, numeric
+from drjit.jit.cuda.emulator import convert, integer, numeric
 
 SCOPE: dict[str, Any] = {
     name: value
@@ -17,8 +17,6 @@ SCOPE: dict[str, Any] = {
 SCOPE |= {
     "np": np,
     "false": np.zeros(1, bool),
-    "put_bytes": access.put_bytes,
-    "get_bytes": access.get_bytes,
 }
 
 # Names of registers that would hide something: those above, the parameters of a block, constants

@@ -71,12 +71,11 @@ def spread(a: np.ndarray, n: int) -> np.ndarray:
 class Threads:
     """The threads of a chunk: `blocks` blocks of a grid, from the number `first`."""
 
-    def __init__(self, grid: Shape, block: Shape, first: int, blocks: int, dynamic: int):
+    def __init__(self, grid: Shape, block: Shape, first: int, blocks: int):
         self.grid, self.block = grid, block
         self.first, self.blocks_here = first, blocks
         self.threads = block[0] * block[1] * block[2]
         self.warps_per_block = -(-self.threads // 32)
-        self.dynamic = dynamic
         self.all_places = places(self.threads, blocks)
         # Positions among all threads of those that execute now; None: all of them.
         self.here: np.ndarray | None = None

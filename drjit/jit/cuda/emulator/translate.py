@@ -7,12 +7,12 @@ for all threads; `m` is the machine, with memory and collective operations. A va
 threads share is an array of one element.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from drjit.jit.cuda.emulator import forms_float, forms_integer, forms_system
-from drjit.jit.cuda.emulator.emit import EMITTERS, address, enter, entry_names, hidden
-from drjit.jit.cuda.emulator.emit_control import barrier
+from drjit.jit.cuda.emulator.emit import EMITTERS, Barrier, address, barrier, hidden
 from drjit.jit.cuda.emulator.errors import UnknownInstruction, located
 from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
 from drjit.jit.cuda.emulator.layout import MemoryLayout, offsets
@@ -27,8 +27,9 @@ from drjit.jit.cuda.emulator.ptx_operands import (
 )
 
 _TERMINATORS = {"branch", "table", "return", "exit", "call", "barrier"}
-# Guarded instructions that are executed as they are, with a mask, instead of a branch around them.
-_MASKED = {"", "mov", "load", "store", "atomic", "cvta", "nothing", "async_copy"}
+# Guarded instructions that all threads execute, and some keep the result. Others have a branch
+# around them.
+_MASKED = {"", "mov", "cvta", "nothing", "branch", "exit"}
 _ = forms_float, forms_integer, forms_system  # which register their rules
 
 
@@ -49,8 +50,8 @@ class DecodedInstruction:
 class BasicBlock:
     """A basic block: what it takes from and puts into the registers, and how it must be entered.
 
-    `sync` is None, ("warp", members) or ("barrier", statement): the block begins with an
-    instruction that waits for other threads. Members are a number or the name of a register.
+    With a `sync`, the block begins with an instruction that waits for other threads: a barrier, or
+    one of a warp whose members are a number or the name of a register.
     """
 
     number: int
@@ -60,7 +61,7 @@ class BasicBlock:
     label: str
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
-    sync: Any = None
+    sync: "Barrier | int | str | None" = None
     count: int = 0
     line: int = 0
     run: Any = None
@@ -81,10 +82,8 @@ class FunctionWriter:
         self.targets: dict[str, int] = {}
         self.noncanonical: set[str] = set()
         self.calls: list[str] = []
-        # Parameters of this function and of calls, by name, with their sizes.
-        self.bytes: dict[str, int] = {}
-        self.results: dict[str, str] = {}
-        self.spilled: list[str] = []
+        # Names in local memory of what functions are given and return, by the names in calls.
+        self.slots: dict[str, str] = {}
         self.parameter_offsets = offsets(function.parameters)[0] if is_entry else {}
         self.read_somewhere: set[str] = set()
         self.lines: list[str] = []
@@ -103,11 +102,9 @@ class FunctionWriter:
                 self.layout.add_local(self.prefix + variable.name, variable)
             elif variable.space == "shared":
                 self.layout.add_shared(variable)
-            elif variable.space == "param":
-                self.bytes[variable.name] = variable.nbytes
         if not self.is_entry:
             for variable in (*self.function.parameters, *self.function.results):
-                self.bytes[variable.name] = variable.nbytes
+                self.layout.add_local(self.prefix + variable.name, variable)
         for instruction in code:
             with located(self.function.name, instruction):
                 self.statements.append(self._statement(instruction))
@@ -116,7 +113,7 @@ class FunctionWriter:
         self._find_blocks(labels)
 
     def _expand(self) -> tuple[list[Instruction], dict[str, int]]:
-        """The code, in which guarded calls, barriers and their like have a branch around them."""
+        """The code, in which guarded accesses, calls and their like have a branch around them."""
         function = self.function
         code: list[Instruction] = []
         at = list(range(len(function.code or []) + 1))
@@ -138,7 +135,7 @@ class FunctionWriter:
     def _can_be_masked(self, instruction: Instruction) -> bool:
         with located(self.function.name, instruction):
             kind = form(instruction.opcode).kind
-        return kind in _MASKED or kind in ("branch", "exit") or (kind == "return" and self.is_entry)
+        return kind in _MASKED or (kind == "return" and self.is_entry)
 
     def _statement(self, instruction: Instruction) -> DecodedInstruction:
         opcode, operands = instruction.opcode, instruction.operands
@@ -255,17 +252,15 @@ class FunctionWriter:
 
     # ---- second pass: code
 
-    def write(self, end: int, after: dict[str, int], candidates: list[Any]) -> None:
-        """Writes all blocks. `end` is the number that means that a thread is finished, `after`
-        the first block of each function, `candidates` those that are called by address."""
-        self.end, self.entries, self.candidates = end, after, candidates
+    def write(self, end: int, entries: dict[str, int]) -> None:
+        """Writes all blocks. `end` is the number that means that a thread is finished, `entries`
+        the first block of each function."""
+        self.end, self.entries = end, entries
         exposed: list[list[str]] = []
         defined: list[set[str]] = []
         for block in self.blocks:
             first: dict[str, None] = {}
             known: set[str] = set()
-            if block is self.blocks[0]:
-                known.update(entry_names(self))
             for statement in self.statements[block.first : block.end]:
                 for name in statement.uses:
                     if name not in known:
@@ -283,7 +278,8 @@ class FunctionWriter:
     keep_all = False
 
     def key(self, name: str) -> str:
-        """Where a register is between blocks. Special registers are the same in all functions."""
+        """Where a register is between blocks. Special registers are the same in all functions; the
+        register of another one is named with an @."""
         if name[0] == "@":
             return name[1:]
         return name if name in self.names.special or name == "place" else self.prefix + name
@@ -299,8 +295,6 @@ class FunctionWriter:
         self.put_raw(f"def block_{block.number}(R, m):{label}")
         for name in reads:
             self.put(f'{_local(name)} = R["{self.key(name)}"]')
-        if block is self.blocks[0]:
-            block.reads = (*block.reads, *enter(self, reads))
         self.last = ""
         self.stores = [f'R["{self.key(name)}"] = {_local(name)}' for name in writes]
         for k, statement in enumerate(statements):
@@ -320,11 +314,10 @@ class FunctionWriter:
 
     def _set_sync(self, block: BasicBlock, statement: DecodedInstruction) -> None:
         if statement.form.kind == "barrier":
-            block.sync = ("barrier", barrier(self, statement))
+            block.sync = barrier(self, statement)
             return
         members = self._members(statement)
-        value = int(members) if members.lstrip("-").isdigit() else self.key(members)
-        block.sync = ("warp", value)
+        block.sync = int(members) if members.lstrip("-").isdigit() else self.key(members)
 
     def following(self, position: int) -> int:
         """The number of the block that begins at a statement, or that of the end."""
@@ -369,21 +362,32 @@ class FunctionWriter:
             self.read(operand, f.sources[min(k, len(f.sources) - 1)], native)
             for k, operand in enumerate(statement.sources)
         ]
-        values = [text.format(*arguments) for text in f.texts[: max(len(elements), 1)]]
-        kinds = [*f.results]
-        several = f.kind == "warp" and (len(kinds) > 1 or f.sources[0] in ("u32*", "address"))
-        if not elements:
-            self.put(values[0])
+        values = ", ".join(text.format(*arguments) for text in f.texts[: max(len(elements), 1)])
+        if elements:
+            self.assign_all(elements, values, f.results, native, f.tuple_size)
+        else:
+            self.put(values)
+
+    def assign_all(
+        self, elements: Sequence[PtxOperand], text: str, kinds: Sequence[str], native: str = "",
+        count: int = 0,
+    ) -> None:  # fmt: skip
+        """Puts the values of some expressions, or of one that gives a tuple of at least `count`,
+        into registers; all at once, as a destination may be an operand as well."""
+        if len(elements) == 1 and not count:
+            self.assign(elements[0], text, kinds[0], native)
             return
-        if len(values) == 1 and not several:
-            self.assign(elements[0], values[0], kinds[0], native)
-            return
-        # Results of all expressions first: a destination may be an operand as well.
-        count = max(len(elements), len(kinds) if several else 0)
-        temporaries = ", ".join(f"_{k}" for k in range(count)) + "," * (count == 1)
-        self.put(f"{temporaries} = {', '.join(values)}")
+        names = [f"_{k}" for k in range(max(len(elements), count))]
+        left = []
         for k, element in enumerate(elements):
-            self.assign(element, f"_{k}", kinds[min(k, len(kinds) - 1)], native)
+            kind = kinds[min(k, len(kinds) - 1)]
+            if self.guard or self.names.home.get(element.name) != _named(kind, native):
+                left.append((element, names[k], kind))
+            else:
+                names[k] = element.name
+        self.put(f"{', '.join(names)}{',' * (len(names) == 1)} = {text}")
+        for element, name, kind in left:
+            self.assign(element, name, kind, native)
 
     def native(self, f: Form, statement: DecodedInstruction, elements: list[PtxOperand]) -> str:
         """The type for operands whose form does not say it: that of the result, or of a source."""
@@ -492,8 +496,8 @@ class FunctionWriter:
 
 
 def _local(name: str) -> str:
-    """The Python name of a register, or of what passes between functions (`@argument0_4`)."""
-    return name[1:] if name[0] == "@" else name
+    """The Python name of a register, or of that with the place to which a function returns."""
+    return "caller" if name[0] == "@" else name
 
 
 def _is_call(text: str, name: str) -> bool:
