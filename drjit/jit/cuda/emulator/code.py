@@ -9,10 +9,8 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
 from drjit.jit.cuda.emulator.forms import width
-from drjit.jit.cuda.emulator.layout import MemoryLayout
 from drjit.jit.cuda.emulator.parse import Instruction, PtxProgram
-from drjit.jit.cuda.emulator.ptx_operands import Constants
-from drjit.jit.cuda.emulator.scope import SCOPE
+from drjit.jit.cuda.emulator.ptx_operands import SCOPE, Constants, MemoryLayout
 from drjit.jit.cuda.emulator.translate import BasicBlock, FunctionWriter
 
 

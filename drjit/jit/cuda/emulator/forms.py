@@ -2,8 +2,8 @@
 
 A `Form` says how each operand is read (as which type) and gives the Python expression of each
 result. The expressions are what the generated code of a kernel consists of; functions in them are
-those of `numeric`, `integer` and `convert`, or methods of the machine `m`. Forms of memory and
-control flow have no expression: `kind` names the function that generates their code.
+those of `numeric`, or methods of the machine `m`. Forms of memory and control flow have no
+expression: `kind` names the function that generates their code (see `forms_system`).
 
 Types are those of NumPy by their size in bits (u32, i32, f32, ...), "pred", and some with a
 meaning:
@@ -62,8 +62,7 @@ def rule(*names: str) -> Callable[[F], F]:
     comes first) to its form."""
 
     def register(function: F) -> F:
-        for name in names:
-            RULES[name] = function
+        RULES.update(dict.fromkeys(names, function))
         return function
 
     return register
@@ -73,10 +72,13 @@ def rule(*names: str) -> Callable[[F], F]:
 def form(opcode: str) -> Form:
     """The form of an instruction with all its qualifiers. Raises `UnknownInstruction`."""
     q = opcode.split(".")
-    if q[0] not in RULES and q[0] not in EXPRESSIONS:
+    name = q[0]
+    if not any(name in table for table in (RULES, EXPRESSIONS, FLOATS)):
         raise UnknownInstruction(f"unknown instruction {opcode}")
     try:
-        return RULES[q[0]](q) if q[0] in RULES else _expression(q, *EXPRESSIONS[q[0]])
+        if name in FLOATS and is_float(code(q[-1])):
+            return _float(q)
+        return RULES[name](q) if name in RULES else _expression(q, *EXPRESSIONS[name])
     except (KeyError, IndexError, ValueError):
         raise UnknownInstruction(f"unknown variant of an instruction: {opcode}") from None
 
@@ -88,9 +90,14 @@ EXPRESSIONS = {
     "or": ("X", "X X", "{0} | {1}"),
     "xor": ("X", "X X", "{0} ^ {1}"),
     "not": ("X", "X", "~{0}"),
+    "neg": ("T", "T", "-{0}"),
+    "abs": ("T", "T", "np.abs({0})"),
+    "min": ("T", "T T", "np.minimum({0}, {1})"),
+    "max": ("T", "T T", "np.maximum({0}, {1})"),
     # NumPy, like PTX, shifts by more than the width as if bit by bit.
     "shl": ("X", "X shift", "{0} << {1}"),
     "shr": ("T", "T shift", "{0} >> {1}"),
+    "div": ("T", "T T", "quotient({0}, {1})"),
     "rem": ("T", "T T", "remainder({0}, {1})"),
     "popc": ("u32", "T", "np.bitwise_count({0}).astype(u32)"),
     "clz": ("u32", "T", "lzcnt({0}).astype(u32)"),
@@ -101,14 +108,36 @@ EXPRESSIONS = {
     "prmt": ("u32", "u32 u32 u32", "permute({0}, {1}, {2})"),
     "lop3": ("u32", "u32 u32 u32 number", "logic3({0}, {1}, {2}, {3})"),
 }
+# Arithmetic on floats of the type {T}; the translator calls minima of three operands min3.
+FLOATS = {
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "fma": "fma_{T}({0}, {1}, {2})",
+    "mad": "fma_{T}({0}, {1}, {2})",
+    "div": "{0} / {1}",
+    "div.approx": "divide_approximate({0}, {1})",
+    "sqrt": "np.sqrt({0})",
+    "rcp": "{T}(1) / {0}",
+    **{
+        name: f'approximate("{name}", {{0}})'
+        for name in ("rsqrt", "sin", "cos", "ex2", "lg2", "tanh")
+    },
+    "neg": "-{0}",
+    "abs": "np.abs({0})",
+    "min": "minimum({0}, {1})",
+    "max": "maximum({0}, {1})",
+    "min3": "minimum(minimum({0}, {1}), {2})",
+    "max3": "maximum(maximum({0}, {1}), {2})",
+}
 
 
 def _expression(q: list[str], result: str, sources: str, text: str) -> Form:
-    if len(q) > 2:
+    if q[1:-1] not in ([], ["relu"]):
         raise KeyError
     types = {"T": code(q[-1]), "X": free(q[-1])}
     kinds = [types.get(name, name) for name in (result, *sources.split())]
-    return Form((kinds[0],), tuple(kinds[1:]), (text,))
+    return Form((kinds[0],), tuple(kinds[1:]), (_relu(q, text),))
 
 
 def code(name: str) -> str:
@@ -158,3 +187,194 @@ def width(kind: str) -> int:
 def half_of(kind: str) -> str:
     """The type that is computed with: of pairs, that of their halves."""
     return PAIRS[kind][0] if kind in PAIRS else kind
+
+
+# ---- floats
+
+_UNKNOWN = frozenset(("rz", "rm", "rp", "xorsign", "satfinite"))
+
+
+def _check(q: list[str]) -> None:
+    """Refuses modifiers that compilers of kernels do not use."""
+    if not _UNKNOWN.isdisjoint(q):
+        raise KeyError
+
+
+def _relu(q: list[str], text: str) -> str:
+    return f"relu({text})" if "relu" in q else text
+
+
+def _float(q: list[str]) -> Form:
+    """Arithmetic rounded to nearest, with `.ftz`, `.sat`, `.relu` and `.NaN` around it."""
+    _check(q)
+    text = FLOATS["div.approx" if q[0] == "div" and "approx" in q else q[0]]
+    kind = code(q[-1])
+    mixed = q[-2:] == ["f32", "f16"]  # halves and a float, from compute capability 10.0 on
+    count = 1 + max(k for k in range(3) if f"{{{k}}}" in text)
+    operands = [f"{{{k}}}" for k in range(count)]
+    sources = (*["f16"] * (count - 1), "f32") if mixed else (kind,) * count
+    kind = "f32" if mixed else kind
+    if mixed:
+        operands[:-1] = [f"{x}.astype(f32)" for x in operands[:-1]]
+    flushes = "ftz" in q and "f64" not in kind
+    if flushes:
+        operands = [f"flush({x})" for x in operands]
+    text = text.format(*operands, T=half_of(kind))
+    if "NaN" in q:
+        text = f"nan_if_any({text}, {', '.join(operands)})"
+    text = f"flush({text})" if flushes else text
+    text = f"saturate({text})" if "sat" in q else text
+    return Form((kind,), sources, (_relu(q, text),), arithmetic=True)
+
+
+@rule("testp")
+def _test(q: list[str]) -> Form:
+    if q[1] != "infinite":
+        raise KeyError
+    return Form(("pred",), (code(q[-1]),), ("np.isinf({0})",))
+
+
+# ---- conversions
+
+_INTEGRAL = {"rni", "rzi", "rmi", "rpi"}
+
+
+@rule("cvt")
+def _convert(q: list[str]) -> Form:
+    _check(q)
+    if q[-2] == "f16x2":  # the first operand is the upper half
+        text = "np.stack(np.broadcast_arrays({1}, {0}), 1).astype(f16)"
+        return Form(("f16x2",), ("f32", "f32"), (_relu(q, text),), arithmetic=True)
+    if "tf32" in q:
+        if "rna" not in q:
+            raise KeyError
+        return Form(("f32",), ("f32",), (_relu(q, "to_tf32({0})"),))
+    result, source = code(q[-2]), code(q[-1])
+    integral = next((m for m in q if m in _INTEGRAL), "")
+    x = "flush({0})" if "ftz" in q and source == "f32" else "{0}"
+    changed = x if result == source else f"{x}.astype({result})"
+    if not is_float(source) and not is_float(result):
+        text = f"saturated({x}, {result})" if "sat" in q else changed
+        return Form((result,), (source,), (text,))
+    if not is_float(result):
+        text = f'to_integer({x}, {result}, "{integral or "rzi"}")'
+        return Form((result,), (source,), (text,))
+    if integral and is_float(source):
+        text = f'integral({x}, "{integral}")'
+        changed = text if result == source else f"{text}.astype({result})"
+    text = f"saturate({changed})" if "sat" in q else changed
+    if "ftz" in q and result == "f32":
+        text = f"flush({text})"
+    return Form((result,), (source,), (_relu(q, text),), arithmetic=True)
+
+
+# ---- integers
+
+
+@rule("add", "sub", "addc", "subc")
+def _add(q: list[str]) -> Form:
+    """Sums, also with the carry flag, which is a predicate register `%CC`: add.cc, addc, ..."""
+    kind, reads, writes = code(q[-1]), q[0][3:] == "c", "cc" in q
+    symbol, out = ("+", "carry_out") if q[0][:3] == "add" else ("-", "borrow_out")
+    if "sat" in q:
+        text = f"saturated({{0}}.astype(i64) {symbol} {{1}}, {half_of(kind)})"
+        return Form((kind,), (kind, kind), (text,))
+    if not reads and not writes:
+        kind = free(q[-1])
+        return Form((kind,), (kind, kind), (f"{{0}} {symbol} {{1}}",))
+    kind = "u" + kind[1:]
+    carry = "{2}" if reads else "false"
+    text = f"{{0}} {symbol} {{1}}" + (f" {symbol} {{2}}.astype({kind})" if reads else "")
+    return Form(
+        (kind, "pred") if writes else (kind,),
+        (kind, kind, "pred") if reads else (kind, kind),
+        (text, f"{out}({{0}}, {{1}}, {carry})") if writes else (text,),
+        hidden_results=("%CC",) if writes else (),
+        hidden_sources=("%CC",) if reads else (),
+    )
+
+
+@rule("mul", "mad")
+def _multiply(q: list[str]) -> Form:
+    if "cc" in q or "sat" in q:
+        raise KeyError
+    kind, text = free(q[-1]), "{0} * {1}"
+    factor = kind
+    if "wide" in q:
+        factor = code(q[-1])
+        kind = f"{factor[0]}{int(factor[1:]) * 2}"
+        factor = f"{factor}>{kind}"
+    elif "hi" in q:
+        kind = factor = code(q[-1])
+        text = "mul_hi({0}, {1})"
+    if q[0] == "mul":
+        return Form((kind,), (factor, factor), (text,))
+    return Form((kind,), (factor, factor, kind), (f"{text} + {{2}}",))
+
+
+@rule("shf")
+def _funnel_shift(q: list[str]) -> Form:
+    amount = "{2} & u32(31)" if "wrap" in q else "np.minimum({2}, u32(32))"
+    name = "funnel_left" if "l" in q else "funnel_right"
+    return Form(("u32",), ("u32", "u32", "u32"), (f"{name}({{0}}, {{1}}, {amount})",))
+
+
+# ---- predicates and selections
+
+_SYMBOLS = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
+}  # fmt: skip
+# Comparisons of floats: equ, neu, ... hold if an operand is NaN, eq, ne, ... do not.
+_OF_FLOATS = {
+    "ne": "(({a} < {b}) | ({a} > {b}))",
+    "equ": "(~(({a} < {b}) | ({a} > {b})))",
+    "neu": "({a} != {b})",
+    "ltu": "(~({a} >= {b}))",
+    "leu": "(~({a} > {b}))",
+    "gtu": "(~({a} <= {b}))",
+    "geu": "(~({a} < {b}))",
+    "num": "(({a} == {a}) & ({b} == {b}))",
+    "nan": "(({a} != {a}) | ({b} != {b}))",
+}
+
+
+def _compared(q: list[str], kind: str) -> str:
+    """The comparison of two operands."""
+    if {"and", "or", "xor"} & {*q}:  # with a predicate
+        raise KeyError
+    a, b = ("flush({0})", "flush({1})") if "ftz" in q else ("{0}", "{1}")
+    if is_float(kind) and q[1] in _OF_FLOATS:
+        return _OF_FLOATS[q[1]].format(a=a, b=b)
+    return f"({a} {_SYMBOLS[q[1]]} {b})"
+
+
+@rule("setp")
+def _set_predicate(q: list[str]) -> Form:
+    kind = free(q[-1]) if q[1] in ("eq", "ne") else code(q[-1])
+    text = _compared(q, kind)
+    texts = (f"{text}[:, 0]", f"{text}[:, 1]") if kind in PAIRS else (text, f"~{text}")
+    return Form(("pred", "pred"), (kind, kind), texts)
+
+
+@rule("set")
+def _set(q: list[str]) -> Form:
+    result, kind = code(q[-2]), code(q[-1])
+    if is_float(result):
+        raise KeyError
+    word, bits = ("u16x2", "u16") if kind in PAIRS else ("u" + result[1:],) * 2
+    return Form((word,), (kind, kind), (f"-{_compared(q, kind)}.astype({bits})",))
+
+
+@rule("selp")
+def _select(q: list[str]) -> Form:
+    kind = "b" + str(width(code(q[-1])))
+    return Form((kind,), (kind, kind, "pred"), ("where({2}, {0}, {1})",))
+
+
+@rule("mov")
+def _move(q: list[str]) -> Form:
+    if q[-1] == "pred":
+        return Form(("pred",), ("pred",), ("{0}",))
+    kind = "b" + str(width(code(q[-1])))
+    return Form((kind,), (kind,), ("{0}",), kind="mov")

@@ -82,6 +82,15 @@ def _copy(q: list[str]) -> Form:
     return Form((), sources, kind="async_copy", destinations=0)
 
 
+@rule("cvta")
+def _convert_address(q: list[str]) -> Form:
+    space = q[2] if q[1] == "to" else q[1]
+    space = space.partition(":")[0]
+    name = "cvta_to" if q[1] == "to" else "cvta"
+    size = q[-1][1:]
+    return Form((f"u{size}",), (f"u{size}",), kind="cvta", details={"to": name, "space": space})
+
+
 # ---- control flow
 
 

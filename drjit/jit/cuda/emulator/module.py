@@ -8,9 +8,9 @@ import numpy as np
 from drjit.jit.cuda.emulator.code import PythonCode, translated
 from drjit.jit.cuda.emulator.errors import PTXSyntaxError
 from drjit.jit.cuda.emulator.launch import EmulatedLaunch, LaunchReport, Size, Step
-from drjit.jit.cuda.emulator.layout import offsets
 from drjit.jit.cuda.emulator.memory import Memory
 from drjit.jit.cuda.emulator.parse import SIZES, PtxFunction, PtxVariable, parse
+from drjit.jit.cuda.emulator.ptx_operands import offsets
 
 
 class Entry:

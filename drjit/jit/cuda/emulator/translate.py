@@ -11,18 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drjit.jit.cuda.emulator import forms_float, forms_integer, forms_system
+from drjit.jit.cuda.emulator import forms_system
 from drjit.jit.cuda.emulator.emit import EMITTERS, Barrier, address, barrier, hidden
 from drjit.jit.cuda.emulator.errors import UnknownInstruction, located
 from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
-from drjit.jit.cuda.emulator.layout import MemoryLayout, offsets
 from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram
 from drjit.jit.cuda.emulator.ptx_operands import (
     Constants,
+    MemoryLayout,
     PtxOperand,
     Symbols,
     convert_float,
     flatten,
+    offsets,
     registers,
 )
 
@@ -30,7 +31,7 @@ _TERMINATORS = {"branch", "table", "return", "exit", "call", "barrier"}
 # Guarded instructions that all threads execute, and some keep the result. Others have a branch
 # around them.
 _MASKED = {"", "mov", "cvta", "nothing", "branch", "exit"}
-_ = forms_float, forms_integer, forms_system  # which register their rules
+assert forms_system  # which registers its rules
 
 
 @dataclass(slots=True)
