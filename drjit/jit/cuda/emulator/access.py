@@ -26,12 +26,12 @@ from drjit.jit.cuda.emulator.errors import (
     TrapExecuted,
     first,
 )
-from drjit.jit.cuda.emulator.memory import flat, flat_index
+from drjit.jit.cuda.emulator.memory import POISON, aligned, flat, flat_index
 from drjit.jit.cuda.emulator.race import RaceDetector, bank_conflicts
 from drjit.jit.cuda.emulator.threads import Threads, spread
 
 if TYPE_CHECKING:
-    from drjit.jit.cuda.emulator.launch import EmulatedLaunch
+    from drjit.jit.cuda.emulator.module import EmulatedLaunch
 
 u8, u64, i64 = np.uint8, np.uint64, np.int64
 
@@ -42,8 +42,7 @@ class Window:
 
     def __init__(self, owner: str, limit: int, stride: int, count: int):
         self.owner, self.limit, self.stride = owner, limit, stride
-        memory = np.full(stride * count + 256, 0xCB, u8)
-        self.bytes = memory[-memory.ctypes.data % 256 :][: stride * count]
+        self.bytes = aligned(stride * count, POISON)[: stride * count]
         self.start = self.bytes.ctypes.data
 
     def has(self, address: np.ndarray) -> np.ndarray:

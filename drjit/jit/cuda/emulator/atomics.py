@@ -28,6 +28,7 @@ def update(
     if ufunc is not None and not returns:
         memory.update(ufunc, index, values[0])
         return None, True
+    exchanges = operation == "exch"
     n = len(index)
     order = np.argsort(index, kind="stable")
     ordered = index[order]
@@ -36,12 +37,19 @@ def update(
     starts = np.flatnonzero(first)
     counts = np.diff(starts, append=n)
     old = np.empty(n, values[0].dtype)
-    if ufunc is None:
-        function = _exchange if operation == "exch" else _compare_and_swap
-        return function(memory, ordered, order, starts, counts, values, old)
-    if len(starts) < counts.max():
-        return _accumulate(memory, index, ufunc, values[0], order, starts, counts, old)
+    if operation == "cas":
+        return _compare_and_swap(memory, ordered, order, starts, counts, values, old)
     changed = False
+    if len(starts) < counts.max():  # one accumulation for each address
+        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+            lanes = order[start : start + count]
+            at = index[lanes[:1]]
+            chain = np.concatenate((memory[at], values[0][lanes]))
+            chain = chain if exchanges else ufunc.accumulate(chain)
+            old[lanes] = chain[:-1]
+            memory[at] = chain[-1:]
+            changed |= bool(chain[0] != chain[-1])
+        return old, changed
     rank = np.arange(n) - np.repeat(starts, counts)
     by_rank = np.argsort(rank, kind="stable")
     ends = np.cumsum(np.bincount(rank))
@@ -50,41 +58,10 @@ def update(
         lanes = order[by_rank[begin:end]]
         begin, at = end, index[lanes]
         old[lanes] = before = memory[at]
-        memory[at] = after = ufunc(before, values[0][lanes])
+        after = values[0][lanes]
+        memory[at] = after = after if exchanges else ufunc(before, after)
         changed |= bool(np.count_nonzero(before != after))
     return old, changed
-
-
-def _accumulate(
-    memory: Flat, index: np.ndarray, ufunc: Any, value: np.ndarray, order: np.ndarray,
-    starts: np.ndarray, counts: np.ndarray, old: np.ndarray,
-) -> tuple[np.ndarray, bool]:  # fmt: skip
-    """For few addresses with many threads each: one accumulation per address."""
-    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
-        lanes = order[start : start + count]
-        at = index[lanes[:1]]
-        chain = np.empty(count + 1, old.dtype)
-        chain[:1] = memory[at]
-        chain[1:] = value[lanes]
-        chain = ufunc.accumulate(chain)
-        old[lanes] = chain[:-1]
-        memory[at] = chain[-1:]
-    return old, True
-
-
-def _exchange(
-    memory: Flat, index: np.ndarray, order: np.ndarray, starts: np.ndarray, counts: np.ndarray,
-    values: tuple[np.ndarray, ...], old: np.ndarray,
-) -> tuple[np.ndarray, bool]:  # fmt: skip
-    """Each thread sees the value of the one before it. `index` is ordered, by `order`."""
-    ordered = values[0][order]
-    seen = np.empty_like(ordered)
-    seen[1:] = ordered[:-1]
-    seen[starts] = memory[index[starts]]
-    old[order] = seen
-    last = starts + counts - 1
-    memory[index[starts]] = ordered[last]
-    return old, bool(np.count_nonzero(seen[starts] != ordered[last]))
 
 
 def _compare_and_swap(

@@ -30,7 +30,7 @@ from drjit.jit.cuda.emulator.translate import BasicBlock
 from drjit.jit.cuda.emulator.warp import Warps
 
 if TYPE_CHECKING:
-    from drjit.jit.cuda.emulator.launch import EmulatedLaunch
+    from drjit.jit.cuda.emulator.module import EmulatedLaunch
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 _FAIR = 4096
