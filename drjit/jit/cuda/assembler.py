@@ -14,11 +14,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from drjit.jit import log
 from drjit.jit.cuda.driver import CudaError, excerpt
@@ -31,13 +30,12 @@ class AssemblerError(RuntimeError):
     """PTX that is not valid. The text contains what the tool says, and the lines that it names."""
 
 
-class Tool(ABC):
+class Tool(Protocol):
     """A tool that assembles PTX. `version` is that of CUDA to which it belongs."""
 
     name: str
     version: tuple[int, int]
 
-    @abstractmethod
     def assemble(self, ptx: str, target: str) -> bytes:
         """Returns the machine code for a target such as `sm_90`.
 
