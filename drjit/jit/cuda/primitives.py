@@ -16,13 +16,10 @@ from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..run import launch
 from ..target.cuda.form import EACH, THREADS
-from ..target.cuda.primitives import compress as _compress
 from ..target.cuda.primitives import dots, products, radix, scan
-from ..target.cuda.primitives.column_reduction import Rows
-from ..target.cuda.primitives.entry import EntryCode
+from ..target.cuda.primitives.entry import EntryCode, TileShape
 from ..target.cuda.primitives.lookback import FIRST
-from ..target.cuda.primitives.run_reduction import Runs
-from ..target.cuda.primitives.tiles import TileShape
+from ..target.cuda.primitives.reductions import Rows, Runs
 from .kernel import CudaKernel
 
 _BLOCKING, _REDUCED = int(JitFlag.LaunchBlocking), int(JitFlag.ReducedPrecision)
@@ -226,9 +223,9 @@ def compress(device: Any, n: int, mask: Buffer) -> tuple[Buffer, int]:
     found = device.allocate_for(dt.u32, n)
     words = device.filled(dt.u64, FIRST + tiles, 0)
     aligned = _aligned(mask, dt.mask, 0)
-    _run(device, _compress.Compress(), n, tiles, mask, n, found, tiles, aligned, words)
+    _run(device, scan.Compress(), n, tiles, mask, n, found, tiles, aligned, words)
     _done(device, [mask], [found, words])
-    size = int(launch.to_numpy(dt.u64, FIRST, words)[_compress.TOTAL])
+    size = int(launch.to_numpy(dt.u64, FIRST, words)[scan.TOTAL])
     if size_class(4 * size) <= size_class(4 * n) // 2:
         found = device.copy(found, 4 * size)
     return found, size

@@ -87,8 +87,8 @@ def _words(at: np.ndarray, size: int) -> np.ndarray:
 
 
 class Accesses(Threads):
-    """A chunk of threads with memory. Races in shared memory are looked for if the launch
-    `checks`, and bank conflicts counted if it has `conflicts`."""
+    """A chunk of threads with memory. In shared memory, races are looked for, and bank conflicts
+    counted if the launch has `conflicts`."""
 
     def __init__(self, launch: "EmulatedLaunch", first: int, blocks: int):
         super().__init__(launch.grid, launch.block, first, blocks)
@@ -104,7 +104,7 @@ class Accesses(Threads):
         self.shared = self.windows["shared"].bytes
         self.conflicts: dict[int, int] = {}
         self.detector: RaceDetector | None = None
-        if launch.checks and shared:
+        if shared:
             warps = blocks * self.warps_per_block
             self.detector = RaceDetector(
                 len(self.shared), launch.code.grain, blocks, warps, self.name_of, launch.line_text

@@ -80,11 +80,10 @@ class EmulatedLaunch:
     """One launch: chunks of blocks take turns until all are finished."""
 
     def __init__(
-        self, entry: "Entry", grid: Size, block: Size, parameters: bytes, shared: int, checks: bool,
-        conflicts: bool = True, single: bool = False,
+        self, entry: "Entry", grid: Size, block: Size, parameters: bytes, shared: int,
+        conflicts: bool, single: bool = False,
     ):  # fmt: skip
-        self.entry, self.checks, self.shared = entry, checks, shared
-        self.conflicts = checks and conflicts
+        self.entry, self.shared, self.conflicts = entry, shared, conflicts
         self.code = translated(entry.program, entry.name, True) if single else entry.code
         self.grid, self.block = shape(grid, "grid"), shape(block, "block")
         self.memory = entry.memory
@@ -304,17 +303,15 @@ class Entry:
         return self.code.layout.shared_bytes
 
     def launch(
-        self, grid: Size, block: Size, parameters: bytes, shared: int = 0, checks: bool = True,
-        conflicts: bool = True,
+        self, grid: Size, block: Size, parameters: bytes, shared: int = 0, conflicts: bool = True
     ) -> LaunchReport:  # fmt: skip
         """Executes the kernel for all threads of a grid.
 
         Sizes are numbers or up to three of them, `shared` the dynamic shared memory in bytes.
-        Without `checks`, races in shared memory and bank conflicts are not looked for; without
-        `conflicts`, the latter are not. Raises the exceptions of
+        Without `conflicts`, bank conflicts are not counted. Raises the exceptions of
         `drjit.jit.cuda.emulator.errors`.
         """
-        launch = EmulatedLaunch(self, grid, block, parameters, shared, checks, conflicts)
+        launch = EmulatedLaunch(self, grid, block, parameters, shared, conflicts)
         with np.errstate(all="ignore"):
             launch.run()
         return launch.report
@@ -328,7 +325,7 @@ class Entry:
         >>> for step in entry.trace(1, 32, parameters):  # doctest: +SKIP
         ...     print(step)
         """
-        launch = EmulatedLaunch(self, grid, block, parameters, shared, True, single=True)
+        launch = EmulatedLaunch(self, grid, block, parameters, shared, True, True)
         for machine in launch.machines():
             relative = warp - machine.first * machine.warps_per_block
             with np.errstate(all="ignore"):

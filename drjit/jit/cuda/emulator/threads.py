@@ -4,7 +4,7 @@ A chunk of blocks runs at a time. A thread's place is its warp (counted through 
 plus its lane, so that warps are found even where blocks are not a multiple of 32 threads.
 """
 
-from functools import lru_cache
+import math
 from typing import Any
 
 import numpy as np
@@ -13,54 +13,6 @@ from drjit.jit.cuda.emulator.errors import coordinates
 
 u32, i64 = np.uint32, np.int64
 Shape = tuple[int, int, int]
-
-
-@lru_cache(maxsize=64)
-def places(threads: int, blocks: int) -> np.ndarray:
-    """The places of the threads of `blocks` blocks."""
-    warps = -(-threads // 32)
-    one = np.arange(threads, dtype=i64)
-    all_blocks = np.arange(blocks, dtype=i64)[:, None] * (warps * 32) + one
-    result = all_blocks.reshape(-1)
-    result.flags.writeable = False
-    return result
-
-
-@lru_cache(maxsize=64)
-def _thread_index(block: Shape, blocks: int, axis: int) -> np.ndarray:
-    if block[axis] == 1:
-        return np.zeros(1, u32)
-    linear = np.arange(block[0] * block[1] * block[2], dtype=u32)
-    inner = int(np.prod(block[:axis], dtype=int))
-    one = linear // u32(inner) % u32(block[axis])
-    result = np.tile(one, blocks)
-    result.flags.writeable = False
-    return result
-
-
-@lru_cache(maxsize=64)
-def _block_index(grid: Shape, axis: int, first: int, blocks: int, threads: int) -> np.ndarray:
-    if grid[axis] == 1:
-        return np.zeros(1, u32)
-    numbers = np.arange(first, first + blocks, dtype=i64)
-    inner = int(np.prod(grid[:axis], dtype=int))
-    index = (numbers // inner % grid[axis]).astype(u32)
-    result = index if blocks == 1 else np.repeat(index, threads)
-    result.flags.writeable = False
-    return result
-
-
-@lru_cache(maxsize=64)
-def _of_places(kind: str, threads: int, blocks: int) -> np.ndarray:
-    place = places(threads, blocks)
-    lane = (place & 31).astype(u32)
-    if kind == "laneid":
-        return lane
-    bit = u32(1) << lane
-    return {
-        "eq": bit, "lt": bit - u32(1), "le": bit | (bit - u32(1)),
-        "gt": ~(bit | (bit - u32(1))), "ge": ~(bit - u32(1)),
-    }[kind[9:]]  # fmt: skip
 
 
 def spread(a: np.ndarray, n: int) -> np.ndarray:
@@ -74,9 +26,12 @@ class Threads:
     def __init__(self, grid: Shape, block: Shape, first: int, blocks: int):
         self.grid, self.block = grid, block
         self.first, self.blocks_here = first, blocks
-        self.threads = block[0] * block[1] * block[2]
+        self.threads = math.prod(block)
         self.warps_per_block = -(-self.threads // 32)
-        self.all_places = places(self.threads, blocks)
+        # Each thread's number in its block, the number of the block in the grid, and the place.
+        self.inner = np.tile(np.arange(self.threads), blocks)
+        self.outer = np.repeat(np.arange(blocks), self.threads) + first
+        self.all_places = (self.outer - first) * (self.warps_per_block * 32) + self.inner
         # Positions among all threads of those that execute now; None: all of them.
         self.here: np.ndarray | None = None
 
@@ -86,11 +41,18 @@ class Threads:
         k = "xyz".find(axis) if axis else 0
         if kind in ("ntid", "nctaid"):
             return np.array([(self.block if kind == "ntid" else self.grid)[k]], u32)
-        if kind == "tid":
-            return _thread_index(self.block, self.blocks_here, k)
-        if kind == "ctaid":
-            return _block_index(self.grid, k, self.first, self.blocks_here, self.threads)
-        return _of_places(kind, self.threads, self.blocks_here)
+        if kind in ("tid", "ctaid"):
+            inside = kind == "tid"
+            number, shape = (self.inner, self.block) if inside else (self.outer, self.grid)
+            is_same = shape[k] == 1 or (not inside and self.blocks_here == 1)
+            number = number[:1] if is_same else number
+            return (number // math.prod(shape[:k]) % shape[k]).astype(u32)
+        lane = (self.all_places & 31).astype(u32)
+        if kind == "laneid":
+            return lane
+        bit = u32(1) << lane
+        masks = {"eq": bit, "lt": bit - u32(1), "gt": ~(bit | (bit - u32(1)))}
+        return {**masks, "le": ~masks["gt"], "ge": ~masks["lt"]}[kind.removeprefix("lanemask_")]
 
     def block_of(self, place: np.ndarray) -> Any:
         """The number of a place's block in this chunk; 0 if there is one block only."""

@@ -14,7 +14,6 @@ float32 (or float16). The hardware adds in another order and with fewer bits: it
 the last place of float32, and these here are the more accurate ones.
 """
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,14 +34,9 @@ G, T = np.arange(32) >> 2, np.arange(32) & 3
 PAIR = 2 * T[:, None] + np.arange(2)
 
 
-@lru_cache(maxsize=256)
-def _partner(mode: str, b: int, c: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each lane the lane that it reads, and whether that is within the bounds."""
-    return _partners(mode, _LANES, np.array([b]), np.array([c]))
-
-
 def _partners(mode: str, lane: Any, b: Any, c: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The definition of `shfl.sync` in the PTX ISA."""
+    """For lanes the lane that each reads, and whether that is within the bounds: the definition of
+    `shfl.sync` in the PTX ISA."""
     b, bound, segment = b & 31, c & 31, (c >> 8) & 31
     highest = (lane & segment) | (bound & ~segment)
     lowest = lane & segment
@@ -99,7 +93,7 @@ class Warps(Accesses):
     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         """The value of another lane, and whether that lane was within bounds."""
         if self.simple(place, members) and len(b) == len(c) == 1:
-            j, within = _partner(mode, int(b[0]), int(c[0]))
+            j, within = _partners(mode, _LANES, b.astype(i64), c.astype(i64))
             inside = np.tile(within, len(place) // 32)
             if len(a) == 1:
                 return a, inside

@@ -11,15 +11,15 @@ from ..simd.kernel import definitions
 from ..simd.liveness import vector_names
 from ..simd.module import Library, Module
 from ..simd.translate import Translator
-from . import atomic, elementwise, foreign, memory, private, reduction
+from . import atomic, foreign, memory, private, reduction
 from .form import THREADS, Compiled
 from .function import DYNAMIC, GPU, GpuFunction
 from .plan import DEFAULT, KernelPlan, Options
 from .translate import GpuTranslator
 from .vectors import GpuVectorTranslator
 
-# Imported because they register statements and operations.
-assert memory and elementwise
+# Imported because it registers statements.
+assert memory
 
 # Lines that inlined library functions may add. A call takes a GPU longer than a processor, and
 # fixes the registers of its operands.

@@ -30,11 +30,11 @@ from ..simd.ir import BYTES, FLOATS, KernelError
 from ..simd.reduction import accumulator
 from ..simd.values import Value
 from . import fragments, pairs, private, tf32, vector_memory
+from .calls import MEMORY, in_registers
 from .features import GpuVector, Scalar
 from .function import WARP
 from .plan import FRAGMENTS, OWN, STRIP, WIDEST, Sum
 from .products import multiplied
-from .registers import MEMORY, in_registers
 from .values import GpuCode, GpuPointer
 
 # Imported because it registers the statements for vectors in memory.

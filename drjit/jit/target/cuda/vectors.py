@@ -15,11 +15,11 @@ from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
 from ..simd.vector import check_feature
 from . import fragments, pairs, products, sums
+from .calls import MEMORY, in_registers
 from .features import FeatureTranslator, GpuVector, Pending, Scalar, size
 from .function import GpuFunction
 from .memory import inside, loaded, stored
 from .plan import FRAGMENTS, OWN
-from .registers import MEMORY, in_registers
 
 
 class GpuVectorTranslator(FeatureTranslator):
