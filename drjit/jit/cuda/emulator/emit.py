@@ -5,7 +5,6 @@ uses beside its operands (parameters in `.param` space, the threads' places) is 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
@@ -25,16 +24,6 @@ def emitter(kind: str) -> Callable[[Emitter], Emitter]:
         return function
 
     return register
-
-
-@dataclass(slots=True)
-class Barrier:
-    """A barrier of a block, for the scheduler: which one (a number or the name of a register),
-    whether all threads of a warp reach it together, and the block that follows."""
-
-    identifier: int | str
-    aligned: bool
-    following: int
 
 
 def hidden(w: "FunctionWriter", f: Form, operands: list[str]) -> tuple[list[str], list[str]]:
@@ -316,17 +305,7 @@ def _call(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     w.finish(f"return {w.entries[target]}")
 
 
-# ---- barriers of a block
-
-
 @emitter("barrier")
 def _barrier(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    """The scheduler does what a barrier does; its block has no code."""
+    """The scheduler does what a barrier does; its block says which one follows."""
     w.finish(f"return {_next(w, s)}")
-
-
-def barrier(w: "FunctionWriter", s: "DecodedInstruction") -> Barrier:
-    """A barrier for the scheduler."""
-    operand = s.sources[0]
-    which = operand.value if operand.kind == "integer" else w.key(operand.name)
-    return Barrier(which, s.form.details["aligned"], _next(w, s))

@@ -120,7 +120,7 @@ def _barrier(q: list[str]) -> Form:
         return _of_machine((), "warp_barrier(place, {0})", ("u32",), 0)
     if "sync" not in q:
         raise KeyError
-    details = {"aligned": q[0] == "bar" or "aligned" in q}
+    details = {"aligned": q[0] == "bar" or "aligned" in q, "members": 0}
     return Form((), ("u32",), kind="barrier", details=details, destinations=0)
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.emit import Barrier
 from drjit.jit.cuda.emulator.errors import (
     Deadlock,
     DivergentCollective,
@@ -58,7 +57,7 @@ class ThreadChunk(Warps):
         self.size = len(self.all_places)
         self.groups = {code.first: ThreadGroup(np.arange(self.size), 0)}
         self.waiting: dict[int, np.ndarray] = {}
-        self.barriers: dict[int, list[tuple[int, np.ndarray, Barrier]]] = {}
+        self.barriers: dict[int, list[tuple[int, np.ndarray]]] = {}
         # Registers whose arrays no other register has, so that some of their elements may change.
         self.owned: set[str] = set()
         # Groups that spin, and the states of groups at backward jumps.
@@ -91,14 +90,14 @@ class ThreadChunk(Warps):
             self.turns += 1
             pc = self._choose()
             block, here = self.blocks[pc], self.groups.pop(pc).here
-            if isinstance(block.sync, int | str) and len(here) < self.size:
-                here = self._ready(pc, here, block.sync)
+            if block.sync == "warp" and len(here) < self.size:
+                here = self._ready(pc, here, block.members)
                 if not len(here):
                     continue
             place = self.R["place"] if len(here) == self.size else self.R["place"][here]
             self.executed += block.count * (self.warps if len(here) == self.size else _warps(place))
-            if isinstance(block.sync, Barrier):
-                self._arrive(block.sync, pc, here)
+            if block.sync == "barrier":
+                self._arrive(block, here)
             else:
                 self._execute(block, here, place)
             yield block, here
@@ -214,7 +213,7 @@ class ThreadChunk(Warps):
         """All threads that are not finished, by the blocks that they are to execute."""
         found = [(pc, group.here) for pc, group in self.groups.items()]
         found += self.waiting.items()
-        return found + [(pc, here) for e in self.barriers.values() for pc, here, _ in e]
+        return found + [entry for entries in self.barriers.values() for entry in entries]
 
     def _look_for_spinning(self, pc: int) -> None:
         """After a backward jump: has anything changed since an earlier one?"""
@@ -261,13 +260,13 @@ class ThreadChunk(Warps):
     def _block_numbers(self, here: np.ndarray) -> np.ndarray:
         return np.broadcast_to(np.asarray(self.block_of(self.R["place"][here])), here.shape)
 
-    def _arrive(self, barrier: Barrier, pc: int, here: np.ndarray) -> None:
+    def _arrive(self, block: BasicBlock, here: np.ndarray) -> None:
         """Threads reach a barrier."""
         if len(here) == self.size:
             self._pass(slice(None))
-            self._join(barrier.following, here)
+            self._join(block.run(self.R, self), here)
             return
-        which = barrier.identifier
+        which = block.members
         if isinstance(which, int):
             numbers = np.full(len(here), which)
         else:
@@ -275,7 +274,7 @@ class ThreadChunk(Warps):
         identifiers = np.unique(numbers).tolist()
         for identifier in identifiers:
             entries = self.barriers.setdefault(identifier, [])
-            entries.append((pc, here[numbers == identifier], barrier))
+            entries.append((block.number, here[numbers == identifier]))
         for identifier in identifiers:
             self._release(identifier)
 
@@ -287,7 +286,7 @@ class ThreadChunk(Warps):
             return
         size = self.blocks_here
         counts = np.zeros(size, i64)
-        for _, here, _ in entries:
+        for _, here in entries:
             counts += np.bincount(self._block_numbers(here), minlength=size)
         alive = np.flatnonzero(self._alive())
         expected = np.bincount(self._block_numbers(alive), minlength=size)
@@ -297,11 +296,11 @@ class ThreadChunk(Warps):
         self._check_aligned(entries, full)
         self._pass(full)
         go_on, left = [], []
-        for pc, here, barrier in entries:
+        for pc, here in entries:
             released = full[self._block_numbers(here)]
-            go_on.append((barrier.following, here[released]))
+            go_on.append((self.blocks[pc].run(self.R, self), here[released]))
             if not released.all():
-                left.append((pc, here[~released], barrier))
+                left.append((pc, here[~released]))
         self.barriers[identifier] = left
         if not left:
             del self.barriers[identifier]
@@ -314,14 +313,12 @@ class ThreadChunk(Warps):
         if self.detector is not None:
             self.detector.block_count[blocks] += 1
 
-    def _check_aligned(
-        self, entries: list[tuple[int, np.ndarray, Barrier]], full: np.ndarray
-    ) -> None:
+    def _check_aligned(self, entries: list[tuple[int, np.ndarray]], full: np.ndarray) -> None:
         """`bar.sync` must be the same instruction for all threads of a warp."""
         where: dict[int, int] = {}
         place = self.R["place"]
-        for pc, here, barrier in entries:
-            if not barrier.aligned:
+        for pc, here in entries:
+            if not self.blocks[pc].aligned:
                 continue
             some = here[full[self._block_numbers(here)]]
             for warp in np.unique(place[some] >> 5).tolist():
@@ -343,7 +340,7 @@ class ThreadChunk(Warps):
         texts: list[str] = []
         slot, line = 0, None
         for entries in self.barriers.values():
-            for pc, here, _ in entries:
+            for pc, here in entries:
                 texts.append(self._describe_waiting(pc, here))
                 slot, line = int(here[0]), self.blocks[pc].line
         for pc, here in self.waiting.items():

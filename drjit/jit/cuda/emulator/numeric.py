@@ -81,20 +81,19 @@ def fma_f16(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The smaller number; the other one if one is NaN; -0 is less than +0."""
-    r = np.fmin(a, b)
-    if np.count_nonzero(r) < r.size:
-        bits = _BITS[r.dtype.itemsize]
-        r = where(a == b, (a.view(bits) | b.view(bits)).view(r.dtype), r)
-    return r
+    return _with_sign_of_zero(np.fmin(a, b), a, b, np.bitwise_or)
 
 
 def maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The larger number; the other one if one is NaN; +0 is greater than -0."""
-    r = np.fmax(a, b)
-    if np.count_nonzero(r) < r.size:
-        bits = _BITS[r.dtype.itemsize]
-        r = where(a == b, (a.view(bits) & b.view(bits)).view(r.dtype), r)
-    return r
+    return _with_sign_of_zero(np.fmax(a, b), a, b, np.bitwise_and)
+
+
+def _with_sign_of_zero(r: np.ndarray, a: np.ndarray, b: np.ndarray, combine: Any) -> np.ndarray:
+    if np.count_nonzero(r) == r.size:
+        return r
+    bits = _BITS[r.dtype.itemsize]
+    return where(a == b, combine(a.view(bits), b.view(bits)).view(r.dtype), r)
 
 
 def nan_if_any(r: np.ndarray, *operands: np.ndarray) -> np.ndarray:

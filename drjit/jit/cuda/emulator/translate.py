@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drjit.jit.cuda.emulator import forms_system
-from drjit.jit.cuda.emulator.emit import EMITTERS, Barrier, address, barrier, hidden
+from drjit.jit.cuda.emulator.emit import EMITTERS, address, hidden
 from drjit.jit.cuda.emulator.errors import UnknownInstruction, located
 from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
 from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram
@@ -51,8 +51,9 @@ class DecodedInstruction:
 class BasicBlock:
     """A basic block: what it takes from and puts into the registers, and how it must be entered.
 
-    With a `sync`, the block begins with an instruction that waits for other threads: a barrier, or
-    one of a warp whose members are a number or the name of a register.
+    With a `sync`, it begins with an instruction that waits for other threads: a "barrier", or one
+    of a "warp". `members` is the number of the barrier, or the mask of the threads, or the name of
+    a register that holds it. At an `aligned` barrier, all threads of a warp must be together.
     """
 
     number: int
@@ -62,7 +63,9 @@ class BasicBlock:
     label: str
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
-    sync: "Barrier | int | str | None" = None
+    sync: str = ""
+    members: int | str = 0
+    aligned: bool = False
     count: int = 0
     line: int = 0
     run: Any = None
@@ -234,7 +237,8 @@ class FunctionWriter:
             self.targets[name] = next((b for b, s in enumerate(starts) if s >= k), len(starts))
 
     def _members(self, statement: DecodedInstruction) -> str:
-        """The operand that names the threads of a warp instruction: "-1" or a register."""
+        """The operand that names the threads of a warp instruction, or a barrier: "-1", another
+        number, or a register."""
         position = statement.form.details["members"]
         if position < 0:
             return "-1"
@@ -304,7 +308,9 @@ class FunctionWriter:
             self.put(f"# {i.line}: {i.text}")
             f = statement.form
             if k == 0 and f.kind in ("warp", "barrier"):
-                self._set_sync(block, statement)
+                members, block.sync = self._members(statement), f.kind
+                block.members = int(members) if members.lstrip("-").isdigit() else self.key(members)
+                block.aligned = f.details.get("aligned", False)
             with located(self.function.name, i):
                 if f.texts and f.kind != "mov":
                     self.expression(statement)
@@ -312,13 +318,6 @@ class FunctionWriter:
                     EMITTERS[f.kind](self, statement)
         if not self.last:
             self.finish(f"return {self.skip(self.following(block.end))}")
-
-    def _set_sync(self, block: BasicBlock, statement: DecodedInstruction) -> None:
-        if statement.form.kind == "barrier":
-            block.sync = barrier(self, statement)
-            return
-        members = self._members(statement)
-        block.sync = int(members) if members.lstrip("-").isdigit() else self.key(members)
 
     def following(self, position: int) -> int:
         """The number of the block that begins at a statement, or that of the end."""

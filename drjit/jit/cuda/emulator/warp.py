@@ -112,17 +112,13 @@ class Warps(Accesses):
 
     def vote(self, place: np.ndarray, mode: str, p: np.ndarray, members: np.ndarray) -> np.ndarray:
         """all, any, uni (all are equal) of a predicate, or its bits (ballot)."""
+        n = len(place)
         if self.simple(place, members):
-            rows = spread(p, len(place)).reshape(-1, 32)
-            if mode == "ballot":
-                return np.repeat(_packed(rows), 32)
-            if mode == "uni":
-                result = np.all(rows, 1) | ~np.any(rows, 1)
-            else:
-                result = np.any(rows, 1) if mode == "any" else np.all(rows, 1)
-            return np.repeat(result, 32)
-        row, lane, table = self.members_of(place, members)
-        true = self.rows_of(spread(p, len(place)), row, lane, len(table))[:, None, :]
+            row, lane, table = np.arange(n) >> 5, 0, np.ones((n >> 5, 1, 32), bool)
+            true = spread(p, n).reshape(-1, 1, 32)
+        else:
+            row, lane, table = self.members_of(place, members)
+            true = self.rows_of(spread(p, n), row, lane, len(table))[:, None, :]
         if mode == "ballot":
             return _packed(table & true)[row, lane]
         every, some = np.all(true | ~table, 2), np.any(true & table, 2)
