@@ -12,10 +12,9 @@ from ..device import Buffer, Device, ErrorWords, Foreign, Kernel, elements
 from ..ir.dtype import DType
 from . import assembler, exchange
 from .driver import DeviceAttribute, Driver, capability_of
-from .event import event_of
 from .memory import CudaBuffer, Pool, pattern_of
 from .pinned import Records, Staging
-from .runtime import Queue
+from .runtime import Queue, event_of
 
 _SEED = 1 << 16  # bytes of a pattern that are uploaded to fill memory
 

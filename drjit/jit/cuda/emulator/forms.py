@@ -3,7 +3,7 @@
 A `Form` says how each operand is read (as which type) and gives the Python expression of each
 result. The expressions are what the generated code of a kernel consists of; functions in them are
 those of `numeric`, or methods of the machine `m`. Forms of memory and control flow have no
-expression: `kind` names the function that generates their code (see `forms_system`).
+expression: `kind` names the function of `emit` that generates their code.
 
 Types are those of NumPy by their size in bits (u32, i32, f32, ...), "pred", and some with a
 meaning:
@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
+from drjit.jit.cuda.emulator.parse import SIZES
 
 
 @dataclass(slots=True)
@@ -378,3 +379,166 @@ def _move(q: list[str]) -> Form:
         return Form(("pred",), ("pred",), ("{0}",))
     kind = "b" + str(width(code(q[-1])))
     return Form((kind,), (kind,), ("{0}",), kind="mov")
+
+
+# ---- memory
+
+_SPACES = {"global", "shared", "local", "param", "const"}
+_STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
+ATOMICS = {"add", "min", "max", "and", "or", "xor", "exch", "cas"}
+
+
+def _space(q: list[str]) -> str:
+    return next((s for s in (name.partition(":")[0] for name in q) if s in _SPACES), "")
+
+
+def _type(q: list[str]) -> str:
+    return next(name for name in reversed(q) if name in SIZES)
+
+
+def _count(q: list[str]) -> int:
+    return next((int(name[1:]) for name in q if name in ("v2", "v4", "v8")), 1)
+
+
+def _moved(name: str) -> str:
+    """The type of an element that is only moved: with a sign only if that is to be extended."""
+    return ("b" if name[0] == "b" else code(name)[0]) + str(SIZES[name] * 8)
+
+
+def _access(q: list[str]) -> dict[str, object]:
+    return {"space": _space(q), "count": _count(q), "strong": bool(_STRONG & set(q))}
+
+
+@rule("ld", "ldu")
+def _load(q: list[str]) -> Form:
+    element = _moved(_type(q))
+    return Form((element,), ("address",), kind="load", details=_access(q))
+
+
+@rule("st")
+def _store(q: list[str]) -> Form:
+    element = _moved(_type(q))
+    details = _access(q)
+    return Form((), ("address", element), kind="store", details=details, destinations=0)
+
+
+@rule("atom", "red")
+def _atomic(q: list[str]) -> Form:
+    if "async" in q:
+        raise KeyError
+    operation = next(name for name in q if name in ATOMICS)
+    kind = code(_type(q))
+    if kind in PAIRS:
+        raise KeyError
+    if operation in ("exch", "cas", "and", "or", "xor"):
+        kind = "b" + kind[1:]
+    details = {"space": _space(q), "operation": operation, "count": _count(q)}
+    if q[0] == "red":
+        return Form((), ("address", kind), kind="atomic", details=details, destinations=0)
+    return Form((kind,), ("address", kind, kind), kind="atomic", details=details)
+
+
+@rule(
+    "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence", "pmevent", "nanosleep",
+    "griddepcontrol", "brkpt",
+)  # fmt: skip
+def _nothing(q: list[str]) -> Form:
+    return Form((), (), kind="nothing", destinations=0)
+
+
+@rule("cp")
+def _copy(q: list[str]) -> Form:
+    if q[1] != "async" or "mbarrier" in q or "bulk" in q:
+        raise KeyError
+    if q[2] == "commit_group":
+        return _of_machine((), "async_commit(place)", ())
+    if q[2] in ("wait_group", "wait_all"):
+        pending = "{0}" if q[2] == "wait_group" else "-1"
+        return _of_machine((), f"async_wait(place, {pending})", ("number",))
+    sources = ("address", "address", "number", "u32")
+    return Form((), sources, kind="async_copy", destinations=0)
+
+
+@rule("cvta")
+def _convert_address(q: list[str]) -> Form:
+    space = q[2] if q[1] == "to" else q[1]
+    space = space.partition(":")[0]
+    name = "cvta_to" if q[1] == "to" else "cvta"
+    size = q[-1][1:]
+    return Form((f"u{size}",), (f"u{size}",), kind="cvta", details={"to": name, "space": space})
+
+
+# ---- control flow
+
+
+@rule("bra", "brx", "ret", "exit", "trap", "call")
+def _control(q: list[str]) -> Form:
+    if q[0] == "trap":
+        return _of_machine((), "trap(place)", ("u64",))
+    sources = ("u32", "label") if q[0] == "brx" else ("u64",)
+    kind = {"bra": "branch", "brx": "table", "ret": "return"}.get(q[0], q[0])
+    return Form((), sources, kind=kind, destinations=0)
+
+
+# ---- warps and blocks
+
+
+def _of_machine(results: tuple, call: str, sources: tuple, members: int | None = None) -> Form:
+    """An instruction that is a call of the machine. Those of a warp wait for the threads that the
+    operand at `members` names, or (-1) for all of them."""
+    details = {} if members is None else {"members": members}
+    kind, count = "machine" if members is None else "warp", min(len(results), 1)
+    return Form(results, sources, (f"m.{call}",), kind=kind, details=details, destinations=count)
+
+
+@rule("bar", "barrier")
+def _barrier(q: list[str]) -> Form:
+    if "warp" in q:
+        return _of_machine((), "warp_barrier(place, {0})", ("u32",), 0)
+    if "sync" not in q:
+        raise KeyError
+    details = {"aligned": q[0] == "bar" or "aligned" in q, "members": 0}
+    return Form((), ("u32",), kind="barrier", details=details, destinations=0)
+
+
+@rule("shfl", "vote")
+def _collective(q: list[str]) -> Form:
+    if "sync" not in q:
+        raise KeyError
+    if q[0] == "shfl":
+        call = f'shuffle(place, "{q[2]}", {{0}}, {{1}}, {{2}}, {{3}})'
+        return _of_machine(("b32", "pred"), call, ("b32", "u32", "u32", "u32"), 3)
+    result = "u32" if q[2] == "ballot" else "pred"
+    return _of_machine((result,), f'vote(place, "{q[2]}", {{0}}, {{1}})', ("pred", "u32"), 1)
+
+
+@rule("activemask")
+def _active(q: list[str]) -> Form:
+    return _of_machine(("u32",), "active(place)", ())
+
+
+@rule("mma")
+def _mma(q: list[str]) -> Form:
+    """mma.sync.aligned.m16n8k16.row.col.d.a.b.c"""
+    if q[4:6] != ["row", "col"] or len(q) != 10 or q[3] not in _SHAPES.get(q[7], ()):
+        raise KeyError
+    if q[7] != q[8] or q[6] != q[9] or (q[6] == "f16" and q[7] != "f16"):
+        raise KeyError
+    kind = "f32" if q[6] == "f32" else "u32"
+    call = f'mma(place, "{q[7]}", {q[3].rpartition("k")[2]}, {{0}}, {{1}}, {{2}})'
+    return _of_machine((kind,), call, ("u32*", "u32*", f"{kind}*"), -1)
+
+
+_SHAPES = {
+    "f16": ("m16n8k16", "m16n8k8"),
+    "tf32": ("m16n8k8", "m16n8k4"),
+}
+
+
+@rule("ldmatrix")
+def _load_matrix(q: list[str]) -> Form:
+    if "m8n8" not in q or q[-1] != "b16":
+        raise KeyError
+    count = next(int(name[1:]) for name in q if name in ("x1", "x2", "x4"))
+    call = f"load_matrix(place, {{0}}, {count}, {'trans' in q})"
+    return _of_machine(("u32",), call, ("address",), -1)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drjit.jit.cuda.emulator.access import spread
 from drjit.jit.cuda.emulator.errors import (
     Deadlock,
     DivergentCollective,
@@ -24,7 +25,6 @@ from drjit.jit.cuda.emulator.errors import (
     InvalidTarget,
     first,
 )
-from drjit.jit.cuda.emulator.threads import spread
 from drjit.jit.cuda.emulator.translate import BasicBlock
 from drjit.jit.cuda.emulator.warp import Warps
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from drjit.jit.cuda.emulator.access import Shape
 from drjit.jit.cuda.emulator.code import PythonCode, translated
 from drjit.jit.cuda.emulator.errors import (
     Deadlock,
@@ -26,7 +27,6 @@ from drjit.jit.cuda.emulator.machine import ThreadChunk
 from drjit.jit.cuda.emulator.memory import Memory, aligned
 from drjit.jit.cuda.emulator.parse import SIZES, Instruction, PtxFunction, PtxVariable, parse
 from drjit.jit.cuda.emulator.ptx_operands import offsets
-from drjit.jit.cuda.emulator.threads import Shape
 from drjit.jit.cuda.emulator.translate import BasicBlock
 
 # Threads that are executed at once: enough to make NumPy's overhead small, few enough for registers

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drjit.jit.cuda.emulator import forms_system
 from drjit.jit.cuda.emulator.emit import EMITTERS, address, hidden
 from drjit.jit.cuda.emulator.errors import UnknownInstruction, located
 from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
@@ -31,7 +30,6 @@ _TERMINATORS = {"branch", "table", "return", "exit", "call", "barrier"}
 # Guarded instructions that all threads execute, and some keep the result. Others have a branch
 # around them.
 _MASKED = {"", "mov", "cvta", "nothing", "branch", "exit"}
-assert forms_system  # which registers its rules
 
 
 @dataclass(slots=True)

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.access import Accesses, Among
+from drjit.jit.cuda.emulator.access import Accesses, Among, spread
 from drjit.jit.cuda.emulator.errors import DivergentCollective, Fault, first
 from drjit.jit.cuda.emulator.numeric import canonical
-from drjit.jit.cuda.emulator.threads import spread
 
 u16, u32, i64 = np.uint16, np.uint32, np.int64
 f16, f32, f64 = np.float16, np.float32, np.float64

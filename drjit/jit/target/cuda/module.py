@@ -11,7 +11,7 @@ from ..simd.kernel import definitions
 from ..simd.liveness import vector_names
 from ..simd.module import Library, Module
 from ..simd.translate import Translator
-from . import atomic, foreign, memory, private, reduction
+from . import atomic, foreign, memory, threads
 from .form import THREADS, Compiled
 from .function import DYNAMIC, GPU, GpuFunction
 from .plan import DEFAULT, KernelPlan, Options
@@ -71,7 +71,7 @@ def translate(
     by_value = words <= BY_VALUE
     plan = None
     if any(name in text for name in VECTORS):
-        more = private.ROOM * private.MOST if "scatter_reduce_" in text else 0
+        more = atomic.ROOM * atomic.MOST if "scatter_reduce_" in text else 0
         plan = KernelPlan(definition.body, vector_names(definition.body), options, more)
         module.warps, module.threads = plan.warps, plan.threads
         if plan.shared:
@@ -95,13 +95,13 @@ def translate(
     f.do("br label %lanes" if strides else "br label %exit")
     f.start("exit")
     t.finish()
-    private.combine(t)
-    reduction.store_totals(t)
+    atomic.combine(t)
+    threads.store_totals(t)
     f.do("ret void")
     if t.parts:
         f.start("never")
         f.do("ret void")
-    start, origin = private.prepare(t, origin)
+    start, origin = atomic.prepare(t, origin)
     start = [*before, *start, *_lanes(t, plan, origin, strides)]
     exported = [_entry(name, f, words, by_value, "\n".join(start))]
     finish = ""

@@ -25,7 +25,7 @@ class OneLane:
 
     @cached_property
     def private(self) -> dict:
-        """The targets with memory of the block (see `drjit.jit.target.cuda.private`)."""
+        """The targets with memory of the block (see `drjit.jit.target.cuda.atomic`)."""
         return {}
 
     def active(self) -> str:
