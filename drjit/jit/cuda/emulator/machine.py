@@ -36,15 +36,6 @@ _FAIR = 4096
 _SPINS = 16  # backward jumps between two looks at whether anything changes
 
 
-class ThreadGroup:
-    """Threads (positions in increasing order) that are to execute the same block."""
-
-    __slots__ = ("here", "since")
-
-    def __init__(self, here: np.ndarray, since: int):
-        self.here, self.since = here, since
-
-
 class ThreadChunk(Warps):
     """A chunk of threads that executes the blocks of a kernel."""
 
@@ -55,7 +46,9 @@ class ThreadChunk(Warps):
         special = {name: self.special(text) for name, text in code.special.items()}
         self.R = {**code.initial, **special, "place": self.all_places}
         self.size = len(self.all_places)
-        self.groups = {code.first: ThreadGroup(np.arange(self.size), 0)}
+        # Threads (positions in increasing order) by the block that they are to execute, and since
+        # which turn they have been waiting.
+        self.groups = {code.first: (np.arange(self.size), 0)}
         self.waiting: dict[int, np.ndarray] = {}
         self.barriers: dict[int, list[tuple[int, np.ndarray]]] = {}
         # Registers whose arrays no other register has, so that some of their elements may change.
@@ -89,7 +82,7 @@ class ThreadChunk(Warps):
                 self._forget_finished()
             self.turns += 1
             pc = self._choose()
-            block, here = self.blocks[pc], self.groups.pop(pc).here
+            block, here = self.blocks[pc], self.groups.pop(pc)[0]
             if block.sync == "warp" and len(here) < self.size:
                 here = self._ready(pc, here, block.members)
                 if not len(here):
@@ -105,13 +98,10 @@ class ThreadChunk(Warps):
     def _choose(self) -> int:
         """The block of the group that runs next."""
         if self.turns % _FAIR == 0:
-            return min(self.groups, key=lambda k: self.groups[k].since)
-        if self.spinning:
-            others = [pc for pc in self.groups if pc not in self.spinning]
-            if others:
-                return min(others)
+            return min(self.groups, key=lambda pc: self.groups[pc][1])
+        if not self.groups.keys() - self.spinning:
             self.spinning.clear()
-        return min(self.groups)
+        return min(self.groups.keys() - self.spinning)
 
     def _execute(self, block: BasicBlock, here: np.ndarray, place: np.ndarray) -> None:
         """Runs a block for some threads, whose registers are taken out and put back, or for all."""
@@ -176,23 +166,21 @@ class ThreadChunk(Warps):
             self.progress += 1
             self._wake()
             return
-        group = self.groups.get(pc)
-        if group is None:
-            self.groups[pc] = ThreadGroup(here, self.turns)
-        else:
-            group.here = np.sort(np.concatenate((group.here, here)))
+        there, since = self.groups.get(pc, (here[:0], self.turns))
+        if len(there):
+            here = np.sort(np.concatenate((there, here)))
+        self.groups[pc] = here, since
 
     def _forget_finished(self) -> None:
         """All threads that are left are at one block: they are all that there is from now on."""
         self.spinning.clear()
         self.states.clear()
-        (group,) = self.groups.values()
-        here = group.here
+        ((pc, (here, since)),) = self.groups.items()
         if len(here) < self.size:
             self.R = {k: v if len(v) == 1 else v.take(here, axis=0) for k, v in self.R.items()}
             self.size, self._whole = len(here), None
             self.warps = _warps(self.R["place"])
-            group.here = np.arange(self.size)
+            self.groups[pc] = np.arange(self.size), since
 
     def _wake(self) -> None:
         """Some threads have finished: nobody needs to wait for them anymore."""
@@ -211,17 +199,16 @@ class ThreadChunk(Warps):
 
     def _everybody(self) -> list[tuple[int, np.ndarray]]:
         """All threads that are not finished, by the blocks that they are to execute."""
-        found = [(pc, group.here) for pc, group in self.groups.items()]
+        found = [(pc, here) for pc, (here, _) in self.groups.items()]
         found += self.waiting.items()
         return found + [entry for entries in self.barriers.values() for entry in entries]
 
     def _look_for_spinning(self, pc: int) -> None:
         """After a backward jump: has anything changed since an earlier one?"""
         self.jumps += 1
-        group = self.groups.get(pc)
-        if self.jumps % _SPINS or group is None:
+        if self.jumps % _SPINS or pc not in self.groups:
             return
-        here = group.here
+        here = self.groups[pc][0]
         registers = tuple(self.R[name][here].tobytes() for name in sorted(self.owned))
         state = self.memory.writes, here.tobytes(), hash(registers)
         if self.states.get(pc) == state:
