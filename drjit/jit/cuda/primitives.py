@@ -366,7 +366,7 @@ def _of_tiles(
         if best is None or cost < best[0]:
             best = cost, spec, tiles * slices, chunk, slices
     _, spec, grid, chunk, slices = best  # type: ignore[misc]
-    parts = _parts(device, t, slices * count * m * n) if slices > 1 else result
+    parts = device.allocate_for(t.accumulator, slices * count * m * n) if slices > 1 else result
     if slices > 1:
         spec = spec._replace(layout=form._replace(result=t.accumulator.code))
     _run(device, spec, m * n * count, grid, *starts, parts, m, n, k, chunk, count, *table)
@@ -391,7 +391,7 @@ def _of_row(
     slices = max(min(wanted, k // (step * _PIECE)), 1)
     chunk = -(-k // (slices * step)) * step
     slices = -(-k // chunk)
-    parts = _parts(device, t, slices * count * n) if slices > 1 else result
+    parts = device.allocate_for(t.accumulator, slices * count * n) if slices > 1 else result
     kept = t.accumulator if slices > 1 else t
     if bt:
         spec: Any = dots.Dots(t.code, kept.code, width, group, bool(table))
@@ -400,10 +400,6 @@ def _of_row(
     grid = strips * count * slices
     _run(device, spec, n * count, grid, *starts, parts, n, k, chunk, count, strips, *table)
     _join(device, t, parts, result, slices, n * count)
-
-
-def _parts(device: Any, t: DType, size: int) -> Buffer:
-    return device.allocate_for(t.accumulator, size)
 
 
 def _join(device: Any, t: DType, parts: Buffer, result: Buffer, slices: int, size: int) -> None:

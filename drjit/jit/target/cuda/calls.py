@@ -29,8 +29,9 @@ MEMORY = object()
 """What a translator returns to leave a statement to that for vectors in memory."""
 
 
-def in_registers(kinds: str) -> Callable[[Callable], Callable]:
-    """Registers a function as the translator of calls with its name, for vectors in registers."""
+def in_registers(kinds: str, vector: int | None = None) -> Callable[[Callable], Callable]:
+    """Registers a function as the translator of calls with its name, for vectors in registers: with
+    a number, where this argument is one; with -1, where the result is to be one."""
 
     def register(function: Callable) -> Callable:
         name, ours = function.__name__, {}
@@ -38,7 +39,11 @@ def in_registers(kinds: str) -> Callable[[Callable], Callable]:
         ours, theirs = ours[name], CALLS[name]
 
         def translated(t: Any, *nodes: Any) -> Any:
-            found = ours(t, *nodes)
+            here = vector != -1 or not t.plan.in_memory(t.target)
+            if vector is not None and vector >= 0:
+                value = t.expr(nodes[vector])
+                here = value is not None and hasattr(value[1], "forms")
+            found = ours(t, *nodes) if here else MEMORY
             return theirs(t, *nodes) if found is MEMORY else found
 
         CALLS[name] = translated
