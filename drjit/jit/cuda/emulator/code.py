@@ -100,4 +100,4 @@ def _single_steps(program: PtxProgram) -> PtxProgram:
     for name, f in program.functions.items():
         labels = {**f.labels, **{f"line {k}": k for k in range(len(f.code or []))}}
         functions[name] = replace(f, labels=labels)
-    return PtxProgram(functions, program.variables, program.lines)
+    return PtxProgram(functions, program.variables)

@@ -147,7 +147,7 @@ def code(name: str) -> str:
         return "u" + name[1:]
     if name[0] == "s" and name[1:2].isdigit():
         return "i" + name[1:]
-    if name in _KNOWN:
+    if name in SIZES:
         return name
     raise KeyError(name)
 
@@ -161,11 +161,6 @@ def free(name: str) -> str:
 def is_float(kind: str) -> bool:
     return kind[0] == "f"
 
-
-_KNOWN = {
-    "u8", "u16", "u32", "u64", "f16", "f32", "f64", "f16x2", "u16x2", "f32x2",
-    "i16x2", "pred",
-}  # fmt: skip
 
 # Types of pairs: of their halves, and of the words.
 PAIRS = {

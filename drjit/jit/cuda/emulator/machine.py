@@ -66,11 +66,6 @@ class ThreadChunk(Warps):
     def finished(self) -> bool:
         return not (self.groups or self.waiting or self.barriers)
 
-    def run(self, turns: int) -> None:
-        """Executes at most `turns` blocks."""
-        for _ in self.steps(turns):
-            pass
-
     def steps(self, turns: int) -> Iterator[tuple[BasicBlock, np.ndarray]]:
         """Executes blocks; yields each after it has run, with the positions of the threads that
         have run it."""
@@ -88,7 +83,8 @@ class ThreadChunk(Warps):
                 if not len(here):
                     continue
             place = self.R["place"] if len(here) == self.size else self.R["place"][here]
-            self.executed += block.count * (self.warps if len(here) == self.size else _warps(place))
+            warps = self.warps if len(here) == self.size else _warps(place)
+            self.executed += (block.end - block.first) * warps
             if block.sync == "barrier":
                 self._arrive(block, here)
             else:

@@ -25,7 +25,7 @@ from drjit.jit.cuda.emulator.errors import (
 )
 from drjit.jit.cuda.emulator.machine import ThreadChunk
 from drjit.jit.cuda.emulator.memory import Memory, aligned
-from drjit.jit.cuda.emulator.parse import SIZES, Instruction, PtxFunction, PtxVariable, parse
+from drjit.jit.cuda.emulator.parse import SIZES, Instruction, PtxFunction, parse
 from drjit.jit.cuda.emulator.ptx_operands import offsets
 from drjit.jit.cuda.emulator.translate import BasicBlock
 
@@ -173,7 +173,8 @@ class EmulatedLaunch:
     def _turn(self, machine: ThreadChunk) -> bool:
         """Executes some blocks for a chunk; returns whether it is finished."""
         with self._located(machine):
-            machine.run(TURNS)
+            for _ in machine.steps(TURNS):
+                pass
         if machine.finished:
             self._finish(machine)
         return machine.finished
@@ -218,9 +219,12 @@ class EmulatedLaunch:
         for f, n in traceback.walk_tb(fault.__traceback__):
             if f.f_code.co_filename == self.code.file:
                 frame, number = f, n
-        instruction = self.code.origins[number - 1] if frame is not None else None
-        line = instruction.line if instruction else fault.line
-        text = instruction.text if instruction else self._text_of(fault.line)
+        instruction = self.code.origins[number - 1]
+        if frame is None:  # the scheduler has noticed it, and knows where threads wait
+            here = (i for i in self.code.origins if i is not None and i.line == fault.line)
+            instruction = next(here, None)
+        line = instruction.line if instruction else None
+        text = instruction.text if instruction else None
         where: dict[str, Any] = {"kernel": self.entry.name, "line": line, "instruction": text}
         lines = [fault.message, f"  kernel {self.entry.name}"]
         if line is not None:
@@ -243,12 +247,6 @@ class EmulatedLaunch:
             if values:
                 lines.append("  " + ", ".join(f"{name} = {x}" for name, x in values.items()))
         return fault.kind("\n".join(lines), **where)
-
-    def _text_of(self, line: int | None) -> str | None:
-        for instruction in self.code.origins:
-            if instruction is not None and instruction.line == line:
-                return instruction.text
-        return None
 
     def _values(
         self, block: str, local: dict[str, Any], lane: int, instruction: Instruction | None
@@ -362,12 +360,10 @@ class Module:
             self.memory.view(address, v.nbytes)[:] = 0
         for v in variables:
             if v.initial:
-                data = np.frombuffer(self._initial(v), np.uint8)
+                size = SIZES[v.element]
+                elements = [self._element(text, v.element, size) for text in v.initial]
+                data = np.frombuffer(b"".join(elements), np.uint8)
                 self.memory.view(self.addresses[v.name], v.nbytes)[: len(data)] = data
-
-    def _initial(self, v: PtxVariable) -> bytes:
-        size = SIZES[v.element]
-        return b"".join(self._element(text, v.element, size) for text in v.initial)
 
     def _element(self, text: str, kind: str, size: int) -> bytes:
         if text[:2] in ("0f", "0F", "0d", "0D"):

@@ -69,11 +69,10 @@ class PtxFunction:
 
 @dataclass(slots=True)
 class PtxProgram:
-    """A PTX text. `lines` are for messages."""
+    """A PTX text."""
 
     functions: dict[str, PtxFunction]
     variables: dict[str, PtxVariable]
-    lines: list[str]
     # What entry points have been translated to: kept with the text.
     translations: dict[tuple[str, bool], Any] = field(default_factory=dict)
 
@@ -149,14 +148,13 @@ LineNumber = Callable[[int], int]
 @lru_cache(maxsize=64)
 def parse(text: str) -> PtxProgram:
     """Reads a PTX text. Raises `PTXSyntaxError` with the line that is not understood."""
-    original = text.split("\n")
     text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text).rstrip().rstrip("\0")
     starts = [m.end() for m in re.finditer("\n", text)]
 
     def line(position: int) -> int:
         return bisect.bisect_right(starts, position) + 1
 
-    program = PtxProgram({}, {}, original)
+    program = PtxProgram({}, {})
     position = 0
     while position < len(text):
         m = _TOP.match(text, position)

@@ -64,7 +64,6 @@ class BasicBlock:
     sync: str = ""
     members: int | str = 0
     aligned: bool = False
-    count: int = 0
     line: int = 0
     run: Any = None
 
@@ -291,11 +290,10 @@ class FunctionWriter:
         block.reads = tuple(self.key(name) for name in reads)
         block.writes = tuple(self.key(name) for name in writes)
         statements = self.statements[block.first : block.end]
-        block.count = len(statements)
         block.line = statements[0].instruction.line if statements else self.function.line
         label = f"  # {block.label}" if block.label else ""
         self.current = None
-        self.put_raw(f"def block_{block.number}(R, m):{label}")
+        self.put(f"def block_{block.number}(R, m):{label}", indent="")
         for name in reads:
             self.put(f'{_local(name)} = R["{self.key(name)}"]')
         self.last = ""
@@ -341,13 +339,10 @@ class FunctionWriter:
         self.last = text
         self.put(text)
 
-    def put_raw(self, text: str) -> None:
-        self.lines.append(text)
-        self.origins.append(self.current.instruction if self.current else None)
-
-    def put(self, text: str) -> None:
+    def put(self, text: str, indent: str = "    ") -> None:
         """A line of the current block."""
-        self.put_raw("    " + text)
+        self.lines.append(indent + text)
+        self.origins.append(self.current.instruction if self.current else None)
 
     # ---- operands
 
@@ -488,26 +483,13 @@ class FunctionWriter:
         """A value of a type as one of a register's home, with its sign extended if it is wider."""
         if kind == home or kind == "pred":
             return text
-        if not text.isidentifier() and not _is_call(text, text.partition("(")[0]):
-            text = f"({text})"
+        text = text if text.isidentifier() else f"({text})"
         return _converted(text, kind, home)
 
 
 def _local(name: str) -> str:
     """The Python name of a register, or of that with the place to which a function returns."""
     return "caller" if name[0] == "@" else name
-
-
-def _is_call(text: str, name: str) -> bool:
-    """Whether an expression is nothing but a call of a function."""
-    if not name or not text.startswith(name + "(") or not name.replace(".", "").isidentifier():
-        return False
-    depth = 0
-    for k, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and k >= len(name) and character == ")":
-            return k == len(text) - 1
-    return False
 
 
 def _named(kind: str, native: str) -> str:

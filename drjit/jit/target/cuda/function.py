@@ -84,10 +84,6 @@ class GpuFunction(Function):
         """Returns whether `any` or `all` threads of the warp have a bit."""
         return self.op(f"call i1 @llvm.nvvm.vote.{how}.sync(i32 -1, i1 {bit})")
 
-    def ballot(self, bit: str) -> str:
-        """Returns the threads of the warp that have a bit, as bits of an `i32`."""
-        return self.op(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 {bit})")
-
     def barrier(self) -> None:
         """Waits for all threads of the block."""
         self.do("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")

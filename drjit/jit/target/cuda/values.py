@@ -175,7 +175,8 @@ class GpuCode(Code):
 
     def ballot(self, flag: Value) -> Value:
         """Returns the threads of the warp in which a condition holds, as bits."""
-        return Value(self.f, "u32", 0, self.f.ballot(flag.name))
+        name = self.f.op(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 {flag})")
+        return Value(self.f, "u32", 0, name)
 
     def shuffled(self, how: str, x: Value, by: object) -> Value:
         """Returns the element of another thread of the warp: `down` is the one that many places
