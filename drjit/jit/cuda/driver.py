@@ -5,6 +5,8 @@ driver API. `drjit.jit.cuda.libcuda` implements it with the system's library, an
 Handles of contexts, modules, functions, streams and events are numbers; addresses of memory are as
 well. Pinned memory of the host has the same address on the device (unified addressing).
 """
+# pyright: reportReturnType=false
+# (methods of the protocol have docstrings only)
 
 import enum
 import re

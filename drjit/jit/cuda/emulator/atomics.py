@@ -17,6 +17,8 @@ _UFUNCS: dict[str, Any] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
+    "exch": None,
+    "cas": None,
 }
 
 
@@ -24,19 +26,15 @@ def update(
     memory: Flat, index: np.ndarray, operation: str, values: tuple[np.ndarray, ...], returns: bool
 ) -> tuple[Any, bool]:
     """Applies an operation to `memory[index]`; the old values, and whether anything changed."""
-    ufunc = _UFUNCS.get(operation)
+    ufunc = _UFUNCS[operation]
     if ufunc is not None and not returns:
         memory.update(ufunc, index, values[0])
         return None, True
     exchanges = operation == "exch"
-    n = len(index)
     order = np.argsort(index, kind="stable")
     ordered = index[order]
-    first = np.ones(n, bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    starts = np.flatnonzero(first)
-    counts = np.diff(starts, append=n)
-    old = np.empty(n, values[0].dtype)
+    _, starts, counts = np.unique(ordered, return_index=True, return_counts=True)
+    old = np.empty(len(index), values[0].dtype)
     if operation == "cas":
         return _compare_and_swap(memory, ordered, order, starts, counts, values, old)
     changed = False
@@ -50,7 +48,7 @@ def update(
             memory[at] = chain[-1:]
             changed |= bool(chain[0] != chain[-1])
         return old, changed
-    rank = np.arange(n) - np.repeat(starts, counts)
+    rank = np.arange(len(index)) - np.repeat(starts, counts)
     by_rank = np.argsort(rank, kind="stable")
     ends = np.cumsum(np.bincount(rank))
     begin = 0
