@@ -203,24 +203,12 @@ class FunctionWriter:
 
     def _find_blocks(self, labels: dict[str, int]) -> None:
         leaders = {0, *labels.values()}
-        covered: set[str] = set()
         for k, statement in enumerate(self.statements):
             kind = statement.form.kind
-            if k in leaders:
-                covered = set()
-            if kind == "warp":
-                members = self._members(statement)
-                if not covered & {members, "-1"}:
-                    leaders.add(k)
-                    covered = set()
-                covered.add(members)
-            elif kind == "barrier":
+            if kind in ("warp", "barrier"):
                 leaders.add(k)
             if kind in _TERMINATORS:
                 leaders.add(k + 1)
-                covered = set()
-            elif covered and set(statement.defines) & covered:
-                covered = set()
         starts = sorted(k for k in leaders if k < len(self.statements))
         if not starts:
             starts = [0]
