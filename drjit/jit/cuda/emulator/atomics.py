@@ -27,7 +27,7 @@ def update(
 ) -> tuple[Any, bool]:
     """Applies an operation to `memory[index]`; the old values, and whether anything changed."""
     ufunc = _UFUNCS[operation]
-    if ufunc is not None and not returns:
+    if not returns and operation not in ("exch", "cas"):
         memory.update(ufunc, index, values[0])
         return None, True
     exchanges = operation == "exch"

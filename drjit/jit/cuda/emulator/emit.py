@@ -98,10 +98,15 @@ def _move(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     destination, source = s.destinations[0], s.sources[0]
     bits = width(s.form.results[0].replace("b", "u"))
     if destination.kind == "vector":
-        _unpack(w, destination, source, bits)
+        small = bits // len(destination.parts)
+        w.put(f"_0 = {w.read(source, f'b{bits}', f'u{bits}')}")
+        for k, element in enumerate(destination.parts):
+            w.assign(element, f"part(_0, u{small}, {k})", f"u{small}")
         return
     if source.kind == "vector":
-        _pack(w, destination, source, bits)
+        small = bits // len(source.parts)
+        parts = [w.read(part, f"b{small}", f"u{small}") for part in source.parts]
+        w.assign(destination, f"join(u{bits}, {', '.join(parts)})", f"u{bits}")
         return
     if source.kind == "symbol":
         text, offset = symbol(w, source)
@@ -112,21 +117,6 @@ def _move(w: "FunctionWriter", s: "DecodedInstruction") -> None:
         w.assign(destination, text if bits == 64 else f"({text}).astype({kind})", kind)
         return
     w.expression(s)
-
-
-def _unpack(w: "FunctionWriter", destination: PtxOperand, source: PtxOperand, bits: int) -> None:
-    small = bits // len(destination.parts)
-    text = w.read(source, f"b{bits}", f"u{bits}")
-    w.put(f"_0 = {text}")
-    for k, element in enumerate(destination.parts):
-        if element.kind != "sink":
-            w.assign(element, f"part(_0, u{small}, {k})", f"u{small}")
-
-
-def _pack(w: "FunctionWriter", destination: PtxOperand, source: PtxOperand, bits: int) -> None:
-    small = bits // len(source.parts)
-    parts = [w.read(part, f"b{small}", f"u{small}") for part in source.parts]
-    w.assign(destination, f"join(u{bits}, {', '.join(parts)})", f"u{bits}")
 
 
 @emitter("cvta")

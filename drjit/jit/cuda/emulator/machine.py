@@ -113,7 +113,10 @@ class ThreadChunk(Warps):
                 some[name] = value if len(value) == 1 else value.take(here, axis=0)
             result = block.run(some, self)
             for name in block.writes:
-                self._put(name, some[name], here)
+                if name not in self.owned:
+                    R[name] = spread(R[name], self.size).astype(some[name].dtype)
+                    self.owned.add(name)
+                R[name][here] = some[name]
             self.here, self._whole = None, None
         sides = self._sides(result, place)
         for following, chosen in sides:
@@ -121,16 +124,6 @@ class ThreadChunk(Warps):
         following = min(following for following, _ in sides)
         if following <= block.number and len(self.groups) > 1:
             self._look_for_spinning(following)
-
-    def _put(self, name: str, value: np.ndarray, here: np.ndarray) -> None:
-        """Changes a register for some threads."""
-        if name not in self.owned:
-            old = self.R[name]
-            new = np.empty((self.size, *value.shape[1:]), value.dtype)
-            new[:] = old
-            self.R[name] = new
-            self.owned.add(name)
-        self.R[name][here] = value
 
     def _sides(self, result: Any, place: np.ndarray) -> list[tuple[int, Any]]:
         """The blocks that follow for some threads, and which of these go there."""

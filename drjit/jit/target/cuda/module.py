@@ -11,7 +11,7 @@ from ..simd.kernel import definitions
 from ..simd.liveness import vector_names
 from ..simd.module import Library, Module
 from ..simd.translate import Translator
-from . import atomic, foreign, memory, threads
+from . import atomic, foreign, memory, products, sums, threads
 from .form import THREADS, Compiled
 from .function import DYNAMIC, GPU, GpuFunction
 from .plan import DEFAULT, KernelPlan, Options
@@ -82,7 +82,8 @@ def translate(
         t: Any = GpuTranslator(module, f, text, is_kernel=True)
     else:
         t = GpuVectorTranslator(plan, module, f, text, is_kernel=True)
-        t.prepare()
+        sums.prepare(t)
+        products.prepare(t)
         before, f.lines, origin = f.lines, [], f.block
     f.block = "packet"
     module.translate(t, definition)
@@ -94,7 +95,8 @@ def translate(
         f.do("%next = add nsw i64 %i, %step")
     f.do("br label %lanes" if strides else "br label %exit")
     f.start("exit")
-    t.finish()
+    if plan is not None:
+        sums.finish(t)
     atomic.combine(t)
     threads.store_totals(t)
     f.do("ret void")

@@ -32,9 +32,6 @@ class OneLane:
         """Returns the mask of the lanes below the end of the range."""
         return "%active" if self.f.warps else "splat (i1 true)"
 
-    def finish(self) -> None:
-        """Emits what comes after the lanes of a block, besides reductions."""
-
     def pointer(self, e: ast.expr) -> str:
         """The address that an argument `p[k]` holds."""
         this: Any = self

@@ -14,7 +14,7 @@ from ..simd.loops import address, first_row
 from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
 from ..simd.vector import check_feature
-from . import fragments, pairs, products, sums
+from . import fragments, pairs
 from .calls import MEMORY, in_registers
 from .features import FeatureTranslator, GpuVector, Pending, Scalar, size
 from .function import GpuFunction
@@ -37,15 +37,6 @@ class GpuVectorTranslator(FeatureTranslator):
         if value is not None and type(value[1]) is Deferred:
             self.uniform.add(found[1])
         return found
-
-    def prepare(self) -> None:
-        """Emits what comes before the lanes of a block."""
-        sums.prepare(self)
-        products.prepare(self)
-
-    def finish(self) -> None:
-        """Emits what comes after the lanes of a block."""
-        sums.finish(self)
 
 
 @in_registers("type *operand", vector=-1)
