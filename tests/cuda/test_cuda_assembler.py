@@ -51,7 +51,7 @@ def tool(request):
     return TOOLS[request.param]
 
 
-class Broken(assembler.Tool):
+class Broken:
     """A tool of which tests say what it does."""
 
     name, version = "broken", (12, 0)

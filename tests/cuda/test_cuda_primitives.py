@@ -22,11 +22,9 @@ from drjit.jit.ir.dtype import DType, by_numpy
 from drjit.jit.ir.op import neutral
 from drjit.jit.primitives import matmul
 from drjit.jit.run import history, launch
-from drjit.jit.target.cuda.primitives import compress, dots, products, radix, scan
-from drjit.jit.target.cuda.primitives.column_reduction import Rows
-from drjit.jit.target.cuda.primitives.entry import EntryCode
-from drjit.jit.target.cuda.primitives.run_reduction import Runs
-from drjit.jit.target.cuda.primitives.tiles import TileShape
+from drjit.jit.target.cuda.primitives import dots, products, radix, scan
+from drjit.jit.target.cuda.primitives.entry import EntryCode, TileShape
+from drjit.jit.target.cuda.primitives.reductions import Rows, Runs
 from drjit.jit.target.numpy.reduction import OPERATIONS
 
 pytest.importorskip("llvmlite")
@@ -486,7 +484,7 @@ KERNELS = [
     Rows("mul", "f64", "f64", 2, 8), scan.ShortRuns("add", "u8", True),
     scan.ShortRuns("max", "f32", False), scan.LookBackScan("add", "u32", False),
     scan.ChainedScan("add", "f64", False), scan.ChainedScan("add", "f16", True),
-    compress.Compress(), radix.CountDigits("u32", 4), radix.PlanPasses(8),
+    scan.Compress(), radix.CountDigits("u32", 4), radix.PlanPasses(8),
     radix.SortTile("u32", True), radix.SortDigit("u64", True), radix.SortDigit("u32", False),
     dots.Dots("f16", "f32", 8, 32, True), dots.RowSums("f32", "f32", 4, 32, False),
 ]  # fmt: skip

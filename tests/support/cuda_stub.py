@@ -46,7 +46,7 @@ class Entry:
         self.function, self.memory = function, memory
         self.parameter_bytes = 8 * function.__code__.co_argcount - 8
 
-    def launch(self, grid, block, parameters, shared=0, checks=True, conflicts=True):
+    def launch(self, grid, block, parameters, shared=0, conflicts=True):
         words = struct.unpack(f"<{len(parameters) // 8}q", parameters)
         self.function(self.memory, *words)
 

@@ -272,7 +272,7 @@ def pack(arguments: Sequence[Any]) -> bytes:
 
 def run(
     body: str, *arguments: Any, grid: Any = 1, block: Any = 32, shared: int = 0, before: str = "",
-    target: str = "sm_90", checks: bool = True, memory: Memory | None = None,
+    target: str = "sm_90", memory: Memory | None = None,
 ) -> Result:  # fmt: skip
     """Runs a kernel. Arrays are copied to memory before, and back after it."""
     memory = memory or Memory()
@@ -288,7 +288,7 @@ def run(
         else:
             values.append(argument)
     entry = module.entries["k"]
-    report = entry.launch(grid, block, pack(values), shared=shared, checks=checks)
+    report = entry.launch(grid, block, pack(values), shared=shared)
     for address, argument in placed:
         argument.reshape(-1).view("u1")[:] = memory.view(address, argument.nbytes)
     return Result(report, memory, module, [address for address, _ in placed])

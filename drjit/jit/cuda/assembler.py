@@ -14,11 +14,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from drjit.jit import log
 from drjit.jit.cuda.driver import CudaError, excerpt
@@ -31,23 +30,8 @@ class AssemblerError(RuntimeError):
     """PTX that is not valid. The text contains what the tool says, and the lines that it names."""
 
 
-class Tool(ABC):
-    """A tool that assembles PTX. `version` is that of CUDA to which it belongs."""
-
-    name: str
-    version: tuple[int, int]
-
-    @abstractmethod
-    def assemble(self, ptx: str, target: str) -> bytes:
-        """Returns the machine code for a target such as `sm_90`.
-
-        Raises:
-            AssemblerError: the PTX is not valid, or the tool does not know the target.
-        """
-
-
-class Ptxas(Tool):
-    """The program `ptxas`."""
+class Ptxas:
+    """The program `ptxas`. `version` is that of CUDA to which it belongs."""
 
     name = "ptxas"
 
@@ -65,6 +49,11 @@ class Ptxas(Tool):
         )
 
     def assemble(self, ptx: str, target: str) -> bytes:
+        """Returns the machine code for a target such as `sm_90`.
+
+        Raises:
+            AssemblerError: the PTX is not valid, or the tool does not know the target.
+        """
         with tempfile.TemporaryDirectory(prefix="drjit-") as folder:
             source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
             source.write_text(ptx)
@@ -75,8 +64,8 @@ class Ptxas(Tool):
             return result.read_bytes()
 
 
-class NvJitLink(Tool):
-    """The library nvJitLink."""
+class NvJitLink:
+    """The library nvJitLink; see `Ptxas`."""
 
     name = "nvJitLink"
 
@@ -123,6 +112,9 @@ class NvJitLink(Tool):
     def _log(self, linker: c_void_p, code: int) -> str:
         text = self._bytes("GetErrorLog", linker) if linker else b""
         return text.rstrip(b"\0").decode(errors="replace") or f"error {code}"
+
+
+Tool: TypeAlias = Ptxas | NvJitLink
 
 
 @functools.cache

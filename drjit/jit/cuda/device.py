@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..backend import JitBackend
-from ..device import Buffer, Device, ErrorWords, Foreign, Kernel, elements
+from ..device import Buffer, Device, ErrorWords, Kernel, elements
 from ..ir.dtype import DType
-from . import assembler, exchange
+from . import exchange
 from .driver import DeviceAttribute, Driver, capability_of
-from .event import event_of
 from .memory import CudaBuffer, Pool, pattern_of
 from .pinned import Records, Staging
-from .runtime import Queue
+from .runtime import Queue, event_of
 
 _SEED = 1 << 16  # bytes of a pattern that are uploaded to fill memory
 
@@ -24,8 +23,8 @@ def _elsewhere(module: str, name: str) -> Callable[..., Any]:
     """Returns a method that calls a function of a module, imported on first use, with the
     device."""
 
-    def method(self: "Cuda", *arguments: Any) -> Any:
-        return getattr(import_module(f".{module}", __package__), name)(self, *arguments)
+    def method(self: "Cuda", *arguments: Any, **options: Any) -> Any:
+        return getattr(import_module(f".{module}", __package__), name)(self, *arguments, **options)
 
     return method
 
@@ -120,16 +119,9 @@ class Cuda(Device):
         """Replaces the first entries of a buffer."""
         self.staging.upload(np.ascontiguousarray(values), buffer.address)
 
-    def foreign(self, obj: Any, what: str) -> Foreign | None:
-        return exchange.imported(self, obj, what)
-
-    def dlpack(
-        self, buffer: Any, dtype: DType, shape: tuple[int, ...], stream: Any, **options: Any
-    ) -> Any:
-        return exchange.given(self, buffer, dtype, shape, stream, **options)
-
-    def export(self, buffer: Any, dtype: DType, shape: tuple[int, ...]) -> exchange.Export:
-        return exchange.Export(self, buffer, dtype, shape)
+    foreign = _elsewhere("exchange", "imported")
+    dlpack = _elsewhere("exchange", "given")
+    export = _elsewhere("exchange", "Export")
 
     def error_words(self) -> ErrorWords:
         return self.records.words()
@@ -151,13 +143,8 @@ class Cuda(Device):
 
     kernel = _elsewhere("kernel", "for_program")
 
-    def assemble(self, ptx: str, name: str) -> bytes:
-        """Returns the image of a kernel to load: machine code or PTX."""
-        return assembler.assemble(self, ptx, name)
-
-    def image_kind(self) -> object:
-        """Returns what images depend on besides the kernel."""
-        return assembler.kind(self)
+    assemble = _elsewhere("assembler", "assemble")
+    image_kind = _elsewhere("assembler", "kind")
 
     def kernels(self) -> list[Kernel]:
         return [*self.made.values()]

@@ -5,11 +5,12 @@ driver API. `drjit.jit.cuda.libcuda` implements it with the system's library, an
 Handles of contexts, modules, functions, streams and events are numbers; addresses of memory are as
 well. Pinned memory of the host has the same address on the device (unified addressing).
 """
+# pyright: reportReturnType=false
+# (methods of the protocol have docstrings only)
 
 import enum
 import re
-from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 OLDEST_DRIVERS = {(7, 0): (12000, 525), (9, 0): (12010, 530)}
 """The oldest version of CUDA that a driver must support, and the oldest such driver, from a compute
@@ -75,7 +76,7 @@ def excerpt(problem: str, ptx: str) -> str:
     return "".join(f"\n{k:5}  {lines[k - 1]}" for k in sorted(shown))
 
 
-class Driver(ABC):
+class Driver(Protocol):
     """Access to GPUs. Methods after `open` refer to the device that was opened and may be called
     from any thread; those with a `stream` return before the work is done.
 
@@ -89,19 +90,15 @@ class Driver(ABC):
 
     # ---- Devices
 
-    @abstractmethod
     def version(self) -> int:
         """Returns the version of CUDA that the driver supports: 12040 for 12.4."""
 
-    @abstractmethod
     def device_count(self) -> int:
         """Returns the number of devices."""
 
-    @abstractmethod
     def device_name(self, ordinal: int) -> str:
         """Returns the name of a device."""
 
-    @abstractmethod
     def device_attribute(self, ordinal: int, attribute: DeviceAttribute) -> int:
         """Returns a property of a device."""
 
@@ -109,44 +106,35 @@ class Driver(ABC):
         """Returns the driver's number of a device."""
         return ordinal
 
-    @abstractmethod
     def open(self, ordinal: int) -> None:
         """Uses a device from now on, by its primary context, which other libraries share."""
 
-    @abstractmethod
     def memory_info(self) -> tuple[int, int]:
         """Returns the bytes of the device's memory that are free, and all of them."""
 
     # ---- Memory
 
-    @abstractmethod
     def allocate(self, nbytes: int) -> int:
         """Returns the address of new memory on the device, a multiple of 256."""
 
-    @abstractmethod
     def release(self, address: int) -> None:
         """Frees memory on the device. Waits for queued work."""
 
-    @abstractmethod
     def allocate_host(self, nbytes: int) -> int:
         """Returns the address of new pinned memory of the host, which kernels may access."""
 
-    @abstractmethod
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copies between memory on the device and pinned memory, in any direction."""
 
-    @abstractmethod
     def fill(self, to: int, value: int, width: int, count: int, stream: int) -> None:
         """Writes the bits of a value `count` times, in `width` bytes each: 1, 2 or 4."""
 
-    @abstractmethod
     def pointer(self, address: int) -> tuple[str, int] | None:
         """Returns where an address is, `"device"` or `"host"`, and the ordinal of the device; None
         for memory that CUDA does not know."""
 
     # ---- Code
 
-    @abstractmethod
     def load(self, image: bytes) -> int:
         """Loads a module from PTX or machine code (a cubin).
 
@@ -154,19 +142,15 @@ class Driver(ABC):
             CudaError: the code is invalid; the message contains the log of the compiler.
         """
 
-    @abstractmethod
     def unload(self, module: int) -> None:
         """Drops a module. Launches of its functions must have ended."""
 
-    @abstractmethod
     def function(self, module: int, name: str) -> int:
         """Returns a function of a module."""
 
-    @abstractmethod
     def set_dynamic_shared(self, function: int, nbytes: int) -> None:
         """Allows launches with up to this much dynamic shared memory, beyond the usual 48 KiB."""
 
-    @abstractmethod
     def launch(
         self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
         stream: int, parameters: bytes, name: str = "",
@@ -186,44 +170,34 @@ class Driver(ABC):
 
     # ---- Streams and events
 
-    @abstractmethod
     def create_stream(self) -> int:
         """Returns a new stream, whose work is independent of other streams, including the default
         one."""
 
-    @abstractmethod
     def destroy_stream(self, stream: int) -> None:
         """Drops a stream when its work has ended."""
 
-    @abstractmethod
     def synchronize(self, stream: int) -> None:
         """Waits for all work of a stream. Ctrl-C does not end the wait."""
 
-    @abstractmethod
     def done(self, stream: int) -> bool:
         """Returns whether all work of a stream has ended."""
 
-    @abstractmethod
     def wait_for(self, stream: int, event: int) -> None:
         """Lets later work of a stream wait for an event."""
 
-    @abstractmethod
     def create_event(self, timing: bool = False) -> int:
         """Returns a new event, with or without the time at which it was reached."""
 
-    @abstractmethod
     def destroy_event(self, event: int) -> None:
         """Drops an event."""
 
-    @abstractmethod
     def record(self, event: int, stream: int) -> None:
         """Moves an event to the end of the work that is queued in a stream now."""
 
-    @abstractmethod
     def reached(self, event: int) -> bool:
         """Returns whether the work before an event has ended; True if it was never recorded."""
 
-    @abstractmethod
     def elapsed(self, start: int, end: int) -> float:
         """Returns the milliseconds between two events that have been reached."""
 

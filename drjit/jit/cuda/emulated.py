@@ -77,10 +77,7 @@ class EmulatedDriver(Driver):
         }[attribute]
 
     def open(self, ordinal: int) -> None:
-        if ordinal != 0:
-            raise CudaError(
-                "CUDA_ERROR_INVALID_DEVICE", "there is one emulated device", "open", 101
-            )
+        """Nothing is to be opened: there is one device."""
 
     def memory_info(self) -> tuple[int, int]:
         total = self.limit

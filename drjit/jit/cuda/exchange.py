@@ -30,9 +30,7 @@ def imported(device: Any, obj: Any, what: str) -> Foreign | None:
         obj = obj.detach()  # PyTorch tensors in a graph do not provide their contents
     kind = getattr(obj, "__dlpack_device__", None)
     if kind is not None and kind()[0] in (dlpack.CUDA_MANAGED, device.dlpack_device[0]):
-        taken = dlpack.take(obj.__dlpack__(stream=device.queue.stream), what)
-        address, dtype, shape, strides, owner = taken
-        return _foreign(device, address, dtype, shape, strides, owner, what)
+        return _foreign(device, dlpack.take(obj.__dlpack__(stream=device.queue.stream), what), what)
     interface = getattr(obj, "__cuda_array_interface__", None)
     return _of_interface(device, obj, interface, what) if isinstance(interface, dict) else None
 
@@ -53,15 +51,13 @@ def _of_interface(device: Any, obj: Any, interface: dict[str, Any], what: str) -
     if (stream := interface.get("stream", _LEGACY)) is not None:
         _order(device, stream, device.queue.stream)
     strides = None if steps is None else tuple([s // kind.itemsize for s in steps])
-    return _foreign(device, address, dtype, shape, strides, obj, what)
+    return _foreign(device, dlpack.Taken(address, dtype, shape, strides, obj), what)
 
 
-def _foreign(
-    device: Any, address: int, dtype: DType, shape: tuple[int, ...],
-    strides: tuple[int, ...] | None, owner: object, what: str,
-) -> Foreign:  # fmt: skip
+def _foreign(device: Any, taken: dlpack.Taken, what: str) -> Foreign:
     """Returns an array with a buffer that spans it: the foreign memory, or a copy if that is not
     aligned."""
+    address, dtype, shape, strides, owner = taken
     where = ("device", device.ordinal) if 0 in shape else device.driver.pointer(address)
     if where is None or where[1] != device.ordinal:
         place = "in memory that CUDA does not know" if where is None else f"on GPU {where[1]}"

@@ -49,12 +49,8 @@ def register(device: Any, number: int, texture: bool, discard: bool, what: str) 
     """
     made, flags = c_void_p(), _WRITE_DISCARD if discard else 0
     try:
-        if texture:
-            device.driver.other(
-                "cuGraphicsGLRegisterImage", byref(made), number, _TEXTURE_2D, flags
-            )
-        else:
-            device.driver.other("cuGraphicsGLRegisterBuffer", byref(made), number, flags)
+        call = "cuGraphicsGLRegisterImage" if texture else "cuGraphicsGLRegisterBuffer"
+        device.driver.other(call, byref(made), number, *[_TEXTURE_2D] * texture, flags)
     except CudaError as error:
         kind = "two-dimensional texture" if texture else "buffer"
         raise RuntimeError(

@@ -4,12 +4,13 @@ The library comes with the driver of the GPU. It is loaded when a `LibCuda` is c
 """
 
 import ctypes
+import functools
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
+from drjit.jit.cuda.discovery import LIBRARY, opened
 from drjit.jit.cuda.driver import CudaError, DeviceAttribute, Driver, excerpt
-from drjit.jit.cuda.library import NAME, opened
 from drjit.jit.device import DeviceUnavailable
 
 _INT, _HANDLE, _SIZE = POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)
@@ -98,16 +99,10 @@ class _Extra(ctypes.Structure):
     )  # fmt: skip
 
 
-class _Sizes(dict[int, int]):
-    """The address of each size as a `size_t`."""
-
-    def __init__(self) -> None:
-        self._kept: list[c_size_t] = []
-
-    def __missing__(self, size: int) -> int:
-        self._kept.append(c_size_t(size))
-        self[size] = address = ctypes.addressof(self._kept[-1])
-        return address
+@functools.cache
+def _stored(size: int) -> c_size_t:
+    """A size in memory that stays where it is."""
+    return c_size_t(size)
 
 
 def load_library() -> Any:
@@ -122,7 +117,7 @@ def load_library() -> Any:
             found = getattr(library, function)
         except AttributeError:
             raise DeviceUnavailable(
-                f"the NVIDIA driver is too old: its library {NAME} has no function {function}. "
+                f"the NVIDIA driver is too old: its library {LIBRARY} has no function {function}. "
                 "Install driver 525 or later (CUDA 12.0)."
             ) from None
         found.argtypes, found.restype = types, c_int
@@ -137,7 +132,7 @@ class LibCuda(Driver):
     def __init__(self, library: Any = None) -> None:
         self.library = load_library() if library is None else library
         self._context = c_void_p()
-        self._launch, self._sizes = self.library.cuLaunchKernel, _Sizes()
+        self._launch = self.library.cuLaunchKernel
         self._call("cuInit", 0)
 
     def _call(self, function: str, *arguments: Any) -> None:
@@ -263,7 +258,7 @@ class LibCuda(Driver):
         self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
         stream: int, parameters: bytes, name: str = "",
     ) -> None:  # fmt: skip
-        size = self._sizes[len(parameters)]
+        size = ctypes.addressof(_stored(len(parameters)))
         extra = _Extra(_PARAMETERS, parameters, _PARAMETER_BYTES, size, None)
         # The function and the stream belong to a context. In a thread where none or another one is
         # current, the driver refuses them.

@@ -4,7 +4,6 @@ methods of `drjit.jit.device.Device`, where they are described.
 """
 
 import struct
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +15,10 @@ from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..run import launch
 from ..target.cuda.form import EACH, THREADS
-from ..target.cuda.primitives import compress as _compress
 from ..target.cuda.primitives import dots, products, radix, scan
-from ..target.cuda.primitives.column_reduction import Rows
-from ..target.cuda.primitives.entry import EntryCode
+from ..target.cuda.primitives.entry import EntryCode, TileShape
 from ..target.cuda.primitives.lookback import FIRST
-from ..target.cuda.primitives.run_reduction import Runs
-from ..target.cuda.primitives.tiles import TileShape
+from ..target.cuda.primitives.reductions import Rows, Runs
 from .kernel import CudaKernel
 
 _BLOCKING, _REDUCED = int(JitFlag.LaunchBlocking), int(JitFlag.ReducedPrecision)
@@ -226,9 +222,9 @@ def compress(device: Any, n: int, mask: Buffer) -> tuple[Buffer, int]:
     found = device.allocate_for(dt.u32, n)
     words = device.filled(dt.u64, FIRST + tiles, 0)
     aligned = _aligned(mask, dt.mask, 0)
-    _run(device, _compress.Compress(), n, tiles, mask, n, found, tiles, aligned, words)
+    _run(device, scan.Compress(), n, tiles, mask, n, found, tiles, aligned, words)
     _done(device, [mask], [found, words])
-    size = int(launch.to_numpy(dt.u64, FIRST, words)[_compress.TOTAL])
+    size = int(launch.to_numpy(dt.u64, FIRST, words)[scan.TOTAL])
     if size_class(4 * size) <= size_class(4 * n) // 2:
         found = device.copy(found, 4 * size)
     return found, size
@@ -285,33 +281,14 @@ def _sort_tiles(
 # ------------------------------------------------------------------------------------- products
 
 
-class _Tiling(NamedTuple):
-    """Tiles that blocks compute, and what part of the peak performance they reach."""
-
-    make: Callable[[products.ProductForm], Any]
-    speed: float
-
-
-def _by_multiply_adds(size: int, each: int, speed: float) -> _Tiling:
-    return _Tiling(lambda o: products.MultiplyAdds(o, size, size, 8, each, each), speed)
-
-
-def _by_tensor_cores(rows: int, columns: int, down: int, speed: float) -> _Tiling:
-    return _Tiling(lambda o: products.TensorCores(o, rows, columns, down), speed)
-
-
+# Tiles that blocks compute, and what part of the peak performance they reach. By multiply-adds, a
+# tile and what a thread has of it are square; by tensor cores, there are rows, columns, and rows of
+# warps.
 _MULTIPLY_ADDS = {
-    4: [
-        _by_multiply_adds(128, 8, 1),
-        _by_multiply_adds(64, 4, 0.75),
-        _by_multiply_adds(32, 2, 0.35),
-    ],
-    8: [_by_multiply_adds(64, 4, 1), _by_multiply_adds(32, 2, 0.5)],
+    4: [(128, 8, 1.0), (64, 4, 0.75), (32, 2, 0.35)],
+    8: [(64, 4, 1.0), (32, 2, 0.5)],
 }
-_TENSOR_CORES = [
-    _by_tensor_cores(128, 128, 2, 1), _by_tensor_cores(64, 64, 2, 0.6),
-    _by_tensor_cores(16, 128, 1, 0.25), _by_tensor_cores(128, 16, 8, 0.25),
-]  # fmt: skip
+_TENSOR_CORES = [(128, 128, 2, 1.0), (64, 64, 2, 0.6), (16, 128, 1, 0.25), (128, 16, 8, 0.25)]
 # The smallest depth that is worth a block, in tiles.
 _DEEP = 8
 
@@ -368,14 +345,16 @@ def _of_tiles(
     """Queues products of matrices."""
     (m, n, k), (at, bt), count = layout.sizes, layout.transposed, len(layout.offsets)
     modern = device.capability >= (8, 0)
-    tilings = _MULTIPLY_ADDS[t.accumulator.itemsize]
-    if modern and (t is dt.f16 or (t is dt.f32 and reduced)):
-        tilings = _TENSOR_CORES
     widths = _width(bits[0], t, m if at else k), _width(bits[1], t, k if bt else n)
     form = products.ProductForm(t.code, t.code, at, bt, *widths, bool(table), modern)
+    tilings: list[tuple[Any, float]] = [
+        (products.MultiplyAdds(form, size, size, 8, each, each), speed)
+        for size, each, speed in _MULTIPLY_ADDS[t.accumulator.itemsize]
+    ]
+    if modern and (t is dt.f16 or (t is dt.f32 and reduced)):
+        tilings = [(products.TensorCores(form, *shape), v) for *shape, v in _TENSOR_CORES]
     best = None
-    for tiling in tilings:
-        spec = tiling.make(form)
+    for spec, speed in tilings:
         tiles = -(-m // spec.rows) * -(-n // spec.columns) * count
         # With few tiles, several blocks share the depth.
         most = max(k // (spec.depth * _DEEP), 1)
@@ -383,11 +362,11 @@ def _of_tiles(
         chunk = -(-k // (slices * spec.depth)) * spec.depth
         slices = -(-k // chunk)
         waves = -(-tiles * slices // device.multiprocessors)
-        cost = waves * spec.rows * spec.columns * chunk / tiling.speed
+        cost = waves * spec.rows * spec.columns * chunk / speed
         if best is None or cost < best[0]:
             best = cost, spec, tiles * slices, chunk, slices
     _, spec, grid, chunk, slices = best  # type: ignore[misc]
-    parts = _parts(device, t, slices * count * m * n) if slices > 1 else result
+    parts = device.allocate_for(t.accumulator, slices * count * m * n) if slices > 1 else result
     if slices > 1:
         spec = spec._replace(layout=form._replace(result=t.accumulator.code))
     _run(device, spec, m * n * count, grid, *starts, parts, m, n, k, chunk, count, *table)
@@ -412,7 +391,7 @@ def _of_row(
     slices = max(min(wanted, k // (step * _PIECE)), 1)
     chunk = -(-k // (slices * step)) * step
     slices = -(-k // chunk)
-    parts = _parts(device, t, slices * count * n) if slices > 1 else result
+    parts = device.allocate_for(t.accumulator, slices * count * n) if slices > 1 else result
     kept = t.accumulator if slices > 1 else t
     if bt:
         spec: Any = dots.Dots(t.code, kept.code, width, group, bool(table))
@@ -421,10 +400,6 @@ def _of_row(
     grid = strips * count * slices
     _run(device, spec, n * count, grid, *starts, parts, n, k, chunk, count, strips, *table)
     _join(device, t, parts, result, slices, n * count)
-
-
-def _parts(device: Any, t: DType, size: int) -> Buffer:
-    return device.allocate_for(t.accumulator, size)
 
 
 def _join(device: Any, t: DType, parts: Buffer, result: Buffer, slices: int, size: int) -> None:

@@ -1,5 +1,5 @@
 """The order of work on a device: launches and copies in one stream, what they need until they have
-ended, and waiting for them.
+ended, waiting for them, and the events of `drjit.cuda.Event`.
 
 Memory that is freed may be used again by later work at once, because a stream does one thing after
 the other. Only what the host reads or writes itself has to wait. Progress is known from markers:
@@ -9,15 +9,15 @@ events that are recorded every few launches, and where something waits.
 import atexit
 import contextlib
 import math
+import sys
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import locks, log
+from drjit.jit import device, locks, log
 from drjit.jit.cuda.driver import CudaError, Driver
-from drjit.jit.device import raise_first
 
 GRACE_SECONDS = 2.0
 """How long an interrupted wait lets kernels run before it stops their loops."""
@@ -188,7 +188,7 @@ class Queue:
         if self._errors:
             errors = [*self._errors]
             self._errors.clear()
-            raise_first(errors)
+            device.raise_first(errors)
 
     def wait(self, over: Callable[[], bool]) -> None:
         """Waits until `over` returns True, with Ctrl-C as in `sync`."""
@@ -340,6 +340,48 @@ class Queue:
         self.driver.__class__ = _Forked  # pyright: ignore[reportAttributeAccessIssue]
         self._abandon()
         self._errors.clear()
+
+
+class CudaEvent(device.Event):
+    """A mark in the stream of a GPU; see `drjit.jit.device.Event`."""
+
+    __slots__ = ("_event",)
+    queue: Queue
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        super().__init__(enable_timing)
+        self._event = self.queue.driver.create_event(enable_timing)
+
+    def record(self) -> None:
+        self.queue.mark()  # so that launches before the event are known to have ended with it
+        self.queue.record(self._event)
+        self._recorded = True
+
+    def query(self) -> bool:
+        return self.queue.reached(self._event)
+
+    def wait(self) -> None:
+        self.queue.wait_for_event(self._event)
+        self.queue.raise_errors()
+
+    def _milliseconds(self, end: "CudaEvent") -> float:
+        return self.queue.driver.elapsed(self._event, end._event)
+
+    @property
+    def handle(self) -> int:
+        return self._event
+
+    def __del__(self, _finalizing: Any = sys.is_finalizing) -> None:
+        if hasattr(self, "_event") and not _finalizing():
+            # Errors after a fork, or when another one has ended the use of the device.
+            with contextlib.suppress(RuntimeError):
+                self.queue.driver.destroy_event(self._event)
+
+
+def event_of(queue: Queue) -> type[CudaEvent]:
+    """Returns the class of events in a queue."""
+    members = {"__slots__": (), "__doc__": device.Event.__doc__, "queue": queue}
+    return type("Event", (CudaEvent,), members)
 
 
 class _UnloadedModule:

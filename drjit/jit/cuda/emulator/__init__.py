@@ -8,14 +8,13 @@ barrier. `Entry.source` is the kernel as Python, `Entry.trace` goes through it o
 time. It knows the instructions that LLVM and NVVM make of this package's kernels; another one is an
 `UnknownInstruction`.
 
-Read in this order: `parse` (text to data), `forms` and `forms_integer` (instructions as rows of
-data), `translate` (blocks to Python), `machine` (which threads run next), `memory` and `access`,
-`windows` and `race` (shared memory), `warp` and `matrix` (instructions of warps).
+Read in this order: `parse` (text to data), `forms` (instructions as rows of data), `translate`
+(blocks to Python), `machine` (which threads run next), `memory` and `access`, `race` (in shared
+memory), `warp` (instructions of warps), `module` (launches).
 """
 
 from drjit.jit.cuda.emulator.errors import EmulatorError
-from drjit.jit.cuda.emulator.launch import LaunchReport, Step
 from drjit.jit.cuda.emulator.memory import Memory
-from drjit.jit.cuda.emulator.module import Entry, Module
+from drjit.jit.cuda.emulator.module import Entry, LaunchReport, Module, Step
 
 __all__ = ["EmulatorError", "Entry", "LaunchReport", "Memory", "Module", "Step"]

@@ -17,6 +17,8 @@ _UFUNCS: dict[str, Any] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
+    "exch": None,
+    "cas": None,
 }
 
 
@@ -24,25 +26,29 @@ def update(
     memory: Flat, index: np.ndarray, operation: str, values: tuple[np.ndarray, ...], returns: bool
 ) -> tuple[Any, bool]:
     """Applies an operation to `memory[index]`; the old values, and whether anything changed."""
-    ufunc = _UFUNCS.get(operation)
-    if ufunc is not None and not returns:
+    ufunc = _UFUNCS[operation]
+    if not returns and operation not in ("exch", "cas"):
         memory.update(ufunc, index, values[0])
         return None, True
-    n = len(index)
+    exchanges = operation == "exch"
     order = np.argsort(index, kind="stable")
     ordered = index[order]
-    first = np.ones(n, bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    starts = np.flatnonzero(first)
-    counts = np.diff(starts, append=n)
-    old = np.empty(n, values[0].dtype)
-    if ufunc is None:
-        function = _exchange if operation == "exch" else _compare_and_swap
-        return function(memory, ordered, order, starts, counts, values, old)
-    if len(starts) < counts.max():
-        return _accumulate(memory, index, ufunc, values[0], order, starts, counts, old)
+    _, starts, counts = np.unique(ordered, return_index=True, return_counts=True)
+    old = np.empty(len(index), values[0].dtype)
+    if operation == "cas":
+        return _compare_and_swap(memory, ordered, order, starts, counts, values, old)
     changed = False
-    rank = np.arange(n) - np.repeat(starts, counts)
+    if len(starts) < counts.max():  # one accumulation for each address
+        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+            lanes = order[start : start + count]
+            at = index[lanes[:1]]
+            chain = np.concatenate((memory[at], values[0][lanes]))
+            chain = chain if exchanges else ufunc.accumulate(chain)
+            old[lanes] = chain[:-1]
+            memory[at] = chain[-1:]
+            changed |= bool(chain[0] != chain[-1])
+        return old, changed
+    rank = np.arange(len(index)) - np.repeat(starts, counts)
     by_rank = np.argsort(rank, kind="stable")
     ends = np.cumsum(np.bincount(rank))
     begin = 0
@@ -50,41 +56,10 @@ def update(
         lanes = order[by_rank[begin:end]]
         begin, at = end, index[lanes]
         old[lanes] = before = memory[at]
-        memory[at] = after = ufunc(before, values[0][lanes])
+        after = values[0][lanes]
+        memory[at] = after = after if exchanges else ufunc(before, after)
         changed |= bool(np.count_nonzero(before != after))
     return old, changed
-
-
-def _accumulate(
-    memory: Flat, index: np.ndarray, ufunc: Any, value: np.ndarray, order: np.ndarray,
-    starts: np.ndarray, counts: np.ndarray, old: np.ndarray,
-) -> tuple[np.ndarray, bool]:  # fmt: skip
-    """For few addresses with many threads each: one accumulation per address."""
-    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
-        lanes = order[start : start + count]
-        at = index[lanes[:1]]
-        chain = np.empty(count + 1, old.dtype)
-        chain[:1] = memory[at]
-        chain[1:] = value[lanes]
-        chain = ufunc.accumulate(chain)
-        old[lanes] = chain[:-1]
-        memory[at] = chain[-1:]
-    return old, True
-
-
-def _exchange(
-    memory: Flat, index: np.ndarray, order: np.ndarray, starts: np.ndarray, counts: np.ndarray,
-    values: tuple[np.ndarray, ...], old: np.ndarray,
-) -> tuple[np.ndarray, bool]:  # fmt: skip
-    """Each thread sees the value of the one before it. `index` is ordered, by `order`."""
-    ordered = values[0][order]
-    seen = np.empty_like(ordered)
-    seen[1:] = ordered[:-1]
-    seen[starts] = memory[index[starts]]
-    old[order] = seen
-    last = starts + counts - 1
-    memory[index[starts]] = ordered[last]
-    return old, bool(np.count_nonzero(seen[starts] != ordered[last]))
 
 
 def _compare_and_swap(

@@ -9,11 +9,9 @@ import numpy as np
 
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
 from drjit.jit.cuda.emulator.forms import width
-from drjit.jit.cuda.emulator.layout import MemoryLayout
-from drjit.jit.cuda.emulator.parse import Instruction, PtxProgram
-from drjit.jit.cuda.emulator.ptx_operands import Constants
-from drjit.jit.cuda.emulator.scope import SCOPE, python_name
-from drjit.jit.cuda.emulator.translate import BasicBlock, FunctionWriter
+from drjit.jit.cuda.emulator.parse import PtxProgram
+from drjit.jit.cuda.emulator.ptx_operands import SCOPE, MemoryLayout
+from drjit.jit.cuda.emulator.translate import FunctionWriter
 
 
 class PythonCode:
@@ -22,21 +20,30 @@ class PythonCode:
     def __init__(self, program: PtxProgram, name: str, single: bool = False):
         self.name, self.layout = name, MemoryLayout()
         self.writers: dict[str, FunctionWriter] = {}
-        self.order: list[str] = []
         self._visit(program, name, [])
-        base = 0
-        for function in self.order:
-            base = self.writers[function].number(base)
+        writers = self.writers.values()
+        end = 0
+        for writer in writers:
+            end = writer.number(end)
         self.layout.finish()
         first = {n: w.blocks[0].number for n, w in self.writers.items()}
         self.first = first[name]
         self.grain = min([4, *(self._widths())])
-        for function in self.order:
-            writer = self.writers[function]
+        for writer in writers:
             writer.keep_all = single
-            writer.write(base, first, [])
-        self._compile()
-        self.special = {p: t for w in self.writers.values() for p, t in w.names.special.items()}
+            writer.write(end, first)
+        self.special = {p: t for w in writers for p, t in w.names.special.items()}
+        self.blocks = [block for w in writers for block in w.blocks]
+        about = f'"""{name}: see drjit.jit.cuda.emulator.translate."""'
+        self.source = "\n".join([about, "", *(line for w in writers for line in w.lines), ""])
+        self.origins = [None, None, *(origin for w in writers for origin in w.origins)]
+        scope = dict(SCOPE)
+        for writer in writers:
+            scope |= writer.constants.values
+        self.file = f"<{name}>"
+        exec(compile(self.source, self.file, "exec"), scope)
+        for block in self.blocks:
+            block.run = scope[f"block_{block.number}"]
 
     def _visit(self, program: PtxProgram, name: str, path: list[str]) -> None:
         """Analyses a function, after those that it calls."""
@@ -52,7 +59,6 @@ class PythonCode:
         for called in dict.fromkeys(writer.calls):
             self._visit(program, called, [*path, name])
         self.writers[name] = writer
-        self.order.append(name)
 
     def _widths(self) -> Iterator[int]:
         """Sizes of accesses that may be to shared memory."""
@@ -65,25 +71,8 @@ class PythonCode:
                 elif f.kind == "atomic":
                     yield width(f.sources[1].replace("b", "u")) // 8
 
-    def _compile(self) -> None:
-        constants = Constants()
-        lines = [f'"""{self.name}: see drjit.jit.cuda.emulator.translate."""', ""]
-        self.origins: list[Instruction | None] = [None, None]
-        self.blocks: list[BasicBlock] = []
-        for function in self.order:
-            writer = self.writers[function]
-            lines += writer.lines
-            self.origins += writer.origins
-            constants.values |= writer.constants.values
-            self.blocks += writer.blocks
-        self.source = "\n".join(lines) + "\n"
-        scope = {**SCOPE, **constants.values}
-        self.file = f"<{self.name}>"
-        exec(compile(self.source, self.file, "exec"), scope)
-        for block in self.blocks:
-            block.run = scope[f"block_{block.number}"]
-
-    def registers(self) -> dict[str, np.ndarray]:
+    @cached_property
+    def initial(self) -> dict[str, np.ndarray]:
         """The registers between blocks, before anything has been executed."""
         found: dict[str, np.ndarray] = {}
         crossing = {name for block in self.blocks for name in (*block.reads, *block.writes)}
@@ -92,20 +81,8 @@ class PythonCode:
                 if writer.key(name) in crossing:
                     dtype: Any = bool if home == "pred" else f"{home[0]}{int(home[1:]) // 8}"
                     found[writer.key(name)] = np.zeros(1, dtype)
-            for name, size in writer.bytes.items():
-                found[writer.key(python_name(name))] = np.zeros((1, size), np.uint8)
             found[writer.key("back")] = np.zeros(1, np.int64)
-        found["caller"] = np.zeros(1, np.int64)
-        for block in self.blocks:
-            for name in (*block.reads, *block.writes):
-                if name.startswith(("argument", "result")) and name not in found:
-                    size = int(name.rpartition("_")[2])
-                    found[name] = np.zeros((1, size), np.uint8)
         return found
-
-    @cached_property
-    def initial(self) -> dict[str, np.ndarray]:
-        return self.registers()
 
 
 def translated(program: PtxProgram, name: str, single: bool = False) -> PythonCode:
@@ -123,4 +100,4 @@ def _single_steps(program: PtxProgram) -> PtxProgram:
     for name, f in program.functions.items():
         labels = {**f.labels, **{f"line {k}": k for k in range(len(f.code or []))}}
         functions[name] = replace(f, labels=labels)
-    return PtxProgram(functions, program.variables, program.lines)
+    return PtxProgram(functions, program.variables)

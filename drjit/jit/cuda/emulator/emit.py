@@ -1,4 +1,4 @@
-"""Code of instructions that are more than an expression: memory, calls, branches, warps.
+"""Code of instructions that are more than an expression: memory, branches, calls, barriers.
 
 `EMITTERS[kind]` is called with the writer of the function and the statement. What an instruction
 uses beside its operands (parameters in `.param` space, the threads' places) is in `hidden`.
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
 from drjit.jit.cuda.emulator.forms import Form, width
 from drjit.jit.cuda.emulator.ptx_operands import PtxOperand, flatten
-from drjit.jit.cuda.emulator.scope import python_name
 
 if TYPE_CHECKING:
     from drjit.jit.cuda.emulator.translate import DecodedInstruction, FunctionWriter
@@ -31,95 +30,38 @@ def hidden(w: "FunctionWriter", f: Form, operands: list[str]) -> tuple[list[str]
     """Names that an instruction uses and defines beside its registers."""
     kind = f.kind
     if kind in ("load", "store"):
-        space = f.details["space"]
-        if space == "param":
-            text = operands[0 if kind == "store" else 1]
-            name = _bytes_name(w, w.names.operand(text).parts[0])
-            if name is not None:
-                return [name], [name] if kind == "store" else []
-            return [], []
-        return (["place"], []) if space in ("shared", "local", "") else ([], [])
+        address = w.names.operand(operands[0 if kind == "store" else 1])
+        return ([] if _space(w, f, address) == "global" else ["place"]), []
     if kind in ("atomic", "async_copy") or f.uses_place:
         return ["place"], []
-    if kind == "mov":
-        _spill(w, w.names.operand(operands[1]))
-    elif kind == "cvta" and f.details["space"] in ("shared", "local"):
+    if kind == "cvta" and f.details["space"] in ("shared", "local"):
         if f.details["to"] == "cvta":
             w.layout.windows = True
         return ["place"], []
-    elif kind == "call":
-        return _hidden_call(w, operands)
-    elif kind == "return" and not w.is_entry:
-        results = w.function.results
-        defines = [f"@result{k}_{v.nbytes}" for k, v in enumerate(results)]
-        return ["back", *(python_name(v.name) for v in results)], defines
-    return [], []
+    if kind == "call":
+        return [], _hidden_call(w, operands)
+    return (["back"] if kind == "return" and not w.is_entry else []), []
 
 
-def _bytes_name(w: "FunctionWriter", base: PtxOperand) -> str | None:
-    """The register that holds a parameter of a call; None for memory."""
-    if base.kind != "symbol" or base.name not in w.bytes:
-        return None
-    return w.results.get(base.name, python_name(base.name))
-
-
-def _spill(w: "FunctionWriter", operand: PtxOperand) -> None:
-    """A parameter of a device function whose address is taken is copied to local memory."""
-    if w.is_entry or operand.kind != "symbol" or operand.name in w.spilled:
-        return
-    for variable in w.function.parameters:
-        if variable.name == operand.name:
-            w.spilled.append(variable.name)
-            w.layout.add_local(w.prefix + variable.name, variable)
-
-
-def _hidden_call(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], list[str]]:
-    results, target, arguments = call_parts(w, operands)
-    for k, name in enumerate(results):
-        w.results[name] = f"@result{k}_{w.bytes[name]}"
-    uses = [python_name(name) for name in arguments]
-    defines = [f"@argument{k}_{w.bytes[name]}" for k, name in enumerate(arguments)]
+def _hidden_call(w: "FunctionWriter", operands: list[str]) -> list[str]:
+    """The register with the block to which a function returns. The arguments and results of the
+    call are the parameters and results of the function, as no function is called by itself."""
+    results, target, arguments = _call_parts(w, operands)
+    called = w.program.functions.get(target)
+    if called is None or called.code is None:
+        raise UnknownInstruction(f"the function {target} has no code")
+    variables = zip((*results, *arguments), (*called.results, *called.parameters), strict=False)
+    w.slots |= {name: f"{target}.{v.name}" for name, v in variables}
     w.calls.append(target)
-    return uses, [*defines, "@caller"]
+    return [f"@{target}.back"]
 
 
-def call_parts(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], str, list[str]]:
+def _call_parts(w: "FunctionWriter", operands: list[str]) -> tuple[list[str], str, list[str]]:
     """Names of results, the function, and names of arguments of `call`."""
-    rest = list(operands)
-    results: list[str] = []
-    if rest[0].startswith("("):
-        results = [part.name for part in w.names.operand(rest.pop(0)).parts]
-    target = rest.pop(0)
-    arguments: list[str] = []
-    if rest and rest[0].startswith("("):
-        arguments = [part.name for part in w.names.operand(rest[0]).parts]
-    return results, target, arguments
-
-
-def entry_names(w: "FunctionWriter") -> list[str]:
-    """Registers of a device function that its first block takes from the caller."""
-    if w.is_entry:
-        return []
-    return ["back", *(python_name(v.name) for v in w.function.parameters)]
-
-
-def enter(w: "FunctionWriter", reads: list[str]) -> list[str]:
-    """The code at the beginning of a device function; what it takes from the caller."""
-    if w.is_entry:
-        return []
-    w.put('back = R["caller"]')
-    keys = ["caller"]
-    for k, v in enumerate(w.function.parameters):
-        key = f"argument{k}_{v.nbytes}"
-        keys.append(key)
-        w.put(f'{python_name(v.name)} = R["{key}"]')
-    if w.spilled and "place" not in reads:
-        keys.append("place")
-        w.put('place = R["place"]')
-    for name in w.spilled:
-        offset = w.layout.local[w.prefix + name]
-        w.put(f"m.store_local_rows(place, {offset}, {python_name(name)})")
-    return keys
+    parts = [w.names.operand(o) for o in operands[:3]]
+    results = [p.name for p in parts.pop(0).parts] if parts[0].kind == "list" else []
+    arguments = [p.name for p in parts[1].parts] if len(parts) > 1 else []
+    return results, parts[0].name, arguments
 
 
 # ---- addresses
@@ -138,17 +80,15 @@ def address(w: "FunctionWriter", operand: PtxOperand) -> tuple[str, int]:
 
 def symbol(w: "FunctionWriter", base: PtxOperand) -> tuple[str, int]:
     """The address of a variable or parameter: an expression and an offset."""
-    name = base.name
-    for table in (w.layout.local, w.layout.shared):
-        key = w.prefix + name if table is w.layout.local else name
+    name, layout = base.name, w.layout
+    slot = w.slots.get(name, w.prefix + name)
+    variable = w.program.variables.get(name)
+    for table, key in ((layout.local, slot), (layout.shared, name)):
         if key in table:
             return w.constants.name("u64", 0), table[key] + base.value
-    variable = w.program.variables.get(name)
     if variable is not None:
-        if variable.space == "shared":
-            return w.constants.name("u64", 0), w.layout.shared[name] + base.value
         return f'm.address("{name}")', base.value
-    if w.is_entry and name in w.parameter_offsets:
+    if name in w.parameter_offsets:
         return "m.parameters_address", w.parameter_offsets[name] + base.value
     raise UnknownInstruction(f"{name} is not declared")
 
@@ -158,10 +98,15 @@ def _move(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     destination, source = s.destinations[0], s.sources[0]
     bits = width(s.form.results[0].replace("b", "u"))
     if destination.kind == "vector":
-        _unpack(w, destination, source, bits)
+        small = bits // len(destination.parts)
+        w.put(f"_0 = {w.read(source, f'b{bits}', f'u{bits}')}")
+        for k, element in enumerate(destination.parts):
+            w.assign(element, f"part(_0, u{small}, {k})", f"u{small}")
         return
     if source.kind == "vector":
-        _pack(w, destination, source, bits)
+        small = bits // len(source.parts)
+        parts = [w.read(part, f"b{small}", f"u{small}") for part in source.parts]
+        w.assign(destination, f"join(u{bits}, {', '.join(parts)})", f"u{bits}")
         return
     if source.kind == "symbol":
         text, offset = symbol(w, source)
@@ -172,21 +117,6 @@ def _move(w: "FunctionWriter", s: "DecodedInstruction") -> None:
         w.assign(destination, text if bits == 64 else f"({text}).astype({kind})", kind)
         return
     w.expression(s)
-
-
-def _unpack(w: "FunctionWriter", destination: PtxOperand, source: PtxOperand, bits: int) -> None:
-    small = bits // len(destination.parts)
-    text = w.read(source, f"b{bits}", f"u{bits}")
-    w.put(f"_0 = {text}")
-    for k, element in enumerate(destination.parts):
-        if element.kind != "sink":
-            w.assign(element, f"part(_0, u{small}, {k})", f"u{small}")
-
-
-def _pack(w: "FunctionWriter", destination: PtxOperand, source: PtxOperand, bits: int) -> None:
-    small = bits // len(source.parts)
-    parts = [w.read(part, f"b{small}", f"u{small}") for part in source.parts]
-    w.assign(destination, f"join(u{bits}, {', '.join(parts)})", f"u{bits}")
 
 
 @emitter("cvta")
@@ -208,91 +138,57 @@ def _convert_address(w: "FunctionWriter", s: "DecodedInstruction") -> None:
 # ---- memory
 
 
-def _access(w: "FunctionWriter", verb: str, space: str, base: str, offset: int) -> str:
-    """The beginning of a call of the machine, up to the offset."""
-    if space in ("shared", "local") or (space == "" and w.layout.windows):
-        return f'm.{verb}_in("{space}", place, {base}, {offset}'
-    return f"m.{verb}({base}, {offset}"
+def _space(w: "FunctionWriter", f: Form, address: PtxOperand) -> str:
+    """The space of an access, or "" if the address tells which. Parameters of functions are in
+    local memory, those of the kernel are not."""
+    space = f.details["space"]
+    if space == "param":
+        is_local = not w.is_entry or address.parts[0].name in w.function.variables
+        return "local" if is_local else "global"
+    return "global" if space == "const" else space
+
+
+def _where(w: "FunctionWriter", f: Form, address: PtxOperand) -> str:
+    """Further arguments of a call of the machine, which say to what space an access goes."""
+    space = _space(w, f, address)
+    if space == "global" or (space == "" and not w.layout.windows):
+        return ', space="global", place=place' if f.kind == "atomic" else ""
+    return f', space="{space}", place=place' + ", strong=True" * f.details.get("strong", False)
 
 
 @emitter("load")
 def _load(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    f = s.form
+    f, operand = s.form, s.sources[0]
     elements = flatten(s.destinations[0])
-    element = f.results[0]
+    element, count = f.results[0], len(elements)
     bits = int(element[1:])
     kind = ("u" if element[0] == "b" else element[0]) + str(bits)
     homes = {w.names.home[e.name] for e in elements if e.kind == "reg"}
     if len(homes) == 1 and width(home := next(iter(homes))) == bits:
         kind = home
-    count = len(elements)
-    space = f.details["space"]
-    base = s.sources[0].parts[0]
-    if space == "param" and base.kind == "symbol":
-        name = _bytes_name(w, base)
+    at, offset = address(w, operand)
+    if at == "m.parameters_address":
         for k, e in enumerate(elements):
-            at = s.sources[0].value + base.value + k * bits // 8
-            if name is not None:
-                text = f"get_bytes({name.lstrip('@')}, {at}, {kind})"
-            elif base.name in w.parameter_offsets:
-                text = f"m.parameter({w.parameter_offsets[base.name] + at}, {kind})"
-            else:
-                raise UnknownInstruction(f"{base.name} is not declared")
-            w.assign(e, text, kind)
+            w.assign(e, f"m.parameter({offset + k * bits // 8}, {kind})", kind)
         return
-    if space == "param" and not w.is_entry:
-        space = "local"  # whose address was taken: see `_spill`
-    text = _access(w, "load", space, *address(w, s.sources[0])) + f", {kind}"
-    if count > 1 or w.guard:
-        text += f", {count}"
-    if w.guard:
-        text += f", {w.guard}"
-    if f.details["strong"] and "_in(" in text:
-        text += ", strong=True"
-    text += ")"
-    if count == 1:
-        w.assign(elements[0], text, kind)
-        return
-    if all(e.kind == "reg" and w.names.home[e.name] == kind for e in elements) and not w.guard:
-        w.put(", ".join(e.name for e in elements) + f" = {text}")
-        return
-    w.put(", ".join(f"_{k}" for k in range(count)) + f" = {text}")
-    for k, e in enumerate(elements):
-        w.assign(e, f"_{k}", kind)
+    text = f"m.load({at}, {offset}, {kind}" + (f", {count}" if count > 1 else "")
+    w.assign_all(elements, f"{text}{_where(w, f, operand)})", [kind])
 
 
 @emitter("store")
 def _store(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    f = s.form
+    f, operand = s.form, s.sources[0]
     values = flatten(s.sources[1])
-    bits = int(f.sources[1][1:])
-    space = f.details["space"]
-    base = s.sources[0].parts[0]
-    if space == "param":
-        name = _bytes_name(w, base)
-        if name is None:
-            raise UnknownInstruction("a store to parameters of the kernel")
-        size = w.bytes[base.name]
-        for k, value in enumerate(values):
-            at = s.sources[0].value + k * bits // 8
-            text = _stored(w, value, bits)
-            text = f"put_bytes({name}, {size}, {at}, {text})"
-            w.put(f"{name} = where({w.guard}[:, None], {text}, {name})" if w.guard
-                  else f"{name} = {text}")  # fmt: skip
-        return
     kinds = {w.names.home[v.name] if v.kind == "reg" else "" for v in values}
-    same = len(kinds) == 1
-    texts = [_stored(w, value, bits, same) for value in values]
-    text = _access(w, "store", space, *address(w, s.sources[0]))
-    text += f", {texts[0]}" if len(texts) == 1 else f", ({', '.join(texts)})"
-    if w.guard:
-        text += f", {w.guard}"
-    if f.details["strong"] and "_in(" in text:
-        text += ", strong=True"
-    w.put(text + ")")
+    texts = [_stored(w, value, int(f.sources[1][1:]), len(kinds) == 1) for value in values]
+    stored = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+    at, offset = address(w, operand)
+    if at == "m.parameters_address":
+        raise UnknownInstruction("a store to parameters of the kernel")
+    w.put(f"m.store({at}, {offset}, {stored}{_where(w, f, operand)})")
 
 
-def _stored(w: "FunctionWriter", value: PtxOperand, bits: int, as_it_is: bool = False) -> str:
+def _stored(w: "FunctionWriter", value: PtxOperand, bits: int, as_it_is: bool) -> str:
     """A value to be written: in its home, if it has the right size."""
     native = f"u{bits}"
     if as_it_is and value.kind == "reg" and w.names.widths[value.name] == bits:
@@ -310,16 +206,15 @@ def _atomic(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     # A compiler names a register for the old value even where nobody reads it.
     returns = any(name in w.read_somewhere for name in s.defines)
     base, offset = address(w, s.sources[0])
+    where = _where(w, f, s.sources[0])
     operands = [flatten(source) for source in s.sources[1:] if source.kind != "symbol"]
     if f.details["operation"] != "cas":
         operands = operands[:1]
     for k in range(f.details["count"]):
         values = ", ".join(w.read(operand[k], element, native) for operand in operands)
         at = offset + k * width(native) // 8
-        text = (
-            f'm.atomic(place, "{f.details["space"]}", {base}, {at}, "{f.details["operation"]}", '
-            f"({values},), {returns}, {w.guard or None})"
-        )
+        operation = f.details["operation"]
+        text = f'm.atomic("{operation}", {base}, {at}, ({values},), {returns}{where})'
         if returns:
             w.assign(flatten(s.destinations[0])[k], text, native)
         else:
@@ -338,8 +233,69 @@ def _async_copy(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     size = s.sources[2].value
     given = "None"
     if len(s.sources) > 3 and s.sources[3].kind in ("reg", "integer"):
-        operand = s.sources[3]
-        predicate = operand.kind == "reg" and w.names.home[operand.name] == "pred"
-        given = w.read(operand, "pred" if predicate else "u32")
-    guard = w.guard or "None"
-    w.put(f"m.async_copy(place, {to}, {offset}, {source}, {more}, {size}, {given}, {guard})")
+        given = w.read(s.sources[3], "u32")
+    w.put(f"m.async_copy(place, {to}, {offset}, {source}, {more}, {size}, {given})")
+
+
+# ---- control flow
+
+
+def _target(w: "FunctionWriter", label: str) -> int:
+    if label not in w.targets:
+        raise UnknownInstruction(f"the label {label} does not exist")
+    return w.skip(w.targets[label])
+
+
+def _next(w: "FunctionWriter", s: "DecodedInstruction") -> int:
+    position = next(k for k, other in enumerate(w.statements) if other is s)
+    return w.skip(w.following(position + 1))
+
+
+@emitter("branch")
+def _branch(w: "FunctionWriter", s: "DecodedInstruction") -> None:
+    _go_to(w, s, _target(w, s.instruction.operands[0]))
+
+
+def _go_to(w: "FunctionWriter", s: "DecodedInstruction", target: object) -> None:
+    """Continues at a position, in the threads of the guard if there is one."""
+    if w.guard:
+        w.finish(f"return {w.guard}, {target}, {_next(w, s)}")
+    else:
+        w.finish(f"return {target}")
+
+
+@emitter("table")
+def _table(w: "FunctionWriter", s: "DecodedInstruction") -> None:
+    labels = w.function.tables.get(s.instruction.operands[1])
+    if labels is None:
+        raise UnknownInstruction("the list of targets does not exist")
+    targets = ", ".join(str(_target(w, label)) for label in labels)
+    index = w.read(s.sources[0], "u32")
+    w.put(f"_0 = m.jump({index}, ({targets},))")
+    w.finish("return _0")
+
+
+@emitter("return")
+def _return(w: "FunctionWriter", s: "DecodedInstruction") -> None:
+    if w.is_entry:
+        _exit(w, s)
+        return
+    w.finish("return m.go_back(back)")
+
+
+@emitter("exit")
+def _exit(w: "FunctionWriter", s: "DecodedInstruction") -> None:
+    _go_to(w, s, w.end)
+
+
+@emitter("call")
+def _call(w: "FunctionWriter", s: "DecodedInstruction") -> None:
+    _, target, _ = _call_parts(w, s.instruction.operands)
+    w.put(f"caller = {w.constants.name('i64', _next(w, s))}")
+    w.finish(f"return {w.entries[target]}")
+
+
+@emitter("barrier")
+def _barrier(w: "FunctionWriter", s: "DecodedInstruction") -> None:
+    """The scheduler does what a barrier does; its block says which one follows."""
+    w.finish(f"return {_next(w, s)}")

@@ -1,8 +1,8 @@
 """What can go wrong in a kernel, as exceptions that say where.
 
 An error is raised in two steps. Whoever notices it (a load, a shuffle, the scheduler) raises a
-`Fault`: what happened, and to which of the threads that were executing. `describe`, called where
-the kernel's text and the threads' coordinates are known, turns it into an `EmulatorError`.
+`Fault`: what happened, and to which of the threads that were executing. The launch, which knows the
+kernel's text and the threads' coordinates, turns it into an `EmulatorError`.
 """
 
 from collections.abc import Iterator
@@ -117,35 +117,6 @@ def coordinates(index: int, shape: tuple[int, int, int]) -> tuple[int, int, int]
     """The three coordinates of an element, of which the first one varies fastest."""
     x, y, _ = shape
     return index % x, index // x % y, index // (x * y)
-
-
-def describe(
-    fault: Fault,
-    kernel: str,
-    line: int | None,
-    instruction: str | None,
-    place: tuple[int, int] | None,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    registers: dict[str, str],
-) -> EmulatorError:
-    """The exception for a user; `place` are the linear numbers of a block and of a thread in it."""
-    lines = [fault.message, f"  kernel {kernel}"]
-    where: dict[str, Any] = {"kernel": kernel, "line": line, "instruction": instruction}
-    if line is not None:
-        lines[-1] += f", line {line}: {instruction}"
-    if place is not None:
-        where["block"] = coordinates(place[0], grid)
-        where["thread"] = coordinates(place[1], block)
-        where["lane"] = place[1] % 32
-        lines.append(
-            f"  block {where['block']}, thread {where['thread']}, "
-            f"warp {place[1] // 32}, lane {where['lane']}"
-        )
-    if registers:
-        where["registers"] = registers
-        lines.append("  " + ", ".join(f"{name} = {value}" for name, value in registers.items()))
-    return fault.kind("\n".join(lines), **where)
 
 
 @contextmanager

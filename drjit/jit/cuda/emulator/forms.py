@@ -2,8 +2,8 @@
 
 A `Form` says how each operand is read (as which type) and gives the Python expression of each
 result. The expressions are what the generated code of a kernel consists of; functions in them are
-those of `numeric`, `integer` and `convert`, or methods of the machine `m`. Forms of memory and
-control flow have no expression: `kind` names the function that generates their code.
+those of `numeric`, or methods of the machine `m`. Forms of memory and control flow have no
+expression: `kind` names the function of `emit` that generates their code.
 
 Types are those of NumPy by their size in bits (u32, i32, f32, ...), "pred", and some with a
 meaning:
@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from drjit.jit.cuda.emulator.errors import UnknownInstruction
+from drjit.jit.cuda.emulator.parse import SIZES
 
 
 @dataclass(slots=True)
@@ -41,6 +42,12 @@ class Form:
     destinations: int = 1
 
     @property
+    def tuple_size(self) -> int:
+        """The least number of values if the expression gives a tuple of them; 0 if it does not."""
+        several = len(self.results) > 1 or self.sources[:1] in (("u32*",), ("address",))
+        return len(self.results) if self.kind == "warp" and several else 0
+
+    @property
     def uses_place(self) -> bool:
         """Whether an expression is of a method of the machine for the threads that execute."""
         return any("(place" in text for text in self.texts)
@@ -56,8 +63,7 @@ def rule(*names: str) -> Callable[[F], F]:
     comes first) to its form."""
 
     def register(function: F) -> F:
-        for name in names:
-            RULES[name] = function
+        RULES.update(dict.fromkeys(names, function))
         return function
 
     return register
@@ -67,10 +73,13 @@ def rule(*names: str) -> Callable[[F], F]:
 def form(opcode: str) -> Form:
     """The form of an instruction with all its qualifiers. Raises `UnknownInstruction`."""
     q = opcode.split(".")
-    if q[0] not in RULES and q[0] not in EXPRESSIONS:
+    name = q[0]
+    if not any(name in table for table in (RULES, EXPRESSIONS, FLOATS)):
         raise UnknownInstruction(f"unknown instruction {opcode}")
     try:
-        return RULES[q[0]](q) if q[0] in RULES else _expression(q, *EXPRESSIONS[q[0]])
+        if name in FLOATS and is_float(code(q[-1])):
+            return _float(q)
+        return RULES[name](q) if name in RULES else _expression(q, *EXPRESSIONS[name])
     except (KeyError, IndexError, ValueError):
         raise UnknownInstruction(f"unknown variant of an instruction: {opcode}") from None
 
@@ -82,9 +91,14 @@ EXPRESSIONS = {
     "or": ("X", "X X", "{0} | {1}"),
     "xor": ("X", "X X", "{0} ^ {1}"),
     "not": ("X", "X", "~{0}"),
+    "neg": ("T", "T", "-{0}"),
+    "abs": ("T", "T", "np.abs({0})"),
+    "min": ("T", "T T", "np.minimum({0}, {1})"),
+    "max": ("T", "T T", "np.maximum({0}, {1})"),
     # NumPy, like PTX, shifts by more than the width as if bit by bit.
     "shl": ("X", "X shift", "{0} << {1}"),
     "shr": ("T", "T shift", "{0} >> {1}"),
+    "div": ("T", "T T", "quotient({0}, {1})"),
     "rem": ("T", "T T", "remainder({0}, {1})"),
     "popc": ("u32", "T", "np.bitwise_count({0}).astype(u32)"),
     "clz": ("u32", "T", "lzcnt({0}).astype(u32)"),
@@ -95,14 +109,36 @@ EXPRESSIONS = {
     "prmt": ("u32", "u32 u32 u32", "permute({0}, {1}, {2})"),
     "lop3": ("u32", "u32 u32 u32 number", "logic3({0}, {1}, {2}, {3})"),
 }
+# Arithmetic on floats of the type {T}; the translator calls minima of three operands min3.
+FLOATS = {
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "fma": "fma_{T}({0}, {1}, {2})",
+    "mad": "fma_{T}({0}, {1}, {2})",
+    "div": "{0} / {1}",
+    "div.approx": "divide_approximate({0}, {1})",
+    "sqrt": "np.sqrt({0})",
+    "rcp": "{T}(1) / {0}",
+    **{
+        name: f'approximate("{name}", {{0}})'
+        for name in ("rsqrt", "sin", "cos", "ex2", "lg2", "tanh")
+    },
+    "neg": "-{0}",
+    "abs": "np.abs({0})",
+    "min": "minimum({0}, {1})",
+    "max": "maximum({0}, {1})",
+    "min3": "minimum(minimum({0}, {1}), {2})",
+    "max3": "maximum(maximum({0}, {1}), {2})",
+}
 
 
 def _expression(q: list[str], result: str, sources: str, text: str) -> Form:
-    if len(q) > 2:
+    if q[1:-1] not in ([], ["relu"]):
         raise KeyError
     types = {"T": code(q[-1]), "X": free(q[-1])}
     kinds = [types.get(name, name) for name in (result, *sources.split())]
-    return Form((kinds[0],), tuple(kinds[1:]), (text,))
+    return Form((kinds[0],), tuple(kinds[1:]), (_relu(q, text),))
 
 
 def code(name: str) -> str:
@@ -111,7 +147,7 @@ def code(name: str) -> str:
         return "u" + name[1:]
     if name[0] == "s" and name[1:2].isdigit():
         return "i" + name[1:]
-    if name in _KNOWN:
+    if name in SIZES:
         return name
     raise KeyError(name)
 
@@ -125,11 +161,6 @@ def free(name: str) -> str:
 def is_float(kind: str) -> bool:
     return kind[0] == "f"
 
-
-_KNOWN = {
-    "u8", "u16", "u32", "u64", "f16", "f32", "f64", "f16x2", "u16x2", "f32x2",
-    "i16x2", "pred",
-}  # fmt: skip
 
 # Types of pairs: of their halves, and of the words.
 PAIRS = {
@@ -152,3 +183,357 @@ def width(kind: str) -> int:
 def half_of(kind: str) -> str:
     """The type that is computed with: of pairs, that of their halves."""
     return PAIRS[kind][0] if kind in PAIRS else kind
+
+
+# ---- floats
+
+_UNKNOWN = frozenset(("rz", "rm", "rp", "xorsign", "satfinite"))
+
+
+def _check(q: list[str]) -> None:
+    """Refuses modifiers that compilers of kernels do not use."""
+    if not _UNKNOWN.isdisjoint(q):
+        raise KeyError
+
+
+def _relu(q: list[str], text: str) -> str:
+    return f"relu({text})" if "relu" in q else text
+
+
+def _float(q: list[str]) -> Form:
+    """Arithmetic rounded to nearest, with `.ftz`, `.sat`, `.relu` and `.NaN` around it."""
+    _check(q)
+    text = FLOATS["div.approx" if q[0] == "div" and "approx" in q else q[0]]
+    kind = code(q[-1])
+    mixed = q[-2:] == ["f32", "f16"]  # halves and a float, from compute capability 10.0 on
+    count = 1 + max(k for k in range(3) if f"{{{k}}}" in text)
+    operands = [f"{{{k}}}" for k in range(count)]
+    sources = (*["f16"] * (count - 1), "f32") if mixed else (kind,) * count
+    kind = "f32" if mixed else kind
+    if mixed:
+        operands[:-1] = [f"{x}.astype(f32)" for x in operands[:-1]]
+    flushes = "ftz" in q and "f64" not in kind
+    if flushes:
+        operands = [f"flush({x})" for x in operands]
+    text = text.format(*operands, T=half_of(kind))
+    if "NaN" in q:
+        text = f"nan_if_any({text}, {', '.join(operands)})"
+    text = f"flush({text})" if flushes else text
+    text = f"saturate({text})" if "sat" in q else text
+    return Form((kind,), sources, (_relu(q, text),), arithmetic=True)
+
+
+@rule("testp")
+def _test(q: list[str]) -> Form:
+    if q[1] != "infinite":
+        raise KeyError
+    return Form(("pred",), (code(q[-1]),), ("np.isinf({0})",))
+
+
+# ---- conversions
+
+_INTEGRAL = {"rni", "rzi", "rmi", "rpi"}
+
+
+@rule("cvt")
+def _convert(q: list[str]) -> Form:
+    _check(q)
+    if q[-2] == "f16x2":  # the first operand is the upper half
+        text = "np.stack(np.broadcast_arrays({1}, {0}), 1).astype(f16)"
+        return Form(("f16x2",), ("f32", "f32"), (_relu(q, text),), arithmetic=True)
+    if "tf32" in q:
+        if "rna" not in q:
+            raise KeyError
+        return Form(("f32",), ("f32",), (_relu(q, "to_tf32({0})"),))
+    result, source = code(q[-2]), code(q[-1])
+    integral = next((m for m in q if m in _INTEGRAL), "")
+    x = "flush({0})" if "ftz" in q and source == "f32" else "{0}"
+    changed = x if result == source else f"{x}.astype({result})"
+    if not is_float(source) and not is_float(result):
+        text = f"saturated({x}, {result})" if "sat" in q else changed
+        return Form((result,), (source,), (text,))
+    if not is_float(result):
+        text = f'to_integer({x}, {result}, "{integral or "rzi"}")'
+        return Form((result,), (source,), (text,))
+    if integral and is_float(source):
+        text = f'integral({x}, "{integral}")'
+        changed = text if result == source else f"{text}.astype({result})"
+    text = f"saturate({changed})" if "sat" in q else changed
+    if "ftz" in q and result == "f32":
+        text = f"flush({text})"
+    return Form((result,), (source,), (_relu(q, text),), arithmetic=True)
+
+
+# ---- integers
+
+
+@rule("add", "sub", "addc", "subc")
+def _add(q: list[str]) -> Form:
+    """Sums, also with the carry flag, which is a predicate register `%CC`: add.cc, addc, ..."""
+    kind, reads, writes = code(q[-1]), q[0][3:] == "c", "cc" in q
+    symbol, out = ("+", "carry_out") if q[0][:3] == "add" else ("-", "borrow_out")
+    if "sat" in q:
+        text = f"saturated({{0}}.astype(i64) {symbol} {{1}}, {half_of(kind)})"
+        return Form((kind,), (kind, kind), (text,))
+    if not reads and not writes:
+        kind = free(q[-1])
+        return Form((kind,), (kind, kind), (f"{{0}} {symbol} {{1}}",))
+    kind = "u" + kind[1:]
+    carry = "{2}" if reads else "false"
+    text = f"{{0}} {symbol} {{1}}" + (f" {symbol} {{2}}.astype({kind})" if reads else "")
+    return Form(
+        (kind, "pred") if writes else (kind,),
+        (kind, kind, "pred") if reads else (kind, kind),
+        (text, f"{out}({{0}}, {{1}}, {carry})") if writes else (text,),
+        hidden_results=("%CC",) if writes else (),
+        hidden_sources=("%CC",) if reads else (),
+    )
+
+
+@rule("mul", "mad")
+def _multiply(q: list[str]) -> Form:
+    if "cc" in q or "sat" in q:
+        raise KeyError
+    kind, text = free(q[-1]), "{0} * {1}"
+    factor = kind
+    if "wide" in q:
+        factor = code(q[-1])
+        kind = f"{factor[0]}{int(factor[1:]) * 2}"
+        factor = f"{factor}>{kind}"
+    elif "hi" in q:
+        kind = factor = code(q[-1])
+        text = "mul_hi({0}, {1})"
+    if q[0] == "mul":
+        return Form((kind,), (factor, factor), (text,))
+    return Form((kind,), (factor, factor, kind), (f"{text} + {{2}}",))
+
+
+@rule("shf")
+def _funnel_shift(q: list[str]) -> Form:
+    amount = "{2} & u32(31)" if "wrap" in q else "np.minimum({2}, u32(32))"
+    name = "funnel_left" if "l" in q else "funnel_right"
+    return Form(("u32",), ("u32", "u32", "u32"), (f"{name}({{0}}, {{1}}, {amount})",))
+
+
+# ---- predicates and selections
+
+_SYMBOLS = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
+}  # fmt: skip
+# Comparisons of floats: equ, neu, ... hold if an operand is NaN, eq, ne, ... do not.
+_OF_FLOATS = {
+    "ne": "(({a} < {b}) | ({a} > {b}))",
+    "equ": "(~(({a} < {b}) | ({a} > {b})))",
+    "neu": "({a} != {b})",
+    "ltu": "(~({a} >= {b}))",
+    "leu": "(~({a} > {b}))",
+    "gtu": "(~({a} <= {b}))",
+    "geu": "(~({a} < {b}))",
+    "num": "(({a} == {a}) & ({b} == {b}))",
+    "nan": "(({a} != {a}) | ({b} != {b}))",
+}
+
+
+def _compared(q: list[str], kind: str) -> str:
+    """The comparison of two operands."""
+    if {"and", "or", "xor"} & {*q}:  # with a predicate
+        raise KeyError
+    a, b = ("flush({0})", "flush({1})") if "ftz" in q else ("{0}", "{1}")
+    if is_float(kind) and q[1] in _OF_FLOATS:
+        return _OF_FLOATS[q[1]].format(a=a, b=b)
+    return f"({a} {_SYMBOLS[q[1]]} {b})"
+
+
+@rule("setp")
+def _set_predicate(q: list[str]) -> Form:
+    kind = free(q[-1]) if q[1] in ("eq", "ne") else code(q[-1])
+    text = _compared(q, kind)
+    texts = (f"{text}[:, 0]", f"{text}[:, 1]") if kind in PAIRS else (text, f"~{text}")
+    return Form(("pred", "pred"), (kind, kind), texts)
+
+
+@rule("set")
+def _set(q: list[str]) -> Form:
+    result, kind = code(q[-2]), code(q[-1])
+    if is_float(result):
+        raise KeyError
+    word, bits = ("u16x2", "u16") if kind in PAIRS else ("u" + result[1:],) * 2
+    return Form((word,), (kind, kind), (f"-{_compared(q, kind)}.astype({bits})",))
+
+
+@rule("selp")
+def _select(q: list[str]) -> Form:
+    kind = "b" + str(width(code(q[-1])))
+    return Form((kind,), (kind, kind, "pred"), ("where({2}, {0}, {1})",))
+
+
+@rule("mov")
+def _move(q: list[str]) -> Form:
+    if q[-1] == "pred":
+        return Form(("pred",), ("pred",), ("{0}",))
+    kind = "b" + str(width(code(q[-1])))
+    return Form((kind,), (kind,), ("{0}",), kind="mov")
+
+
+# ---- memory
+
+_SPACES = {"global", "shared", "local", "param", "const"}
+_STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
+ATOMICS = {"add", "min", "max", "and", "or", "xor", "exch", "cas"}
+
+
+def _space(q: list[str]) -> str:
+    return next((s for s in (name.partition(":")[0] for name in q) if s in _SPACES), "")
+
+
+def _type(q: list[str]) -> str:
+    return next(name for name in reversed(q) if name in SIZES)
+
+
+def _count(q: list[str]) -> int:
+    return next((int(name[1:]) for name in q if name in ("v2", "v4", "v8")), 1)
+
+
+def _moved(name: str) -> str:
+    """The type of an element that is only moved: with a sign only if that is to be extended."""
+    return ("b" if name[0] == "b" else code(name)[0]) + str(SIZES[name] * 8)
+
+
+def _access(q: list[str]) -> dict[str, object]:
+    return {"space": _space(q), "count": _count(q), "strong": bool(_STRONG & set(q))}
+
+
+@rule("ld", "ldu")
+def _load(q: list[str]) -> Form:
+    element = _moved(_type(q))
+    return Form((element,), ("address",), kind="load", details=_access(q))
+
+
+@rule("st")
+def _store(q: list[str]) -> Form:
+    element = _moved(_type(q))
+    details = _access(q)
+    return Form((), ("address", element), kind="store", details=details, destinations=0)
+
+
+@rule("atom", "red")
+def _atomic(q: list[str]) -> Form:
+    if "async" in q:
+        raise KeyError
+    operation = next(name for name in q if name in ATOMICS)
+    kind = code(_type(q))
+    if kind in PAIRS:
+        raise KeyError
+    if operation in ("exch", "cas", "and", "or", "xor"):
+        kind = "b" + kind[1:]
+    details = {"space": _space(q), "operation": operation, "count": _count(q)}
+    if q[0] == "red":
+        return Form((), ("address", kind), kind="atomic", details=details, destinations=0)
+    return Form((kind,), ("address", kind, kind), kind="atomic", details=details)
+
+
+@rule(
+    "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence", "pmevent", "nanosleep",
+    "griddepcontrol", "brkpt",
+)  # fmt: skip
+def _nothing(q: list[str]) -> Form:
+    return Form((), (), kind="nothing", destinations=0)
+
+
+@rule("cp")
+def _copy(q: list[str]) -> Form:
+    if q[1] != "async" or "mbarrier" in q or "bulk" in q:
+        raise KeyError
+    if q[2] == "commit_group":
+        return _of_machine((), "async_commit(place)", ())
+    if q[2] in ("wait_group", "wait_all"):
+        pending = "{0}" if q[2] == "wait_group" else "-1"
+        return _of_machine((), f"async_wait(place, {pending})", ("number",))
+    sources = ("address", "address", "number", "u32")
+    return Form((), sources, kind="async_copy", destinations=0)
+
+
+@rule("cvta")
+def _convert_address(q: list[str]) -> Form:
+    space = q[2] if q[1] == "to" else q[1]
+    space = space.partition(":")[0]
+    name = "cvta_to" if q[1] == "to" else "cvta"
+    size = q[-1][1:]
+    return Form((f"u{size}",), (f"u{size}",), kind="cvta", details={"to": name, "space": space})
+
+
+# ---- control flow
+
+
+@rule("bra", "brx", "ret", "exit", "trap", "call")
+def _control(q: list[str]) -> Form:
+    if q[0] == "trap":
+        return _of_machine((), "trap(place)", ("u64",))
+    sources = ("u32", "label") if q[0] == "brx" else ("u64",)
+    kind = {"bra": "branch", "brx": "table", "ret": "return"}.get(q[0], q[0])
+    return Form((), sources, kind=kind, destinations=0)
+
+
+# ---- warps and blocks
+
+
+def _of_machine(results: tuple, call: str, sources: tuple, members: int | None = None) -> Form:
+    """An instruction that is a call of the machine. Those of a warp wait for the threads that the
+    operand at `members` names, or (-1) for all of them."""
+    details = {} if members is None else {"members": members}
+    kind, count = "machine" if members is None else "warp", min(len(results), 1)
+    return Form(results, sources, (f"m.{call}",), kind=kind, details=details, destinations=count)
+
+
+@rule("bar", "barrier")
+def _barrier(q: list[str]) -> Form:
+    if "warp" in q:
+        return _of_machine((), "warp_barrier(place, {0})", ("u32",), 0)
+    if "sync" not in q:
+        raise KeyError
+    details = {"aligned": q[0] == "bar" or "aligned" in q, "members": 0}
+    return Form((), ("u32",), kind="barrier", details=details, destinations=0)
+
+
+@rule("shfl", "vote")
+def _collective(q: list[str]) -> Form:
+    if "sync" not in q:
+        raise KeyError
+    if q[0] == "shfl":
+        call = f'shuffle(place, "{q[2]}", {{0}}, {{1}}, {{2}}, {{3}})'
+        return _of_machine(("b32", "pred"), call, ("b32", "u32", "u32", "u32"), 3)
+    result = "u32" if q[2] == "ballot" else "pred"
+    return _of_machine((result,), f'vote(place, "{q[2]}", {{0}}, {{1}})', ("pred", "u32"), 1)
+
+
+@rule("activemask")
+def _active(q: list[str]) -> Form:
+    return _of_machine(("u32",), "active(place)", ())
+
+
+@rule("mma")
+def _mma(q: list[str]) -> Form:
+    """mma.sync.aligned.m16n8k16.row.col.d.a.b.c"""
+    if q[4:6] != ["row", "col"] or len(q) != 10 or q[3] not in _SHAPES.get(q[7], ()):
+        raise KeyError
+    if q[7] != q[8] or q[6] != q[9] or (q[6] == "f16" and q[7] != "f16"):
+        raise KeyError
+    kind = "f32" if q[6] == "f32" else "u32"
+    call = f'mma(place, "{q[7]}", {q[3].rpartition("k")[2]}, {{0}}, {{1}}, {{2}})'
+    return _of_machine((kind,), call, ("u32*", "u32*", f"{kind}*"), -1)
+
+
+_SHAPES = {
+    "f16": ("m16n8k16", "m16n8k8"),
+    "tf32": ("m16n8k8", "m16n8k4"),
+}
+
+
+@rule("ldmatrix")
+def _load_matrix(q: list[str]) -> Form:
+    if "m8n8" not in q or q[-1] != "b16":
+        raise KeyError
+    count = next(int(name[1:]) for name in q if name in ("x1", "x2", "x4"))
+    call = f"load_matrix(place, {{0}}, {count}, {'trans' in q})"
+    return _of_machine(("u32",), call, ("address",), -1)

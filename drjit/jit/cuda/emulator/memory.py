@@ -23,7 +23,7 @@ from drjit.jit.cuda.emulator.errors import (
 )
 
 ALIGNMENT = 256
-_POISON = 0xCB
+POISON = 0xCB
 # Released memory is kept for a while, so that its addresses are not given out again at once.
 _QUARANTINE = 1 << 26
 
@@ -95,6 +95,12 @@ def flat_index(address: np.ndarray, width: int) -> np.ndarray:
     return ((address + _MINUS_BASE) >> _SHIFTS[width]).view(np.int64)
 
 
+def aligned(nbytes: int, value: int) -> np.ndarray:
+    """New bytes at a multiple of `ALIGNMENT`, and some more that nobody uses."""
+    owner = np.full(nbytes + 2 * ALIGNMENT, value, np.uint8)
+    return owner[-owner.ctypes.data % ALIGNMENT :]
+
+
 class AddressRange(NamedTuple):
     """A range of addresses that may be accessed, and what keeps its memory alive."""
 
@@ -142,8 +148,8 @@ class Memory:
             raise MemoryLimitExceeded(
                 f"out of memory: {nbytes} bytes asked for, {self.used} of {self.limit} in use"
             )
-        owner = np.full(nbytes + 2 * ALIGNMENT, _POISON, np.uint8)
-        start = -(-owner.ctypes.data // ALIGNMENT) * ALIGNMENT
+        owner = aligned(nbytes, POISON)
+        start = owner.ctypes.data
         self._insert(AddressRange(start, start + nbytes, name, owner, True))
         self.used += nbytes
         return start
@@ -255,12 +261,6 @@ class Memory:
         if distance > 1 << 30 or address < _NULL:
             return Fault(OutOfBounds, f"{text}: far from any allocation")
         return Fault(OutOfBounds, f"{text}: {distance} bytes {where} of {best}")
-
-    def add(self, owner: np.ndarray, name: str) -> int:
-        """Makes an array accessible without counting it; its first address."""
-        start = owner.ctypes.data
-        self._insert(AddressRange(start, start + owner.nbytes, name, owner, False))
-        return start
 
     def _insert(self, region: AddressRange) -> None:
         bisect.insort(self._starts, region.start)

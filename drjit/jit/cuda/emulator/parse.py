@@ -7,6 +7,7 @@ knows no scopes. The grammar is that of NVIDIA's "Parallel Thread Execution ISA"
 
 import bisect
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -68,11 +69,10 @@ class PtxFunction:
 
 @dataclass(slots=True)
 class PtxProgram:
-    """A PTX text. `lines` are for messages."""
+    """A PTX text."""
 
     functions: dict[str, PtxFunction]
     variables: dict[str, PtxVariable]
-    lines: list[str]
     # What entry points have been translated to: kept with the text.
     translations: dict[tuple[str, bool], Any] = field(default_factory=dict)
 
@@ -141,23 +141,20 @@ def variable(text: str) -> PtxVariable | None:
     return PtxVariable(m["space"], m["name"], m["type"], nbytes, alignment, initial, external)
 
 
-class _LineNumbers:
-    """Line numbers of positions."""
-
-    def __init__(self, text: str):
-        self.starts = [m.end() for m in re.finditer("\n", text)]
-
-    def __call__(self, position: int) -> int:
-        return bisect.bisect_right(self.starts, position) + 1
+LineNumber = Callable[[int], int]
+"""Returns the number of the line of a position."""
 
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> PtxProgram:
     """Reads a PTX text. Raises `PTXSyntaxError` with the line that is not understood."""
-    original = text.split("\n")
     text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text).rstrip().rstrip("\0")
-    line = _LineNumbers(text)
-    program = PtxProgram({}, {}, original)
+    starts = [m.end() for m in re.finditer("\n", text)]
+
+    def line(position: int) -> int:
+        return bisect.bisect_right(starts, position) + 1
+
+    program = PtxProgram({}, {})
     position = 0
     while position < len(text):
         m = _TOP.match(text, position)
@@ -180,7 +177,7 @@ def parse(text: str) -> PtxProgram:
     return program
 
 
-def _error(text: str, position: int, line: _LineNumbers) -> PTXSyntaxError:
+def _error(text: str, position: int, line: LineNumber) -> PTXSyntaxError:
     rest = text[position:].lstrip()
     number = line(len(text) - len(rest))
     shown = rest.split("\n")[0]
@@ -204,13 +201,23 @@ def _head(m: re.Match[str], line: int) -> PtxFunction:
     return function
 
 
-def _body(function: PtxFunction, text: str, position: int, line: _LineNumbers) -> int:
+def _body(function: PtxFunction, text: str, position: int, line: LineNumber) -> int:
     """Reads statements up to the closing brace; the position after it."""
     code: list[Instruction] = []
     function.code = code
     # Of each open scope: its first instruction, and names that are declared in it.
     scopes: list[tuple[int, dict[str, str]]] = [(0, {})]
     count = 0
+
+    def unique(name: str) -> str:
+        """The name for what is declared in the innermost scope."""
+        nonlocal count
+        if len(scopes) == 1:
+            return name
+        count += 1
+        scopes[-1][1][name] = f"{name}__{count}"
+        return f"{name}__{count}"
+
     match = _STATEMENT.match
     while True:
         m = match(text, position)
@@ -231,11 +238,7 @@ def _body(function: PtxFunction, text: str, position: int, line: _LineNumbers) -
                 )
             )
         elif m["label"] is not None:
-            name = m["label"]
-            if len(scopes) > 1:
-                count += 1
-                scopes[-1][1][name] = f"{name}__{count}"
-                name = f"{name}__{count}"
+            name = unique(m["label"])
             following = _STATEMENT.match(text, position)
             directive = (following["directive"] if following else None) or ""
             if directive.startswith(".branchtargets"):
@@ -243,11 +246,7 @@ def _body(function: PtxFunction, text: str, position: int, line: _LineNumbers) -
             else:
                 function.labels[name] = len(code)
         elif m["directive"] is not None:
-            unique = None
-            if len(scopes) > 1:
-                count += 1
-                unique = f"__{count}", scopes[-1][1]
-            _declare(function, m["directive"], unique)
+            _declare(function, m["directive"], unique, len(scopes) == 1)
         elif m["brace"] == "{":
             scopes.append((len(code), {}))
         elif m["brace"] == "}":
@@ -259,32 +258,23 @@ def _body(function: PtxFunction, text: str, position: int, line: _LineNumbers) -
 
 
 def _declare(
-    function: PtxFunction, directive: str, unique: tuple[str, dict[str, str]] | None
+    function: PtxFunction, directive: str, unique: Callable[[str], str], outermost: bool
 ) -> None:
-    """Registers and variables of a function. `unique` is the suffix of names of an inner scope,
-    and where to note them."""
-
-    def name_of(name: str) -> str:
-        if unique is None:
-            return name
-        unique[1][name] = name + unique[0]
-        return name + unique[0]
-
+    """Registers and variables of a function, with their unique names."""
     if directive.startswith(".reg"):
         kind, names = directive[4:].split(None, 1)
-        for name in names.split(","):
-            name = name.strip()
-            if name.endswith(">"):
-                prefix, _, size = name.partition("<")
-                if unique is None:
-                    function.prefixes[prefix] = kind.lstrip(".")
-                else:
-                    for k in range(int(size[:-1])):
-                        function.registers[name_of(f"{prefix}{k}")] = kind.lstrip(".")
+        kind = kind.lstrip(".")
+        for name in map(str.strip, names.split(",")):
+            prefix, _, size = name.rstrip(">").partition("<")
+            if not size:
+                function.registers[unique(name)] = kind
+            elif outermost:
+                function.prefixes[prefix] = kind
             else:
-                function.registers[name_of(name)] = kind.lstrip(".")
+                for k in range(int(size)):
+                    function.registers[unique(f"{prefix}{k}")] = kind
     elif declared := variable(directive):
-        declared.name = name_of(declared.name)
+        declared.name = unique(declared.name)
         function.variables[declared.name] = declared
 
 

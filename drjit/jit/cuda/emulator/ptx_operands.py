@@ -1,19 +1,37 @@
-"""Operands of instructions: registers, constants, addresses, and in which form registers are kept.
+"""Operands of instructions: registers, constants, addresses, in which form registers are kept, and
+where variables are in memory.
 
 A register holds bits, but NumPy's arrays have types. Each register gets a home, the type in which
 its instructions use it most often, so that most of them need no `view`.
 """
 
+import keyword
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from drjit.jit.cuda.emulator import numeric
 from drjit.jit.cuda.emulator.errors import PTXSyntaxError
 from drjit.jit.cuda.emulator.forms import PAIRS, width
-from drjit.jit.cuda.emulator.parse import SIZES, PtxFunction, PtxProgram, split_operands
-from drjit.jit.cuda.emulator.scope import python_name
+from drjit.jit.cuda.emulator.parse import (
+    SIZES,
+    PtxFunction,
+    PtxProgram,
+    PtxVariable,
+    split_operands,
+)
+
+SCOPE = {name: x for name, x in vars(numeric).items() if not name.startswith("_")}
+"""The names in generated code: functions of `numeric`, and types."""
+SCOPE["false"] = np.zeros(1, bool)
+
+# Names of registers that would hide something: those above, the parameters of a block, constants
+# such as `u32_7`, and where a function returns to.
+_RESERVED = set(keyword.kwlist) | set(SCOPE) | {"R", "m", "place", "back", "caller", "print"}
+_PATTERN = re.compile(r"(?:[uif]\d+|pred)_|_|\d")
 
 
 @dataclass(slots=True)
@@ -45,6 +63,12 @@ _VOTES |= {f"{kind}>{wide}": _VOTES[kind] for kind, wide in (
     ("u16", "u32"), ("u32", "u64"), ("i16", "i32"), ("i32", "i64"))}  # fmt: skip
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
 _ADDRESS = re.compile(r"([%\w$.]+)\s*(?:\+\s*(-?\w+)|(-\s*\w+))?$")
+
+
+def python_name(name: str) -> str:
+    """The name of a register as an identifier."""
+    text = name.lstrip("%").replace("$", "_").replace(".", "_")
+    return f"{text}_" if text in _RESERVED else f"r_{text}" if _PATTERN.match(text) else text
 
 
 def integer(text: str) -> int:
@@ -210,3 +234,55 @@ def convert_float(operand: PtxOperand, kind: str) -> int:
         number = np.array([operand.value], np.uint32).view(np.float32)
         return int(number.astype(np.float64).view(np.uint64)[0])
     return operand.value
+
+
+# ---- where variables are
+
+
+@dataclass(slots=True)
+class MemoryLayout:
+    """What an entry point needs beside code: offsets in shared and local memory."""
+
+    shared: dict[str, int] = field(default_factory=dict)
+    shared_bytes: int = 0
+    local: dict[str, int] = field(default_factory=dict)
+    local_bytes: int = 0
+    windows: bool = False  # are there addresses of shared or local memory without a space?
+
+    def add_local(self, name: str, variable: PtxVariable) -> None:
+        """Gives a local variable of a function its offset, under a name."""
+        self.local[name] = at = aligned(self.local_bytes, variable.alignment)
+        self.local_bytes = at + variable.nbytes
+
+    def add_shared(self, variable: PtxVariable) -> None:
+        """Gives a shared variable its offset; the one without a size comes after all others."""
+        if variable.name in self.shared:
+            return
+        if variable.external and not variable.nbytes:
+            self.shared[variable.name] = -variable.alignment
+            return
+        self.shared[variable.name] = at = aligned(self.shared_bytes, variable.alignment)
+        self.shared_bytes = at + variable.nbytes
+
+    def finish(self) -> None:
+        """Dynamic shared memory begins after all of the static one."""
+        dynamic = [-offset for offset in self.shared.values() if offset < 0]
+        self.shared_bytes = aligned(self.shared_bytes, max([16, *dynamic]) if dynamic else 1)
+        for name, offset in self.shared.items():
+            if offset < 0:
+                self.shared[name] = self.shared_bytes
+
+
+def offsets(variables: Iterable[PtxVariable]) -> tuple[dict[str, int], int]:
+    """Offsets of parameters of an entry point by name, and the number of bytes of all."""
+    at = 0
+    found: dict[str, int] = {}
+    for variable in variables:
+        found[variable.name] = at = aligned(at, variable.alignment)
+        at += variable.nbytes
+    return found, at
+
+
+def aligned(at: int, alignment: int) -> int:
+    """The next multiple of an alignment."""
+    return -(-at // alignment) * alignment

@@ -18,10 +18,14 @@ i64 = np.int64
 
 
 class RaceDetector:
-    """Remembers accesses to the shared memory of a chunk, per `grain` bytes."""
+    """Remembers accesses to the shared memory of a chunk, per `grain` bytes. In messages, `name_of`
+    is for threads, and `line_text` for lines of generated code."""
 
-    def __init__(self, nbytes: int, grain: int, blocks: int, warps: int):
-        self.grain = grain
+    def __init__(
+        self, nbytes: int, grain: int, blocks: int, warps: int, name_of: Callable[[int], str],
+        line_text: Callable[[int], str],
+    ):  # fmt: skip
+        self.grain, self.name_of, self.line_text = grain, name_of, line_text
         words = nbytes // grain + 1
         self.block_count = np.zeros(blocks, i64)
         self.warp_count = np.zeros(warps, i64)
@@ -35,8 +39,7 @@ class RaceDetector:
 
     def access(
         self, place: np.ndarray, block: Any, address: np.ndarray, size: int, writes: bool,
-        strong: bool, line: int, value: np.ndarray | None, describe: Callable[[int], str],
-        line_text: Callable[[int], str],
+        strong: bool, line: int, value: np.ndarray | None,
     ) -> None:  # fmt: skip
         """Notes accesses of `size` bytes at addresses within the chunk's shared memory, and raises
         a `Fault` if one races with an earlier one. `block` has the block of each thread, or is the
@@ -54,7 +57,7 @@ class RaceDetector:
         if strong:
             racing &= ~self.strong[words]
         if np.count_nonzero(racing):
-            self._report(self.writes, "writes", racing, words, lanes, describe, line_text, writes)
+            self._report(self.writes, "writes", racing, words, lanes, writes)
         if writes:
             last = self.reads
             racing = self._racing(last, words, place, blocks, warps)
@@ -63,8 +66,8 @@ class RaceDetector:
             if strong:
                 racing &= self.weak[words]
             if np.count_nonzero(racing):
-                self._report(last, "reads", racing, words, lanes, describe, line_text, writes)
-            self._together(words, place, lanes, value, strong, describe)
+                self._report(last, "reads", racing, words, lanes, writes)
+            self._together(words, place, lanes, value, strong)
             self.strong[words] = strong
             last = self.writes
         else:
@@ -107,7 +110,7 @@ class RaceDetector:
 
     def _together(
         self, words: np.ndarray, place: np.ndarray, lanes: np.ndarray, value: np.ndarray | None,
-        strong: bool, describe: Callable[[int], str],
+        strong: bool,
     ) -> None:  # fmt: skip
         """Several threads write different values to one word with the same instruction."""
         if strong or value is None or len(place) == 1:
@@ -124,27 +127,24 @@ class RaceDetector:
             other = int(self.writes["place"][words[k]])
             raise Fault(
                 Race,
-                f"race in shared memory: writes another value than {describe(other)} to the same "
-                f"word at offset {self.offset(words[k])}, with the same instruction",
+                f"race in shared memory: writes another value than {self.name_of(other)} to the "
+                f"same word at offset {int(words[k]) * self.grain:#x} of the chunk, with the same "
+                "instruction",
                 int(lanes[k]),
             )
 
-    def offset(self, word: int) -> str:
-        return f"{int(word) * self.grain:#x} of the chunk"
-
     def _report(
         self, last: dict[str, np.ndarray], verb: str, racing: np.ndarray, words: np.ndarray,
-        lanes: np.ndarray, describe: Callable[[int], str], line_text: Callable[[int], str],
-        writes: bool,
+        lanes: np.ndarray, writes: bool,
     ) -> None:  # fmt: skip
         k = int(np.flatnonzero(racing)[0])
         word = words[k]
-        other = describe(int(last["place"][word]))
+        other = self.name_of(int(last["place"][word]))
         what = "writes to" if writes else "reads"
         raise Fault(
             Race,
             f"race in shared memory: {what} a word that {other} {verb} at line "
-            f"{line_text(int(last['line'][word]))}, with no barrier between",
+            f"{self.line_text(int(last['line'][word]))}, with no barrier between",
             int(lanes[k]),
         )
 

@@ -7,29 +7,29 @@ for all threads; `m` is the machine, with memory and collective operations. A va
 threads share is an array of one element.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drjit.jit.cuda.emulator import forms_float, forms_integer, forms_system
-from drjit.jit.cuda.emulator.emit import EMITTERS, address, enter, entry_names, hidden
-from drjit.jit.cuda.emulator.emit_control import barrier
+from drjit.jit.cuda.emulator.emit import EMITTERS, address, hidden
 from drjit.jit.cuda.emulator.errors import UnknownInstruction, located
 from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
-from drjit.jit.cuda.emulator.layout import MemoryLayout, offsets
 from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram
 from drjit.jit.cuda.emulator.ptx_operands import (
     Constants,
+    MemoryLayout,
     PtxOperand,
     Symbols,
     convert_float,
     flatten,
+    offsets,
     registers,
 )
 
 _TERMINATORS = {"branch", "table", "return", "exit", "call", "barrier"}
-# Guarded instructions that are executed as they are, with a mask, instead of a branch around them.
-_MASKED = {"", "mov", "load", "store", "atomic", "cvta", "nothing", "async_copy"}
-_ = forms_float, forms_integer, forms_system  # which register their rules
+# Guarded instructions that all threads execute, and some keep the result. Others have a branch
+# around them.
+_MASKED = {"", "mov", "cvta", "nothing", "branch", "exit"}
 
 
 @dataclass(slots=True)
@@ -49,8 +49,9 @@ class DecodedInstruction:
 class BasicBlock:
     """A basic block: what it takes from and puts into the registers, and how it must be entered.
 
-    `sync` is None, ("warp", members) or ("barrier", statement): the block begins with an
-    instruction that waits for other threads. Members are a number or the name of a register.
+    With a `sync`, it begins with an instruction that waits for other threads: a "barrier", or one
+    of a "warp". `members` is the number of the barrier, or the mask of the threads, or the name of
+    a register that holds it. At an `aligned` barrier, all threads of a warp must be together.
     """
 
     number: int
@@ -60,8 +61,9 @@ class BasicBlock:
     label: str
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
-    sync: Any = None
-    count: int = 0
+    sync: str = ""
+    members: int | str = 0
+    aligned: bool = False
     line: int = 0
     run: Any = None
 
@@ -81,10 +83,8 @@ class FunctionWriter:
         self.targets: dict[str, int] = {}
         self.noncanonical: set[str] = set()
         self.calls: list[str] = []
-        # Parameters of this function and of calls, by name, with their sizes.
-        self.bytes: dict[str, int] = {}
-        self.results: dict[str, str] = {}
-        self.spilled: list[str] = []
+        # Names in local memory of what functions are given and return, by the names in calls.
+        self.slots: dict[str, str] = {}
         self.parameter_offsets = offsets(function.parameters)[0] if is_entry else {}
         self.read_somewhere: set[str] = set()
         self.lines: list[str] = []
@@ -103,11 +103,9 @@ class FunctionWriter:
                 self.layout.add_local(self.prefix + variable.name, variable)
             elif variable.space == "shared":
                 self.layout.add_shared(variable)
-            elif variable.space == "param":
-                self.bytes[variable.name] = variable.nbytes
         if not self.is_entry:
             for variable in (*self.function.parameters, *self.function.results):
-                self.bytes[variable.name] = variable.nbytes
+                self.layout.add_local(self.prefix + variable.name, variable)
         for instruction in code:
             with located(self.function.name, instruction):
                 self.statements.append(self._statement(instruction))
@@ -116,7 +114,7 @@ class FunctionWriter:
         self._find_blocks(labels)
 
     def _expand(self) -> tuple[list[Instruction], dict[str, int]]:
-        """The code, in which guarded calls, barriers and their like have a branch around them."""
+        """The code, in which guarded accesses, calls and their like have a branch around them."""
         function = self.function
         code: list[Instruction] = []
         at = list(range(len(function.code or []) + 1))
@@ -138,7 +136,7 @@ class FunctionWriter:
     def _can_be_masked(self, instruction: Instruction) -> bool:
         with located(self.function.name, instruction):
             kind = form(instruction.opcode).kind
-        return kind in _MASKED or kind in ("branch", "exit") or (kind == "return" and self.is_entry)
+        return kind in _MASKED or (kind == "return" and self.is_entry)
 
     def _statement(self, instruction: Instruction) -> DecodedInstruction:
         opcode, operands = instruction.opcode, instruction.operands
@@ -205,24 +203,12 @@ class FunctionWriter:
 
     def _find_blocks(self, labels: dict[str, int]) -> None:
         leaders = {0, *labels.values()}
-        covered: set[str] = set()
         for k, statement in enumerate(self.statements):
             kind = statement.form.kind
-            if k in leaders:
-                covered = set()
-            if kind == "warp":
-                members = self._members(statement)
-                if not covered & {members, "-1"}:
-                    leaders.add(k)
-                    covered = set()
-                covered.add(members)
-            elif kind == "barrier":
+            if kind in ("warp", "barrier"):
                 leaders.add(k)
             if kind in _TERMINATORS:
                 leaders.add(k + 1)
-                covered = set()
-            elif covered and set(statement.defines) & covered:
-                covered = set()
         starts = sorted(k for k in leaders if k < len(self.statements))
         if not starts:
             starts = [0]
@@ -236,7 +222,8 @@ class FunctionWriter:
             self.targets[name] = next((b for b, s in enumerate(starts) if s >= k), len(starts))
 
     def _members(self, statement: DecodedInstruction) -> str:
-        """The operand that names the threads of a warp instruction: "-1" or a register."""
+        """The operand that names the threads of a warp instruction, or a barrier: "-1", another
+        number, or a register."""
         position = statement.form.details["members"]
         if position < 0:
             return "-1"
@@ -255,17 +242,15 @@ class FunctionWriter:
 
     # ---- second pass: code
 
-    def write(self, end: int, after: dict[str, int], candidates: list[Any]) -> None:
-        """Writes all blocks. `end` is the number that means that a thread is finished, `after`
-        the first block of each function, `candidates` those that are called by address."""
-        self.end, self.entries, self.candidates = end, after, candidates
+    def write(self, end: int, entries: dict[str, int]) -> None:
+        """Writes all blocks. `end` is the number that means that a thread is finished, `entries`
+        the first block of each function."""
+        self.end, self.entries = end, entries
         exposed: list[list[str]] = []
         defined: list[set[str]] = []
         for block in self.blocks:
             first: dict[str, None] = {}
             known: set[str] = set()
-            if block is self.blocks[0]:
-                known.update(entry_names(self))
             for statement in self.statements[block.first : block.end]:
                 for name in statement.uses:
                     if name not in known:
@@ -283,7 +268,8 @@ class FunctionWriter:
     keep_all = False
 
     def key(self, name: str) -> str:
-        """Where a register is between blocks. Special registers are the same in all functions."""
+        """Where a register is between blocks. Special registers are the same in all functions; the
+        register of another one is named with an @."""
         if name[0] == "@":
             return name[1:]
         return name if name in self.names.special or name == "place" else self.prefix + name
@@ -292,15 +278,12 @@ class FunctionWriter:
         block.reads = tuple(self.key(name) for name in reads)
         block.writes = tuple(self.key(name) for name in writes)
         statements = self.statements[block.first : block.end]
-        block.count = len(statements)
         block.line = statements[0].instruction.line if statements else self.function.line
         label = f"  # {block.label}" if block.label else ""
         self.current = None
-        self.put_raw(f"def block_{block.number}(R, m):{label}")
+        self.put(f"def block_{block.number}(R, m):{label}", indent="")
         for name in reads:
             self.put(f'{_local(name)} = R["{self.key(name)}"]')
-        if block is self.blocks[0]:
-            block.reads = (*block.reads, *enter(self, reads))
         self.last = ""
         self.stores = [f'R["{self.key(name)}"] = {_local(name)}' for name in writes]
         for k, statement in enumerate(statements):
@@ -309,7 +292,9 @@ class FunctionWriter:
             self.put(f"# {i.line}: {i.text}")
             f = statement.form
             if k == 0 and f.kind in ("warp", "barrier"):
-                self._set_sync(block, statement)
+                members, block.sync = self._members(statement), f.kind
+                block.members = int(members) if members.lstrip("-").isdigit() else self.key(members)
+                block.aligned = f.details.get("aligned", False)
             with located(self.function.name, i):
                 if f.texts and f.kind != "mov":
                     self.expression(statement)
@@ -317,14 +302,6 @@ class FunctionWriter:
                     EMITTERS[f.kind](self, statement)
         if not self.last:
             self.finish(f"return {self.skip(self.following(block.end))}")
-
-    def _set_sync(self, block: BasicBlock, statement: DecodedInstruction) -> None:
-        if statement.form.kind == "barrier":
-            block.sync = ("barrier", barrier(self, statement))
-            return
-        members = self._members(statement)
-        value = int(members) if members.lstrip("-").isdigit() else self.key(members)
-        block.sync = ("warp", value)
 
     def following(self, position: int) -> int:
         """The number of the block that begins at a statement, or that of the end."""
@@ -350,13 +327,10 @@ class FunctionWriter:
         self.last = text
         self.put(text)
 
-    def put_raw(self, text: str) -> None:
-        self.lines.append(text)
-        self.origins.append(self.current.instruction if self.current else None)
-
-    def put(self, text: str) -> None:
+    def put(self, text: str, indent: str = "    ") -> None:
         """A line of the current block."""
-        self.put_raw("    " + text)
+        self.lines.append(indent + text)
+        self.origins.append(self.current.instruction if self.current else None)
 
     # ---- operands
 
@@ -369,21 +343,32 @@ class FunctionWriter:
             self.read(operand, f.sources[min(k, len(f.sources) - 1)], native)
             for k, operand in enumerate(statement.sources)
         ]
-        values = [text.format(*arguments) for text in f.texts[: max(len(elements), 1)]]
-        kinds = [*f.results]
-        several = f.kind == "warp" and (len(kinds) > 1 or f.sources[0] in ("u32*", "address"))
-        if not elements:
-            self.put(values[0])
+        values = ", ".join(text.format(*arguments) for text in f.texts[: max(len(elements), 1)])
+        if elements:
+            self.assign_all(elements, values, f.results, native, f.tuple_size)
+        else:
+            self.put(values)
+
+    def assign_all(
+        self, elements: Sequence[PtxOperand], text: str, kinds: Sequence[str], native: str = "",
+        count: int = 0,
+    ) -> None:  # fmt: skip
+        """Puts the values of some expressions, or of one that gives a tuple of at least `count`,
+        into registers; all at once, as a destination may be an operand as well."""
+        if len(elements) == 1 and not count:
+            self.assign(elements[0], text, kinds[0], native)
             return
-        if len(values) == 1 and not several:
-            self.assign(elements[0], values[0], kinds[0], native)
-            return
-        # Results of all expressions first: a destination may be an operand as well.
-        count = max(len(elements), len(kinds) if several else 0)
-        temporaries = ", ".join(f"_{k}" for k in range(count)) + "," * (count == 1)
-        self.put(f"{temporaries} = {', '.join(values)}")
+        names = [f"_{k}" for k in range(max(len(elements), count))]
+        left = []
         for k, element in enumerate(elements):
-            self.assign(element, f"_{k}", kinds[min(k, len(kinds) - 1)], native)
+            kind = kinds[min(k, len(kinds) - 1)]
+            if self.guard or self.names.home.get(element.name) != _named(kind, native):
+                left.append((element, names[k], kind))
+            else:
+                names[k] = element.name
+        self.put(f"{', '.join(names)}{',' * (len(names) == 1)} = {text}")
+        for element, name, kind in left:
+            self.assign(element, name, kind, native)
 
     def native(self, f: Form, statement: DecodedInstruction, elements: list[PtxOperand]) -> str:
         """The type for operands whose form does not say it: that of the result, or of a source."""
@@ -486,26 +471,13 @@ class FunctionWriter:
         """A value of a type as one of a register's home, with its sign extended if it is wider."""
         if kind == home or kind == "pred":
             return text
-        if not text.isidentifier() and not _is_call(text, text.partition("(")[0]):
-            text = f"({text})"
+        text = text if text.isidentifier() else f"({text})"
         return _converted(text, kind, home)
 
 
 def _local(name: str) -> str:
-    """The Python name of a register, or of what passes between functions (`@argument0_4`)."""
-    return name[1:] if name[0] == "@" else name
-
-
-def _is_call(text: str, name: str) -> bool:
-    """Whether an expression is nothing but a call of a function."""
-    if not name or not text.startswith(name + "(") or not name.replace(".", "").isidentifier():
-        return False
-    depth = 0
-    for k, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and k >= len(name) and character == ")":
-            return k == len(text) - 1
-    return False
+    """The Python name of a register, or of that with the place to which a function returns."""
+    return "caller" if name[0] == "@" else name
 
 
 def _named(kind: str, native: str) -> str:

@@ -313,7 +313,8 @@ class FeatureTranslator(OneLane, VectorTranslator):
         code, operands = self._operands(values)
         row = pairs.row(name or "", code, self.contract)
         if row is None:
-            raise KernelError(f"the operation does not exist for {code}x{_count(operands)}")
+            count = next(v.count for v in operands if type(v) is GpuVector)
+            raise KernelError(f"the operation does not exist for {code}x{count}")
         return self._put_off(row[1], operands, [row[0]], name in _SHORT)
 
     def select(self, m: Value, x: Value, y: Value) -> Value:
@@ -408,7 +409,3 @@ class FeatureTranslator(OneLane, VectorTranslator):
             operation.results.append(v)
         found = [v.value for v in operation.results]
         return tuple(found) if len(found) > 1 else found[0]
-
-
-def _count(operands: Sequence[Any]) -> int:
-    return next(v.count for v in operands if type(v) is GpuVector)

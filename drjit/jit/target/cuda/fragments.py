@@ -204,7 +204,7 @@ def rows_of(c: GpuCode, code: str, x: str) -> list[str]:
         found = [((bits & 1 << 8 * k) != 0).name for k in range(4)]
     else:
         sources = [c.once(("row", k), lambda k=k: group(c) + 8 * k) for k in range(4)]
-        found = [f.shuffled("idx", code, one, source) for source in sources]
+        found = [c.shuffled("idx", Value(f, code, 0, one), source).name for source in sources]
     return [pairs.twice(f, code, f.packet(code, name)) for name in found]
 
 

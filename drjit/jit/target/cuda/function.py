@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..simd.conversion import to_memory
-from ..simd.ir import BITS, MEMORY, Function, Machine, types
+from ..simd.ir import Function, Machine, types
 from .form import THREADS
 
 GPU = Machine(register_bytes=8, has_gathers=False)
@@ -84,10 +84,6 @@ class GpuFunction(Function):
         """Returns whether `any` or `all` threads of the warp have a bit."""
         return self.op(f"call i1 @llvm.nvvm.vote.{how}.sync(i32 -1, i1 {bit})")
 
-    def ballot(self, bit: str) -> str:
-        """Returns the threads of the warp that have a bit, as bits of an `i32`."""
-        return self.op(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 {bit})")
-
     def barrier(self) -> None:
         """Waits for all threads of the block."""
         self.do("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
@@ -99,33 +95,6 @@ class GpuFunction(Function):
     def fence(self) -> None:
         """Makes what was written visible to all threads of the GPU, before anything after."""
         self.do("call void @llvm.nvvm.membar.gl()")
-
-    def shuffled(self, how: str, code: str, x: str, by: object) -> str:
-        """Returns the element in memory representation of another thread of the warp: `down` is
-        the one that many places further, `up` the one before, `bfly` the one whose number differs
-        by some bits, `idx` the one with a number. `down` and `up` return the thread's own element
-        where there is no other one.
-        """
-        kind, bits = MEMORY[code], max(BITS[code], 8)
-        limit = 0 if how == "up" else WARP - 1
-
-        def word(x: str) -> str:
-            operands = f"i32 -1, i32 {x}, i32 {by}, i32 {limit}"
-            return self.op(f"call i32 @llvm.nvvm.shfl.sync.{how}.i32({operands})")
-
-        if bits == 64:
-            both = self.op(f"bitcast {kind} {x} to <2 x i32>")
-            moved = "poison"
-            for k in range(2):
-                half = word(self.op(f"extractelement <2 x i32> {both}, i32 {k}"))
-                moved = self.op(f"insertelement <2 x i32> {moved}, i32 {half}, i32 {k}")
-            return self.op(f"bitcast <2 x i32> {moved} to {kind}")
-        as_integer = f"i{bits}"
-        y = x if kind == as_integer else self.op(f"bitcast {kind} {x} to {as_integer}")
-        y = y if bits == 32 else self.op(f"zext {as_integer} {y} to i32")
-        y = word(y)
-        y = y if bits == 32 else self.op(f"trunc i32 {y} to {as_integer}")
-        return y if kind == as_integer else self.op(f"bitcast {as_integer} {y} to {kind}")
 
 
 def element(f: Any, code: str, x: str) -> str:

@@ -12,7 +12,7 @@ from ..simd.loops import address, when
 from ..simd.memory import cleared, element_address, safe_index
 from ..simd.module import kept_table
 from ..simd.translate import Translator
-from .calls import statement
+from .calls import CALLS, statement
 
 # Iterations of loops between two looks at whether to stop: the word is in the host's memory.
 _LOOK = 256
@@ -57,12 +57,8 @@ def store(t: Translator, code: str, base: str, x: str) -> None:
         stored(t.f, code, x, address(t.f, code, base, "%i"))
 
 
-@statement("type pointer lane_range operand")
-def stream(t: Translator, code: str, base: str, x: str) -> None:
-    """`stream(T, p[k], i, x)`: as a store, since the caches of a GPU do not read what is written
-    as a whole."""
-    with inside(t):
-        stored(t.f, code, x, address(t.f, code, base, "%i"))
+# The caches of a GPU do not read what is written as a whole.
+CALLS["stream"] = CALLS["store"]
 
 
 @statement("node node index node mask")

@@ -11,15 +11,15 @@ from ..simd.kernel import definitions
 from ..simd.liveness import vector_names
 from ..simd.module import Library, Module
 from ..simd.translate import Translator
-from . import atomic, elementwise, foreign, memory, private, reduction
+from . import atomic, foreign, memory, products, sums, threads
 from .form import THREADS, Compiled
 from .function import DYNAMIC, GPU, GpuFunction
 from .plan import DEFAULT, KernelPlan, Options
 from .translate import GpuTranslator
 from .vectors import GpuVectorTranslator
 
-# Imported because they register statements and operations.
-assert memory and elementwise
+# Imported because it registers statements.
+assert memory
 
 # Lines that inlined library functions may add. A call takes a GPU longer than a processor, and
 # fixes the registers of its operands.
@@ -71,7 +71,7 @@ def translate(
     by_value = words <= BY_VALUE
     plan = None
     if any(name in text for name in VECTORS):
-        more = private.ROOM * private.MOST if "scatter_reduce_" in text else 0
+        more = atomic.ROOM * atomic.MOST if "scatter_reduce_" in text else 0
         plan = KernelPlan(definition.body, vector_names(definition.body), options, more)
         module.warps, module.threads = plan.warps, plan.threads
         if plan.shared:
@@ -82,7 +82,8 @@ def translate(
         t: Any = GpuTranslator(module, f, text, is_kernel=True)
     else:
         t = GpuVectorTranslator(plan, module, f, text, is_kernel=True)
-        t.prepare()
+        sums.prepare(t)
+        products.prepare(t)
         before, f.lines, origin = f.lines, [], f.block
     f.block = "packet"
     module.translate(t, definition)
@@ -94,14 +95,15 @@ def translate(
         f.do("%next = add nsw i64 %i, %step")
     f.do("br label %lanes" if strides else "br label %exit")
     f.start("exit")
-    t.finish()
-    private.combine(t)
-    reduction.store_totals(t)
+    if plan is not None:
+        sums.finish(t)
+    atomic.combine(t)
+    threads.store_totals(t)
     f.do("ret void")
     if t.parts:
         f.start("never")
         f.do("ret void")
-    start, origin = private.prepare(t, origin)
+    start, origin = atomic.prepare(t, origin)
     start = [*before, *start, *_lanes(t, plan, origin, strides)]
     exported = [_entry(name, f, words, by_value, "\n".join(start))]
     finish = ""

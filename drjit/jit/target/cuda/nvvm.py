@@ -77,10 +77,8 @@ def _typed(text: str) -> tuple[str, str]:
 
 def _splat(kind: str, constant: str) -> str:
     """Returns a constant of a type with the same number in each lane."""
-    if not kind.startswith("<"):
-        return constant
-    count, _, element = kind[1:-1].partition(" x ")
-    return f"<{', '.join([f'{element} {constant}'] * int(count))}>"
+    lanes, element = _lanes(kind)
+    return f"<{', '.join([f'{element} {constant}'] * lanes)}>" if lanes else constant
 
 
 _NARROW = ("i8", "i16")
@@ -377,8 +375,8 @@ def _lanes(kind: str) -> tuple[int, str]:
 
 
 def _mask(kind: str) -> str:
-    count, cross, _ = kind.partition(" x ")
-    return f"{count}{cross}i1>" if cross else "i1"
+    lanes, _ = _lanes(kind)
+    return f"<{lanes} x i1>" if lanes else "i1"
 
 
 def _each(name: str) -> Rule:

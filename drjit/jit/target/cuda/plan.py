@@ -108,12 +108,14 @@ class Sum(NamedTuple):
 class Component:
     """Vectors connected by element-wise operations, which are kept in the same way."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.names = [name]
         self.count = 0
         self.bytes = 0  # of a feature
         self.indexed = self.product = self.unpacked = False
 
     def join(self, other: "Component") -> None:
+        self.names += other.names
         self.count = max(self.count, other.count)
         self.bytes = max(self.bytes, other.bytes)
         self.indexed |= other.indexed
@@ -137,25 +139,18 @@ class _Names:
     """The components of names, joined as statements connect them."""
 
     def __init__(self) -> None:
-        self.parents: dict[str, str] = {}
         self.components: dict[str, Component] = {}
 
-    def root(self, name: str) -> str:
-        while self.parents[name] != name:
-            name = self.parents[name]
-        return name
-
     def of(self, name: str) -> Component:
-        if name not in self.parents:
-            self.parents[name], self.components[name] = name, Component()
-        return self.components[self.root(name)]
+        if name not in self.components:
+            self.components[name] = Component(name)
+        return self.components[name]
 
     def join(self, a: str, b: str) -> None:
-        self.of(a), self.of(b)
-        a, b = self.root(a), self.root(b)
-        if a != b:
-            self.components[a].join(self.components.pop(b))
-            self.parents[b] = a
+        one, other = self.of(a), self.of(b)
+        if one is not other:
+            one.join(other)
+            self.components |= dict.fromkeys(other.names, one)
 
 
 class KernelPlan:

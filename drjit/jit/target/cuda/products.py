@@ -22,9 +22,9 @@ from ..simd.ir import Value as Typed
 from ..simd.reduction import accumulator
 from ..simd.values import Value
 from . import fragments, tf32
+from .calls import MEMORY, in_registers
 from .features import GpuVector
 from .plan import FRAGMENTS, OWN, WIDEST, Bias, KernelPlan, MatrixOperand, padded, row_stride
-from .registers import MEMORY, in_registers
 from .values import GpuCode, GpuPointer
 
 # Elements of the largest matrix whose products are emitted one by one.

@@ -29,12 +29,12 @@ from ..simd.conversion import convert
 from ..simd.ir import BYTES, FLOATS, KernelError
 from ..simd.reduction import accumulator
 from ..simd.values import Value
-from . import fragments, pairs, private, tf32, vector_memory
+from . import atomic, fragments, pairs, tf32, vector_memory
+from .calls import MEMORY, in_registers
 from .features import GpuVector, Scalar
 from .function import WARP
 from .plan import FRAGMENTS, OWN, STRIP, WIDEST, Sum
 from .products import multiplied
-from .registers import MEMORY, in_registers
 from .values import GpuCode, GpuPointer
 
 # Imported because it registers the statements for vectors in memory.
@@ -70,7 +70,7 @@ def outer(
 def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> GpuPointer:
     """Returns the address of the first accumulator in memory. The position is read here: otherwise,
     what a matrix has at the same position would be kept until then."""
-    f, (acc, base) = t.f, private.sums(t, "add", code, k, a, n)
+    f, (acc, base) = t.f, atomic.sums(t, "add", code, k, a, n)
     position = f.op(f"load volatile i64, ptr {f.word_address_here(offset)}")
     return GpuPointer(f, acc, base) + t.c.word(position)
 

@@ -25,15 +25,12 @@ class OneLane:
 
     @cached_property
     def private(self) -> dict:
-        """The targets with memory of the block (see `drjit.jit.target.cuda.private`)."""
+        """The targets with memory of the block (see `drjit.jit.target.cuda.atomic`)."""
         return {}
 
     def active(self) -> str:
         """Returns the mask of the lanes below the end of the range."""
         return "%active" if self.f.warps else "splat (i1 true)"
-
-    def finish(self) -> None:
-        """Emits what comes after the lanes of a block, besides reductions."""
 
     def pointer(self, e: ast.expr) -> str:
         """The address that an argument `p[k]` holds."""

@@ -175,11 +175,25 @@ class GpuCode(Code):
 
     def ballot(self, flag: Value) -> Value:
         """Returns the threads of the warp in which a condition holds, as bits."""
-        return Value(self.f, "u32", 0, self.f.ballot(flag.name))
+        name = self.f.op(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 {flag})")
+        return Value(self.f, "u32", 0, name)
 
     def shuffled(self, how: str, x: Value, by: object) -> Value:
-        """Returns what another thread of the warp has; see `GpuFunction.shuffled`."""
-        return x.like(self.f.shuffled(how, x.code, x.name, by))
+        """Returns the element of another thread of the warp: `down` is the one that many places
+        further, `up` the one before, `bfly` the one whose number differs by some bits, `idx` the
+        one with a number. `down` and `up` return the thread's own element where there is no other
+        one."""
+        limit = 0 if how == "up" else WARP - 1
+
+        def word(w: Value) -> Value:
+            operands = f"i32 -1, i32 {w}, i32 {by}, i32 {limit}"
+            return w.like(self.f.op(f"call i32 @llvm.nvvm.shfl.sync.{how}.i32({operands})"))
+
+        if BITS[x.code] == 64:
+            halves = x.bits("u32", 2).elements()
+            return self.vector([word(w) for w in halves]).bits(x.code)
+        w = as_integer(x)
+        return word(w.cast("u32")).cast(w.code).bits(x.code)
 
     # ---- Operations
 

@@ -7,9 +7,9 @@ from ..simd.atomic import atomic_update
 from ..simd.feature_loop import load_row, row_address
 from ..simd.loops import address, loop, when
 from ..simd.vector_memory import FeatureVector
+from .atomic import sums
 from .calls import statement
 from .function import element
-from .private import sums
 
 
 def _added(t: Any, acc: str, place: str, v: FeatureVector, k: str, factor: str = "") -> None:

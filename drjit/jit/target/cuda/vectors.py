@@ -14,12 +14,12 @@ from ..simd.loops import address, first_row
 from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
 from ..simd.vector import check_feature
-from . import fragments, pairs, products, sums
+from . import fragments, pairs
+from .calls import MEMORY, in_registers
 from .features import FeatureTranslator, GpuVector, Pending, Scalar, size
 from .function import GpuFunction
 from .memory import inside, loaded, stored
 from .plan import FRAGMENTS, OWN
-from .registers import MEMORY, in_registers
 
 
 class GpuVectorTranslator(FeatureTranslator):
@@ -38,28 +38,17 @@ class GpuVectorTranslator(FeatureTranslator):
             self.uniform.add(found[1])
         return found
 
-    def prepare(self) -> None:
-        """Emits what comes before the lanes of a block."""
-        sums.prepare(self)
-        products.prepare(self)
 
-    def finish(self) -> None:
-        """Emits what comes after the lanes of a block."""
-        sums.finish(self)
-
-
-@in_registers("type *operand")
+@in_registers("type *operand", vector=-1)
 def vector(t: Any, code: str, *parts: str) -> Value | object:
     """`vector(T, x0, x1, ...)`."""
-    if t.plan.in_memory(t.target) or not parts:
-        return MEMORY
-    return t.made(code, parts).value
+    return t.made(code, parts).value if parts else MEMORY
 
 
-@in_registers("type integer operand")
+@in_registers("type integer operand", vector=-1)
 def splat(t: Any, code: str, count: int, x: str) -> Value | object:
     """`splat(T, n, x)`."""
-    if t.plan.in_memory(t.target) or count < 1:
+    if count < 1:
         return MEMORY
     form = t.plan.form(t.target)
     v = GpuVector(code, count, form, [""] * size(count, form))
@@ -68,18 +57,10 @@ def splat(t: Any, code: str, count: int, x: str) -> Value | object:
     return v.value
 
 
-def _features(t: Any, e: ast.expr) -> GpuVector | None:
-    """Returns an argument that is a vector in registers, or None."""
-    value = t.expr(e)
-    return value[1] if value is not None and type(value[1]) is GpuVector else None
-
-
-@in_registers("node integer")
+@in_registers("node integer", vector=0)
 def feature(t: Any, e: ast.expr, k: int) -> Value | object:
     """`feature(v, k)`."""
-    v = _features(t, e)
-    if v is None:
-        return MEMORY
+    v: GpuVector = t.expr(e)[1]
     check_feature(v, k)  # type: ignore[arg-type]
     if v.form == FRAGMENTS and not v.forms.get(OWN, [""] * v.count)[k // 2]:
         others = t.plan.wanted.get(getattr(e, "id", ""), ())
@@ -91,12 +72,10 @@ def _is(f: GpuFunction, index: str, k: int) -> str:
     return f.op(f"icmp eq {f.vector['u32']} {index}, {f.constant('u32', k)}")
 
 
-@in_registers("node node mask")
+@in_registers("node node mask", vector=0)
 def take(t: Any, e: ast.expr, x: ast.expr, mask: str) -> Value | object:
     """`take(v, x, m)`."""
-    v = _features(t, e)
-    if v is None:
-        return MEMORY
+    v: GpuVector = t.expr(e)[1]
     f, index = t.f, t.typed(x, "u32")[1]
     result = t.feature_of(v, 0)
     for k in range(1, v.count):
@@ -104,12 +83,10 @@ def take(t: Any, e: ast.expr, x: ast.expr, mask: str) -> Value | object:
     return v.code, f.select(v.code, mask, result)
 
 
-@in_registers("node node node mask")
+@in_registers("node node node mask", vector=0)
 def put(t: Any, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value | object:
     """`put(v, x, y, m)`."""
-    v = _features(t, e)
-    if v is None:
-        return MEMORY
+    v: GpuVector = t.expr(e)[1]
     f, value = t.f, t.typed(y, v.code)[1]
     constant = t.integer(x) if type(x) is ast.Constant else None
     places: Sequence[int] = range(v.count)
@@ -127,12 +104,10 @@ def put(t: Any, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value | obj
     return t.delivered(GpuVector(v.code, v.count, OWN, registers))
 
 
-@in_registers("node")
+@in_registers("node", vector=0)
 def total(t: Any, e: ast.expr) -> Value | object:
     """`total(v)`."""
-    v = _features(t, e)
-    if v is None:
-        return MEMORY
+    v: GpuVector = t.expr(e)[1]
     if v.code not in FLOATS:
         raise KernelError("total sums floats")
     f, acc = t.f, accumulator(v.code)
@@ -149,19 +124,15 @@ def total(t: Any, e: ast.expr) -> Value | object:
 # ------------------------------------------------------------------------------------------ buffers
 
 
-@in_registers("type integer pointer lane_range")
+@in_registers("type integer pointer lane_range", vector=-1)
 def load_vector(t: Any, code: str, count: int, base: str) -> Value | object:
     """`load_vector(T, n, p[k], i)`."""
-    if t.plan.in_memory(t.target):
-        return MEMORY
     return t.made(code, _read(t, code, count, first_row(t.f, code, count, base))).value
 
 
-@in_registers("type integer pointer")
+@in_registers("type integer pointer", vector=-1)
 def broadcast_vector(t: Any, code: str, count: int, base: str) -> Value | object:
     """`broadcast_vector(T, n, p[k])`."""
-    if t.plan.in_memory(t.target):
-        return MEMORY
     return t.made(code, _read(t, code, count, base)).value
 
 
@@ -170,13 +141,10 @@ def _read(t: Any, code: str, count: int, start: str) -> list[str]:
     return [loaded(f, code, address(f, code, start, k * VECTOR_BLOCK)) for k in range(count)]
 
 
-@in_registers("type integer pointer lane_range node")
+@in_registers("type integer pointer lane_range node", vector=4)
 def store_vector(t: Any, code: str, count: int, base: str, e: ast.expr) -> object:
     """`store_vector(T, n, p[k], i, v)`."""
-    v = _features(t, e)
-    if v is None:
-        return MEMORY
-    t.features(e, code, count)
+    v = t.features(e, code, count)
     f, parts = t.f, [t.feature_of(v, k) for k in range(count)]
     with inside(t):
         start = first_row(f, code, count, base)

@@ -8,10 +8,9 @@ from ...simd.reduction import accumulator
 from ...simd.values import Value, Word
 from ..form import THREADS
 from ..values import GpuPointer
-from .column_reduction import column_of_thread, of_columns, store_columns
 from .entry import EntryCode
 from .products import starts
-from .run_reduction import TOGETHER, Total, store_of_group
+from .reductions import TOGETHER, Total, column_of_thread, of_columns, store_columns, store_of_group
 
 _TOGETHER = 4  # blocks on a multiprocessor, so that enough reads are under way
 

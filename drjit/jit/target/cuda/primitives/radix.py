@@ -16,9 +16,8 @@ from ..form import THREADS
 from ..function import WARP
 from ..threads import BlockScan, ScanState, of_block
 from ..values import GpuPointer
-from .entry import EntryCode
+from .entry import EntryCode, MemoryTile, TileShape
 from .lookback import next_tile, tell, told
-from .tiles import MemoryTile, TileShape
 
 DIGIT = 8
 """Bits of a digit."""
