@@ -130,7 +130,7 @@ def _of_packets(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
         _, results = t.module.bodies[name](t)
         return _type([(code, "") for code in results] if len(results) != 1 else (results[0], ""), t)
     m = t.module
-    key = type(m), m.library, t.f.lanes, t.contract, name, args
+    key = type(m), t.f.lanes, t.contract, name, args
     found = _known.get(key)
     if found is None:
         found = _known[key] = _rule(t, name, args)
@@ -152,7 +152,7 @@ def trial(t: Translator, kinds: dict[str, Any]) -> Translator:
     """Returns a translator for a function of its own, in which there are variables of some
     types."""
     kind: Any = type(t.module)
-    module = kind(t.module.machine, t.module.lanes, t.contract, t.module.library)
+    module = kind(t.module.machine, t.module.lanes, t.contract)
     inner: Any = module.translator(module, module.new(t.f.lanes), "", is_kernel=True)
     for name, of in kinds.items():
         if type(of) is Packet:

@@ -6,8 +6,9 @@ A library function is defined once per combination of argument types.
 import ast
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from .. import library
 from ..foreign import ForeignFunction
 from . import contraction
 from .arguments import statement
@@ -31,14 +32,6 @@ def _translate(t: Translator, definition: ast.FunctionDef) -> None:
     t.body(definition.body)
 
 
-class Library(Protocol):
-    """The source of library function definitions."""
-
-    def function(self, name: str, code: str) -> ast.FunctionDef: ...
-    def constant(self, name: str) -> float | int: ...
-    def table(self, name: str) -> tuple: ...
-
-
 class Module:
     """The common state of the functions of one module: its settings, library functions and
     tables."""
@@ -48,8 +41,8 @@ class Module:
     # How many lines inlined library functions may add.
     inline_limit = INLINE_LIMIT
 
-    def __init__(self, machine: Machine, lanes: int, contract: bool, library: Library):
-        self.machine, self.lanes, self.contract, self.library = machine, lanes, contract, library
+    def __init__(self, machine: Machine, lanes: int, contract: bool):
+        self.machine, self.lanes, self.contract = machine, lanes, contract
         # Result types of library functions, by symbol.
         self.functions: dict[str, tuple[str, ...]] = {}
         # Symbol, text up to the attributes, body, lines.
@@ -178,7 +171,7 @@ def declare(
     symbol = ".".join((f"{base}_{suffix}", *codes, str(lanes)))
     if symbol not in module.functions:
         try:
-            definition = module.library.function(base, suffix)
+            definition = library.function(base, suffix)
         except KeyError:
             raise KernelError(f"the function {name} is unknown for {suffix}") from None
         f = module.new(lanes, len(codes))
@@ -232,7 +225,7 @@ def kept_table(t: Any, name: ast.expr, storage: str) -> tuple[str, str, int]:
     if type(name) is not ast.Name or name.id.rpartition("_")[2] not in SCALAR:
         raise KernelError(f"{ast.unparse(name)} is not the name of a table")
     code = name.id.rpartition("_")[2]
-    values = t.module.library.table(name.id)
+    values = library.table(name.id)
     element = SCALAR[code]
     elements = ", ".join([f"{element} {constant(code, v)}" for v in values])
     symbol = f"@table.{name.id}"
@@ -256,7 +249,7 @@ def polynomial(t: Translator, x: Value, name: ast.expr) -> Value:
     """`polynomial(x, NAME)`, by Horner's rule."""
     if type(name) is not ast.Name:
         raise KernelError(f"{ast.unparse(name)} is not the name of a table")
-    first, second, *others = t.module.library.table(name.id)
+    first, second, *others = library.table(name.id)
     total: Any = t.apply("fma", [x, (NUMBER, first), (NUMBER, second)])
     for c in others:
         total = t.apply("fma", [total, x, (NUMBER, c)])

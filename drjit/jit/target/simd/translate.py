@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.op import TABLE
-from .. import foreign
+from .. import foreign, library
 from . import contraction, elementwise
 from .arguments import CALLS, FEWEST, RUNS, Arguments, grouped, statement
 from .conversion import convert, reinterpret
@@ -364,7 +364,7 @@ class Translator(Arguments):
             return code, self.literal_here(code, int(x))
         if not self.is_kernel:
             try:
-                return NUMBER, self.module.library.constant(e.id)  # type: ignore[return-value]
+                return NUMBER, library.constant(e.id)  # type: ignore[return-value]
             except KeyError:
                 pass
         raise KernelError(f"the name {e.id} is unknown")
@@ -469,7 +469,7 @@ class Translator(Arguments):
         """Translates a call of a library function. Private ones, with a leading underscore, are
         translated in place."""
         if name.startswith("_") and not self.is_kernel:
-            definition = self.module.library.function(*name.rsplit("_", 1))
+            definition = library.function(*name.rsplit("_", 1))
             return together(results_of(self.module, self.f, definition, values, self.depth))
         warm = self.is_kernel or not self.depth
         return self.module.call(self.f, name, values, warm=warm)
