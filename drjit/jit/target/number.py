@@ -4,7 +4,6 @@ Results are those of kernels, bit by bit, except for the sign of NaN. The NumPy 
 the same, but importing NumPy takes longer than many programs do altogether.
 """
 
-import builtins
 import math
 import operator
 import struct
@@ -19,6 +18,7 @@ from ..ir import op
 from ..ir.dtype import DType
 from ..ir.folding import folder, normalize
 from ..ir.op import Op
+from . import library
 
 _INF, _NAN = math.inf, math.nan
 
@@ -61,7 +61,7 @@ def convert(to: DType, dtype: DType, value: Any) -> Any:
 def _call(op_: Op, dtype: DType, values: tuple[Any, ...]) -> Any:
     """Evaluates a function of the math library."""
     wide = dt.f32 if dtype is dt.f16 else dtype
-    function = _library(op_.library)[f"{op_.name}_{wide.code}"]
+    function = _library()[f"{op_.name}_{wide.code}"]
     found = function(*[Number(wide, v) for v in values]).value
     return found if wide is dtype else normalize(dtype, found)
 
@@ -208,20 +208,6 @@ LANGUAGE = SimpleNamespace(
 
 
 @cache
-def _library(module: str) -> dict[str, Any]:
-    """Returns what a module of the library defines, if what it imports is the above."""
-
-    def imported(name: str, *args: Any) -> Any:
-        if name == "numpy.elementwise":
-            return LANGUAGE
-        level = args[-1] if len(args) == 4 else 0
-        return SimpleNamespace(**_library(name)) if level else __import__(name, *args)
-
-    from . import mathlib
-
-    name = f"{mathlib.__name__}.{module}"
-    found: Any = (finder.find_spec(name, mathlib.__path__) for finder in sys.meta_path)
-    spec = next(filter(None, found))  # `importlib.util` does the same, but takes long to import
-    scope = {"__name__": spec.name, "__builtins__": vars(builtins) | {"__import__": imported}}
-    exec(spec.loader.get_code(spec.name), scope)
-    return scope
+def _library() -> dict[str, Any]:
+    """Returns the functions of the math library."""
+    return library.load(vars(LANGUAGE))

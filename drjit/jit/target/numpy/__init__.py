@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from . import collective, elementwise, library_calls, memory, task, vector
+from . import collective, elementwise, memory, task, vector
 from .memory import LaneRange
 
 namespace: dict[str, Any] = {
     **{name: getattr(elementwise, name) for name in elementwise.__all__},
-    **library_calls.functions,
+    **elementwise.library_functions,
 }
 for module in (collective, memory, task, vector):  # their public functions
     for name, value in vars(module).items():

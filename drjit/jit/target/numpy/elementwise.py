@@ -1,4 +1,5 @@
-"""Element types and element-wise operations of the kernel language on NumPy arrays and scalars.
+"""Element types, element-wise operations and library functions of the kernel language on NumPy
+arrays and scalars.
 
 Python numbers among the operands take the type of the others, as in the language. Infix operators
 need no definition here: NumPy's have the same meaning, including shifts by large counts. Callers
@@ -6,11 +7,14 @@ disable NumPy's floating point warnings.
 """
 
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...ir.dtype import ALL, DType
+from .. import library
 from .fused import fma_f32, fma_f64
 
 Value = Any  # an array of all lanes, or a NumPy or Python scalar
@@ -116,16 +120,6 @@ def quotient(x: Value, y: Value) -> Value:
     return (x - remainder(x, y)) // y  # NumPy has the same result for 0, and wraps MIN // -1
 
 
-def shl(x: Value, y: Value) -> Value:
-    """`x << y`; 0 for a count at or above the width."""
-    return np.left_shift(x, y)
-
-
-def shr(x: Value, y: Value) -> Value:
-    """`x >> y`; all sign bits (unsigned: 0) for a count at or above the width."""
-    return np.right_shift(x, y)
-
-
 def popcnt(x: Value) -> Value:
     """The number of set bits."""
     return np.bitwise_count(x.view(_UNSIGNED[x.dtype])).astype(x.dtype)
@@ -200,9 +194,10 @@ def table(values: tuple, x: Value) -> Value:
     return _tables[id(values)][1][np.minimum(x, len(values) - 1)]
 
 
-abs = np.abs
-sqrt = np.sqrt
+abs, sqrt = np.abs, np.sqrt
 floor, ceil, trunc, round = np.floor, np.ceil, np.trunc, np.rint
+# With counts at or above the width, the result is 0, or all sign bits.
+shl, shr = np.left_shift, np.right_shift
 
 __all__ = [
     *TYPES,
@@ -210,3 +205,31 @@ __all__ = [
     *("maximum", "minimum", "mul_hi", "popcnt", "quotient", "remainder", "round", "select"),
     *("shl", "shr", "sqrt", "table", "trunc", "tzcnt"),
 ]
+
+
+@cache
+def _library() -> dict[str, Any]:
+    return library.load({name: globals()[name] for name in __all__})
+
+
+def _call(name: str) -> Callable:
+    """Returns a function of the library: `sin(x)` runs `sin_f32` or `sin_f64`."""
+
+    def function(*arguments: Value) -> Any:
+        operands = typed(*arguments)
+        half = operands[0].dtype == _F16
+        if half:
+            operands = [x.astype(_F32) for x in operands]
+        suffix = "f32" if operands[0].dtype == _F32 else "f64"
+        result = _library()[f"{name}_{suffix}"](*operands)
+        if not half:
+            return result
+        if type(result) is tuple:
+            return tuple([r.astype(_F16) for r in result])
+        return result.astype(_F16)
+
+    function.__name__ = name
+    return function
+
+
+library_functions = {name: _call(name) for name in library.names}

@@ -68,7 +68,7 @@ class Text(NamedTuple):
     plain: bool
 
     @property
-    def how(self) -> tuple[bool, ...]:
+    def how(self) -> tuple[bool, bool, bool, bool]:
         """How LLVM is to compile it; see `llvm.object_code`."""
         return self[2:]
 
