@@ -3,13 +3,10 @@
 Arguments and results are in memory on the stack, from where each active lane takes its own.
 """
 
-import ctypes
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..foreign import ForeignFunction
-from . import llvm
 from .conversion import from_memory, to_memory
 from .ir import BYTES, MEMORY, Function, KernelError, Value
 
@@ -140,53 +137,3 @@ def _of_lane(f: Function, code: str, place: str, lane: str) -> str:
     if f.lanes == 1:
         return place
     return f.op(f"getelementptr i{8 * BYTES[code]}, ptr {place}, i64 {lane}")
-
-
-@cache
-def on_host(function: ForeignFunction) -> Callable[[int, int], None]:
-    """Returns a function that calls another one for arrays in memory, given an array with the
-    addresses of the arguments, of a mask, and of the results, and the number of lanes."""
-    arguments, returned = function.arguments, function.returned
-    head, loads, results, operands = [], [], [], []
-    for k, code in enumerate((*arguments, "mask", *returned)):
-        kind = MEMORY[code]
-        head.append(f"%place{k} = getelementptr ptr, ptr %places, i64 {k}")
-        head.append(f"%all{k} = load ptr, ptr %place{k}")
-        loads.append(f"%at{k} = getelementptr {kind}, ptr %all{k}, i64 %lane")
-        if k < len(arguments):
-            loads.append(f"%x{k} = load {kind}, ptr %at{k}")
-            operands.append(f"{kind} %x{k}")
-        elif k > len(arguments):
-            results.append(f"ptr %at{k}")
-    name, active = function.name, len(arguments)
-    given = ", ".join([*results[: len(function.results)], *operands])
-    end = [f"store i32 %status, {results[-1]}"] if function.errors else []
-    lines = [
-        function.ir,
-        f'define void @"{name}.all"(ptr %places, i64 %count) {{',
-        "entry:",
-        *head,
-        "br label %head",
-        "head:",
-        "%lane = phi i64 [0, %entry], [%next, %latch]",
-        "%more = icmp slt i64 %lane, %count",
-        "br i1 %more, label %test, label %done",
-        "test:",
-        *loads,
-        f"%m = load i8, ptr %at{active}",
-        "%active = icmp ne i8 %m, 0",
-        "br i1 %active, label %inside, label %latch",
-        "inside:",
-        f'%status = call i32 @"{name}"({given})',
-        *end,
-        "br label %latch",
-        "latch:",
-        "%next = add i64 %lane, 1",
-        "br label %head",
-        "done:",
-        "ret void\n}\n",
-    ]
-    library, (address,) = llvm.link(llvm.object_code("\n".join(lines), False), [f"{name}.all"])
-    made: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address)
-    made.library = library
-    return made
