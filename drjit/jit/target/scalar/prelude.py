@@ -42,6 +42,28 @@ def fma(context, x, y, z):
     return x(x, x, x), code
 
 
+def instruction(name, *flags):
+    """Returns a function of a number that is an instruction of LLVM's."""
+
+    @intrinsic
+    def compute(context, x):
+        def code(context, builder, signature, arguments):
+            more = [context.get_constant(types.boolean, flag) for flag in flags]
+            return getattr(builder, name)(*arguments, *more)
+
+        return x(x), code
+
+    return compute
+
+
+# The number of bits that are set, and of zeros above the highest and below the lowest one that is
+# set; the bits in reverse order.
+popcnt = instruction("ctpop")
+lzcnt = instruction("ctlz", False)
+tzcnt = instruction("cttz", False)
+brev = instruction("bitreverse")
+
+
 @intrinsic
 def polynomial(context, x, coefficients):
     """A polynomial by Horner's rule, with the coefficient of the highest power first."""
@@ -69,46 +91,6 @@ def bitcast(context, to, x):
         return builder.bitcast(arguments[1], context.get_value_type(made))
 
     return made(to, x), code
-
-
-@intrinsic
-def popcnt(context, x):
-    """The number of bits that are set."""
-
-    def code(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return x(x), code
-
-
-@intrinsic
-def lzcnt(context, x):
-    """The number of zeros above the highest bit that is set."""
-
-    def code(context, builder, signature, arguments):
-        return builder.ctlz(arguments[0], context.get_constant(types.boolean, 0))
-
-    return x(x), code
-
-
-@intrinsic
-def tzcnt(context, x):
-    """The number of zeros below the lowest bit that is set."""
-
-    def code(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, 0))
-
-    return x(x), code
-
-
-@intrinsic
-def brev(context, x):
-    """The bits in reverse order."""
-
-    def code(context, builder, signature, arguments):
-        return builder.bitreverse(arguments[0])
-
-    return x(x), code
 
 
 @intrinsic
