@@ -15,7 +15,7 @@ from ..simd.arguments import grouped
 from ..simd.ir import NUMBER, SCALAR, KernelError
 from ..simd.parse import assigned, targets
 from ..simd.translate import Translator
-from .operations import SYMBOLS, TESTS, operation, result_type, trial
+from .operations import SYMBOLS, TESTS, operation, result_type
 from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, FunctionType, packet
 
 
@@ -101,19 +101,10 @@ class NumbaReader:
         key = operation, *map(id, kinds)
         known = self.signatures.get(key)
         if known is None:
-            result = self.result_type(e, operation, kinds)
+            result = result_type(self.t, operation, kinds)
             known = self.signatures[key] = signature(result, *kinds)
         self.calls[value] = known
         return self.assign(value, known.return_type, name)
-
-    def result_type(self, e: ast.expr, operation: str, kinds: Sequence[Any]) -> Any:
-        """Returns the type of an expression. An error names what the text does."""
-        try:
-            return result_type(self.t, operation, tuple(kinds))
-        except KernelError:
-            if not any(type(kind) is FeaturesType for kind in kinds):
-                trial(self.t, {k: self.types[v.name] for k, v in self.names.items()}).expr(e)
-            raise
 
     def function(self, name: str) -> ir.Var:
         """Returns the variable of an operation or an element type."""

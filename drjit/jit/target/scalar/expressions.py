@@ -13,8 +13,8 @@ import numpy as np
 from ...ir.dtype import BY_CODE, DType
 from ...ir.op import TABLE
 from .. import library
+from ..language import OPERATORS
 from ..simd.ir import FLOATS, INTEGERS, NUMBER
-from ..simd.translate import OPERATORS
 
 if TYPE_CHECKING:
     from .module import ExportedModule
@@ -134,7 +134,7 @@ class NameScope:
             left = e.left
             right = e.right if isinstance(e, ast.BinOp) else e.comparators[0]
             operation = e.op if isinstance(e, ast.BinOp) else e.ops[0]
-            return self._binary(OPERATORS[type(operation)], self.expr(left), self.expr(right))
+            return self._binary(OPERATORS[type(operation)].name, self.expr(left), self.expr(right))
         if isinstance(e, ast.Call) and isinstance(e.func, ast.Name):
             return self._call(e.func.id, e.args)
         raise CannotExport(ast.unparse(e))
@@ -165,7 +165,7 @@ class NameScope:
         return Fragment(code, text)
 
     def _unary(self, e: ast.UnaryOp) -> Fragment:
-        name, x = OPERATORS[type(e.op)], self.expr(e.operand)
+        name, x = OPERATORS[type(e.op)].name, self.expr(e.operand)
         if x.code == NUMBER:
             return Fragment(NUMBER, number=-x.number if name == "neg" else x.number)
         if name == "neg":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.dtype import BY_CODE, VECTOR_BLOCK
 from ...ir.op import neutral, passed_over
+from ..language import STATEMENTS
 from .expressions import FLOATS, Fragment, NameScope, constant
 from .module import ExportedModule
 
@@ -328,7 +329,4 @@ _REPEATABLE = frozenset((
 ONCE = frozenset((*MEMORY, *SEVERAL, *EFFECTS, "take")) - _REPEATABLE
 WHOLE = frozenset(("matvec", "outer", "accumulate", "total", "take", "put", "store_vector"))
 ON_LANES = frozenset((*SEVERAL, "feature", "take", "gather", "in_bounds"))
-VECTORS = frozenset((
-    "matvec", "vector", "splat", "put", "total", "take", "feature", "outer", "accumulate",
-    "load_vector", "store_vector", "broadcast_vector",
-))  # fmt: skip
+VECTORS = frozenset([s.name for s in STATEMENTS.values() if s.is_of_vectors])

@@ -13,6 +13,7 @@ from ...ir.dtype import BY_CODE
 from ...ir.op import COMPARISONS
 from ...ir.op import TABLE as OPERATIONS
 from ...tuples import NamedTuple
+from ..language import result_type
 from .ir import BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function
 
 Emit = Callable[..., str]
@@ -259,7 +260,7 @@ def row(name: str | None, code: str, lanes: int, contract: bool) -> Row | None:
         )
     if inner != code:
         rule = _rounded(_opaque(rule) if whole else rule)
-    return Row("mask" if o in COMPARISONS else code, rule)
+    return Row(result_type(o, t).code, rule)
 
 
 def _from_template(template: str) -> Emit:

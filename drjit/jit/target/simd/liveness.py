@@ -3,11 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from ..language import STATEMENTS
 from .parse import targets
-
-# Calls that always return a vector, and calls that never do.
-_MAKES = frozenset({"vector", "splat", "matvec", "put", "load_vector", "broadcast_vector"})
-_ENDS = frozenset({"feature", "take", "total"})
 
 
 def vector_names(statements: list[ast.stmt]) -> set[str]:
@@ -27,10 +24,9 @@ def _collect(body: list[ast.stmt], names: set[str]) -> None:
 
 def _is_vector(e: ast.expr, names: set[str]) -> bool:
     if type(e) is ast.Call and type(e.func) is ast.Name:
-        if e.func.id in _MAKES:
-            return True
-        if e.func.id in _ENDS:
-            return False
+        statement = STATEMENTS.get(e.func.id)
+        if statement is not None:
+            return statement.result == "V"
     return any(name in names for name in _names(e))
 
 

@@ -6,18 +6,18 @@ functions are emitted once per module and type.
 """
 
 import ast
-import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.op import TABLE
 from .. import foreign, library
+from ..language import OPERATORS
 from . import contraction, elementwise
 from .arguments import CALLS, FEWEST, RUNS, Arguments, grouped, statement
 from .conversion import convert, reinterpret
 from .foreign import call as foreign_call
 from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value
-from .parse import INFIXES, PREFIXES, assigned
+from .parse import assigned
 
 if TYPE_CHECKING:
     from .module import Module
@@ -26,17 +26,9 @@ ACTIVE = "%active"  # the mask of the lanes below the end of the range
 # The parameters of a function of the text: those of its kernel, and the first lane of the packet.
 LANES = "ptr %p, i64 %i, i64 %end, i64 %block, i64 %thread"
 
-# The operations of the operators in the text.
-OPERATORS = {
-    type((PREFIXES if o.kind == "prefix" else INFIXES)[o.text]): o.name
-    for o in TABLE.values()
-    if o.kind in ("prefix", "infix")
-} | {ast.UAdd: "pos"}
-# The same for numbers without a type.
-FOLDS: dict[str | None, Callable] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-    "neg": operator.neg, "pos": operator.pos,
-}  # fmt: skip
+# The names of the operations that operators stand for, and those that numbers without a type have.
+_NAMES = {kind: o.name for kind, o in OPERATORS.items()}
+_FOLDED = ("add", "sub", "mul", "div", "neg")
 CALLABLE = frozenset([name for name in elementwise.TABLE if TABLE[name].kind == "call"])
 
 # A kernel whose text refers to more parameter words than this also reads the others at their use:
@@ -390,18 +382,18 @@ class Translator(Arguments):
         left, right, rules, other = e.left, e.right, EXPRESSIONS, Translator.expr
         x = rules.get(type(left), other)(self, left)
         y = rules.get(type(right), other)(self, right)
-        return self.apply(OPERATORS.get(type(e.op)), [x, y])
+        return self.apply(_NAMES.get(type(e.op)), [x, y])
 
     def compare(self, e: ast.Compare) -> Value:
         """`x < y` and its like."""
         if len(e.ops) != 1:
             raise KernelError("comparisons do not chain")
         operands = [self.expr(e.left), self.expr(e.comparators[0])]
-        return self.apply(OPERATORS.get(type(e.ops[0])), operands)
+        return self.apply(_NAMES.get(type(e.ops[0])), operands)
 
     def unary(self, e: ast.UnaryOp) -> Value:
         """`-x` and `~x`."""
-        return self.apply(OPERATORS.get(type(e.op)), [self.expr(e.operand)])
+        return self.apply(_NAMES.get(type(e.op)), [self.expr(e.operand)])
 
     def computed(self, emit: Callable[..., str], code: str, *operands: str) -> str:
         """Emits an operation, outside the packet loop if it is loop-invariant."""
@@ -459,9 +451,9 @@ class Translator(Arguments):
                 break
         operands = [v[1] for v in values]
         if code == NUMBER:
-            if name not in FOLDS:
+            if name not in _FOLDED:
                 raise KernelError(f"the operands of {name} have no type")
-            return NUMBER, FOLDS[name](*operands)
+            return NUMBER, TABLE[name].python(*operands)
         row = self.rows.get((name, code)) or self.row(name, code)
         return row.result, self.computed(row.emit, code, *operands)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ...ir import dtype as dt
 from ...ir import op
 from ...ir.dtype import BY_CODE, DType
+from ...target.language import Statement, result_types
 from ..program import Instr
-from .language import Statement
 from .reading import BoundedIndex, Expression
 from .rules import RULES
 from .words import Check, Range
@@ -25,6 +25,7 @@ class CallText:
         self.reader, self.statement, self.e = reader, statement, e
         self.nodes = [*e.args]
         self.texts: list[str] = []
+        self.arguments: list[Any] = []  # what the types of results depend on
         self.dtype: DType = dt.f32  # that the first argument names
         self.vector: DType | None = None  # of the first vector
         self.reduction, self.mode = "", "direct"
@@ -59,9 +60,9 @@ class CallText:
         for kind in s.arguments:
             if kind[0] == "*":
                 while self.nodes:
-                    getattr(self, f"read_{kind[1:]}")(self.next())
+                    self.read(kind[1:])
             else:
-                getattr(self, f"read_{kind}")(self.next())
+                self.read(kind)
         if self.nodes:
             raise self.error(
                 f"{s.name} takes {len(s.arguments)} arguments: {', '.join(s.arguments)}"
@@ -71,7 +72,7 @@ class CallText:
             rule(self)
         if self.indices and s.name != "in_bounds":
             self.bound()
-        types = self.types()
+        types = result_types(s.name, self.arguments)
         data = self.data()
         result = types[0] if types else self.dtype
         reader.instrs.append(Instr(s.op, result, (), data, 0, "", reader.rounds))
@@ -84,19 +85,9 @@ class CallText:
             text, types, signed=self.is_signed(), implies=self.implies, literal=self.literal
         )
 
-    def types(self) -> tuple[DType, ...]:
-        """Returns the types of the results."""
-        result = self.statement.result
-        if result in BY_CODE:
-            return (BY_CODE[result],)
-        if result == "T":
-            return (self.vector.element if self.vector is not None else self.dtype,)
-        if result == "T*":
-            return (self.dtype,) * self.integers[0]
-        if result == "V":
-            assert self.vector is not None
-            return (self.vector,)
-        return ()
+    def read(self, kind: str) -> None:
+        """Reads the next argument."""
+        self.arguments.append(getattr(self, f"read_{kind}")(self.next()))
 
     def data(self) -> Any:
         """Returns what the cost of the instruction depends on; see `program.elements`."""
@@ -112,11 +103,12 @@ class CallText:
 
     # ---- Arguments
 
-    def read_type(self, e: ast.expr) -> None:
+    def read_type(self, e: ast.expr) -> DType:
         if type(e) is not ast.Name or e.id not in BY_CODE:
             raise self.error(f"{ast.unparse(e)} is not an element type", e)
         self.dtype = BY_CODE[e.id]
         self.texts.append(e.id)
+        return self.dtype
 
     def read_i(self, e: ast.expr) -> None:
         if type(e) is not ast.Name or e.id != "i":
@@ -276,20 +268,23 @@ class CallText:
             self.read_index(e)
             self.taps.append(self.indices[-1])
 
-    def read_count(self, e: ast.expr) -> None:
-        self.read_integer(e)
-        if not 2 <= self.integers[-1] <= 16:
+    def read_count(self, e: ast.expr) -> int:
+        count = self.read_integer(e)
+        if not 2 <= count <= 16:
             raise self.error("a record has 2 to 16 entries", e)
+        return count
 
-    def read_integer(self, e: ast.expr) -> None:
+    def read_integer(self, e: ast.expr) -> int:
         self.integers.append(self.reader.integer(e, e))
         self.texts.append(str(self.integers[-1]))
+        return self.integers[-1]
 
-    def read_flag(self, e: ast.expr) -> None:
+    def read_flag(self, e: ast.expr) -> bool:
         if type(e) is not ast.Constant or type(e.value) is not bool:
             raise self.error(f"{ast.unparse(e)} is neither True nor False", e)
         self.flag = e.value
         self.texts.append(str(e.value))
+        return e.value
 
     # ---- Vectors
 
@@ -323,20 +318,20 @@ class CallText:
             )
         self.texts.append(value.text)
 
-    def read_vector(self, e: ast.expr) -> None:
+    def read_vector(self, e: ast.expr) -> DType:
         value = self.reader.operand(e)
         if not value.types or not value.types[0].is_vector:
             raise self.error(f"{value.text} is not a vector", e)
         self.vector = self.vector or value.types[0]
         self.values.append(value)
         self.texts.append(value.text)
+        return value.types[0]
 
     def read_feature(self, e: ast.expr) -> None:
         """A feature: a constant, or an index that may differ between lanes."""
         assert self.vector is not None
         if type(e) is ast.Constant or self.statement.op is op.feature:
-            self.read_integer(e)
-            if self.integers[-1] >= self.vector.count:
+            if self.read_integer(e) >= self.vector.count:
                 raise self.error(f"the vector has {self.vector.count} features", e)
         else:
             value = self.reader.typed(self.reader.operand(e), dt.u32, e)

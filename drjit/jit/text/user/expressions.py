@@ -11,10 +11,20 @@ from ...ir import dtype as dt
 from ...ir import op
 from ...ir.dtype import BY_CODE, DType
 from ...target import foreign
+from ...target.language import (
+    CALLABLE,
+    OPERATORS,
+    STATEMENTS,
+    operand_type,
+    result_type,
+    result_types,
+)
 from .accesses import CallText
-from .language import CALLABLE, INSTEAD, NAMES, OPERATORS, REFUSED, STATEMENTS
 from .reading import (
     ACTIVE,
+    INSTEAD,
+    NAMES,
+    REFUSED,
     BoundedIndex,
     Expression,
     Line,
@@ -202,20 +212,18 @@ class ExpressionReader:
         numbers = [v.number for v in values]
         if all(not v.types for v in values):
             folded = _folded(o, numbers)
-            if folded is None:
-                raise self.error(f"the operands of {o.text} have no type: write f32(...)", e)
-            return self.constant(folded, e)
-        if len(values) != o.arity:
-            raise self.error(f"{o.text} takes {o.arity} operands, not {len(values)}", e)
-        first, given = values[0], values
-        if o is op.select:
-            if not first.types or first.types[0].element is not dt.mask:
-                raise self.error(f"the condition of select is {_type(first)}, not mask", e)
-            given = values[1:]
-        t = self.unified(o, given, e)
+            if folded is not None:
+                return self.constant(folded, e)
+        if any(len(v.types) > 1 for v in values):
+            raise self.error("one value expected", e)
+        try:
+            t = operand_type(o, [v.types[0] if v.types else None for v in values])
+        except TypeError as error:
+            raise self.error(str(error), e) from None
+        first, given = values[0], values[o is op.select :]
         if o.kind == "call" and o in (op.select, op.minimum, op.maximum):
             given = [
-                v if v.types else v._replace(text=f"{t.code}({self.spelled(v, t, e).text})")
+                v if v.types else v._replace(text=f"{t.element.code}({self.spelled(v, t, e).text})")
                 for v in given
             ]
         else:
@@ -223,10 +231,7 @@ class ExpressionReader:
         if o.kind == "prefix" and given[0].number is not None:  # Python would invert a number
             given = [self.operand_of(self.whole(given[0]))]
         texts = [v.text for v in ([first, *given] if o is op.select else given)]
-        count = max([u.count for v in values for u in v.types if u.is_vector], default=0)
-        t = dt.vector(t, count) if count else t
-        if o.result == "mask":
-            t = t.mask_type
+        t = result_type(o, t)
         self.instrs.append(instruction(o, t, self.rounds))
         implies: frozenset[BoundedIndex] = frozenset()
         if o is op.and_:
@@ -245,33 +250,6 @@ class ExpressionReader:
         self.set(name, value, value.types[0])
         return self.variable(name)
 
-    def unified(self, o: op.Op, values: Sequence[Expression], e: ast.expr) -> DType:
-        """Returns the element type that operands have in common."""
-        several = [v for v in values if len(v.types) > 1]
-        if several:
-            raise self.error("one value expected", e)
-        types = [v.types[0] for v in values if v.types]
-        if not types:
-            raise self.error(f"the operands of {o.text} have no type: write f32(...)", e)
-        elements = dict.fromkeys([t.element for t in types])
-        if len(elements) > 1:
-            codes = " and ".join([t.code for t in elements])
-            raise self.error(
-                f"the operands of {o.text} have the types {codes}; {types[0].element.code}(...) "
-                "converts one",
-                e,
-            )
-        lengths = {t.count for t in types if t.is_vector}
-        if len(lengths) > 1:
-            raise self.error(
-                f"the vectors have {' and '.join(map(str, sorted(lengths)))} features", e
-            )
-        (t,) = elements
-        if not o.accepts(t):
-            hint = " (integers: quotient(x, y))" if o is op.div and t.is_int else ""
-            raise self.error(f"{o.text} does not exist for {t.code}{hint}", e)
-        return t
-
     def call(self, e: ast.Call) -> Expression:
         """`f(x, ...)`."""
         if (
@@ -285,10 +263,6 @@ class ExpressionReader:
         if statement is not None:
             return CallText(self, statement, e).value()
         if name in CALLABLE:
-            if len(e.args) != CALLABLE[name].arity:
-                raise self.error(
-                    f"{name} takes {CALLABLE[name].arity} operands, not {len(e.args)}", e
-                )
             return self.elementwise(CALLABLE[name], [self.operand(a) for a in e.args], e)
         if name in BY_CODE:
             return self.conversion(BY_CODE[name], e)
@@ -316,11 +290,8 @@ class ExpressionReader:
             if t.is_int and x != int(x):
                 raise self.error(f"{value.text} is no {t.code}", e)
             return Expression(f"{t.code}({value.text})", (t,))
-        (source,) = value.types
         self.instrs.append(instruction(op.cast, t, self.rounds))
-        return Expression(
-            f"{t.code}({value.text})", (dt.vector(t, source.count) if source.is_vector else t,)
-        )
+        return Expression(f"{t.code}({value.text})", result_types(t.code, value.types))
 
     def foreign_call(self, function: Any, e: ast.Call) -> Expression:
         """A call of a function that another compiler made."""
@@ -390,10 +361,6 @@ class ExpressionReader:
         if type(e) is ast.Constant and type(e.value) is int:
             return e.value
         raise self.error(f"{ast.unparse(e)} is not a constant integer", at)
-
-
-def _type(value: Expression) -> str:
-    return value.types[0].code if value.types else "a number"
 
 
 def _folded(o: op.Op, numbers: Sequence[Any]) -> Any:

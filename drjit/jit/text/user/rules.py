@@ -47,8 +47,7 @@ def _active(call: Any) -> None:
 
 
 def _vector(call: Any) -> None:
-    call.vector = dt.vector(call.dtype, call.integers[0] if call.integers else len(call.values))
-    if call.vector.count < 1:
+    if (call.integers[0] if call.integers else len(call.values)) < 1:
         raise call.error("a vector has at least 1 feature")
 
 
@@ -70,7 +69,6 @@ def _matvec(call: Any) -> None:
         raise call.error("the stride is smaller than a row")
     last = (rows - 1) * stride + columns
     reader.reading.words[call.word].ranges.append(Range(call.offset, last, reader.where))
-    call.vector = dt.vector(t, columns if call.flag else rows)
 
 
 def _outer(call: Any) -> None:
@@ -89,6 +87,8 @@ def _accumulate(call: Any) -> None:
 
 
 def _sums(call: Any, count: int) -> None:
+    if not call.dtype.is_float:
+        raise call.error(f"there are no such sums of {call.dtype.code}")
     where = call.reader.where
     call.reader.reading.words[call.word].ranges.append(Range(call.offset, count, where))
 

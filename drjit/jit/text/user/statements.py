@@ -10,8 +10,7 @@ from ...ir.dtype import BY_CODE, DType
 from ...ir.nesting import ASSUMED_ITERATIONS
 from ..program import Instr, Loop
 from .expressions import ExpressionReader
-from .language import INSTEAD, NAMES, REFUSED
-from .reading import ACTIVE, Expression, Reading, Variable, instruction
+from .reading import ACTIVE, INSTEAD, NAMES, REFUSED, Expression, Reading, Variable, instruction
 from .words import Check
 
 _SOME_LOOP = Loop((), (), (), 0, 0, (), 0, ())

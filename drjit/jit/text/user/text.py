@@ -10,8 +10,7 @@ from ...ir.location import line_of
 from ...parsing import syntax_tree
 from ...tuples import NamedTuple
 from ..program import Output, Program
-from .language import NAMES
-from .reading import Line, Reading, Source
+from .reading import NAMES, Line, Reading, Source
 from .statements import FunctionReader, StatementReader
 from .words import ARGUMENTS, TextWord, WordLayout, layout
 
