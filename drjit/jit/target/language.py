@@ -150,10 +150,11 @@ def result_types(name: str, arguments: Sequence[Any]) -> tuple[DType, ...]:
         return ()
     if result == "T":
         return (arguments[0].element,)
+    if statement is not None and result == "T*":
+        return (arguments[0],) * arguments[statement.arguments.index("count")]
     if statement is not None:
-        if result == "T*":
-            return (arguments[0],) * arguments[statement.arguments.index("count")]
-        return (_vector_type(statement, arguments),) if result == "V" else (BY_CODE[result],)
+        t = _vector_type(statement, arguments) if result == "V" else BY_CODE[statement.result]
+        return (t,)
     types = [_of_operand(a) for a in arguments]
     if name in BY_CODE:
         (t,), to = types, BY_CODE[name]

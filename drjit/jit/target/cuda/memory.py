@@ -160,7 +160,7 @@ def gather_weighted(
     t: Translator, code: str, base: str, mask: str, count: int, *taps: ast.expr
 ) -> tuple[Value, ...]:
     """`gather_weighted(T, p[k], m, c, x0, w0, x1, w1, ...)`."""
-    indices, weights = operands(t, code, count, taps)
+    indices, weights = operands(t, code, taps)
     rows = (_record(t.f, code, base, x, mask, count) for x in indices)
     sums = in_turn(t, code, rows, weights)
     return tuple((code, v) for v in cleared(t.f, code, sums, mask))

@@ -14,7 +14,7 @@ from ...ir.op import COMPARISONS
 from ...ir.op import TABLE as OPERATIONS
 from ...tuples import NamedTuple
 from ..language import result_type
-from .ir import BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function
+from .ir import BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function, types
 
 Emit = Callable[..., str]
 
@@ -236,14 +236,9 @@ for _o in COMPARISONS:
 
 
 @cache
-def row(name: str | None, code: str, lanes: int, contract: bool) -> Row | None:
-    """Returns how an operation is emitted for an element type, or None if it does not support
-    that."""
-    from .ir import types
-
-    o, t = OPERATIONS.get(name or ""), BY_CODE[code]
-    if o is None or not o.accepts(t):
-        return None
+def row(name: str, code: str, lanes: int, contract: bool) -> Row:
+    """Returns how an operation is emitted for an element type."""
+    o, t = OPERATIONS[name], BY_CODE[code]
     whole = o.name in _TO_INTEGER
     # Exact operations take f16 directly, unless there is an intrinsic for them.
     inner = "f32" if code == "f16" and (whole or not (o.exact or o in COMPARISONS)) else code

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..foreign import ForeignFunction
 from .conversion import from_memory, to_memory
-from .ir import BYTES, MEMORY, Function, KernelError, Value
+from .ir import BYTES, MEMORY, Function, Value
 
 if TYPE_CHECKING:
     from .translate import Translator
@@ -19,8 +19,6 @@ def call(t: "Translator", function: ForeignFunction, values: Sequence[Value]) ->
     results, 0 in the other lanes."""
     f, module = t.f, t.module
     codes = [code for code, _ in values]
-    if tuple(codes) != (*function.arguments, "mask"):
-        raise KernelError(f"{function.name} takes {', '.join(function.arguments)} and a mask")
     module.vectorizes |= function.total and f.lanes > 1
     name = f"lanes.{function.name}"
     kind = f.result_type(function.returned)

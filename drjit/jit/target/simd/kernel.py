@@ -83,7 +83,7 @@ def module_text(
     """Returns the LLVM module of a kernel that exports `name`, and possibly `name_finish`.
     `translate` replaces the translation of the bodies of functions; it keeps variables in memory.
 
-    Raises KernelError if the text violates the rules of the language.
+    Raises KernelError if the text cannot be translated.
     """
     definition, bodies = definitions(text)
     module = Module(llvm.host(), lanes, contract)
@@ -165,7 +165,7 @@ def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[st
     f = t.module.new(t.f.lanes)
     inner = t.module.translator(t.module, f, "", is_kernel=True, depth=1)
     inner.crowded, inner.has_many_words = t.crowded, t.has_many_words
-    inner.has_runs, inner.returns = t.has_runs, True
+    inner.has_runs = t.has_runs
     inner.expansions, inner.finishers = t.expansions, t.finishers
     parameters = definition.args.args[2:]
     codes = [ast.unparse(a.annotation) for a in parameters]  # type: ignore[arg-type]

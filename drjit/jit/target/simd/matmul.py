@@ -14,7 +14,6 @@ from typing import Any
 
 from .arguments import statement
 from .dot_products import dot_products
-from .ir import FLOATS, KernelError
 from .packing import (
     GAP,
     L1,
@@ -56,8 +55,6 @@ def _register_tile(c: Code, rows: int, columns: int, lanes: int) -> tuple[int, i
 )
 def matmul(t: Translator, code: str, rows: int, columns: int, depth: int, *given: Any) -> None:
     """`matmul(T, rows, columns, depth, p[a], p[b], p[c], i, p[sizes], p[scratch], at, bt)`."""
-    if code not in FLOATS:
-        raise KernelError(f"there is no matrix product of {code}")
     run_task(Code(t.f), code, rows, columns, depth, *given)
 
 

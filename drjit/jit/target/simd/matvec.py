@@ -12,7 +12,7 @@ from functools import partial
 from ...tuples import NamedTuple
 from .arguments import statement
 from .feature_loop import Product
-from .ir import FLOATS, Function, KernelError, Value
+from .ir import Function, Value
 from .loops import address
 from .reduction import accumulator
 from .translate import Translator
@@ -146,12 +146,10 @@ def matvec(
     stride: int, transposed: bool, x: ast.expr, *bias: ast.expr,
 ) -> Value:  # fmt: skip
     """`matvec(T, p[a], p[o], rows, columns, stride, transposed, x[, p[b], p[ob]])`."""
-    if code not in FLOATS:
-        raise KernelError(f"there is no matrix product of {code}")
     held, step = accumulator(code), (stride, 1)
     if transposed:
         rows, columns, step = columns, rows, (1, stride)
-    v = t.vector(x, code, columns)
+    v = t.vector(x)
     pointers = [_element(t, held, a, offset), t.place(v)]
     if bias:
         pointers.append(_element(t, held, *bias))

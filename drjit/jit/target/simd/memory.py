@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from .arguments import statement
 from .conversion import from_memory, reinterpret, to_memory
-from .ir import BITS, BYTES, MEMORY, SCALAR, Function, KernelError, Value
+from .ir import BITS, BYTES, MEMORY, SCALAR, Function, Value
 from .loops import concatenated, each_lane, when
 from .translate import ACTIVE, Deferred, Translator
 
@@ -225,8 +225,6 @@ def gather_packet(
     t: Translator, code: str, base: str, index: Value, mask: str, count: int
 ) -> tuple[Value, ...]:
     """`gather_packet(T, p[k], x, m, c)`."""
-    if not 2 <= count <= 16:
-        raise KernelError("a packet has 2 to 16 components")
     return tuple((code, v) for v in records(t.f, code, base, index, mask, count))
 
 

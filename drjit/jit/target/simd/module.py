@@ -13,7 +13,7 @@ from ..foreign import ForeignFunction
 from . import contraction
 from .arguments import statement
 from .elementwise import narrow, widen
-from .ir import NUMBER, SCALAR, Function, KernelError, Machine, Value, constant
+from .ir import NUMBER, SCALAR, Function, Machine, Value, constant
 from .loops import concatenated
 from .memory import gather_wide
 from .translate import Translator, results_of, together
@@ -78,9 +78,7 @@ class Module:
         """Emits a call of a library function, on a warm path or in a rare branch; `f16` goes
         through `f32`.
         """
-        code = next((v[0] for v in values if v[0] != NUMBER), None)
-        if code is None:
-            raise KernelError(f"the function {name} is unknown")
+        code = next(v[0] for v in values if v[0] != NUMBER)
         # Numbers take the type of the first typed argument.
         values = [(code, f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]  # type: ignore[arg-type]
         if values[0][0] == "f16" and not name.endswith("_f16"):
@@ -170,10 +168,7 @@ def declare(
         base, suffix = name, codes[0]
     symbol = ".".join((f"{base}_{suffix}", *codes, str(lanes)))
     if symbol not in module.functions:
-        try:
-            definition = library.function(base, suffix)
-        except KeyError:
-            raise KernelError(f"the function {name} is unknown for {suffix}") from None
+        definition = library.function(base, suffix)
         f = module.new(lanes, len(codes))
         values = [(code, f"%{k}") for k, code in enumerate(codes)]
         _finish(module, symbol, f, codes, results_of(module, f, definition, values))
@@ -219,11 +214,9 @@ def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> 
     return symbol
 
 
-def kept_table(t: Any, name: ast.expr, storage: str) -> tuple[str, str, int]:
+def kept_table(t: Any, name: Any, storage: str) -> tuple[str, str, int]:
     """Returns the element type of a table of the library, the constant of the module that holds it,
     and the number of its last element."""
-    if type(name) is not ast.Name or name.id.rpartition("_")[2] not in SCALAR:
-        raise KernelError(f"{ast.unparse(name)} is not the name of a table")
     code = name.id.rpartition("_")[2]
     values = library.table(name.id)
     element = SCALAR[code]
@@ -245,10 +238,8 @@ def table(t: Translator, name: ast.expr, index: Value) -> Value:
 
 
 @statement("expr node")
-def polynomial(t: Translator, x: Value, name: ast.expr) -> Value:
+def polynomial(t: Translator, x: Value, name: Any) -> Value:
     """`polynomial(x, NAME)`, by Horner's rule."""
-    if type(name) is not ast.Name:
-        raise KernelError(f"{ast.unparse(name)} is not the name of a table")
     first, second, *others = library.table(name.id)
     total: Any = t.apply("fma", [x, (NUMBER, first), (NUMBER, second)])
     for c in others:

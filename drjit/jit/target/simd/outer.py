@@ -8,7 +8,7 @@ stored back. Inactive lanes become zeros.
 import ast
 
 from .arguments import statement
-from .ir import FLOATS, Function, KernelError
+from .ir import Function
 from .loops import address
 from .matvec import Tile, accumulated, registers_across, rows_down, strips
 from .reduction import accumulator, private_copy
@@ -134,8 +134,6 @@ def _emit_accumulate(f: Function, code: str, rows: int) -> None:
 
 def _target(t: VectorTranslator, code: str, k: int, a: int, n: int, offset: int) -> str:
     """Returns the address where this thread accumulates."""
-    if code not in FLOATS:
-        raise KernelError(f"there are no such sums of {code}")
     copy = private_copy(t, "add", code, k, a, n)
     return address(t.f, accumulator(code), copy, t.f.word_here(offset))
 
@@ -147,7 +145,7 @@ def outer(
 ) -> None:  # fmt: skip
     """`outer(T, p[k], p[w], p[n], p[o], rows, columns, stride, y, x, m)`."""
     f, target, held = t.f, _target(t, code, k, a, n, offset), accumulator(code)
-    left, right = t.vector(y, code, rows), t.vector(x, code, columns)
+    left, right = t.vector(y), t.vector(x)
     bits = f.bits(mask)
     t.flush([v for v in (left, right) if v.op is not None])
     symbol = t.module.routine(
@@ -165,7 +163,7 @@ def accumulate(
 ) -> None:
     """`accumulate(T, p[k], p[w], p[n], p[o], y, m)`."""
     f, target, held = t.f, _target(t, code, k, a, n, offset), accumulator(code)
-    v = t.vector(y, code)
+    v = t.vector(y)
     bits, count = f.bits(mask), v.count
     symbol = t.module.routine(
         f"accumulate.{held}.{count}",

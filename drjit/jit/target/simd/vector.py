@@ -27,7 +27,7 @@ from .feature_loop import (
     store_row,
     to_held,
 )
-from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
+from .ir import BITS, BYTES, NUMBER, SCALAR, Function, Value, constant
 from .liveness import last_uses, vector_names
 from .module import Module, declare
 from .parse import assigned, targets
@@ -127,12 +127,10 @@ class VectorTranslator(Translator):
         for name, home in self.homes.pop().items():
             if name not in self.variables:
                 continue
-            before, after = spelled(home), self.variables[name]
-            self.same_type(name, before[0], after[0])
             v = self.variables.bound(name)
             if v is not None and v.slot is not home.slot:
                 moves.append((home.slot, v))
-            self.variables[name] = before
+            self.variables[name] = spelled(home)
         self.move(moves)
 
     def move(self, moves: list[tuple[StackSlot, Any]]) -> None:
@@ -196,28 +194,19 @@ class VectorTranslator(Translator):
             slot = self.copied(v, rows).slot
         return slot.name
 
-    def vector(self, e: ast.expr, code: str = "", count: int = 0) -> FeatureVector:
-        """An argument that is a vector, optionally of a given type and number of features."""
-        value = self.expr(e)
-        if value is None or type(value[1]) is not FeatureVector:
-            raise KernelError(f"{ast.unparse(e)} is not a vector")
-        v = value[1]
-        if code and (v.code, v.count) != (code, count or v.count):
-            wanted = f"{code}x{count or v.count}"
-            raise KernelError(f"{ast.unparse(e)} is {v.code}x{v.count}, not {wanted}")
-        return v
+    def vector(self, e: ast.expr) -> FeatureVector:
+        """An argument that is a vector."""
+        return self.expr(e)[1]
 
     # ------------------------------------------------------------------- element-wise operations
 
-    def apply(self, name: str | None, values: list[Value]) -> Value:
+    def apply(self, name: str, values: list[Value]) -> Value:
         """Translates an element-wise operation with a name; deferred if on vectors."""
         if not any(type(x) is FeatureVector for _, x in values):
             return super().apply(name, values)
         code, count, operands = self.together(values)
         held = HELD[code]
         row = self.row_of(name, held, self.f.lanes, self.contract)
-        if name is None or row is None:
-            raise KernelError(f"the operation does not exist for {code}x{count}")
         emit = row.emit
         rounds = code == "f16" and row.result == held and not OPERATIONS[name].exact
 
@@ -233,9 +222,7 @@ class VectorTranslator(Translator):
         if not any(type(v) is FeatureVector for _, v in (m, x, y)):
             return super().select(m, x, y)
         count = next(v.count for _, v in (m, x, y) if type(v) is FeatureVector)
-        kind, _, (mask,) = self.together((m,), count)
-        if kind != "mask":
-            raise KernelError(f"the condition of select is {m[0]}, not a mask")
+        _, _, (mask,) = self.together((m,), count)
         code, _, operands = self.together((x, y), count)
 
         def one(f: Function, m: str, x: str, y: str) -> str:
@@ -280,17 +267,9 @@ class VectorTranslator(Translator):
         """Returns operands of one element type and number of features: scalars become registers
         shared by all features.
         """
-        codes = [
-            x.code if type(x) is FeatureVector else code  # type: ignore[attr-defined]
-            for code, x in values
-        ]
-        code = next((c for c in codes if c != NUMBER), NUMBER)
-        counts = {x.count for _, x in values if type(x) is FeatureVector} | (
-            {count} if count else set()
-        )
-        if len(counts) != 1 or any(c not in (code, NUMBER) for c in codes) or code == NUMBER:
-            kinds = ", ".join(str(v[0]) for v in values)
-            raise KernelError(f"the operands have the types {kinds}")
+        vectors: list[Any] = [x for _, x in values if type(x) is FeatureVector]
+        code = vectors[0].code if vectors else next(c for c, _ in values if c != NUMBER)
+        count = vectors[0].count if vectors else count
         f, operands = self.f, []
         for kind, x in values:
             if kind == NUMBER:
@@ -298,7 +277,7 @@ class VectorTranslator(Translator):
             elif kind == "f16":
                 x = self.computed(lambda f, _, y: elementwise.widen(f, y), code, x)
             operands.append(x if type(x) is FeatureVector else Register(HELD[code], x))
-        return code, counts.pop(), operands
+        return code, count, operands
 
     def put_off(
         self,
@@ -426,8 +405,6 @@ def number(f: Function, code: str, x: float) -> str:
 def vector(t: VectorTranslator, code: str, *features: ast.expr) -> Value:
     """`vector(T, x0, x1, ...)`."""
     f = t.f
-    if not features:
-        raise KernelError("a vector has one or more features")
     words = [t.literals.get(e.id) if type(e) is ast.Name else None for e in features]
     if None not in words and BITS[HELD[code]] >= 32:
         return spelled(_uniform(t, code, words))  # type: ignore[arg-type]
@@ -482,8 +459,6 @@ def _uniform(t: VectorTranslator, code: str, words: list[int]) -> FeatureVector:
 @statement("type integer operand")
 def splat(t: VectorTranslator, code: str, count: int, x: str) -> Value:
     """`splat(T, n, x)`."""
-    if count < 1:
-        raise KernelError("a vector has one or more features")
     _, _, (register,) = t.together([(code, x)], count)
     return t.put_off(lambda f, x: x, "copy", [register], [code], count)
 
@@ -491,20 +466,11 @@ def splat(t: VectorTranslator, code: str, count: int, x: str) -> Value:
 @statement("vector integer")
 def feature(t: VectorTranslator, v: FeatureVector, k: int) -> Value:
     """`feature(v, k)`."""
-    check_feature(v, k)
     x = load_row(t.f, v.code, row_address(t.f, v.code, t.place(v), k))
     return v.code, from_held(t.f, v.code, x)
-
-
-def check_feature(v: FeatureVector, k: int) -> None:
-    """Raises KernelError for a feature that a vector does not have."""
-    if not 0 <= k < v.count:
-        raise KernelError(f"a vector of {v.count} features has no feature {k}")
 
 
 @statement("vector")
 def total(t: VectorTranslator, v: FeatureVector) -> Value:
     """`total(v)`."""
-    if v.code not in FLOATS:
-        raise KernelError("total sums floats")
     return v.code, from_held(t.f, v.code, t.flush(total=v))

@@ -8,7 +8,7 @@ from ...ir.dtype import VECTOR_BLOCK
 from .arguments import statement
 from .conversion import from_memory, to_memory
 from .feature_loop import from_held, load_row, row_address, spelled, store_row, to_held
-from .ir import BYTES, Function, KernelError, Value
+from .ir import BYTES, Function, Value
 from .loops import address, first_row, load_splat, loop
 from .vector import VectorTranslator
 from .vector_memory import FeatureVector
@@ -48,8 +48,6 @@ def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.e
     f, value = t.f, t.expr(e)
     if type(value[1]) is not FeatureVector:
         value = t.typed(e, code)
-    elif (value[1].code, value[1].count) != (code, count):
-        raise KernelError(f"{ast.unparse(e)} is a vector of another type")
     v: Any = value[1]
     start = first_row(f, code, count, base)
     place = t.place(v) if type(v) is FeatureVector else ""

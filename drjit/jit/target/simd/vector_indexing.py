@@ -17,7 +17,7 @@ from .feature_loop import (
 from .ir import BYTES, SCALAR, Function, Value
 from .memory import gather_masked, lane_addresses, scatter_masked
 from .translate import ACTIVE
-from .vector import VectorTranslator, check_feature
+from .vector import VectorTranslator
 from .vector_memory import HELD, FeatureVector, row_code, row_type
 
 
@@ -68,7 +68,6 @@ def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -
     result = _own(t, e, v)
     place = t.place(result)
     if constant is not None:
-        check_feature(v, constant)
         _replace(f, v, row_address(f, v.code, place, constant), value, mask)
     elif _goes_by_rows(t.f, v):
         for k in range(v.count):
