@@ -54,7 +54,8 @@ def compile(
     `contract` allows fused multiply-adds in place of products and sums; with `by_numba`, by default
     as the flag says, Numba compiles the functions of the text (see `packets`). `level` is that of
     LLVM's code generation, if the text does not decide: code of level 0 is there sooner and has
-    the same results. Raises KernelError if the text cannot be translated: what users write is checked before.
+    the same results. Raises KernelError if the text cannot be translated; what users write is
+    checked before.
     """
     from . import llvm
 

@@ -12,23 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from . import packing
 from .arguments import statement
 from .dot_products import dot_products
-from .packing import (
-    GAP,
-    L1,
-    L2,
-    LINE,
-    WRITTEN,
-    Rows,
-    Shape,
-    ahead,
-    pack_a,
-    pack_b,
-    packed,
-    packing,
-    rows_of,
-)
+from .packing import Rows, Shape
 from .reduction import accumulator
 from .translate import Translator
 from .values import Code, Flag, Mask, Pointer, Vector, Word
@@ -45,7 +32,7 @@ def _register_tile(c: Code, rows: int, columns: int, lanes: int) -> tuple[int, i
     elif rows <= 4:
         tile = 4, machine.registers // 8
     else:
-        vectors = max(2, LINE // machine.register_bytes)
+        vectors = max(2, packing.LINE // machine.register_bytes)
         tile = min(8, machine.accumulators // vectors), vectors
     return tile[0], min(tile[1], -(-columns // lanes))
 
@@ -101,23 +88,23 @@ def _tile(
     # The packed rows of A follow the panels of B, then the sums between blocks of k.
     panels = (size["columns"] + (s.columns - 1)) // s.columns
     rows = memory + panels * (s.columns * s.depth)
-    all_sums = rows + s.rows * (s.depth + GAP)
-    along_rows = 1 if s.a_transposed else s.depth + GAP
+    all_sums = rows + s.rows * (s.depth + packing.GAP)
+    along_rows = 1 if s.a_transposed else s.depth + packing.GAP
     packed_rows = [rows + r * along_rows for r in range(s.rows)]
     for k0 in c.range(0, size["k"], s.depth):
         rest = size["k"] - k0
         deep = c.least(rest, s.depth)
         last = rest == deep
         if s.b_transposed:
-            pack_b(c, s, b, memory, size["k"], k0, deep, j0, size["columns"])
+            packing.pack_b(c, s, b, memory, size["k"], k0, deep, j0, size["columns"])
         for i1 in c.range(0, size["rows"], s.rows):
             top = i0 + i1
             rows_left = size["rows"] - i1
             rows_a = packed_rows
             if s.in_place:
-                rows_a = rows_of(c, s, a, size["k"], k0, top, rows_left, s.rows)
+                rows_a = packing.rows_of(c, s, a, size["k"], k0, top, rows_left, s.rows)
             else:
-                pack_a(c, s, a, rows, size, k0, deep, top, rows_left)
+                packing.pack_a(c, s, a, rows, size, k0, deep, top, rows_left)
             line = top * size["n"]
             first = i1 // s.rows * panels
             for j1 in c.range(0, size["columns"], s.columns):
@@ -127,10 +114,10 @@ def _tile(
                 place = result + line + left
                 sums = all_sums + (first + j1 // s.columns) * (s.rows * s.columns)
                 _prefetch_sums(c, s, place, sums, size, last)
-                next_rows = ahead(c, s, a, size, k0, top + s.rows, j1)
+                next_rows = packing.ahead(c, s, a, size, k0, top + s.rows, j1)
                 products = partial(_accumulated, c, s, rows_a, next_rows, deep)
-                with_packed = partial(products, partial(packed, s, panel))
-                how = partial(packing, c, s, b, panel, size["n"], k0, left, columns_left)
+                with_packed = partial(products, partial(packing.packed, s, panel))
+                how = partial(packing.packing, c, s, b, panel, size["n"], k0, left, columns_left)
                 if s.b_transposed:
                     total = with_packed()
                 else:
@@ -150,11 +137,11 @@ def _accumulated(
     for line in c.range(0, deep, s.line, total):
         end = line + s.line
         for place in next_rows(line):
-            place.prefetch(L2)
+            place.prefetch(packing.L2)
         beyond = end * s.rows
         for r in range(s.rows):
             place = a[0] + beyond + r * s.line if s.a_transposed else a[r] + end
-            place.prefetch(L1)
+            place.prefetch(packing.L1)
         for k in c.range(line, c.least(deep, end), 1, total):
             x = row_of_b(k)
             at = k * s.rows if s.a_transposed else k
@@ -179,12 +166,12 @@ def _prefetch_sums(
     """
     for _ in c.when(size["k"] > s.depth):
         for offset in range(0, s.rows * s.columns, s.line):
-            (kept + offset).prefetch(WRITTEN)
+            (kept + offset).prefetch(packing.WRITTEN)
     for _ in c.when(last):
         for r in range(s.rows):
             line = place + size["n"] * r if r else place
             for v in range(s.vectors):
-                (line + v * s.lanes).prefetch(WRITTEN)
+                (line + v * s.lanes).prefetch(packing.WRITTEN)
 
 
 def _add_to_result(

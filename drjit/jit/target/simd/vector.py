@@ -11,22 +11,10 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from ...ir.op import TABLE as OPERATIONS
-from . import elementwise
+from . import elementwise, feature_loop
 from .arguments import statement
 from .conversion import convert
-from .feature_loop import (
-    Operation,
-    Product,
-    Register,
-    from_held,
-    load_row,
-    rounded,
-    row_address,
-    run,
-    spelled,
-    store_row,
-    to_held,
-)
+from .feature_loop import Operation, Product, Register, run, spelled
 from .ir import BITS, BYTES, NUMBER, SCALAR, Function, Value, constant
 from .liveness import last_uses, vector_names
 from .module import Module, declare
@@ -212,7 +200,7 @@ class VectorTranslator(Translator):
 
         def one(f: Function, *registers: str) -> str:
             x = emit(f, held, *registers)
-            return rounded(f, x) if rounds else x
+            return feature_loop.rounded(f, x) if rounds else x
 
         result = code if row.result == held else row.result
         return self.put_off(one, (name, code), operands, [result], count)
@@ -240,7 +228,7 @@ class VectorTranslator(Translator):
             return value
 
         def one(f: Function, x: str) -> str:
-            return to_held(f, to, convert(f, to, HELD[code], x))
+            return feature_loop.to_held(f, to, convert(f, to, HELD[code], x))
 
         return self.put_off(one, (to, code), [v], [to], v.count)
 
@@ -255,7 +243,7 @@ class VectorTranslator(Translator):
         def one(f: Function, *registers: str) -> Any:
             result = self.module.call(f, name, [(held, x) for x in registers], warm=True)
             several = result if type(result[0]) is tuple else (result,)
-            found = [rounded(f, x) if code == "f16" else x for _, x in several]
+            found = [feature_loop.rounded(f, x) if code == "f16" else x for _, x in several]
             return found if len(found) > 1 else found[0]
 
         codes = [code if k == held else k for k in kinds]
@@ -417,7 +405,9 @@ def vector(t: VectorTranslator, code: str, *features: ast.expr) -> Value:
         result = t.fresh(code, len(features))
     place = result.slot.name  # type: ignore[union-attr]
     for k, x in enumerate(registers[::run]):
-        store_row(f, code, to_held(f, code, x), row_address(f, code, place, k))
+        feature_loop.store_row(
+            f, code, feature_loop.to_held(f, code, x), feature_loop.row_address(f, code, place, k)
+        )
     return spelled(result)
 
 
@@ -466,11 +456,11 @@ def splat(t: VectorTranslator, code: str, count: int, x: str) -> Value:
 @statement("vector integer")
 def feature(t: VectorTranslator, v: FeatureVector, k: int) -> Value:
     """`feature(v, k)`."""
-    x = load_row(t.f, v.code, row_address(t.f, v.code, t.place(v), k))
-    return v.code, from_held(t.f, v.code, x)
+    x = feature_loop.load_row(t.f, v.code, feature_loop.row_address(t.f, v.code, t.place(v), k))
+    return v.code, feature_loop.from_held(t.f, v.code, x)
 
 
 @statement("vector")
 def total(t: VectorTranslator, v: FeatureVector) -> Value:
     """`total(v)`."""
-    return v.code, from_held(t.f, v.code, t.flush(total=v))
+    return v.code, feature_loop.from_held(t.f, v.code, t.flush(total=v))

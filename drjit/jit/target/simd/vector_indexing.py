@@ -3,17 +3,8 @@
 import ast
 from typing import Any
 
+from . import feature_loop
 from .arguments import statement
-from .feature_loop import (
-    from_held,
-    from_row,
-    load_row,
-    row_address,
-    spelled,
-    store_row,
-    to_held,
-    to_row,
-)
 from .ir import BYTES, SCALAR, Function, Value
 from .memory import gather_masked, lane_addresses, scatter_masked
 from .translate import ACTIVE
@@ -45,38 +36,38 @@ def take(t: VectorTranslator, v: FeatureVector, x: ast.expr, mask: str) -> Value
     f, (_, index), held = t.f, t.typed(x, "u32"), HELD[v.code]
     place = t.place(v)
     if _goes_by_rows(t.f, v):
-        result = load_row(f, v.code, place)
+        result = feature_loop.load_row(f, v.code, place)
         for k in range(1, v.count):
             here = _is(f, index, k)
-            row = load_row(f, v.code, row_address(f, v.code, place, k))
+            row = feature_loop.load_row(f, v.code, feature_loop.row_address(f, v.code, place, k))
             result = f.select(held, here, row, result)
         if mask != ACTIVE:
             result = f.select(held, mask, result)
     else:
         result = gather_masked(f, row_code(v.code), place, _position(f, index), mask)
-        result = from_row(f, v.code, result)
-    return v.code, from_held(f, v.code, result)
+        result = feature_loop.from_row(f, v.code, result)
+    return v.code, feature_loop.from_held(f, v.code, result)
 
 
 @statement("node node node mask")
 def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value:
     """`put(v, x, y, m)`: in place if nothing needs the previous vector."""
     f, v = t.f, t.vector(e)
-    value = to_held(f, v.code, t.typed(y, v.code)[1])
+    value = feature_loop.to_held(f, v.code, t.typed(y, v.code)[1])
     constant = t.integer(x) if type(x) is ast.Constant else None
     index = t.typed(x, "u32")[1] if constant is None else ""
     result = _own(t, e, v)
     place = t.place(result)
     if constant is not None:
-        _replace(f, v, row_address(f, v.code, place, constant), value, mask)
+        _replace(f, v, feature_loop.row_address(f, v.code, place, constant), value, mask)
     elif _goes_by_rows(t.f, v):
         for k in range(v.count):
             here = f.op(f"and {f.vector['mask']} {_is(f, index, k)}, {mask}")
-            _replace(f, v, row_address(f, v.code, place, k), value, here)
+            _replace(f, v, feature_loop.row_address(f, v.code, place, k), value, here)
     else:
-        row = to_row(f, v.code, value)
+        row = feature_loop.to_row(f, v.code, value)
         _scatter(f, v, place, row, _position(f, index), mask)
-    return spelled(result)
+    return feature_loop.spelled(result)
 
 
 def _scatter(f: Function, v: FeatureVector, place: str, row: str, index: Value, mask: str) -> None:
@@ -110,10 +101,10 @@ def _replace(f: Function, v: FeatureVector, row: str, value: str, mask: str) -> 
     """Replaces a feature in the lanes of a mask; the other lanes may become anything if it is the
     mask of the active lanes."""
     if mask != ACTIVE:
-        held, before = HELD[v.code], load_row(f, v.code, row)
+        held, before = HELD[v.code], feature_loop.load_row(f, v.code, row)
         if not f.machine.has_gathers:
             # Else LLVM would make a masked store of it, which takes processors of AMD many times
             # as long before AVX-512.
             before = f.op(f"freeze {f.vector[held]} {before}")
         value = f.select(held, mask, value, before)
-    store_row(f, v.code, value, row)
+    feature_loop.store_row(f, v.code, value, row)

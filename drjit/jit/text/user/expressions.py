@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir import dtype as dt
 from ...ir import op
 from ...ir.dtype import BY_CODE, DType
-from ...target import foreign
-from ...target.language import (
-    CALLABLE,
-    OPERATORS,
-    STATEMENTS,
-    operand_type,
-    result_type,
-    result_types,
-)
+from ...target import foreign, language
 from .accesses import CallText
 from .reading import (
     ACTIVE,
@@ -203,9 +195,9 @@ class ExpressionReader:
             kind, nodes = type(e.op), [e.operand]
         else:
             kind, nodes = type(e.op), [e.left, e.right]
-        if kind not in OPERATORS:
+        if kind not in language.OPERATORS:
             raise self.error(INSTEAD.get(kind, f"{ast.unparse(e)} is not part of the language"), e)
-        return self.elementwise(OPERATORS[kind], [self.operand(n) for n in nodes], e)
+        return self.elementwise(language.OPERATORS[kind], [self.operand(n) for n in nodes], e)
 
     def elementwise(self, o: op.Op, values: list[Expression], e: ast.expr) -> Expression:
         """An element-wise operation."""
@@ -217,7 +209,7 @@ class ExpressionReader:
         if any(len(v.types) > 1 for v in values):
             raise self.error("one value expected", e)
         try:
-            t = operand_type(o, [v.types[0] if v.types else None for v in values])
+            t = language.operand_type(o, [v.types[0] if v.types else None for v in values])
         except TypeError as error:
             raise self.error(str(error), e) from None
         first, given = values[0], values[o is op.select :]
@@ -231,7 +223,7 @@ class ExpressionReader:
         if o.kind == "prefix" and given[0].number is not None:  # Python would invert a number
             given = [self.operand_of(self.whole(given[0]))]
         texts = [v.text for v in ([first, *given] if o is op.select else given)]
-        t = result_type(o, t)
+        t = language.result_type(o, t)
         self.instrs.append(instruction(o, t, self.rounds))
         implies: frozenset[BoundedIndex] = frozenset()
         if o is op.and_:
@@ -259,11 +251,11 @@ class ExpressionReader:
         ):
             raise self.error("only plain calls are part of the language", e)
         name = e.func.id
-        statement = STATEMENTS.get(name)
+        statement = language.STATEMENTS.get(name)
         if statement is not None:
             return CallText(self, statement, e).value()
-        if name in CALLABLE:
-            return self.elementwise(CALLABLE[name], [self.operand(a) for a in e.args], e)
+        if name in language.CALLABLE:
+            return self.elementwise(language.CALLABLE[name], [self.operand(a) for a in e.args], e)
         if name in BY_CODE:
             return self.conversion(BY_CODE[name], e)
         if name == "sincos" and len(e.args) == 1:
@@ -275,7 +267,7 @@ class ExpressionReader:
             return self.foreign_call(foreign.functions[name], e)
         if name in REFUSED:
             raise self.error(f"{name}() {REFUSED[name]}", e)
-        known = [*STATEMENTS, *CALLABLE, *BY_CODE, *self.reading.functions]
+        known = [*language.STATEMENTS, *language.CALLABLE, *BY_CODE, *self.reading.functions]
         close = difflib.get_close_matches(name, known, 1)
         hint = f" (did you mean {close[0]}?)" if close else ""
         raise self.error(f"the function {name} is unknown{hint}", e)
@@ -291,7 +283,7 @@ class ExpressionReader:
                 raise self.error(f"{value.text} is no {t.code}", e)
             return Expression(f"{t.code}({value.text})", (t,))
         self.instrs.append(instruction(op.cast, t, self.rounds))
-        return Expression(f"{t.code}({value.text})", result_types(t.code, value.types))
+        return Expression(f"{t.code}({value.text})", language.result_types(t.code, value.types))
 
     def foreign_call(self, function: Any, e: ast.Call) -> Expression:
         """A call of a function that another compiler made."""
