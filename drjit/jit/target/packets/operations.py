@@ -19,17 +19,7 @@ from .. import foreign, language
 from .. import numpy as numpy_target
 from ..simd.ir import NUMBER, KernelError, Value
 from ..simd.translate import Translator
-from .types import (
-    LANES,
-    PARAMETERS,
-    WORD,
-    ConstantType,
-    FeaturesType,
-    FunctionType,
-    OperandType,
-    Packet,
-    packet,
-)
+from .types import FeaturesType, FunctionType, OperandType, Packet, packet
 
 TESTS = ("any_lane", "all_lanes")
 # The operations of the operators in a text, and the operators as Numba knows them.
@@ -95,28 +85,10 @@ def _argument_type(kind: Any) -> Any:
         return vector(BY_CODE[kind.code], kind.count)
     if type(kind) is Packet:
         return BY_CODE[kind.code]
-    node = _spelled(kind)
+    node = getattr(kind, "node", None)
     if type(node) is ast.Name:
         return BY_CODE.get(node.id)
     return getattr(node, "value", None)
-
-
-_WORD = ast.Subscript(ast.Name("p"), ast.Constant(0))
-
-
-def _spelled(kind: Any) -> ast.expr | None:
-    """Returns an argument whose type says what it is."""
-    if type(kind) is ConstantType:
-        return kind.node
-    if kind is WORD:
-        return _WORD
-    if kind is LANES:
-        return ast.Name("i")
-    if kind is PARAMETERS:
-        return ast.Name("p")
-    if type(kind) is FunctionType:
-        return ast.Name(kind.typing_key.__name__)
-    return None
 
 
 # ----------------------------------------------------------------------------------- translation
@@ -125,12 +97,7 @@ def _spelled(kind: Any) -> ast.expr | None:
 def _argument(kind: Any, x: Any) -> ast.expr:
     """Returns an argument as the front end reads it: a variable, what the text spells out, or what
     the type says."""
-    if x.name:
-        return ast.Name(x.name)
-    node = x.node or _spelled(kind)
-    if node is None:
-        raise KernelError(f"{kind} is no operand")
-    return node
+    return ast.Name(x.name) if x.name else x.node or kind.node
 
 
 _BIT = IntType(1)
@@ -143,14 +110,14 @@ def text_value(value: Any, kind: Any) -> TextValue:
     return TextValue(value, _BIT if kind is types.boolean else None)
 
 
-def _emitted(name: str, prefix: bool) -> Callable:
+def emitted(name: str, is_operator: bool) -> Callable:
     """Returns the translation of a call, or of an operator."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> TextValue:
         t: Translator = builder.translator
         nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
         value: Value | tuple[Value, ...] | None
-        if prefix:
+        if is_operator:
             value = t.apply(name, [t.expr(node) for node in nodes])
         elif name in TESTS:
             value = NUMBER, t.test(ast.Call(ast.Name(name), nodes, []))
@@ -159,12 +126,6 @@ def _emitted(name: str, prefix: bool) -> Callable:
         return text_value(value, sig.return_type)
 
     return emit
-
-
-def call_body(t: Translator, name: str, sig: Any, args: Sequence[Any]) -> TextValue:
-    """Returns the results of a function of the kernel's text."""
-    nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
-    return text_value(t.call(ast.Call(ast.Name(name), nodes, [])), sig.return_type)
 
 
 operations: dict[str, FunctionType] = {}
@@ -183,10 +144,10 @@ def operation(name: str) -> FunctionType | None:
 def _register(name: str) -> None:
     made = LanguageName(name)
     operations[name] = FunctionType(made)
-    lower_builtin(made, types.VarArg(types.Any))(_emitted(name, False))
+    lower_builtin(made, types.VarArg(types.Any))(emitted(name, False))
 
 
 for _name in numpy_target.namespace:
     _register(_name)
 for _o in language.OPERATORS.values():
-    lower_builtin(_o.python, *[OperandType] * _o.arity)(_emitted(_o.name, True))
+    lower_builtin(_o.python, *[OperandType] * _o.arity)(emitted(_o.name, True))

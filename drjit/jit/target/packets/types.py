@@ -44,25 +44,13 @@ class ConstantType(OperandType):
         super().__init__(name=f"constant({ast.unparse(node)})")
 
 
-class LanesType(types.Type):
-    """The lanes of a packet, `i`."""
+class PlaceType(types.Type):
+    """The type of the lanes of a packet, of the parameter block, or of a word of that, with an
+    expression that has it."""
 
-    def __init__(self) -> None:
-        super().__init__(name="lanes")
-
-
-class Parameters(types.Type):
-    """The parameter block, `p`."""
-
-    def __init__(self) -> None:
-        super().__init__(name="parameters")
-
-
-class WordType(types.Type):
-    """A word of the parameter block, `p[k]`."""
-
-    def __init__(self) -> None:
-        super().__init__(name="word")
+    def __init__(self, name: str, node: ast.expr):
+        self.node = node
+        super().__init__(name=name)
 
 
 class FunctionType(types.Opaque):
@@ -70,13 +58,15 @@ class FunctionType(types.Opaque):
 
     def __init__(self, key: Any):
         self.typing_key = key
+        self.node = ast.Name(getattr(key, "__name__", key))
         super().__init__(name=f"function {key}")
 
 
 packet = cache(Packet)
-LANES, PARAMETERS, WORD = LanesType(), Parameters(), WordType()
+LANES, PARAMETERS = PlaceType("lanes", ast.Name("i")), PlaceType("parameters", ast.Name("p"))
+WORD = PlaceType("word", ast.Subscript(ast.Name("p"), ast.Constant(0)))
 
-for _kind in (FeaturesType, ConstantType, LanesType, Parameters, WordType):
+for _kind in (FeaturesType, ConstantType, PlaceType):
     register_model(_kind)(models.OpaqueModel)
 
 
