@@ -27,7 +27,7 @@ from drjit.jit.target.cuda.primitives.column_reduction import Rows
 from drjit.jit.target.cuda.primitives.entry import EntryCode
 from drjit.jit.target.cuda.primitives.run_reduction import Runs
 from drjit.jit.target.cuda.primitives.tiles import TileShape
-from drjit.jit.target.numpy.reduction import OPERATIONS
+from drjit.jit.target.numpy.elementwise import OPERATIONS
 
 pytest.importorskip("llvmlite")
 

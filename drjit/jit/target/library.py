@@ -27,6 +27,12 @@ names = frozenset(MODULES)
 _FOLDER = os.path.join(os.path.dirname(__file__), "mathlib")
 
 
+class Table(tuple):
+    """A tuple of numbers of an element type, the last part of its name in the library."""
+
+    code: str
+
+
 def load(language: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the functions of the library, as they compute with the names of `language`."""
     from . import mathlib
@@ -37,6 +43,10 @@ def load(language: Mapping[str, Any]) -> dict[str, Any]:
         found: Any = (finder.find_spec(name, mathlib.__path__) for finder in sys.meta_path)
         spec = next(filter(None, found))  # `importlib.util` does the same, but takes long to import
         exec(spec.loader.get_code(spec.name), scope)
+    for name, value in scope.items():
+        if type(value) is tuple:
+            scope[name] = found = Table(value)
+            found.code = name.rpartition("_")[2]
     return scope
 
 

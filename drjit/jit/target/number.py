@@ -7,7 +7,6 @@ the same, but importing NumPy takes longer than many programs do altogether.
 import math
 import operator
 import struct
-import sys
 from collections.abc import Callable
 from functools import cache, partial
 from types import SimpleNamespace
@@ -191,11 +190,9 @@ def _bitcast(to: _Type, x: Number) -> Number:
     return Number(to.dtype, *struct.unpack(dt.FORMATS[to.dtype], bits))
 
 
-def _table(values: tuple, x: Number) -> Number:
-    """Element `x` of a tuple, or the last one; the name of the tuple determines the type."""
-    scope = sys._getframe(1).f_globals
-    name = next(key for key, value in scope.items() if value is values)
-    return Number(dt.BY_CODE[name.rpartition("_")[2]], values[min(x.value, len(values) - 1)])
+def _table(values: library.Table, x: Number) -> Number:
+    """Element `x` of a table of the library, or the last one."""
+    return Number(dt.BY_CODE[values.code], values[min(x.value, len(values) - 1)])
 
 
 LANGUAGE = SimpleNamespace(

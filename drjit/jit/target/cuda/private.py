@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import BY_CODE
-from ..numpy.reduction import passed_over
+from ..numpy.elementwise import passed_over
 from ..simd.atomic import atomic_update
 from ..simd.ir import BYTES, FLOATS, MEMORY, constant
 from ..simd.loops import loop, when

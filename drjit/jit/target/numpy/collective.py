@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import Type, Value
+from .elementwise import OPERATIONS, Type, Value, identity
 from .memory import LaneRange
-from .reduction import OPERATIONS, identity
 
 # Number of elements that a block reduction gathers at a time.
 _GATHERED = 1 << 22

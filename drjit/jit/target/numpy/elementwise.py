@@ -1,19 +1,19 @@
-"""Element types, element-wise operations and library functions of the kernel language on NumPy
-arrays and scalars.
+"""Element types, element-wise operations, reductions and library functions of the kernel language
+on NumPy arrays and scalars.
 
 Python numbers among the operands take the type of the others, as in the language. Infix operators
 need no definition here: NumPy's have the same meaning, including shifts by large counts. Callers
 disable NumPy's floating point warnings.
 """
 
-import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ...ir.dtype import ALL, DType
+from ...ir import op as ops
+from ...ir.dtype import ALL, DType, by_numpy
 from .. import library
 from .fused import fma_f32, fma_f64
 
@@ -180,18 +180,9 @@ def all_lanes(m: Value) -> bool:
     return bool(np.all(m))
 
 
-_tables: dict[int, tuple[tuple, Any]] = {}
-
-
-def table(values: tuple, x: Value) -> Value:
-    """Element `x` of a constant tuple, or the last one; the caller's name for the tuple determines
-    the type."""
-    if id(values) not in _tables:
-        scope = sys._getframe(1).f_globals
-        name = next(key for key, value in scope.items() if value is values)
-        dtype = TYPES[name.rpartition("_")[2]].dtype
-        _tables[id(values)] = values, np.array(values, dtype)
-    return _tables[id(values)][1][np.minimum(x, len(values) - 1)]
+def table(values: library.Table, x: Value) -> Value:
+    """Element `x` of a table of the library, or the last one."""
+    return np.array(values, TYPES[values.code].dtype)[np.minimum(x, len(values) - 1)]
 
 
 abs, sqrt = np.abs, np.sqrt
@@ -205,6 +196,28 @@ __all__ = [
     *("maximum", "minimum", "mul_hi", "popcnt", "quotient", "remainder", "round", "select"),
     *("shl", "shr", "sqrt", "table", "trunc", "tzcnt"),
 ]
+
+
+# `min` and `max` prefer the operand that is not NaN.
+OPERATIONS = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.fmin,
+    "max": np.fmax,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
+
+
+def identity(op: str, dtype: np.dtype) -> Any:
+    """Returns the neutral element of a reduction."""
+    return dtype.type(ops.neutral(op, by_numpy()[dtype]))
+
+
+def passed_over(op: str, dtype: np.dtype) -> Any:
+    """Returns a value that leaves an element unchanged when combined into memory, which may contain
+    a NaN."""
+    return dtype.type(ops.passed_over(op, by_numpy()[dtype]))
 
 
 @cache

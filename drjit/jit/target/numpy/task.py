@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import Type, Value
+from .elementwise import OPERATIONS, Type, Value, identity
 from .memory import LaneRange
-from .reduction import OPERATIONS, identity
 
 _DIGIT = 2047
 

@@ -18,8 +18,8 @@ from .vector import VectorTranslator
 
 # Modules that register statements with the translator.
 for _name in (
-    "atomic", "block_reduction", "coalescing", "interpolation", "matmul", "matvec", "outer",
-    "radix", "row_reduction", "scan", "vector_buffers", "vector_indexing",
+    "atomic", "block_reduction", "interpolation", "matmul", "matvec", "outer",
+    "radix", "row_reduction", "scan", "vector_statements",
 ):  # fmt: skip
     import_module(f".{_name}", __package__)
 

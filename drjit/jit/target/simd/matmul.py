@@ -14,12 +14,13 @@ from typing import Any
 
 from . import packing
 from .arguments import statement
-from .dot_products import dot_products
 from .packing import Rows, Shape
 from .reduction import accumulator
 from .translate import Translator
 from .values import Code, Flag, Mask, Pointer, Vector, Word
 
+# Columns of dot products at a time: as many loads as it takes to keep memory busy.
+_DOTS = 8
 _SIZES = ("m", "n", "k", "mb", "nb", "tiles_m", "tiles_n", "room")
 
 
@@ -56,7 +57,7 @@ def run_task(c: Code, code: str, rows: int, columns: int, depth: int, *given: An
     i0, j0, *starts = _task(c, size, c.pointer("i64", sizes))
     a, b, result = (c.pointer(code, p) + at for p, at in zip(operands, starts, strict=True))
     if shape.rows == 1 and shape.b_transposed:
-        dot_products(c, shape, a, b, result, size["k"], j0, size["columns"])
+        _dot_products(c, shape, a, b, result, size["k"], j0, size["columns"])
         return
     memory = c.pointer(acc, scratch) + c.thread() * size["room"]
     _tile(c, shape, size, a, b, result, i0, j0, memory)
@@ -208,3 +209,26 @@ def _add_to_result(
         c.choose(whole, lambda: write([None] * len(spots)), edge)
 
     c.choose(last, finish, keep)
+
+
+def _dot_products(
+    c: Code, s: Shape, a: Pointer, b: Pointer, result: Pointer, k: Word, j0: Word, count: Word
+) -> None:
+    """Stores at `result` the dot products of the row at `a` with the columns `j0 ...` at `b`, each
+    with `k` contiguous entries.
+    """
+    rest = k % s.lanes
+    whole = k - rest
+    for j1 in c.range(0, count, _DOTS):
+        first, left = j0 + j1, count - j1
+        columns = packing.rows_of(c, s, b, k, 0, first, left, _DOTS)
+        total = [c.zeros(s.acc, s.lanes)] * _DOTS
+        for start, end in ((0, whole), (whole, k)):
+            for at in c.range(start, end, s.lanes, total):
+                mask = c.below(rest, s.lanes) if end is k else None
+                x = packing.loaded(s, a + at, s.lanes, mask)
+                for number, column in enumerate(columns):
+                    total[number] = x.times_plus(
+                        packing.loaded(s, column + at, s.lanes, mask), total[number]
+                    )
+        (result + first).store(c.totals(total).cast(s.code), c.below(left, _DOTS))

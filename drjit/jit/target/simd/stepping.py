@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import ALL
-from ..numpy.reduction import OPERATIONS
+from ..numpy.elementwise import OPERATIONS
 from .ir import BYTES, Machine
 
 _TYPES: dict[str, Any] = {t.code: t.numpy for t in ALL} | {"mask": np.uint8}

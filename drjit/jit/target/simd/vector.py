@@ -12,10 +12,9 @@ from typing import Any
 
 from ...ir.op import TABLE as OPERATIONS
 from . import elementwise, feature_loop
-from .arguments import statement
 from .conversion import convert
 from .feature_loop import Operation, Product, Register, run, spelled
-from .ir import BITS, BYTES, NUMBER, SCALAR, Function, Value, constant
+from .ir import NUMBER, Function, Value, constant
 from .liveness import last_uses, vector_names
 from .module import Module, declare
 from .parse import assigned, targets
@@ -25,8 +24,6 @@ from .vector_memory import HELD, FeatureVector, StackSlot, Variables, row_bytes
 # Maximum number of element-wise operations that continue a product: they are repeated for every row
 # of its block.
 _FOLLOWING = 4
-# Minimum number of repetitions of a feature for which it is stored once.
-_REPEATED = 8
 
 
 class VectorTranslator(Translator):
@@ -386,81 +383,6 @@ def number(f: Function, code: str, x: float) -> str:
     return f.constant("f32", struct.unpack("<e", struct.pack("<H", bits))[0])
 
 
-# ------------------------------------------------------------------------------------- statements
-
-
-@statement("type *node")
-def vector(t: VectorTranslator, code: str, *features: ast.expr) -> Value:
-    """`vector(T, x0, x1, ...)`."""
-    f = t.f
-    words = [t.literals.get(e.id) if type(e) is ast.Name else None for e in features]
-    if None not in words and BITS[HELD[code]] >= 32:
-        return spelled(_uniform(t, code, words))  # type: ignore[arg-type]
-    registers = [t.typed(e, code)[1] for e in features]
-    run = _run(registers)
-    result = FeatureVector(code, len(features))
-    if run > 1:
-        result.slot, result.run = t.room(FeatureVector(code, len(features) // run)), run
-    else:
-        result = t.fresh(code, len(features))
-    place = result.slot.name  # type: ignore[union-attr]
-    for k, x in enumerate(registers[::run]):
-        feature_loop.store_row(
-            f, code, feature_loop.to_held(f, code, x), feature_loop.row_address(f, code, place, k)
-        )
-    return spelled(result)
-
-
-def _run(registers: Sequence[str]) -> int:
-    """Returns the number of consecutive repetitions of each feature, or 1 if it is not worth
-    exploiting."""
-    first = next((k for k, x in enumerate(registers) if x != registers[0]), len(registers))
-    if first < _REPEATED or len(registers) % first:
-        return 1
-    whole = all(x == registers[k // first * first] for k, x in enumerate(registers))
-    return first if whole else 1
-
-
 def _is_short(v: FeatureVector) -> bool:
     """Returns whether memory holds fewer numbers than the vector has."""
     return v.slot is not None and (v.slot.uniform or v.run > 1)
-
-
-def _uniform(t: VectorTranslator, code: str, words: list[int]) -> FeatureVector:
-    """Creates a vector of literals: its features are stored contiguously once per block."""
-    f, v, held = t.f, FeatureVector(code, len(words)), SCALAR[HELD[code]]
-    name = f"%literals.{code}." + ".".join(map(str, words))
-    v.slot = StackSlot(name, len(words) * BYTES[HELD[code]], uniform=True)
-    if name in f.head:
-        return v
-    f.once(name, f"alloca [{len(words)} x {held}], align 64")
-    for k, word in enumerate(words):
-        x, place = f"%x{len(f.prologue)}", f"%x{len(f.prologue)}.p"
-        f.prologue.append(
-            f"{x}.l = load {SCALAR[code]}, ptr {f.word_address(word)}, align 8, !invariant.load !0"
-        )
-        kind = f"fpext half {x}.l to float" if code == "f16" else f"freeze {held} {x}.l"
-        f.prologue.append(f"{x} = {kind}")
-        f.prologue.append(f"{place} = getelementptr {held}, ptr {name}, i64 {k}")
-        f.prologue.append(f"store {held} {x}, ptr {place}")
-    return v
-
-
-@statement("type integer operand")
-def splat(t: VectorTranslator, code: str, count: int, x: str) -> Value:
-    """`splat(T, n, x)`."""
-    _, _, (register,) = t.together([(code, x)], count)
-    return t.put_off(lambda f, x: x, "copy", [register], [code], count)
-
-
-@statement("vector integer")
-def feature(t: VectorTranslator, v: FeatureVector, k: int) -> Value:
-    """`feature(v, k)`."""
-    x = feature_loop.load_row(t.f, v.code, feature_loop.row_address(t.f, v.code, t.place(v), k))
-    return v.code, feature_loop.from_held(t.f, v.code, x)
-
-
-@statement("vector")
-def total(t: VectorTranslator, v: FeatureVector) -> Value:
-    """`total(v)`."""
-    return v.code, feature_loop.from_held(t.f, v.code, t.flush(total=v))
