@@ -11,7 +11,7 @@ from functools import partial
 
 from ...tuples import NamedTuple
 from .arguments import statement
-from .feature_loop import Product
+from .feature_loop import Operation
 from .ir import Function, Value
 from .loops import address
 from .reduction import accumulator
@@ -154,7 +154,8 @@ def matvec(
     if bias:
         pointers.append(_element(t, held, *bias))
     shape = MatvecShape(code, rows, columns, *step, bool(bias))
-    return t.multiply(Product(partial(_product, shape), shape, v, pointers), code, rows)
+    product = Operation(partial(_product, shape), shape, [v], pointers=pointers)
+    return t.multiply(product, code, rows)
 
 
 def _element(t: Translator, code: str, p: ast.expr, offset: ast.expr) -> str:

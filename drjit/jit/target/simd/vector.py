@@ -13,7 +13,7 @@ from typing import Any
 from ...ir.op import TABLE as OPERATIONS
 from . import elementwise, feature_loop
 from .conversion import convert
-from .feature_loop import Operation, Product, Register, run, spelled
+from .feature_loop import Operation, Register, run, spelled
 from .ir import NUMBER, Function, Value, constant
 from .liveness import last_uses, vector_names
 from .module import Module, declare
@@ -301,7 +301,7 @@ class VectorTranslator(Translator):
             operations = _needed(operations, [*stored, *([total] if total else ())])
             del self.waiting[count]
             summed = total if total is not None and total.count == count else None
-            product = next((o for o in operations if type(o) is Product), None)
+            product = next((o for o in operations if o.pointers), None)
             if product is not None:
                 others = [o for o in operations if o is not product]
                 few = len(others) <= _FOLLOWING and not any(o.is_call for o in others)
@@ -320,16 +320,16 @@ class VectorTranslator(Translator):
         self.recent.clear()
         return result
 
-    def multiply(self, product: Product, code: str, count: int) -> Value:
+    def multiply(self, product: Operation, code: str, count: int) -> Value:
         """Returns the result of a product, which is deferred."""
-        if any(type(o) is Product for o in self.waiting.get(count, ())):
+        if any(o.pointers for o in self.waiting.get(count, ())):
             self.flush()
         result = FeatureVector(code, count, product)
         product.results = [result]
         self.waiting.setdefault(count, []).append(product)
         return spelled(result)
 
-    def _multiply(self, product: Product, others: list[Operation], name: str) -> None:
+    def _multiply(self, product: Operation, others: list[Operation], name: str) -> None:
         """Stores the result of a product that others wait for."""
         (result,) = product.results
         taken = {
@@ -343,7 +343,10 @@ class VectorTranslator(Translator):
         run(self.module, self.f, [product], [result], result.count)
 
     def _places(
-        self, operations: list[Operation], stored: dict[FeatureVector, str], product: Product | None
+        self,
+        operations: list[Operation],
+        stored: dict[FeatureVector, str],
+        product: Operation | None,
     ) -> dict:
         """Returns memory for the results of a loop; it may replace an operand whose last use is the
         loop and whose rows have the same size.
