@@ -6,7 +6,7 @@ forward from the statements that name a type. The reader of texts that users wri
 """
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..ir import op
@@ -177,3 +177,19 @@ def _vector_type(statement: Statement, arguments: Sequence[Any]) -> DType:
         rows, columns = arguments[3:5]
         return vector(arguments[0], columns if arguments[6] else rows)
     return vector(arguments[0], len(arguments) - 1 if statement.op is op.vector else arguments[1])
+
+
+def targets(s: ast.stmt) -> list[str]:
+    """Returns the names that an assignment defines."""
+    nodes: list[Any] = getattr(s, "targets", None) or [getattr(s, "target", None)]
+    names = [n for node in nodes for n in (node.elts if type(node) is ast.Tuple else [node])]
+    return [n.id for n in names if type(n) is ast.Name]
+
+
+def assigned(statements: Iterable[ast.stmt]) -> list[str]:
+    """Returns the names that statements assign, in order of appearance."""
+    names: dict[str, None] = {}
+    for s in statements:
+        inner = assigned(s.body) if isinstance(s, ast.If | ast.While) else targets(s)
+        names |= dict.fromkeys(inner)
+    return list(names)

@@ -11,9 +11,9 @@ from numba.core import ir, types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.typing.templates import signature
 
+from ..language import targets
 from ..simd.arguments import grouped
 from ..simd.ir import SCALAR, KernelError
-from ..simd.parse import targets
 from ..simd.translate import Translator
 from .operations import SYMBOLS, operation, result_type
 from .types import LANES, PARAMETERS, WORD, ConstantType, FunctionType, packet

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ...ir.dtype import BY_CODE
 from ...parsing import syntax_tree
 from .. import library
-from ..simd.parse import assigned, targets
+from ..language import assigned, targets
 from .expressions import FLOATS, CannotExport, computed, has_cases
 from .groups import Group, MaskedBlock, Names, Whole, render, shared
 from .lane_writer import LaneWriter

@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ..simd.parse import functions, targets
+from ..language import targets
+from ..simd.parse import functions
 from .expressions import FLOATS, CannotExport, Fragment, NameScope
 from .module import ExportedModule, assignment
 from .statements import EFFECTS, MEMORY, SEVERAL, WHOLE, Fold

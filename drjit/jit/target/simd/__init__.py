@@ -25,7 +25,6 @@ __all__ = [
     "assembly",
     "compile",
     "default_lanes",
-    "llvm_version",
     "packet_lanes",
 ]
 
@@ -93,10 +92,3 @@ def assembly(
 
     module = _module_text(text, "kernel", lanes, contract, by_numba)
     return llvm.assembly(module.ir, *module.how)
-
-
-def llvm_version() -> str:
-    """Returns the version of LLVM in llvmlite."""
-    from . import llvm
-
-    return llvm.version()

@@ -3,8 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from ..language import STATEMENTS
-from .parse import targets
+from ..language import STATEMENTS, targets
 
 
 def vector_names(statements: list[ast.stmt]) -> set[str]:

@@ -208,8 +208,3 @@ def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
         builder.import_symbol(symbol, address)
     library = builder.link(_linker(), f"kernel{next(_serial)}")
     return library, [library[symbol] for symbol in symbols]
-
-
-def version() -> str:
-    """Returns LLVM's version."""
-    return ".".join(map(str, binding.llvm_version_info))

@@ -5,7 +5,6 @@ Python's parser. Lines of other forms are passed on to Python's.
 """
 
 import ast
-from collections.abc import Iterable
 from keyword import iskeyword
 
 from ...parsing import syntax_tree
@@ -197,21 +196,3 @@ def functions(text: str) -> list[ast.FunctionDef]:
     except SyntaxError as error:
         raise KernelError(f"line {error.lineno}: {error.text}: {error.msg}") from None
     return [s for s in statements if type(s) is ast.FunctionDef]
-
-
-def targets(s: ast.Assign) -> list[str]:
-    """Returns the names that an assignment defines."""
-    (target,) = s.targets
-    nodes = target.elts if type(target) is ast.Tuple else [target]
-    return [node.id for node in nodes if type(node) is ast.Name]
-
-
-def assigned(statements: Iterable[ast.stmt]) -> list[str]:
-    """Returns the names that statements assign, in order of appearance."""
-    names: dict[str, None] = {}
-    for s in statements:
-        if type(s) is ast.Assign:
-            names |= dict.fromkeys(targets(s))
-        elif isinstance(s, ast.If | ast.While):
-            names |= dict.fromkeys(assigned(s.body))
-    return list(names)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.op import TABLE
 from .. import foreign, library
-from ..language import OPERATORS
+from ..language import OPERATORS, assigned
 from . import contraction, elementwise
 from .arguments import CALLS, FEWEST, RUNS, Arguments, grouped, statement
 from .conversion import convert, reinterpret
 from .foreign import call as foreign_call
 from .ir import NUMBER, SCALAR, Function, KernelError, Value
-from .parse import assigned
 
 if TYPE_CHECKING:
     from .module import Module

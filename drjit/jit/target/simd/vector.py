@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from ...ir.op import TABLE as OPERATIONS
+from ..language import assigned, targets
 from . import elementwise, feature_loop
 from .conversion import convert
 from .feature_loop import Operation, Register, run, spelled
 from .ir import NUMBER, Function, Value, constant
 from .liveness import last_uses, vector_names
 from .module import Module, declare
-from .parse import assigned, targets
 from .translate import Translator
 from .vector_memory import HELD, FeatureVector, StackSlot, Variables, row_bytes
 

@@ -21,7 +21,6 @@ from .reading import (
     Expression,
     Line,
     Reading,
-    Variable,
     instruction,
     spelling,
 )
@@ -37,7 +36,7 @@ class ExpressionReader:
 
     def __init__(self, reading: Reading) -> None:
         self.reading, self.source = reading, reading.source
-        self.scope: dict[str, Variable] = {}
+        self.scope: dict[str, Expression] = {}
         self.gone: dict[str, int] = {}  # variables of bodies that have ended, with a line of these
         self.lines: list[Line] = []
         self.depth, self.rounds, self.version = 1, 1, 0
@@ -63,7 +62,9 @@ class ExpressionReader:
         """Assigns a variable."""
         self.version += 1
         implies = value.implies if dtype is dt.mask else frozenset()
-        self.scope[name] = Variable(dtype, self.version, value.signed, implies)
+        self.scope[name] = Expression(
+            name, (dtype,), True, None, value.signed, implies, version=self.version
+        )
         self.gone.pop(name, None)
 
     def whole(self, value: Expression) -> Expression:
@@ -78,7 +79,7 @@ class ExpressionReader:
 
     def restrict(self, name: str) -> None:
         """Restricts a mask to lanes of the launch, unless it is."""
-        mask = self.variable(name)
+        mask = self.scope[name]
         if ACTIVE not in mask.implies:
             self.emit(f"{name} = {name} & {self.active().text}")
             self.set(name, mask._replace(implies=mask.implies | {ACTIVE}), dt.mask)
@@ -112,11 +113,6 @@ class ExpressionReader:
             raise self.error(f"one value expected, not {len(value.types)}", e)
         return self.operand_of(value)
 
-    def variable(self, name: str) -> Expression:
-        """Returns a variable as an operand."""
-        v = self.scope[name]
-        return Expression(name, (v.dtype,), True, None, v.signed, v.implies, v.raised)
-
     def typed(self, value: Expression, dtype: DType, e: ast.expr | None = None) -> Expression:
         """Returns a value that has a type; a number takes it."""
         if not value.types and value.number is not None:
@@ -147,7 +143,7 @@ class ExpressionReader:
         """A variable, or a number of the program around the text."""
         name = e.id
         if name in self.scope:
-            return self.variable(name)
+            return self.scope[name]
         if name in self.reading.named:
             raise self.error(
                 f"{name} is a parameter: load(f32, {name}, i) reads it as an array, and "
@@ -240,7 +236,7 @@ class ExpressionReader:
         name = self.reading.fresh()
         self.emit(f"{name} = {value.text}")
         self.set(name, value, value.types[0])
-        return self.variable(name)
+        return self.scope[name]
 
     def call(self, e: ast.Call) -> Expression:
         """`f(x, ...)`."""
