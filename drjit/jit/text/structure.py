@@ -9,8 +9,10 @@ that turn out to be equal by coincidence are separated from then on, so a number
 launch to launch costs one more kernel, not one per value.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from itertools import islice
+from functools import cache
+from itertools import count, islice
 from operator import attrgetter
 from struct import Struct
 from typing import Any
@@ -24,24 +26,14 @@ from ..tuples import NamedTuple
 from . import program
 
 
-class _Interned(dict[tuple, int]):
-    """Assigns consecutive numbers to new keys."""
-
-    def __missing__(self, key: tuple) -> int:
-        number = self[key] = len(self)
-        return number
+@cache
+def _packer(count: int) -> Callable[..., bytes]:
+    """Returns what makes bytes of a number of words."""
+    return Struct(f"{count}Q").pack
 
 
-class _Packers(dict[int, Callable[..., bytes]]):
-    """Functions that make bytes of a number of words."""
-
-    def __missing__(self, count: int) -> Callable[..., bytes]:
-        packer = self[count] = Struct(f"{count}Q").pack
-        return packer
-
-
-_packers = _Packers()
-_interned = _Interned()
+_interned: dict[tuple, int] = defaultdict(count().__next__)
+"""Numbers of what nodes compute."""
 _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
 """The literals of a structure that share a parameter: the parameter numbers by position."""
@@ -214,7 +206,7 @@ class ProgramGraph:
             else:
                 words.append(2)
                 rows.append(data)
-        return _packers[len(words)](*words)
+        return _packer(len(words))(*words)
 
     def apart(self) -> tuple[list[Node], list[Node]]:
         """Returns the literals and buffers, and the other nodes, without duplicates."""

@@ -42,16 +42,6 @@ class TextValue:
         return self.value[1]
 
 
-class LanguageName:
-    """A name of the language."""
-
-    def __init__(self, name: str):
-        self.__name__ = name
-
-    def __repr__(self) -> str:
-        return f"<{self.__name__} of the kernel language>"
-
-
 # ------------------------------------------------------------------------------------------ types
 
 
@@ -142,7 +132,7 @@ def operation(name: str) -> FunctionType | None:
 
 
 def _register(name: str) -> None:
-    made = LanguageName(name)
+    made = type(name, (), {})  # a name of the language
     operations[name] = FunctionType(made)
     lower_builtin(made, types.VarArg(types.Any))(emitted(name, False))
 

@@ -94,18 +94,6 @@ def bitcast(context, to, x):
 
 
 @intrinsic
-def half(context, x):
-    """A single-precision number rounded to half precision."""
-
-    def code(context, builder, signature, arguments):
-        from llvmlite.ir import FloatType, HalfType
-
-        return builder.fpext(builder.fptrunc(arguments[0], HalfType()), FloatType())
-
-    return types.float32(types.float32), code
-
-
-@intrinsic
 def from_half(context, bits):
     """The number of half precision with these 16 bits."""
 
@@ -127,6 +115,12 @@ def to_half(context, x):
         return builder.bitcast(builder.fptrunc(arguments[0], HalfType()), IntType(16))
 
     return types.uint16(types.float32), code
+
+
+@inlined
+def half(x):
+    """A single-precision number rounded to half precision."""
+    return from_half(to_half(x))
 
 
 @helper

@@ -6,19 +6,15 @@ from collections.abc import Iterator
 from ..language import STATEMENTS, targets
 
 
-def vector_names(statements: list[ast.stmt]) -> set[str]:
-    """Returns the names that stand for vectors."""
-    names: set[str] = set()
-    _collect(statements, names)
-    return names
-
-
-def _collect(body: list[ast.stmt], names: set[str]) -> None:
-    for s in body:
+def vector_names(statements: list[ast.stmt], known: set[str] | None = None) -> set[str]:
+    """Returns the names that stand for vectors, those that are `known` included."""
+    names = set() if known is None else known
+    for s in statements:
         if isinstance(s, ast.If | ast.While):
-            _collect(s.body, names)
+            vector_names(s.body, names)
         elif type(s) is ast.Assign and _is_vector(s.value, names):
             names.update(targets(s))
+    return names
 
 
 def _is_vector(e: ast.expr, names: set[str]) -> bool:

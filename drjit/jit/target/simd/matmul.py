@@ -140,7 +140,7 @@ def _tile(
             rows_left = size["rows"] - i1
             rows_a = packed_rows
             if s.in_place:
-                rows_a = rows_of(c, s, a, size["k"], k0, top, rows_left, s.rows)
+                rows_a = rows_of(c, a, size["k"], k0, top, rows_left, s.rows)
             else:
                 pack_a(c, s, a, rows, size, k0, deep, top, rows_left)
             line = top * size["n"]
@@ -258,7 +258,7 @@ def _dot_products(
     whole = k - rest
     for j1 in c.range(0, count, _DOTS):
         first, left = j0 + j1, count - j1
-        columns = rows_of(c, s, b, k, 0, first, left, _DOTS)
+        columns = rows_of(c, b, k, 0, first, left, _DOTS)
         total = [c.zeros(s.acc, s.lanes)] * _DOTS
         for start, end in ((0, whole), (whole, k)):
             for at in c.range(start, end, s.lanes, total):
@@ -327,7 +327,7 @@ def pack_b(
     for j1 in c.range(0, count, s.columns):
         target = panels + j1 * s.depth
         for v in range(0, s.columns, n):
-            lines = rows_of(c, s, b, stride, k0, j0 + j1 + v, count - j1 - v, n)
+            lines = rows_of(c, b, stride, k0, j0 + j1 + v, count - j1 - v, n)
             for k in c.range(0, deep, n):
                 mask = c.below(deep - k, n)
                 x = [loaded(s, line + k, n, mask) for line in lines]
@@ -348,7 +348,7 @@ def pack_a(
             x = loaded(s, a + (k0 + k) * size["m"] + top, s.rows, mask)
             (rows + k * s.rows).store(x)
         return
-    lines = rows_of(c, s, a, size["k"], k0, top, rest, s.rows)
+    lines = rows_of(c, a, size["k"], k0, top, rest, s.rows)
     for k in c.range(0, deep, s.lanes):
         mask = c.below(deep - k, s.lanes)
         for r, line in enumerate(lines):
@@ -357,7 +357,7 @@ def pack_a(
 
 
 def rows_of(
-    c: Code, s: Shape, x: Pointer, stride: Word, k0: Word | int, top: Word, rest: Word, count: int
+    c: Code, x: Pointer, stride: Word, k0: Word | int, top: Word, rest: Word, count: int
 ) -> list[Pointer]:
     """Returns the starts of `count` stored rows of an operand from `top` on. Only `rest` of them
     exist; further ones repeat the last row, and their results are never stored."""

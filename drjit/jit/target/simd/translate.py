@@ -13,7 +13,7 @@ from ...ir.op import TABLE
 from .. import foreign, library
 from ..language import OPERATORS, assigned
 from . import contraction, elementwise
-from .arguments import CALLS, FEWEST, RUNS, Arguments, grouped, statement
+from .arguments import CALLS, FEWEST, RUNS, given, grouped, statement
 from .conversion import convert, reinterpret
 from .foreign import call as foreign_call
 from .ir import NUMBER, SCALAR, Function, KernelError, Value
@@ -58,7 +58,7 @@ class Deferred(str):
     __slots__ = ()
 
 
-class Translator(Arguments):
+class Translator:
     """Translates the statements of one function."""
 
     # The translators of calls whose arguments are not all plain operands, by name.
@@ -305,6 +305,72 @@ class Translator(Arguments):
         if e.func.id == "any_lane":
             return self.f.any(mask)
         return self.f.op(f"icmp eq i{self.f.lanes} {self.f.bits(mask)}, -1")
+
+    # ------------------------------------------------------------------------------- arguments
+
+    def arguments(self, kinds: list[str], more: str | None, nodes: Sequence[ast.expr]) -> list[Any]:
+        """Returns the arguments of a call, each parsed by the method that its kind names; all
+        further ones have the same kind, if they are allowed."""
+        if more is not None:
+            kinds = kinds + [more] * (len(nodes) - len(kinds))
+        code = ""
+        values: list[Any] = []
+        for kind, e in zip(kinds, nodes, strict=True):
+            if kind == "operand":
+                values.append(self.typed(e, code)[1])
+            elif kind != "lane_range":
+                values.append(getattr(self, kind)(e))
+                code = values[-1] if kind == "type" else code
+        return values
+
+    def node(self, e: ast.expr) -> ast.expr:
+        """An argument that the statement itself examines."""
+        return e
+
+    def type(self, e: Any) -> str:
+        """An argument that names an element type."""
+        return e.id
+
+    def typed(self, e: ast.expr, code: str = "") -> Value:
+        """A typed argument: a number takes the given type, which anything else has."""
+        value = self.expr(e)
+        return (code, self.f.constant(code, value[1])) if value[0] == NUMBER else value
+
+    index = typed  # unsigned
+
+    def mask(self, e: ast.expr) -> str:
+        """An argument that is a mask."""
+        return self.typed(e, "mask")[1]
+
+    def parameter(self, e: Any) -> int:
+        """An argument `p[k]`: its index."""
+        return e.slice.value
+
+    def word(self, e: ast.expr) -> str:
+        """The word that is an argument `p[k]`."""
+        f, k = self.f, self.parameter(e)
+        return f.word_here(k) if self.has_many_words else f.word(k)
+
+    def pointer(self, e: ast.expr) -> str:
+        """The address that an argument `p[k]` holds."""
+        f, k = self.f, self.parameter(e)
+        if self.has_many_words:
+            return f.op(f"inttoptr i64 {f.word_here(k)} to ptr")
+        return f.pointer(k)
+
+    def spelled(self, e: Any) -> Any:
+        """An argument that the text spells out."""
+        return e.value
+
+    integer = text = flag = reduction = spelled
+
+    def whole(self, e: ast.expr) -> str:
+        """An argument that is an integer for all lanes: a constant, or `s + 1` where `s` is a
+        parameter of the function.
+        """
+        if type(e) is ast.BinOp and type(e.op) is ast.Add and type(e.left) is ast.Name:
+            return self.f.op(f"add i64 {given(e.left.id)}, {self.integer(e.right)}")
+        return str(self.integer(e))
 
     # ----------------------------------------------------------------------------- expressions
 
