@@ -86,10 +86,9 @@ class ProgramGraph:
     """
 
     def __init__(self, roots: list[Node]) -> None:
-        self._roots = [roots]
+        self._roots: list[list[Node]] = []
         self._begin()
-        if not self._add(roots, native.collect_nodes or self._visit):
-            self._begin_again()
+        self.add(roots)
 
     def _begin(self) -> None:
         self.mark = object()
@@ -399,15 +398,8 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     call, which may be younger."""
     if not any(n.op is op.branch and n.data.shared is not None for n in nodes):
         return nodes
-    given: dict[Node, Node] = {}
     present = set(nodes)  # the needed nodes of a block
-    for n in nodes:
-        if n.op.block:
-            parts = RegionOperands(n)
-            for inside in parts.inside:
-                for name, argument in zip(inside, parts.inputs, strict=True):
-                    if name in present:
-                        given.setdefault(name, argument)
+    given = {name: argument for name, argument in _starts(nodes).items() if name in present}
     if all(name.serial > argument.serial for name, argument in given.items()):
         return nodes
     ordered: dict[Node, None] = {}
@@ -424,18 +416,24 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     return list(ordered)
 
 
-def _by_first_use(nodes: list[Node]) -> list[Node]:
-    """Returns the nodes in order, with inputs and literals placed before their first use."""
-    leaves = {n for n in nodes if n.op is LITERAL or n.op is BUFFER}  # those not placed yet
-    ordered: list[Node] = []
-    # The node of a loop or branch variable may equal its initial value.
-    behind: dict[Node, Node] = {}
+def _starts(nodes: list[Node]) -> dict[Node, Node]:
+    """Returns the initial value of each node that stands for a variable or argument of a loop or
+    branch."""
+    found: dict[Node, Node] = {}
     for n in nodes:
         if n.op.block:
             parts = RegionOperands(n)
             for inside in parts.inside:
                 for name, start in zip(inside, parts.inputs, strict=True):
-                    behind.setdefault(name, start)
+                    found.setdefault(name, start)
+    return found
+
+
+def _by_first_use(nodes: list[Node]) -> list[Node]:
+    """Returns the nodes in order, with inputs and literals placed before their first use."""
+    leaves = {n for n in nodes if n.op is LITERAL or n.op is BUFFER}  # those not placed yet
+    ordered: list[Node] = []
+    behind = _starts(nodes)  # which the node of a variable may equal
     for n in nodes:
         if n.op is LITERAL or n.op is BUFFER:
             continue

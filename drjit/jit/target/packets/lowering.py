@@ -18,9 +18,8 @@ from ..simd.arguments import RUNS
 from ..simd.ir import KernelError
 from ..simd.translate import BLOCK_LINES, Translator
 from ..simd.vector import VectorTranslator
-from .operations import TextValue, emitted, text_value
+from .operations import WORD, FeaturesType, Packet, TextValue, emitted, text_value
 from .text import LoweringStep, NumbaReader
-from .types import WORD, FeaturesType, Packet
 
 
 class TextLibrary(CodeLibrary):

@@ -1,5 +1,5 @@
-"""The names of the kernel language, known to Numba: one generic rule for their types, and one for
-their translation, which asks the front end of the SIMD target.
+"""The values and names of the kernel language, known to Numba: types, one generic rule for those of
+results, and one for translation, which asks the front end of the SIMD target.
 
 The translator of the function that is being compiled is that of Numba's IR builder, as its
 attribute `translator`.
@@ -7,19 +7,85 @@ attribute `translator`.
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
-from llvmlite.ir import IntType
+from llvmlite import ir as llvm
 from numba.core import types
+from numba.core.datamodel import models
 from numba.core.registry import cpu_target
-from numba.extending import lower_builtin
+from numba.extending import lower_builtin, register_model
 
 from ...ir.dtype import BY_CODE, vector
 from .. import foreign, language
 from .. import numpy as numpy_target
-from ..simd.ir import NUMBER, KernelError, Value
+from ..simd.ir import BITS, NUMBER, KernelError, Value
 from ..simd.translate import Translator
-from .types import FeaturesType, FunctionType, OperandType, Packet, packet
+
+_LLVM = {"f16": llvm.HalfType(), "f32": llvm.FloatType(), "f64": llvm.DoubleType()}
+
+
+class OperandType(types.Type):
+    """A type of operands: of packets, vectors, and constants."""
+
+
+class Packet(OperandType):
+    """One element of a type for each lane; that of `mask` is a bit."""
+
+    def __init__(self, code: str, lanes: int):
+        self.code, self.lanes = code, lanes
+        self.llvm = llvm.VectorType(_LLVM.get(code) or llvm.IntType(BITS[code]), lanes)
+        super().__init__(name=f"{code}x{lanes}")
+
+
+class FeaturesType(OperandType):
+    """A vector: a number of packets. Its statements are deferred and its memory is shared, so it is
+    known while compiling only."""
+
+    def __init__(self, code: str, count: int, lanes: int):
+        self.code, self.count, self.lanes = code, count, lanes
+        super().__init__(name=f"vector({code}x{lanes}, {count})")
+
+
+class ConstantType(OperandType):
+    """An argument that the text spells out: a number, a string, or a sum of numbers of words."""
+
+    def __init__(self, node: ast.expr):
+        self.node = node
+        super().__init__(name=f"constant({ast.unparse(node)})")
+
+
+class PlaceType(types.Type):
+    """The type of the lanes of a packet, of the parameter block, or of a word of that, with an
+    expression that has it."""
+
+    def __init__(self, name: str, node: ast.expr):
+        self.node = node
+        super().__init__(name=name)
+
+
+class FunctionType(types.Opaque):
+    """A name of the language, or that of a function of the text."""
+
+    def __init__(self, key: Any):
+        self.typing_key = key
+        self.node = ast.Name(getattr(key, "__name__", key))
+        super().__init__(name=f"function {key}")
+
+
+packet = cache(Packet)
+LANES, PARAMETERS = PlaceType("lanes", ast.Name("i")), PlaceType("parameters", ast.Name("p"))
+WORD = PlaceType("word", ast.Subscript(ast.Name("p"), ast.Constant(0)))
+
+for _kind in (FeaturesType, ConstantType, PlaceType):
+    register_model(_kind)(models.OpaqueModel)
+
+
+@register_model(Packet)
+class _PacketModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, packet: Packet):
+        super().__init__(manager, packet, packet.llvm)
+
 
 TESTS = ("any_lane", "all_lanes")
 # The operations of the operators in a text, and the operators as Numba knows them.
@@ -90,7 +156,7 @@ def _argument(kind: Any, x: Any) -> ast.expr:
     return ast.Name(x.name) if x.name else x.node or kind.node
 
 
-_BIT = IntType(1)
+_BIT = llvm.IntType(1)
 
 
 def text_value(value: Any, kind: Any) -> TextValue:

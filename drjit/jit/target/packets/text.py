@@ -15,8 +15,8 @@ from ..language import targets
 from ..simd.arguments import grouped
 from ..simd.ir import SCALAR, KernelError
 from ..simd.translate import Translator
-from .operations import SYMBOLS, operation, result_type
-from .types import LANES, PARAMETERS, WORD, ConstantType, FunctionType, packet
+from . import operations
+from .operations import ConstantType, FunctionType, operation, packet
 
 
 class LoweringStep(ir.Stmt):
@@ -92,7 +92,7 @@ class NumbaReader:
             value = ir.Expr.call(self.function(operation), args, (), self.loc)
         else:
             symbol = e.ops[0] if type(e) is ast.Compare else e.op
-            function, operation = SYMBOLS[type(symbol)]
+            function, operation = operations.SYMBOLS[type(symbol)]
             if len(args) == 2:
                 value = ir.Expr.binop(function, args[0], args[1], self.loc)
             else:
@@ -101,7 +101,7 @@ class NumbaReader:
         key = operation, *map(id, kinds)
         known = self.signatures.get(key)
         if known is None:
-            result = result_type(self.t, operation, kinds)
+            result = operations.result_type(self.t, operation, kinds)
             known = self.signatures[key] = signature(result, *kinds)
         self.calls[value] = known
         return self.assign(value, known.return_type, name)
@@ -147,13 +147,13 @@ class NumbaReader:
         if type(e) is ast.UnaryOp:
             return self.is_constant(e.operand)
         if type(e) is ast.Name:
-            return self.types.get(e.id) is WORD
+            return self.types.get(e.id) is operations.WORD
         return type(e) is ast.Constant and type(e.value) in (int, float)
 
     def spelled(self, e: ast.expr, name: str = "") -> ir.Var:
         """Assigns what the text spells out."""
         if type(e) is ast.Subscript:
-            kind: Any = WORD
+            kind: Any = operations.WORD
         elif type(e) is ast.Constant and type(e.value) is bool:
             kind = packet("mask", self.t.f.lanes) if name else ConstantType(e)
         else:
@@ -177,10 +177,10 @@ class NumbaReader:
         """Reads the whole function."""
         t, d = self.t, self.definition
         for k, a in enumerate(d.args.args):
-            kind: Any = (LANES, PARAMETERS)[k] if k < 2 else None
+            kind: Any = (operations.LANES, operations.PARAMETERS)[k] if k < 2 else None
             if kind is None:
                 code = ast.unparse(a.annotation)  # type: ignore[arg-type]
-                kind = packet(code, t.f.lanes) if code in SCALAR else WORD
+                kind = packet(code, t.f.lanes) if code in SCALAR else operations.WORD
             self.types[f"arg.{a.arg}"] = kind
             self.names[a.arg] = self.assign(ir.Arg(a.arg, k, self.loc), kind, a.arg)
         self.body(d.body)
