@@ -9,7 +9,6 @@ import operator
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from types import SimpleNamespace
 from typing import Any
 
 from ..ir import dtype as dt
@@ -195,7 +194,7 @@ def _table(values: library.Table, x: Number) -> Number:
     return Number(dt.BY_CODE[values.code], values[min(x.value, len(values) - 1)])
 
 
-LANGUAGE = SimpleNamespace(
+LANGUAGE: dict[str, Any] = dict(
     **{t.code: _Type(t) for t in dt.ALL},
     **{o.text: partial(_apply, o) for o in op.TABLE.values() if o.kind == "call"},
     any_lane=operator.attrgetter("value"),
@@ -207,4 +206,4 @@ LANGUAGE = SimpleNamespace(
 @cache
 def _library() -> dict[str, Any]:
     """Returns the functions of the math library."""
-    return library.load(vars(LANGUAGE))
+    return library.load(LANGUAGE)

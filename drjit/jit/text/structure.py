@@ -312,7 +312,7 @@ class KernelArguments(NamedTuple):
     checks: tuple[int, ...] | None
 
 
-def settle(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelArguments]:
+def canonicalize(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelArguments]:
     """Numbers the nodes of a new program. Its literals share parameters if they did in all programs
     with its structure, and inputs and literals are ordered by first use, because their order of
     creation often changes from one step of a program to the next. Returns the nodes of its kernel

@@ -231,9 +231,9 @@ class FeatureTranslator(OneLane, VectorTranslator):
         self.scopes.append(_Scope(names_before))
         return names
 
-    def settle(self) -> None:
+    def leave_body(self) -> None:
         """At the end of a body: brings the vectors that it assigned into the form for merging."""
-        super().settle()
+        super().leave_body()
         for name in self.scopes[-1].assigned:
             self._merged(name)
         for found, k in self.scopes.pop().filled:

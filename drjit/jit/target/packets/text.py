@@ -305,7 +305,7 @@ class NumbaReader:
         self.mark(lambda lower: lower.deeper(1))
         self.body(s.body)
         if self.has_vectors:
-            self.mark(lambda lower: lower.t.settle())
+            self.mark(lambda lower: lower.t.leave_body())
         self.mark(lambda lower: lower.deeper(-1))
         return first
 

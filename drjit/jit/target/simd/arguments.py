@@ -44,7 +44,7 @@ def statement(kinds: str, calls: dict[str, Callable] = CALLS) -> Callable[[Calla
     return register
 
 
-def given(name: str) -> str:
+def parameter_name(name: str) -> str:
     """Returns the IR name of a parameter of a function in the text."""
     return f"%given.{name}"
 

@@ -233,7 +233,7 @@ class _Row:
         store_row(self.f, v.code, self.read(v), self.address(v))
 
 
-class _Given:
+class _Arguments:
     """The arguments of a routine, and the spelling of its operands: equal routines have equal
     spellings."""
 
@@ -283,7 +283,7 @@ def run(
     """
     product = next((o for o in operations if o.pointers), None)
     others = [o for o in operations if o is not product]
-    given = _Given(f)
+    given = _Arguments(f)
     key: list[Hashable] = [count]
     if product is not None:
         key += [product.kind, *[given.local(_POINTER, p) for p in product.pointers]]

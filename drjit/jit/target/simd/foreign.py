@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..foreign import ForeignFunction
 from .conversion import from_memory, to_memory
 from .ir import BYTES, MEMORY, Function, Value
+from .loops import during
 
 if TYPE_CHECKING:
     from .translate import Translator
@@ -45,23 +46,15 @@ def _lanes(f: Function, function: ForeignFunction, symbol: str) -> str:
     for code, place in zip(returned, made, strict=True):
         _store(f, code, "zeroinitializer", place)
     of = f"i{f.lanes}"
-    start, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
-    f.do(f"br label %{head}")
-    f.start(head)
-    f.do(f"%left = phi {of} [{bits}, %{start}], [%fewer, %{inside}]")
-    f.branch(f.op(f"icmp ne {of} %left, 0"), inside, done)
-    f.start(inside)
-    lane = "0"
-    if f.lanes > 1:
-        lane = f.op(f"call {of} @llvm.cttz.{of}({of} %left, i1 true)")
-        lane = f.op(f"zext {of} {lane} to i64") if f.lanes < 64 else lane
-    status = _call(f, function, symbol, given, made, lane)
-    if function.errors:
-        f.do(f"store i32 {status}, ptr {_of_lane(f, 'u32', made[-1], lane)}")
-    f.do(f"%lower = sub {of} %left, 1")
-    f.do(f"%fewer = and {of} %left, %lower" if f.lanes > 1 else f"%fewer = add {of} 0, 0")
-    f.do(f"br label %{head}")
-    f.start(done)
+    with during(f, lambda names: f.op(f"icmp ne {of} {names[0]}, 0"), [(of, bits)]) as left:
+        lane = "0"
+        if f.lanes > 1:
+            lane = f.widened(f.op(f"call {of} @llvm.cttz.{of}({of} {left[0]}, i1 true)"))
+        status = _call(f, function, symbol, given, made, lane)
+        if function.errors:
+            f.do(f"store i32 {status}, ptr {_of_lane(f, 'u32', made[-1], lane)}")
+        lower = f.op(f"sub {of} {left[0]}, 1")
+        left[0] = f.op(f"and {of} {left[0]}, {lower}") if f.lanes > 1 else "0"
     return _results(f, function, made)
 
 

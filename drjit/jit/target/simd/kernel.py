@@ -8,7 +8,7 @@ from importlib import import_module
 from ...tuples import NamedTuple
 from ..packet_width import VECTORS
 from . import contraction, llvm, reduction
-from .arguments import given
+from .arguments import parameter_name
 from .compensated_sum import SHORT
 from .ir import Function, KernelError
 from .module import Module
@@ -172,7 +172,7 @@ def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[st
     kinds = f.vector | {"int": "i64"}  # the latter represents numbers of checks and words
     for a, code in zip(parameters, codes, strict=True):
         if code in f.vector:
-            f.variables[a.arg] = code, given(a.arg)
+            f.variables[a.arg] = code, parameter_name(a.arg)
     t.module.translate(inner, definition)
     values = inner.result
     kind = f.give(values)
@@ -182,7 +182,9 @@ def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[st
         f.do(f"ret {kind} poison" if values else "ret void")
     if inner.needs_active:
         f.prologue += _active(f)
-    own = [f"{kinds[code]} {given(a.arg)}" for a, code in zip(parameters, codes, strict=True)]
+    own = [
+        f"{kinds[code]} {parameter_name(a.arg)}" for a, code in zip(parameters, codes, strict=True)
+    ]
     head = f'define internal fastcc {kind} @"{definition.name}"({", ".join([LANES, *own])})'
     t.module.routines[definition.name] = head, f.text()
     return codes, [code for code, _ in values]

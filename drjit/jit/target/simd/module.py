@@ -214,7 +214,7 @@ def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> 
     return symbol
 
 
-def kept_table(t: Any, name: Any, storage: str) -> tuple[str, str, int]:
+def table_constant(t: Any, name: Any, storage: str) -> tuple[str, str, int]:
     """Returns the element type of a table of the library, the constant of the module that holds it,
     and the number of its last element."""
     code = name.id.rpartition("_")[2]
@@ -230,7 +230,11 @@ def kept_table(t: Any, name: Any, storage: str) -> tuple[str, str, int]:
 @statement("node typed")
 def table(t: Translator, name: ast.expr, index: Value) -> Value:
     """`table(NAME, x)`; an index beyond the end reads the last element."""
-    f, (code, symbol, number), (kind, x) = t.f, kept_table(t, name, "private unnamed_addr"), index
+    f, (code, symbol, number), (kind, x) = (
+        t.f,
+        table_constant(t, name, "private unnamed_addr"),
+        index,
+    )
     last = f.constant(kind, number)
     vector = f.vector[kind]
     x = f.op(f"call {vector} @llvm.umin.{f.types.suffix[kind]}({vector} {x}, {vector} {last})")

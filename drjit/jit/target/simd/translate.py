@@ -13,7 +13,7 @@ from ...ir.op import TABLE
 from .. import foreign, library
 from ..language import OPERATORS, assigned
 from . import contraction, elementwise
-from .arguments import CALLS, FEWEST, RUNS, given, grouped, statement
+from .arguments import CALLS, FEWEST, RUNS, grouped, parameter_name, statement
 from .conversion import convert, reinterpret
 from .foreign import call as foreign_call
 from .ir import NUMBER, SCALAR, Function, KernelError, Value
@@ -196,7 +196,7 @@ class Translator:
         f.branch(condition, inside, done, weights="" if self.is_kernel else ", !prof !1")
         f.start(inside)
         self.nested(s.body)
-        self.settle()
+        self.leave_body()
         end = f.block
         f.do(f"br label %{done}")
         f.start(done)
@@ -243,7 +243,7 @@ class Translator:
         if checked:
             # No code, but loads stay before it, where products and sums are fused with them.
             f.do("call void @llvm.sideeffect()")
-        self.settle()
+        self.leave_body()
         end = f.block
         f.do(f"br label %{head}")
         for name in names:
@@ -290,7 +290,7 @@ class Translator:
         """Returns the names that a body assigns, before it is translated: those that need phis."""
         return assigned(statements)
 
-    def settle(self) -> None:
+    def leave_body(self) -> None:
         """At the end of a body, drops variables that have no phis."""
 
     def nested(self, statements: list[ast.stmt]) -> None:
@@ -369,7 +369,7 @@ class Translator:
         parameter of the function.
         """
         if type(e) is ast.BinOp and type(e.op) is ast.Add and type(e.left) is ast.Name:
-            return self.f.op(f"add i64 {given(e.left.id)}, {self.integer(e.right)}")
+            return self.f.op(f"add i64 {parameter_name(e.left.id)}, {self.integer(e.right)}")
         return str(self.integer(e))
 
     # ----------------------------------------------------------------------------- expressions

@@ -105,7 +105,7 @@ class VectorTranslator(Translator):
         self.homes.append(places)
         return [name for name in names if name not in places]
 
-    def settle(self) -> None:
+    def leave_body(self) -> None:
         """At the end of a body, moves the vectors that it assigned to their slots."""
         self.flush()
         moves = []
