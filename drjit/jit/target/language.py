@@ -12,6 +12,7 @@ from typing import Any
 from ..ir import op
 from ..ir.dtype import BY_CODE, DType, mask, vector
 from ..tuples import NamedTuple
+from . import library
 
 INFIXES: dict[str, type] = {
     "+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "&": ast.BitAnd, "|": ast.BitOr,
@@ -93,10 +94,50 @@ for _row in _ROWS.strip().splitlines():
     STATEMENTS[_name] = Statement(_name, _arguments, _result, op.TABLE[_op], _outside)
 
 PRIMITIVES = {
-    "block_reduce": "T", "scan_totals": "-", "scan": "T", "scan_blocks": "T", "compress": "-",
-    "radix_count": "-", "radix_move": "-", "matmul": "-", "reduce_rows": "-",
-}  # fmt: skip
-"""Statements of primitives, which texts of users do not have, and their results."""
+    "block_reduce": ("T", "dr.block_reduce()"),
+    "scan_totals": ("-", "dr.prefix_reduce()"),
+    "scan": ("T", "dr.prefix_reduce()"),
+    "scan_blocks": ("T", "dr.block_prefix_reduce()"),
+    "compress": ("-", "dr.compress()"),
+    "radix_count": ("-", "dr.sort()"),
+    "radix_move": ("-", "dr.sort()"),
+    "matmul": ("-", "the operator @"),
+    "reduce_rows": ("-", "dr.sum() with an axis"),
+}
+"""Statements of primitives, which texts of users cannot have: their results, and what to call."""
+
+REFUSED = {
+    name: f"belongs to an operation of several launches: call {instead} on arrays instead"
+    for name, (_, instead) in PRIMITIVES.items()
+} | {
+    "table": "belongs to functions of the library: gather() from an array",
+    "polynomial": "belongs to functions of the library: write it with fma()",
+    "any_lane": "is only the test of if and while",
+    "all_lanes": "is only the test of if and while",
+}
+"""Calls of the language that a text of the user's cannot have, and why."""
+
+INSTEAD: dict[type, str] = {
+    ast.FloorDiv: "// is quotient(x, y), truncated as in C",
+    ast.Mod: "% is remainder(x, y), with the sign of x",
+    ast.Pow: "** is pow(x, y)",
+    ast.LShift: "<< is shl(x, y)",
+    ast.RShift: ">> is shr(x, y)",
+    ast.MatMult: "@ is not part of the language",
+    ast.BoolOp: "masks are combined by & and |",
+    ast.Not: "a mask is inverted by ~",
+    ast.IfExp: "a choice for each lane is select(m, x, y)",
+    ast.For: "loops are `while any_lane(m):`",
+    ast.Subscript: "p[k] belongs into calls such as load(f32, p[k], i)",
+    ast.AnnAssign: "types of variables are inferred: leave out the annotation",
+    ast.NamedExpr: "assignments are statements",
+}
+"""What to write in place of expressions of Python that the language does not have."""
+
+NAMES = frozenset(
+    (*STATEMENTS, *CALLABLE, *BY_CODE, *library.names, "any_lane", "all_lanes", "i", "p", "kernel")
+)
+"""Names with a meaning in a text, which its variables cannot have."""
 
 
 def operand_type(o: op.Op, types: Sequence[DType | None]) -> DType:
@@ -145,7 +186,7 @@ def result_types(name: str, arguments: Sequence[Any]) -> tuple[DType, ...]:
         TypeError: the operation does not exist for them.
     """
     statement = STATEMENTS.get(name)
-    result = statement.result if statement is not None else PRIMITIVES.get(name)
+    result = statement.result if statement is not None else PRIMITIVES.get(name, ("",))[0]
     if result == "-":
         return ()
     if result == "T":

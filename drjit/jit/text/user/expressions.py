@@ -12,18 +12,7 @@ from ...ir import op
 from ...ir.dtype import BY_CODE, DType
 from ...target import foreign, language
 from .accesses import CallText
-from .reading import (
-    ACTIVE,
-    INSTEAD,
-    NAMES,
-    REFUSED,
-    BoundedIndex,
-    Expression,
-    Line,
-    Reading,
-    instruction,
-    spelling,
-)
+from .reading import ACTIVE, BoundedIndex, Expression, Line, Reading, instruction, spelling
 
 if TYPE_CHECKING:
     from .statements import FunctionReader
@@ -135,7 +124,7 @@ class ExpressionReader:
         rule = _EXPRESSIONS.get(type(e))
         if rule is None:
             kind = type(getattr(e, "op", e))
-            hint = INSTEAD.get(kind) or INSTEAD.get(type(e))
+            hint = language.INSTEAD.get(kind) or language.INSTEAD.get(type(e))
             raise self.error(hint or f"{ast.unparse(e)} is not part of the language", e)
         return rule(self, e)
 
@@ -156,7 +145,7 @@ class ExpressionReader:
                 f"{self.source.above + self.gone[name]}: assign it before as well",
                 e,
             )
-        if name in NAMES:
+        if name in language.NAMES:
             raise self.error(f"{name} stands for no value here", e)
         try:
             number = self.source.constant(name)
@@ -192,7 +181,9 @@ class ExpressionReader:
         else:
             kind, nodes = type(e.op), [e.left, e.right]
         if kind not in language.OPERATORS:
-            raise self.error(INSTEAD.get(kind, f"{ast.unparse(e)} is not part of the language"), e)
+            raise self.error(
+                language.INSTEAD.get(kind, f"{ast.unparse(e)} is not part of the language"), e
+            )
         return self.elementwise(language.OPERATORS[kind], [self.operand(n) for n in nodes], e)
 
     def elementwise(self, o: op.Op, values: list[Expression], e: ast.expr) -> Expression:
@@ -261,8 +252,8 @@ class ExpressionReader:
             return self.function_call(self.reading.functions[name], e)
         if name in foreign.functions:
             return self.foreign_call(foreign.functions[name], e)
-        if name in REFUSED:
-            raise self.error(f"{name}() {REFUSED[name]}", e)
+        if name in language.REFUSED:
+            raise self.error(f"{name}() {language.REFUSED[name]}", e)
         known = [*language.STATEMENTS, *language.CALLABLE, *BY_CODE, *self.reading.functions]
         close = difflib.get_close_matches(name, known, 1)
         hint = f" (did you mean {close[0]}?)" if close else ""

@@ -1,6 +1,5 @@
 """What is known of a kernel text that a user wrote, while it is read: where it is from, its words,
-checks and lines so far, and the values of its expressions; and what users may write instead of what
-the language does not have.
+checks and lines so far, and the values of its expressions.
 """
 
 import ast
@@ -9,56 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir import op
-from ...ir.dtype import BY_CODE, DType
-from ...target import library
-from ...target.language import CALLABLE, STATEMENTS
+from ...ir.dtype import DType
 from ...tuples import NamedTuple
 from ..program import Instr
 from .words import KINDS, WITHOUT_ARRAYS, Check, TextWord
 
 if TYPE_CHECKING:
     from .statements import FunctionReader
-
-
-_LAUNCHES = "belongs to an operation of several launches: call {} on arrays instead"
-REFUSED = {
-    "block_reduce": _LAUNCHES.format("dr.block_reduce()"),
-    "scan_totals": _LAUNCHES.format("dr.prefix_reduce()"),
-    "scan": _LAUNCHES.format("dr.prefix_reduce()"),
-    "scan_blocks": _LAUNCHES.format("dr.block_prefix_reduce()"),
-    "compress": _LAUNCHES.format("dr.compress()"),
-    "radix_count": _LAUNCHES.format("dr.sort()"),
-    "radix_move": _LAUNCHES.format("dr.sort()"),
-    "matmul": _LAUNCHES.format("the operator @"),
-    "reduce_rows": _LAUNCHES.format("dr.sum() with an axis"),
-    "table": "belongs to functions of the library: gather() from an array",
-    "polynomial": "belongs to functions of the library: write it with fma()",
-    "any_lane": "is only the test of if and while",
-    "all_lanes": "is only the test of if and while",
-}
-"""Calls of the language that a text of the user's cannot have, and why."""
-
-INSTEAD: dict[type, str] = {
-    ast.FloorDiv: "// is quotient(x, y), truncated as in C",
-    ast.Mod: "% is remainder(x, y), with the sign of x",
-    ast.Pow: "** is pow(x, y)",
-    ast.LShift: "<< is shl(x, y)",
-    ast.RShift: ">> is shr(x, y)",
-    ast.MatMult: "@ is not part of the language",
-    ast.BoolOp: "masks are combined by & and |",
-    ast.Not: "a mask is inverted by ~",
-    ast.IfExp: "a choice for each lane is select(m, x, y)",
-    ast.For: "loops are `while any_lane(m):`",
-    ast.Subscript: "p[k] belongs into calls such as load(f32, p[k], i)",
-    ast.AnnAssign: "types of variables are inferred: leave out the annotation",
-    ast.NamedExpr: "assignments are statements",
-}
-"""What to write in place of expressions of Python that the language does not have."""
-
-NAMES = frozenset(
-    (*STATEMENTS, *CALLABLE, *BY_CODE, *library.names, "any_lane", "all_lanes", "i", "p", "kernel")
-)
-"""Names with a meaning in a text, which its variables cannot have."""
 
 
 class Source(NamedTuple):

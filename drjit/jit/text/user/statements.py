@@ -8,10 +8,11 @@ from ...ir import dtype as dt
 from ...ir import op
 from ...ir.dtype import BY_CODE, DType
 from ...ir.nesting import ASSUMED_ITERATIONS
+from ...target import language
 from ...target.language import assigned
 from ..program import Instr, Loop
 from .expressions import ExpressionReader
-from .reading import ACTIVE, INSTEAD, NAMES, REFUSED, Expression, Reading, instruction
+from .reading import ACTIVE, Expression, Reading, instruction
 from .words import Check
 
 _SOME_LOOP = Loop((), (), (), 0, 0, (), 0, ())
@@ -26,7 +27,7 @@ class StatementReader(ExpressionReader):
             self.statement = s
             rule = _STATEMENTS.get(type(s))
             if rule is None:
-                hint = INSTEAD.get(
+                hint = language.INSTEAD.get(
                     type(s), f"{type(s).__name__.lower()} is not part of the language"
                 )
                 raise self.error(hint)
@@ -77,7 +78,7 @@ class StatementReader(ExpressionReader):
         """Returns a name to be assigned."""
         if type(e) is not ast.Name:
             raise self.error("assignments are to names", e)
-        if e.id in NAMES or e.id in self.reading.named or e.id in self.reading.functions:
+        if e.id in language.NAMES or e.id in self.reading.named or e.id in self.reading.functions:
             raise self.error(f"the name {e.id} has a meaning already", e)
         return e.id
 
@@ -206,7 +207,7 @@ class FunctionReader(StatementReader):
         """Reads the parameters: those of a kernel, two numbers if it has checks of its own, and
         typed ones."""
         d = self.statement = self.definition
-        if self.title in NAMES or self.title in REFUSED:
+        if self.title in language.NAMES or self.title in language.REFUSED:
             raise self.error(f"the name {self.title} has a meaning already")
         a = d.args
         if a.vararg or a.kwarg or a.kwonlyargs or a.defaults or a.posonlyargs or d.decorator_list:
@@ -220,7 +221,7 @@ class FunctionReader(StatementReader):
             code = ast.unparse(one.annotation) if one.annotation is not None else ""
             if code == "int" and not self.parameters:
                 self.numbers += (one.arg,)
-            elif code in BY_CODE and one.arg not in NAMES:
+            elif code in BY_CODE and one.arg not in language.NAMES:
                 self.parameters[one.arg] = BY_CODE[code]
                 self.scope[one.arg] = Expression(one.arg, (BY_CODE[code],), True)
             else:

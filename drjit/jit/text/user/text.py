@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from ...ir.location import line_of
 from ...parsing import syntax_tree
+from ...target.language import NAMES
 from ...tuples import NamedTuple
 from ..program import Output, Program
-from .reading import NAMES, Line, Reading, Source
+from .reading import Line, Reading, Source
 from .statements import FunctionReader, StatementReader
 from .words import ARGUMENTS, TextWord, WordLayout, layout
 
