@@ -87,9 +87,9 @@ def native() -> str:
 
 def llvm() -> str:
     """Returns the version of LLVM in llvmlite."""
-    from drjit.jit.target import simd
+    from drjit.detail import llvm_version
 
-    return simd.llvm_version()
+    return ".".join(map(str, llvm_version()))
 
 
 def processor_name() -> str:

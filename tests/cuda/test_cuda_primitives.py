@@ -25,7 +25,7 @@ from drjit.jit.run import history, launch
 from drjit.jit.target.cuda.primitives import dots, products, radix, scan
 from drjit.jit.target.cuda.primitives.entry import EntryCode, TileShape
 from drjit.jit.target.cuda.primitives.reductions import Rows, Runs
-from drjit.jit.target.numpy.reduction import OPERATIONS
+from drjit.jit.target.numpy.elementwise import OPERATIONS
 
 pytest.importorskip("llvmlite")
 

@@ -453,13 +453,12 @@ def test_the_modules_are_valid():
     """LLVM verifies them, which it does not do when it compiles."""
     from llvmlite import binding
 
-    from drjit.jit.target import library
     from drjit.jit.target.cuda import module
     from drjit.jit.target.cuda.plan import Options
 
     for network in forward_and_backward((20, 64, 3)):
         for capability in CAPABILITIES:
             text, options = "\n".join(network.lines), Options(capability)
-            built = module.translate(text, "k", len(network.words), False, library, options)
+            built = module.translate(text, "k", len(network.words), False, options)
             ir = f'target datalayout = "{nvptx.LAYOUT}"\ntarget triple = "{nvptx.TRIPLE}"\n'
             binding.parse_assembly(ir + built.code, binding.create_context()).verify()

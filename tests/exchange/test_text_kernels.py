@@ -835,6 +835,7 @@ def test_mistakes_in_derivatives():
 
 HEAD = "def k(i, p):\n    x = load(f32, p[1], i)\n"
 STORE = "    store(f32, p[9], i, x)\n"
+V = HEAD + "    v = vector(f32, x, x, x)\n    u = vector(f32, x, x)\n"
 MISTAKES = [
     ("def k(i, p):\n    x = load(f32 p[1], i)\n", 2, "invalid syntax"),
     ("x = 3\n", 1, "a kernel text consists of functions"),
@@ -887,6 +888,25 @@ MISTAKES = [
     (HEAD + "    v = load_vector(u16, 2, p[2], i)\n", 3, "there are no arrays of u16"),
     (HEAD + "    scatter(f32, p[2], x, u32(x), True)\n    y = gather(f32, p[2], u32(x), True)\n", 4,
      "p[2] is an array to read from, but in line 3"),
+    (V + "    w = v + u\n", 5, "the vectors have 2 and 3 features"),
+    (V + "    w = v & v\n", 5, "& does not exist for f32"),
+    (V + "    w = feature(x, 0)\n", 5, "x is not a vector"),
+    (V + "    w = total(v < v)\n", 5, "total sums floats, not maskx3"),
+    (V + "    w = take(v, x, True)\n", 5, "x is f32, not u32"),
+    (V + "    w = put(v, 3, x, True)\n", 5, "the vector has 3 features"),
+    (V + "    w = put(v, 1, f16(x), True)\n", 5, "is f16, not f32"),
+    (V + "    w = select(v, v, v)\n", 5, "the condition of select is f32x3, not mask"),
+    (V + "    w = vector(f32)\n", 5, "a vector has at least 1 feature"),
+    (V + "    w = sin(v, v)\n", 5, "sin takes 1 operands, not 2"),
+    (V + "    store(f32, p[2], i, v)\n", 5, "v is f32x3, not f32"),
+    (V + "    w = matvec(f32, p[3], p[4], 4, 5, 5, False, v)\n", 5,
+     "the factor is f32x3, not f32x5"),
+    (V + "    w = matvec(f16, p[3], p[4], 4, 3, 3, False, v)\n", 5,
+     "the factor is f32x3, not f16x3"),
+    (V + "    outer(f32, p[3], p[4], p[5], p[6], 3, 3, 3, v, u, True)\n", 5,
+     "the factors are f32x3 and f32x2"),
+    (V + "    w = u32(u)\n    accumulate(u32, p[3], p[4], p[5], p[6], w, True)\n", 6,
+     "there are no such sums of u32"),
 ]  # fmt: skip
 
 

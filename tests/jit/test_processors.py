@@ -12,7 +12,7 @@ import pytest
 import drjit as dr
 from drjit.jit import processor
 from drjit.jit.cpu import matmul as cpu_matmul
-from drjit.jit.target import library, simd
+from drjit.jit.target import simd
 from drjit.jit.target.simd import llvm
 from drjit.jit.target.simd.ir import Machine
 from drjit.jit.target.simd.kernel import module_text
@@ -56,7 +56,7 @@ def lowered(text, target):
     machine = llvm.binding.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=2, reloc="pic"
     )
-    made = module_text(text, "kernel", simd.packet_lanes(text), True, library)
+    made = module_text(text, "kernel", simd.packet_lanes(text), True)
     ir = f'target triple = "{triple}"\n{made.ir}'
     module = llvm.binding.parse_assembly(ir, llvm.binding.create_context())
     manager, builder = llvm.Compiler().passes(made.uncombined, False, False)

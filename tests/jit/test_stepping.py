@@ -119,7 +119,7 @@ def test_prefixes_of_packets(op, neutral, inclusive, lanes):
     for packet in lanes_of(x, lanes, neutral):
         result, carried = scan.scan_packet(code, op, packet, carried, fill, inclusive)
         found.append(result)
-    expected = stepping._REDUCTIONS[op].accumulate(x)
+    expected = stepping.OPERATIONS[op].accumulate(x)
     if not inclusive:
         expected = np.concatenate([[neutral], expected[:-1]])
     np.testing.assert_allclose(np.concatenate(found)[: x.size], expected, rtol=1e-12)

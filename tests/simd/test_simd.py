@@ -1153,8 +1153,9 @@ def test_library_functions(lanes, monkeypatch):
     store(f32, p[3], i, a)
     store(f16, p[4], i, b)
 """
-    compile = simd.compile
-    monkeypatch.setattr(simd, "compile", lambda *a: compile(*a, library=Library()))
+    own = Library()
+    for part in ("function", "constant", "table"):
+        monkeypatch.setattr(library, part, getattr(own, part))
     words = [RECORD.copy(), x, half, np.zeros(50, np.float32), np.zeros(50, np.float16)]
     call(text, words, 50, lanes)
     same(words[3], want(x))
@@ -1181,21 +1182,14 @@ def test_math_library_agrees_with_the_numpy_target_to_the_last_bit(t):
         same(got, want, name)
 
 
+# What is wrong with a text is found where it is read (see test_text_kernels.py) and cannot be with
+# one that is traced. Mistakes in the package itself show their line.
 ERRORS = {
-    "y = x + q": "line 3: y = x + q: the name q is unknown",
-    "y = x + u": "the operands have the types f32, u32",
-    "y = x & x": "the operation does not exist for f32",
-    "y = frobnicate(x)": "the function frobnicate is unknown",
-    "y = gather(f32, p[1], x, True)": "x is f32, not an index (u32 or u64)",
-    "store(u32, p[1], i, x)": "x is f32, not u32",
-    "y = bitcast(f64, x)": "f32 and f64 differ in size",
-    "y = load(f32, 3, i)": "3 is not a word of the parameter block",
-    "y = [x]": "[x] is not part of the language",
-    "import os": "not part of the language",
-    "y, z = x": "2 values expected",
-    "y = sqrt(2)": "the operands of sqrt have no type",
-    "if x: pass": "the test must be any_lane(m) or all_lanes(m)",
-    "reduce(f32, 'and', p[1], p[1], i, x)": "a reduction 'and' of f32 does not exist",
+    "y = x + q": "line 3: y = x + q: cannot be translated (KeyError: 'q')",
+    "y = frobnicate(x)": "cannot be translated (KeyError: 'frobnicate_f32')",
+    "y = [x]": "cannot be translated",
+    "import os": "cannot be translated",
+    "store(u32, p[1], i)": "cannot be translated",
     "y = x +": "line 3",
     "y = u8(0.5)": "0.5 is no u8",
 }

@@ -7,7 +7,6 @@ import pytest
 from test_simd import RECORD, both_widths, call, in_f32, made, rounded, same
 
 from drjit.jit.ir import dtype
-from drjit.jit.target import library
 from drjit.jit.target.simd import kernel, llvm
 
 FUSED = [dtype.f32, dtype.f64]
@@ -155,5 +154,5 @@ def test_each_level_of_code_generation_gives_the_same_bits(level):
 
 def test_fused_products_leave_no_line():
     lines = "\n".join(["v0 = x"] + [f"v{k} = v{k - 1} * y + z" for k in range(1, 50)] + ["r = v49"])
-    ir = kernel.module_text(text_of(dtype.f32, lines), "k", 16, True, library).ir
+    ir = kernel.module_text(text_of(dtype.f32, lines), "k", 16, True).ir
     assert ir.count("@llvm.fma") == 49 and "fmul" not in ir and "fadd" not in ir

@@ -12,7 +12,7 @@ from test_simd import (
     test_while,
 )
 
-from drjit.jit.target import library, simd
+from drjit.jit.target import simd
 from drjit.jit.target.simd import translate
 from drjit.jit.target.simd.kernel import module_text
 
@@ -54,7 +54,7 @@ def looping(length: int) -> str:
 
 def blocks(text: str) -> list[int]:
     """The lines of each block of a kernel's module."""
-    module = module_text(text, "k", simd.default_lanes(), False, library)
+    module = module_text(text, "k", simd.default_lanes(), False)
     lengths = [0]
     for line in module.ir.split("\n"):
         if line.endswith(":"):
@@ -77,7 +77,7 @@ def test_blocks_are_bounded_and_their_number_is_proportional_to_the_length(text)
 
 
 def test_blocks_of_short_kernels_stay_whole() -> None:
-    assert "never:" not in module_text(straight(900), "k", 16, False, library).ir
+    assert "never:" not in module_text(straight(900), "k", 16, False).ir
 
 
 @pytest.mark.parametrize(("text", "added"), [(straight, 3_000), (looping, 9_000)])
@@ -121,6 +121,6 @@ def test_many_parameters(code):
         part = np.where(np.arange(n) < size, array, t(0))
         want = want ^ (part & b) if code == "mask" else (want + part * b).astype(t)
     np.testing.assert_array_equal(got, want)
-    ir = module_text(text, "k", 8, False, library).ir
+    ir = module_text(text, "k", 8, False).ir
     entry = ir.partition("packet:")[0]
     assert entry.count("load") < 10

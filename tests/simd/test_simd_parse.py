@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from drjit.jit.parsing import syntax_tree
-from drjit.jit.target import library
 from drjit.jit.target.simd import KernelError, parse
 from drjit.jit.target.simd.kernel import module_text
 
@@ -135,7 +134,7 @@ def test_lines_are_counted() -> None:
     text = "def kernel(i, p):\n    x = lane(i)\n\n    y = f32(1.5)\n    z = nothing(x)\n"
     assert [s.lineno for s in parse.functions(text)[0].body] == [2, 4, 5]
     with pytest.raises(KernelError, match=r"line 5: z = nothing\(x\)"):
-        module_text(text, "k", 8, False, library)
+        module_text(text, "k", 8, False)
 
 
 class Destroyed:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_simd import call, made
 
-from drjit.jit.target import library, simd
+from drjit.jit.target import simd
 from drjit.jit.target.simd import kernel, translate
 
 LITERALS = 30  # more than stay in registers
@@ -61,7 +61,7 @@ def results(text: str, code: str) -> bytes:
 @pytest.mark.parametrize("seed", range(3))
 def test_fewer_passes_give_the_same(code, loop, seed, monkeypatch) -> None:
     text = text_of(seed, code, loop=loop)
-    assert kernel.module_text(text, "k", 16, True, library).plain
+    assert kernel.module_text(text, "k", 16, True).plain
     quick = results(text, code)
     monkeypatch.setattr(kernel, "_is_plain", lambda text: False)
     made.cache_clear()
@@ -74,7 +74,7 @@ def test_a_long_body_gives_the_same_with_its_check_before_the_test(monkeypatch) 
     monkeypatch.setattr(translate, "LONG_BODY", 10)
     made.cache_clear()
     assert results(text, "f32") == short
-    module = kernel.module_text(text, "k", 16, True, library)
+    module = kernel.module_text(text, "k", 16, True)
     assert module.ir.index("load volatile") < module.ir.index("fm")
 
 
@@ -110,7 +110,7 @@ CALLS = """def kernel(i, p):
 
 
 def test_uncombined_instructions_give_the_same(monkeypatch) -> None:
-    assert kernel.module_text(CALLS, "k", 16, True, library).uncombined
+    assert kernel.module_text(CALLS, "k", 16, True).uncombined
     quick = results(CALLS, "f32")
     monkeypatch.setattr(kernel, "_is_combined", lambda text: True)
     made.cache_clear()

@@ -10,7 +10,6 @@ from test_simd import same
 from test_simd_vectors import FLOATS, Text, accumulator, every_type, every_width, numbers, whole
 
 from drjit.jit.ir import dtype as dt
-from drjit.jit.target import library
 from drjit.jit.target.simd import kernel
 
 COUNTS = (1, 3, 15, 16, 17, 64)
@@ -63,7 +62,7 @@ def network(t, width, depth, n, threads=2):
 
 
 def translated(text):
-    return kernel.module_text("\n".join(text.lines), "test", 16, False, library).ir
+    return kernel.module_text("\n".join(text.lines), "test", 16, False).ir
 
 
 @every_type

@@ -588,44 +588,6 @@ def test_a_loop_that_no_lane_enters_leaves_its_state():
         same(got, want)
 
 
-# ------------------------------------------------------------------------------------------ errors
-
-ERRORS = {
-    "w = v + u": "the operands have the types f32x3, f32x2",
-    "w = v + h": "the operands have the types f32x3, f16",
-    "w = v & v": "the operation does not exist for f32x3",
-    "w = feature(v, 3)": "a vector of 3 features has no feature 3",
-    "w = feature(x, 0)": "x is not a vector",
-    "w = total(v < v)": "total sums floats",
-    "w = take(v, x, m)": "x is f32, not u32",
-    "w = put(v, 3, x, m)": "a vector of 3 features has no feature 3",
-    "w = put(v, 1, h, m)": "h is f16, not f32",
-    "w = select(v, v, v)": "the condition of select is f32x3, not a mask",
-    "w = frobnicate(v)": "the function frobnicate is unknown",
-    "store(f32, p[1], i, v)": "v is f32x3, not f32",
-    "w = vector(u32)": "a vector has one or more features",
-    "w = matvec(f32, p[1], p[2], 4, 5, 5, False, v)": "v is f32x3, not f32x5",
-    "w = matvec(f16, p[1], p[2], 4, 3, 3, False, v)": "v is f32x3, not f16x3",
-    "outer(f32, p[1], p[1], p[2], p[2], 3, 3, 3, v, u, m)": "u is f32x2, not f32x3",
-    "accumulate(u32, p[1], p[1], p[2], p[2], v, m)": "there are no such sums of u32",
-}
-
-
-@pytest.mark.parametrize("statement", ERRORS)
-def test_errors_give_the_statement_and_the_types(statement):
-    text = f"""def kernel(i, p):
-    x = load(f32, p[1], i)
-    h = f16(x)
-    m = active(i)
-    v = vector(f32, x, x, x)
-    u = vector(f32, x, x)
-    {statement}
-    store(f32, p[1], i, x)"""
-    with pytest.raises(simd.KernelError, match=re.escape(ERRORS[statement])) as error:
-        simd.compile(text, "test", 8)
-    assert str(error.value).startswith("line 7: ")
-
-
 def test_layers_of_the_same_shape_share_code():
     text = Text()
     v = text.vector(numbers(dt.f32, 8, 3))

@@ -7,7 +7,7 @@ import pytest
 from refusals import Refusals
 
 from drjit.jit import processor
-from drjit.jit.target import foreign, library, simd
+from drjit.jit.target import foreign, simd
 from drjit.jit.target.simd import llvm
 from drjit.jit.target.simd.ir import Machine
 from drjit.jit.target.simd.kernel import module_text
@@ -40,7 +40,7 @@ def both(text: str, machine: str) -> tuple[bytes, str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processor, "register_bytes", lambda: width)
         patch.setattr(llvm, "host", lambda: Machine(width, has_gathers=False))
-        made = module_text(text, "kernel", simd.packet_lanes(text), True, library)
+        made = module_text(text, "kernel", simd.packet_lanes(text), True)
     ir = f'target triple = "{triple}"\n{made.ir}'
     module = llvm.binding.parse_assembly(ir, llvm.binding.create_context())
     manager, builder = llvm.Compiler().passes(made.uncombined, False, False)

@@ -36,7 +36,6 @@ class Native:
     """
 
     def __init__(self, function: Callable, count: int, dtype: DType, gradient: bool) -> None:
-        from ...jit.target import library
         from ...jit.target.simd import llvm
         from ...jit.target.simd.kernel import module_text
 
@@ -44,7 +43,7 @@ class Native:
         traced = _traced(function, count, dtype, gradient)
         self.text, self._held = traced.text, traced.held
         name = f"function{next(_serial)}"
-        module = module_text(traced.text, name, 1, False, library)
+        module = module_text(traced.text, name, 1, False)
         code = module.ir.replace(f'define void @"{name}"', f'define internal void @"{name}"', 1)
         assert code != module.ir and not module.has_finish
         code += _entries(name, traced, dtype)

@@ -21,7 +21,7 @@ from drjit.jit.ir.node import BUFFER, make
 from drjit.jit.run import cache, history
 from drjit.jit.run.launch import ErrorRecord, as_python, layout_of, link
 from drjit.jit.target.cuda.form import EACH
-from drjit.jit.target.numpy.reduction import passed_over
+from drjit.jit.target.numpy.elementwise import passed_over
 from drjit.jit.text.program import Program
 
 # Plain numbers: testing for an enumeration member takes ten times as long.

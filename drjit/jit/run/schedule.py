@@ -513,7 +513,7 @@ def _settle(
     another one, and its arguments."""
     if len(graph.order) > LARGE:
         collector.defer()
-    ordered, passed = structure.settle(graph, roots)
+    ordered, passed = structure.canonicalize(graph, roots)
     settled = (device, streams, *map(_id, roots))
     made = _settled.get(settled) if comments is None else None
     if made is None:

@@ -36,7 +36,7 @@ def kernel(roots: Sequence[Node], given: Sequence[Node]) -> SingleKernel:
     graph = structure.ProgramGraph(roots)
     if graph.effects():
         raise RuntimeError("it writes to arrays")
-    ordered, passed = structure.settle(graph, roots)
+    ordered, passed = structure.canonicalize(graph, roots)
     built = program.build(ordered, roots)
     inputs, literals, checks = [
         found if taken is None else [found[k] for k in taken]

@@ -1,12 +1,15 @@
-"""Access to the math library as source code: the compiled targets translate its syntax trees.
+"""Access to the math library: as syntax trees, which the compiled targets translate, and as
+functions for the targets that Python runs.
 
 A function such as `sin_f32` is defined in one of the modules of `mathlib`. It may use numbers and
-tables that its module defines by plain assignments, and other functions of the library. Files are
+tables that modules define by plain assignments, and other functions of the library. Files are
 parsed on first use.
 """
 
 import contextlib
 import os
+import sys
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +27,33 @@ names = frozenset(MODULES)
 _FOLDER = os.path.join(os.path.dirname(__file__), "mathlib")
 
 
+class Table(tuple):
+    """A tuple of numbers of an element type, the last part of its name in the library."""
+
+    code: str
+
+
+def load(language: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the functions of the library, as they compute with the names of `language`."""
+    from . import mathlib
+
+    scope = {**language, "__name__": mathlib.__name__}
+    for module in _FILES:
+        name = f"{mathlib.__name__}.{module}"
+        found: Any = (finder.find_spec(name, mathlib.__path__) for finder in sys.meta_path)
+        spec = next(filter(None, found))  # `importlib.util` does the same, but takes long to import
+        exec(spec.loader.get_code(spec.name), scope)
+    for name, value in scope.items():
+        if type(value) is tuple:
+            scope[name] = found = Table(value)
+            found.code = name.rpartition("_")[2]
+    return scope
+
+
 _functions: dict[str, "ast.FunctionDef"] = {}
 _constants: dict[str, "ast.expr"] = {}
-_unread = ["common", *dict.fromkeys(MODULES.values())]
+_FILES = ("common", *dict.fromkeys(MODULES.values()))
+_unread = [*_FILES]
 
 
 def _found(name: str, definitions: dict[str, Any]) -> Any:

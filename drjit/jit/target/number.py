@@ -4,14 +4,11 @@ Results are those of kernels, bit by bit, except for the sign of NaN. The NumPy 
 the same, but importing NumPy takes longer than many programs do altogether.
 """
 
-import builtins
 import math
 import operator
 import struct
-import sys
 from collections.abc import Callable
 from functools import cache, partial
-from types import SimpleNamespace
 from typing import Any
 
 from ..ir import dtype as dt
@@ -19,6 +16,7 @@ from ..ir import op
 from ..ir.dtype import DType
 from ..ir.folding import folder, normalize
 from ..ir.op import Op
+from . import library
 
 _INF, _NAN = math.inf, math.nan
 
@@ -61,7 +59,7 @@ def convert(to: DType, dtype: DType, value: Any) -> Any:
 def _call(op_: Op, dtype: DType, values: tuple[Any, ...]) -> Any:
     """Evaluates a function of the math library."""
     wide = dt.f32 if dtype is dt.f16 else dtype
-    function = _library(op_.library)[f"{op_.name}_{wide.code}"]
+    function = _library()[f"{op_.name}_{wide.code}"]
     found = function(*[Number(wide, v) for v in values]).value
     return found if wide is dtype else normalize(dtype, found)
 
@@ -191,14 +189,12 @@ def _bitcast(to: _Type, x: Number) -> Number:
     return Number(to.dtype, *struct.unpack(dt.FORMATS[to.dtype], bits))
 
 
-def _table(values: tuple, x: Number) -> Number:
-    """Element `x` of a tuple, or the last one; the name of the tuple determines the type."""
-    scope = sys._getframe(1).f_globals
-    name = next(key for key, value in scope.items() if value is values)
-    return Number(dt.BY_CODE[name.rpartition("_")[2]], values[min(x.value, len(values) - 1)])
+def _table(values: library.Table, x: Number) -> Number:
+    """Element `x` of a table of the library, or the last one."""
+    return Number(dt.BY_CODE[values.code], values[min(x.value, len(values) - 1)])
 
 
-LANGUAGE = SimpleNamespace(
+LANGUAGE: dict[str, Any] = dict(
     **{t.code: _Type(t) for t in dt.ALL},
     **{o.text: partial(_apply, o) for o in op.TABLE.values() if o.kind == "call"},
     any_lane=operator.attrgetter("value"),
@@ -208,20 +204,6 @@ LANGUAGE = SimpleNamespace(
 
 
 @cache
-def _library(module: str) -> dict[str, Any]:
-    """Returns what a module of the library defines, if what it imports is the above."""
-
-    def imported(name: str, *args: Any) -> Any:
-        if name == "numpy.elementwise":
-            return LANGUAGE
-        level = args[-1] if len(args) == 4 else 0
-        return SimpleNamespace(**_library(name)) if level else __import__(name, *args)
-
-    from . import mathlib
-
-    name = f"{mathlib.__name__}.{module}"
-    found: Any = (finder.find_spec(name, mathlib.__path__) for finder in sys.meta_path)
-    spec = next(filter(None, found))  # `importlib.util` does the same, but takes long to import
-    scope = {"__name__": spec.name, "__builtins__": vars(builtins) | {"__import__": imported}}
-    exec(spec.loader.get_code(spec.name), scope)
-    return scope
+def _library() -> dict[str, Any]:
+    """Returns the functions of the math library."""
+    return library.load(LANGUAGE)

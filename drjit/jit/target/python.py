@@ -171,7 +171,7 @@ _FUNCTIONS = (
     going,
 )  # fmt: skip
 namespace: dict[str, Any] = {
-    **vars(number.LANGUAGE),
+    **number.LANGUAGE,
     **{f.__name__: f for f in _FUNCTIONS},
     "stream": store,
 }

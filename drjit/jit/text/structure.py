@@ -9,8 +9,10 @@ that turn out to be equal by coincidence are separated from then on, so a number
 launch to launch costs one more kernel, not one per value.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from itertools import islice
+from functools import cache
+from itertools import count, islice
 from operator import attrgetter
 from struct import Struct
 from typing import Any
@@ -24,24 +26,14 @@ from ..tuples import NamedTuple
 from . import program
 
 
-class _Interned(dict[tuple, int]):
-    """Assigns consecutive numbers to new keys."""
-
-    def __missing__(self, key: tuple) -> int:
-        number = self[key] = len(self)
-        return number
+@cache
+def _packer(count: int) -> Callable[..., bytes]:
+    """Returns what makes bytes of a number of words."""
+    return Struct(f"{count}Q").pack
 
 
-class _Packers(dict[int, Callable[..., bytes]]):
-    """Functions that make bytes of a number of words."""
-
-    def __missing__(self, count: int) -> Callable[..., bytes]:
-        packer = self[count] = Struct(f"{count}Q").pack
-        return packer
-
-
-_packers = _Packers()
-_interned = _Interned()
+_interned: dict[tuple, int] = defaultdict(count().__next__)
+"""Numbers of what nodes compute."""
 _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
 """The literals of a structure that share a parameter: the parameter numbers by position."""
@@ -94,10 +86,9 @@ class ProgramGraph:
     """
 
     def __init__(self, roots: list[Node]) -> None:
-        self._roots = [roots]
+        self._roots: list[list[Node]] = []
         self._begin()
-        if not self._add(roots, native.collect_nodes or self._visit):
-            self._begin_again()
+        self.add(roots)
 
     def _begin(self) -> None:
         self.mark = object()
@@ -215,7 +206,7 @@ class ProgramGraph:
             else:
                 words.append(2)
                 rows.append(data)
-        return _packers[len(words)](*words)
+        return _packer(len(words))(*words)
 
     def apart(self) -> tuple[list[Node], list[Node]]:
         """Returns the literals and buffers, and the other nodes, without duplicates."""
@@ -322,7 +313,7 @@ class KernelArguments(NamedTuple):
     checks: tuple[int, ...] | None
 
 
-def settle(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelArguments]:
+def canonicalize(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelArguments]:
     """Numbers the nodes of a new program. Its literals share parameters if they did in all programs
     with its structure, and inputs and literals are ordered by first use, because their order of
     creation often changes from one step of a program to the next. Returns the nodes of its kernel
@@ -408,15 +399,8 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     call, which may be younger."""
     if not any(n.op is op.branch and n.data.shared is not None for n in nodes):
         return nodes
-    given: dict[Node, Node] = {}
     present = set(nodes)  # the needed nodes of a block
-    for n in nodes:
-        if n.op.block:
-            parts = RegionOperands(n)
-            for inside in parts.inside:
-                for name, argument in zip(inside, parts.inputs, strict=True):
-                    if name in present:
-                        given.setdefault(name, argument)
+    given = {name: argument for name, argument in _starts(nodes).items() if name in present}
     if all(name.serial > argument.serial for name, argument in given.items()):
         return nodes
     ordered: dict[Node, None] = {}
@@ -433,18 +417,24 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     return list(ordered)
 
 
-def _by_first_use(nodes: list[Node]) -> list[Node]:
-    """Returns the nodes in order, with inputs and literals placed before their first use."""
-    leaves = {n for n in nodes if n.op is LITERAL or n.op is BUFFER}  # those not placed yet
-    ordered: list[Node] = []
-    # The node of a loop or branch variable may equal its initial value.
-    behind: dict[Node, Node] = {}
+def _starts(nodes: list[Node]) -> dict[Node, Node]:
+    """Returns the initial value of each node that stands for a variable or argument of a loop or
+    branch."""
+    found: dict[Node, Node] = {}
     for n in nodes:
         if n.op.block:
             parts = RegionOperands(n)
             for inside in parts.inside:
                 for name, start in zip(inside, parts.inputs, strict=True):
-                    behind.setdefault(name, start)
+                    found.setdefault(name, start)
+    return found
+
+
+def _by_first_use(nodes: list[Node]) -> list[Node]:
+    """Returns the nodes in order, with inputs and literals placed before their first use."""
+    leaves = {n for n in nodes if n.op is LITERAL or n.op is BUFFER}  # those not placed yet
+    ordered: list[Node] = []
+    behind = _starts(nodes)  # which the node of a variable may equal
     for n in nodes:
         if n.op is LITERAL or n.op is BUFFER:
             continue

@@ -6,7 +6,6 @@ is needed, and llvmlite is imported when something is compiled.
 """
 
 from ... import collector
-from .. import library as _library
 from .form import Compiled
 
 __all__ = ["Compiled", "compile"]
@@ -37,5 +36,5 @@ def compile(
     from .plan import Options
 
     collector.defer()
-    made = translate(text, name, words, contract, _library, Options(capability, reduced))
+    made = translate(text, name, words, contract, Options(capability, reduced))
     return made._replace(code=nvptx.ptx(made.code, capability))

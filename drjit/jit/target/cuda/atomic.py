@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import BY_CODE
-from ..numpy.reduction import passed_over
+from ..numpy.elementwise import passed_over
 from ..simd.atomic import atomic_update, plain_update, updated
 from ..simd.conversion import convert, from_memory, reinterpret
 from ..simd.ir import (

@@ -231,9 +231,9 @@ class FeatureTranslator(OneLane, VectorTranslator):
         self.scopes.append(_Scope(names_before))
         return names
 
-    def settle(self) -> None:
+    def leave_body(self) -> None:
         """At the end of a body: brings the vectors that it assigned into the form for merging."""
-        super().settle()
+        super().leave_body()
         for name in self.scopes[-1].assigned:
             self._merged(name)
         for found, k in self.scopes.pop().filled:
@@ -255,7 +255,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
             if type(v) is GpuVector:
                 wanted = f"{code}x{count or v.count}"
                 raise KernelError(f"{ast.unparse(e)} is {v.code}x{v.count}, not {wanted}")
-            return self.fetched(super().vector(e, code, count))
+            return self.fetched(super().vector(e))
         return v
 
     def vector(self, e: ast.expr, code: str = "", count: int = 0) -> FeatureVector:
@@ -263,7 +263,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         value: Any = self.expr(e)
         if value is not None and type(value[1]) is GpuVector:
             return self.kept(self.features(e, code, count))
-        return super().vector(e, code, count)
+        return super().vector(e)
 
     def fetched(self, v: FeatureVector) -> GpuVector:
         """Returns the registers of a vector in memory."""
@@ -306,7 +306,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         """Returns operands of an operation on memory."""
         return [spelled(self.kept(x)) if type(x) is GpuVector else (c, x) for c, x in values]
 
-    def apply(self, name: str | None, values: list[Value]) -> Value:
+    def apply(self, name: str, values: list[Value]) -> Value:
         """Translates an element-wise operation with a name."""
         if not self._is_here(values):
             return super().apply(name, self._in_memory(values))

@@ -10,7 +10,7 @@ from ..simd.interpolation import in_turn, operands
 from ..simd.ir import BYTES, MEMORY, SCALAR, Function, KernelError, Value, constant
 from ..simd.loops import address, when
 from ..simd.memory import cleared, element_address, safe_index
-from ..simd.module import kept_table
+from ..simd.module import table_constant
 from ..simd.translate import Translator
 from .calls import CALLS, statement
 
@@ -156,7 +156,7 @@ def gather_weighted(
     t: Translator, code: str, base: str, mask: str, count: int, *taps: ast.expr
 ) -> tuple[Value, ...]:
     """`gather_weighted(T, p[k], m, c, x0, w0, x1, w1, ...)`."""
-    indices, weights = operands(t, code, count, taps)
+    indices, weights = operands(t, code, taps)
     rows = (_record(t.f, code, base, x, mask, count) for x in indices)
     sums = in_turn(t, code, rows, weights)
     return tuple((code, v) for v in cleared(t.f, code, sums, mask))
@@ -195,7 +195,11 @@ def scatter_packet(t: Any, code: str, base: str, index: Value, mask: str, *value
 @statement("node typed")
 def table(t: Any, name: ast.expr, index: Value) -> Value:
     """`table(NAME, x)`; an index beyond the end reads the last element."""
-    f, (code, symbol, number), (kind, x) = t.f, kept_table(t, name, "internal addrspace(1)"), index
+    f, (code, symbol, number), (kind, x) = (
+        t.f,
+        table_constant(t, name, "internal addrspace(1)"),
+        index,
+    )
     element, of, last = SCALAR[code], SCALAR[kind], constant(kind, number)
     one = f.scalar(kind, x)
     one = f.op(f"call {of} @llvm.umin.{of}({of} {one}, {of} {last})")

@@ -9,7 +9,7 @@ from ..packet_width import VECTORS
 from ..simd.ir import Function
 from ..simd.kernel import definitions
 from ..simd.liveness import vector_names
-from ..simd.module import Library, Module
+from ..simd.module import Module
 from ..simd.translate import Translator
 from . import atomic, foreign, memory, products, sums, threads
 from .form import THREADS, Compiled
@@ -54,7 +54,6 @@ def translate(
     name: str,
     words: int,
     contract: bool,
-    library: Library,
     options: Options = DEFAULT,
     translate: Callable[[Translator, ast.FunctionDef], None] | None = None,
 ) -> Compiled:
@@ -64,7 +63,7 @@ def translate(
     Raises KernelError if the text violates the rules of the language.
     """
     definition, bodies = definitions(text)
-    module = GpuModule(GPU, 1, contract, library)
+    module = GpuModule(GPU, 1, contract)
     module.options = options
     module.bodies = bodies
     module.translate = translate or module.translate

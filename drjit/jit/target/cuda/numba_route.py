@@ -12,7 +12,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from .. import library
 from ..packet_width import VECTORS
 from . import nvptx, nvvm
 from .form import Compiled
@@ -111,7 +110,7 @@ def _translated(
     options = Options(capability, reduced)
     if any(name in text for name in VECTORS) and re.search(r"^ +(?:while|if) ", text, re.MULTILINE):
         body = None  # vectors that loops change stay in registers, which Numba does not know
-    form = translate(text, name, BY_VALUE + 1, contract, library, options, body)
+    form = translate(text, name, BY_VALUE + 1, contract, options, body)
     return form._replace(code=nvvm.dialect(form.code))
 
 

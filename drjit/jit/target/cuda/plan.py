@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from ..language import targets
 from ..simd.ir import BYTES, SCALAR
-from ..simd.parse import targets
 from ..simd.reduction import accumulator
 from .form import EACH, THREADS
 from .function import WARP

@@ -38,10 +38,10 @@ class OneLane:
         k = this.parameter(e)
         return self.f.pointer_here(k) if this.has_many_words else self.f.pointer(k)
 
-    def row(self, name: str | None, code: str) -> Any:
+    def row(self, name: str, code: str) -> Any:
         """Returns the row of an operation for an element type."""
         made = super().row(name, code)  # type: ignore[misc]
-        rule = ROWS.get(name or "")
+        rule = ROWS.get(name)
         return made if rule is None else made._replace(emit=rule)
 
 

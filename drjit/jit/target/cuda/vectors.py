@@ -13,7 +13,6 @@ from ..simd.ir import FLOATS, KernelError, Value
 from ..simd.loops import address, first_row
 from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
-from ..simd.vector import check_feature
 from . import fragments, pairs
 from .calls import MEMORY, in_registers
 from .features import FeatureTranslator, GpuVector, Pending, Scalar, size
@@ -61,7 +60,6 @@ def splat(t: Any, code: str, count: int, x: str) -> Value | object:
 def feature(t: Any, e: ast.expr, k: int) -> Value | object:
     """`feature(v, k)`."""
     v: GpuVector = t.expr(e)[1]
-    check_feature(v, k)  # type: ignore[arg-type]
     if v.form == FRAGMENTS and not v.forms.get(OWN, [""] * v.count)[k // 2]:
         others = t.plan.wanted.get(getattr(e, "id", ""), ())
         fragments.unpack(t, v, sorted({j // 8 for j in (*others, k) if j < v.count}))
@@ -91,7 +89,6 @@ def put(t: Any, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value | obj
     constant = t.integer(x) if type(x) is ast.Constant else None
     places: Sequence[int] = range(v.count)
     if constant is not None:
-        check_feature(v, constant)  # type: ignore[arg-type]
         places = (constant,)
     index = t.typed(x, "u32")[1] if constant is None else ""
     registers = t.all_registers(v, OWN)

@@ -1,11 +1,9 @@
-"""Functions used by several modules of the library."""
+"""Functions and numbers used by several modules of the library."""
 
-from typing import Any
-
-from ..numpy.elementwise import bitcast, f32, f64, fma, u32, u64
+# pyright: reportUndefinedVariable=false
 
 
-def polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+def polynomial(x, coefficients):
     """Evaluates a polynomial by Horner's rule, with the coefficient of the highest power first: a
     statement of the language, which compiled targets translate directly to multiply-adds.
     """
@@ -24,3 +22,7 @@ def _with_sign_f32(y, x):
 def _with_sign_f64(y, x):
     """`y >= 0` with the sign of x."""
     return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
+
+
+INF = float("inf")
+NAN = float("nan")

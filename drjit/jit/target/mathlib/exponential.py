@@ -6,25 +6,7 @@ and `x = 2^e m` with m in [sqrt(1/2), sqrt(2)) one for the logarithm. Adding 1.5
 rounds to an integer in the low bits of the sum.
 """
 
-from ..numpy.elementwise import (
-    abs,
-    any_lane,
-    bitcast,
-    f32,
-    f64,
-    floor,
-    fma,
-    i32,
-    i64,
-    maximum,
-    minimum,
-    select,
-    shl,
-    shr,
-    u32,
-    u64,
-)
-from .common import _with_sign_f32, _with_sign_f64, polynomial
+# pyright: reportUndefinedVariable=false
 
 
 def _exponential_f32(x, bias):
@@ -408,8 +390,6 @@ def cbrt_f64(x):
     return _with_sign_f64(y, x)
 
 
-INF = float("inf")
-NAN = float("nan")
 # fmt: off
 # Coefficients of polynomials, highest power first
 EXP_f32 = (0.0013846973, 0.008369989, 0.04166801, 0.16666509, 0.49999994, 1.0, 1.0)

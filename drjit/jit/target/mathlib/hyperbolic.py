@@ -1,20 +1,6 @@
 """Hyperbolic functions and their inverses."""
 
-from ..numpy.elementwise import (
-    abs,
-    bitcast,
-    f32,
-    f64,
-    fma,
-    i32,
-    i64,
-    minimum,
-    select,
-    shl,
-    sqrt,
-)
-from .common import _with_sign_f32, _with_sign_f64, polynomial
-from .exponential import _exponential_f32, _exponential_f64, exp_f64, log1p_sum_f64, log_f64
+# pyright: reportUndefinedVariable=false
 
 
 def _half_exponential_f32(x):
@@ -156,8 +142,6 @@ def atanh_f64(x):
     return _with_sign_f64(y, x)
 
 
-INF = float("inf")
-NAN = float("nan")
 # fmt: off
 # Coefficients of polynomials, highest power first
 TANH_f32 = (0.0887268, -0.26787558, 0.6666862, -1.33332, 1.9999998, -2.0, 1.0)

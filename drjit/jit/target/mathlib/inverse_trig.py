@@ -1,22 +1,6 @@
 """Arc sine, cosine and tangent."""
 
-from ..numpy.elementwise import (
-    abs,
-    any_lane,
-    bitcast,
-    f32,
-    f64,
-    fma,
-    i32,
-    i64,
-    maximum,
-    minimum,
-    select,
-    sqrt,
-    u32,
-    u64,
-)
-from .common import _with_sign_f32, _with_sign_f64, polynomial
+# pyright: reportUndefinedVariable=false
 
 
 def _arc_f32(x):
@@ -133,7 +117,6 @@ def atan2_f64(y, x):
     return _with_sign_f64(r, y)
 
 
-INF = float("inf")
 # fmt: off
 # Coefficients of polynomials, highest power first
 ASIN_f32 = (0.05119408, 0.018515995, 0.046686947, 0.074851, 0.16667014)

@@ -5,23 +5,7 @@ arguments are multiplied by the relevant bits of 1 / (2 pi) (M. H. Payne and R. 
 reduction for trigonometric functions", SIGNUM Newsletter 18(1), 1983).
 """
 
-from ..numpy.elementwise import (
-    abs,
-    any_lane,
-    bitcast,
-    f32,
-    f64,
-    fma,
-    i64,
-    mul_hi,
-    select,
-    shl,
-    shr,
-    table,
-    u32,
-    u64,
-)
-from .common import polynomial
+# pyright: reportUndefinedVariable=false
 
 
 def sin_f32(x):
@@ -268,8 +252,6 @@ TURN_u32 = (
     0xCF41CE7D, 0xE294A4BA, 0x9AFED7EC, 0x47E35742, 0x1580CC11, 0xBF1EDAEA, 0xFC33EF08, 0x26BD0D87,
 )
 # fmt: on
-INF = float("inf")
-NAN = float("nan")
 # fmt: off
 # Coefficients of polynomials, highest power first Chosen such that the result never exceeds 1:
 # found by a search near the minimax coefficients.

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from . import collective, elementwise, library_calls, memory, task, vector
+from . import collective, elementwise, memory, vector
 from .memory import LaneRange
 
 namespace: dict[str, Any] = {
     **{name: getattr(elementwise, name) for name in elementwise.__all__},
-    **library_calls.functions,
+    **elementwise.library_functions,
 }
-for module in (collective, memory, task, vector):  # their public functions
+for module in (collective, memory, vector):  # their public functions
     for name, value in vars(module).items():
         own = isinstance(value, FunctionType) and value.__module__ == module.__name__
         if own and not name.startswith("_"):

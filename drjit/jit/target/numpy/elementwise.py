@@ -1,16 +1,20 @@
-"""Element types and element-wise operations of the kernel language on NumPy arrays and scalars.
+"""Element types, element-wise operations, reductions and library functions of the kernel language
+on NumPy arrays and scalars.
 
 Python numbers among the operands take the type of the others, as in the language. Infix operators
 need no definition here: NumPy's have the same meaning, including shifts by large counts. Callers
 disable NumPy's floating point warnings.
 """
 
-import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ...ir.dtype import ALL, DType
+from ...ir import op as ops
+from ...ir.dtype import ALL, DType, by_numpy
+from .. import library
 from .fused import fma_f32, fma_f64
 
 Value = Any  # an array of all lanes, or a NumPy or Python scalar
@@ -116,16 +120,6 @@ def quotient(x: Value, y: Value) -> Value:
     return (x - remainder(x, y)) // y  # NumPy has the same result for 0, and wraps MIN // -1
 
 
-def shl(x: Value, y: Value) -> Value:
-    """`x << y`; 0 for a count at or above the width."""
-    return np.left_shift(x, y)
-
-
-def shr(x: Value, y: Value) -> Value:
-    """`x >> y`; all sign bits (unsigned: 0) for a count at or above the width."""
-    return np.right_shift(x, y)
-
-
 def popcnt(x: Value) -> Value:
     """The number of set bits."""
     return np.bitwise_count(x.view(_UNSIGNED[x.dtype])).astype(x.dtype)
@@ -186,23 +180,15 @@ def all_lanes(m: Value) -> bool:
     return bool(np.all(m))
 
 
-_tables: dict[int, tuple[tuple, Any]] = {}
+def table(values: library.Table, x: Value) -> Value:
+    """Element `x` of a table of the library, or the last one."""
+    return np.array(values, TYPES[values.code].dtype)[np.minimum(x, len(values) - 1)]
 
 
-def table(values: tuple, x: Value) -> Value:
-    """Element `x` of a constant tuple, or the last one; the caller's name for the tuple determines
-    the type."""
-    if id(values) not in _tables:
-        scope = sys._getframe(1).f_globals
-        name = next(key for key, value in scope.items() if value is values)
-        dtype = TYPES[name.rpartition("_")[2]].dtype
-        _tables[id(values)] = values, np.array(values, dtype)
-    return _tables[id(values)][1][np.minimum(x, len(values) - 1)]
-
-
-abs = np.abs
-sqrt = np.sqrt
+abs, sqrt = np.abs, np.sqrt
 floor, ceil, trunc, round = np.floor, np.ceil, np.trunc, np.rint
+# With counts at or above the width, the result is 0, or all sign bits.
+shl, shr = np.left_shift, np.right_shift
 
 __all__ = [
     *TYPES,
@@ -210,3 +196,53 @@ __all__ = [
     *("maximum", "minimum", "mul_hi", "popcnt", "quotient", "remainder", "round", "select"),
     *("shl", "shr", "sqrt", "table", "trunc", "tzcnt"),
 ]
+
+
+# `min` and `max` prefer the operand that is not NaN.
+OPERATIONS = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.fmin,
+    "max": np.fmax,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
+
+
+def identity(op: str, dtype: np.dtype) -> Any:
+    """Returns the neutral element of a reduction."""
+    return dtype.type(ops.neutral(op, by_numpy()[dtype]))
+
+
+def passed_over(op: str, dtype: np.dtype) -> Any:
+    """Returns a value that leaves an element unchanged when combined into memory, which may contain
+    a NaN."""
+    return dtype.type(ops.passed_over(op, by_numpy()[dtype]))
+
+
+@cache
+def _library() -> dict[str, Any]:
+    return library.load({name: globals()[name] for name in __all__})
+
+
+def _call(name: str) -> Callable:
+    """Returns a function of the library: `sin(x)` runs `sin_f32` or `sin_f64`."""
+
+    def function(*arguments: Value) -> Any:
+        operands = typed(*arguments)
+        half = operands[0].dtype == _F16
+        if half:
+            operands = [x.astype(_F32) for x in operands]
+        suffix = "f32" if operands[0].dtype == _F32 else "f64"
+        result = _library()[f"{name}_{suffix}"](*operands)
+        if not half:
+            return result
+        if type(result) is tuple:
+            return tuple([r.astype(_F16) for r in result])
+        return result.astype(_F16)
+
+    function.__name__ = name
+    return function
+
+
+library_functions = {name: _call(name) for name in library.names}

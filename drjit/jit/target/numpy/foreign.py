@@ -1,22 +1,43 @@
-"""Functions of another compiler on NumPy: one call of its machine code for all lanes."""
+"""Functions of another compiler on NumPy: one call of machine code for all lanes."""
 
+import ctypes
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...ir.dtype import BY_CODE
+from .. import image
 from ..foreign import ForeignFunction
 
 
 def call(function: ForeignFunction, *operands: Any) -> Any:
     """Calls a function for all active lanes; the last operand is their mask."""
-    from ..simd.foreign import on_host
-
     codes = (*function.arguments, "mask")
     pairs = zip(np.broadcast_arrays(*operands), codes, strict=True)
     arguments = [np.asarray(x, BY_CODE[code].numpy, order="C") for x, code in pairs]
     lanes = arguments[-1]
     results = [np.zeros(lanes.shape, BY_CODE[code].numpy) for code in function.returned]
-    places = np.array([x.ctypes.data for x in (*arguments, *results)], np.uintp)
-    on_host(function)(places.ctypes.data, lanes.size)
+    words = np.array([0, *[x.ctypes.data for x in (*arguments, *results)]], np.uintp)
+    run: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)
+    run(_kernel(function).kernel)(words.ctypes.data, 0, lanes.size, 0, 0)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+@cache
+def _kernel(function: ForeignFunction) -> image.Loaded:
+    """Returns a kernel that calls a function, for packets of one lane: arrays have no padding."""
+    from .. import simd
+
+    given = {f"x{k}": code for k, code in enumerate((*function.arguments, "mask"))}
+    found = {f"y{k}": code for k, code in enumerate(function.returned)}
+    lines = [
+        *[f"{x} = load({code}, p[{k}], i)" for k, (x, code) in enumerate(given.items(), 1)],
+        f"{', '.join(found)} = {function.name}({', '.join(given)})",
+        *[
+            f"store({code}, p[{k}], i, {y})"
+            for k, (y, code) in enumerate(found.items(), 1 + len(given))
+        ],
+    ]
+    text = "\n    ".join(["def kernel(i, p):", *lines])
+    return image.Loaded(simd.compile(text, "host", 1, by_numba=False).code, "host", False)

@@ -76,22 +76,13 @@ def fma_f64(x: Any, y: Any, z: Any) -> Any:
 
 
 def _extremes(x: Any, y: Any, z: Any, result: Any, safe: Any) -> Any:
-    finite = np.isfinite(x) & np.isfinite(y)
-    product, plain = x * y, x * y + z
-    special = ~finite | (x == 0) | (y == 0)
-    result = np.where(safe, result, plain)
-    # An infinite or NaN addend prevails over a finite product, even one that overflows.
-    result = np.where(~special & ~np.isfinite(z), z, result)
-    result = np.where(~special & (z == 0), product, result)
-    product_size = np.abs(product)
-    hard = ~safe & ~special & np.isfinite(z) & (z != 0)
-    # A product that is tiny relative to the addend does not change it.
-    tiny = hard & (product_size < 2.0**-950) & (np.abs(z) > 2.0**-800)
-    result = np.where(tiny, z, result)
-    hard = hard & ~tiny
-    if not np.any(hard):
-        return result[()]
-    result = np.ravel(result).copy()
-    for k in np.flatnonzero(hard):
-        result[k] = number.fma_f64(*(float(np.ravel(v)[k]) for v in (x, y, z)))
-    return result.reshape(np.shape(x))[()]
+    """Replaces results that are not `safe`. Where a factor is zero or not finite, or only the
+    addend is not finite, NumPy's product and sum are right; others are computed one by one."""
+    product = x * y
+    simple = ~(np.isfinite(x) & np.isfinite(y)) | (x == 0) | (y == 0)
+    simple = simple | (np.isfinite(product) & ~np.isfinite(z))
+    found = np.where(safe, result, product + z)
+    for k in np.argwhere(~(safe | simple)):
+        at = tuple(k)
+        found[at] = number.fma_f64(*(float(v[at]) for v in (x, y, z)))
+    return found[()]

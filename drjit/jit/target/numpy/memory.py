@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import Type, Value, fma
-from .reduction import OPERATIONS, passed_over
+from .elementwise import OPERATIONS, Type, Value, fma, passed_over
 
 
 class LaneRange:

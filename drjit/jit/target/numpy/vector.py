@@ -63,7 +63,7 @@ def total(v: Value) -> Value:
     return _scalar(np.add.reduce(v, axis=0, dtype=wide).astype(v.dtype))
 
 
-def _rows(v: Value, index: Value, m: Value, lanes: int) -> tuple[Any, ...]:
+def _rows(index: Value, m: Value, lanes: int) -> tuple[Any, ...]:
     """Returns the lanes of a mask, and the feature of a vector that each of them selects."""
     chosen = np.flatnonzero(np.broadcast_to(m, lanes))
     return chosen, np.broadcast_to(index, lanes)[chosen]
@@ -72,7 +72,7 @@ def _rows(v: Value, index: Value, m: Value, lanes: int) -> tuple[Any, ...]:
 def take(v: Value, index: Value, m: Value) -> Value:
     """The feature at an index that varies between lanes, 0 where the mask is false."""
     lanes = max(v.shape[1], np.size(index), np.size(m))
-    chosen, rows = _rows(v, index, m, lanes)
+    chosen, rows = _rows(index, m, lanes)
     result = np.zeros(lanes, v.dtype)
     result[chosen] = np.broadcast_to(v, (len(v), lanes))[rows, chosen]
     return _scalar(result)
@@ -81,7 +81,7 @@ def take(v: Value, index: Value, m: Value) -> Value:
 def put(v: Value, index: Value, value: Value, m: Value) -> Value:
     """Replaces the feature at such an index where the mask is true."""
     lanes = max(v.shape[1], *[np.size(x) for x in (index, value, m)])
-    chosen, rows = _rows(v, index, m, lanes)
+    chosen, rows = _rows(index, m, lanes)
     result = np.array(np.broadcast_to(v, (len(v), lanes)))
     result[rows, chosen] = np.broadcast_to(value, lanes)[chosen]
     return result

@@ -18,9 +18,8 @@ from ..simd.arguments import RUNS
 from ..simd.ir import KernelError
 from ..simd.translate import BLOCK_LINES, Translator
 from ..simd.vector import VectorTranslator
-from .operations import TextValue, call_body, text_value
+from .operations import WORD, FeaturesType, Packet, TextValue, emitted, text_value
 from .text import LoweringStep, NumbaReader
-from .types import WORD, FeaturesType, Packet
 
 
 class TextLibrary(CodeLibrary):
@@ -141,8 +140,8 @@ class PacketLower(Lower):
             function, args = expr.fn, (expr.value,)
         sig = self.fndesc.calltypes[expr]
         values = [self.loadvar(a.name) for a in args]
-        if type(function) is str:
-            return call_body(self.t, function, sig, values)
+        if type(function) is str:  # of the text
+            return emitted(function, False)(self.context, self.builder, sig, values)
         implementation = self.implementations.get((function, id(sig)))
         if implementation is None:
             implementation = self.context.get_function(function, sig)

@@ -1,57 +1,95 @@
-"""The names of the kernel language, known to Numba: one generic rule for their types, and one for
-their translation, which asks the front end of the SIMD target.
+"""The values and names of the kernel language, known to Numba: types, one generic rule for those of
+results, and one for translation, which asks the front end of the SIMD target.
 
 The translator of the function that is being compiled is that of Numba's IR builder, as its
 attribute `translator`.
 """
 
 import ast
-import operator
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
-from llvmlite.ir import IntType
+from llvmlite import ir as llvm
 from numba.core import types
+from numba.core.datamodel import models
 from numba.core.registry import cpu_target
-from numba.extending import lower_builtin
+from numba.extending import lower_builtin, register_model
 
-from ...ir.op import TABLE
-from .. import foreign
+from ...ir.dtype import BY_CODE, vector
+from .. import foreign, language
 from .. import numpy as numpy_target
-from ..simd.ir import NUMBER, SCALAR, KernelError, Value
-from ..simd.translate import OPERATORS, Translator
-from .types import (
-    LANES,
-    PARAMETERS,
-    WORD,
-    ConstantType,
-    FeaturesType,
-    FunctionType,
-    OperandType,
-    Packet,
-    packet,
-)
+from ..simd.ir import BITS, NUMBER, KernelError, Value
+from ..simd.translate import Translator
+
+_LLVM = {"f16": llvm.HalfType(), "f32": llvm.FloatType(), "f64": llvm.DoubleType()}
+
+
+class OperandType(types.Type):
+    """A type of operands: of packets, vectors, and constants."""
+
+
+class Packet(OperandType):
+    """One element of a type for each lane; that of `mask` is a bit."""
+
+    def __init__(self, code: str, lanes: int):
+        self.code, self.lanes = code, lanes
+        self.llvm = llvm.VectorType(_LLVM.get(code) or llvm.IntType(BITS[code]), lanes)
+        super().__init__(name=f"{code}x{lanes}")
+
+
+class FeaturesType(OperandType):
+    """A vector: a number of packets. Its statements are deferred and its memory is shared, so it is
+    known while compiling only."""
+
+    def __init__(self, code: str, count: int, lanes: int):
+        self.code, self.count, self.lanes = code, count, lanes
+        super().__init__(name=f"vector({code}x{lanes}, {count})")
+
+
+class ConstantType(OperandType):
+    """An argument that the text spells out: a number, a string, or a sum of numbers of words."""
+
+    def __init__(self, node: ast.expr):
+        self.node = node
+        super().__init__(name=f"constant({ast.unparse(node)})")
+
+
+class PlaceType(types.Type):
+    """The type of the lanes of a packet, of the parameter block, or of a word of that, with an
+    expression that has it."""
+
+    def __init__(self, name: str, node: ast.expr):
+        self.node = node
+        super().__init__(name=name)
+
+
+class FunctionType(types.Opaque):
+    """A name of the language, or that of a function of the text."""
+
+    def __init__(self, key: Any):
+        self.typing_key = key
+        self.node = ast.Name(getattr(key, "__name__", key))
+        super().__init__(name=f"function {key}")
+
+
+packet = cache(Packet)
+LANES, PARAMETERS = PlaceType("lanes", ast.Name("i")), PlaceType("parameters", ast.Name("p"))
+WORD = PlaceType("word", ast.Subscript(ast.Name("p"), ast.Constant(0)))
+
+for _kind in (FeaturesType, ConstantType, PlaceType):
+    register_model(_kind)(models.OpaqueModel)
+
+
+@register_model(Packet)
+class _PacketModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, packet: Packet):
+        super().__init__(manager, packet, packet.llvm)
+
 
 TESTS = ("any_lane", "all_lanes")
 # The operations of the operators in a text, and the operators as Numba knows them.
-SYMBOLS = {
-    kind: (operator.pos if name == "pos" else TABLE[name].python, name)
-    for kind, name in OPERATORS.items()
-}
-_OPERATORS = frozenset(OPERATORS.values())
-
-# The statements that make vectors of their arguments, and how long these are.
-_COUNTS: dict[str, Callable[[Sequence[Any]], int]] = {
-    "vector": lambda args: len(args) - 1,
-    "splat": lambda args: args[1].node.value,
-    "load_vector": lambda args: args[1].node.value,
-    "broadcast_vector": lambda args: args[1].node.value,
-    "matvec": lambda args: args[4 if args[6].node.value else 3].node.value,
-}
-
-
-# Types of results, by the kind of module and the operation.
-_known: dict[Any, Any] = {}
+SYMBOLS = {kind: (o.python, o.name) for kind, o in language.OPERATORS.items()}
 
 
 class TextValue:
@@ -70,129 +108,43 @@ class TextValue:
         return self.value[1]
 
 
-class LanguageName:
-    """A name of the language."""
-
-    def __init__(self, name: str):
-        self.__name__ = name
-
-    def __repr__(self) -> str:
-        return f"<{self.__name__} of the kernel language>"
-
-
 # ------------------------------------------------------------------------------------------ types
 
 
-def result_type(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
+def result_type(t: Translator, name: str, kinds: Sequence[Any]) -> Any:
     """Returns the type of an operation's result for the types of its arguments.
 
     Raises KernelError if there is none.
     """
-    lanes = t.f.lanes
-    found = _of_vectors(name, args, lanes) if name != "store_vector" else types.none
-    if found is not None:
-        return found
-    count = next((a.count for a in args if type(a) is FeaturesType), 0)
-    if not count:
-        return _of_packets(t, name, args)
-    scalars = tuple([packet(a.code, lanes) if type(a) is FeaturesType else a for a in args])
-    try:
-        result = _of_packets(t, name, scalars)
-    except KernelError:
-        code = next(a.code for a in args if type(a) is FeaturesType)
-        raise KernelError(f"the operation does not exist for {code}x{count}") from None
-    if isinstance(result, types.BaseTuple):
-        return types.Tuple([FeaturesType(r.code, count, lanes) for r in result])  # type: ignore
-    # A statement that takes no vectors is an error, of the translation.
-    return FeaturesType(result.code, count, lanes) if type(result) is Packet else result
-
-
-def _of_vectors(name: str, args: tuple[Any, ...], lanes: int) -> Any:
-    """Returns the type of a statement's result if it makes, takes apart or reads a vector."""
-    if name in _COUNTS:
-        try:
-            return FeaturesType(_code(args[0]), _COUNTS[name](args), lanes)
-        except (AttributeError, IndexError, KeyError, TypeError):
-            raise KernelError(f"{name} does not take these arguments") from None
-    if name in ("outer", "accumulate"):
-        return types.none
-    # Whether it is a vector at all, the translation checks.
-    if args and type(args[0]) in (FeaturesType, Packet):
-        if name == "put":
-            return args[0]
-        if name in ("take", "feature", "total"):
-            return packet(args[0].code, lanes)
-    return None
-
-
-def _of_packets(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
-    if name in t.module.bodies:
-        _, results = t.module.bodies[name](t)
-        return _type([(code, "") for code in results] if len(results) != 1 else (results[0], ""), t)
-    m = t.module
-    key = type(m), m.library, t.f.lanes, t.contract, name, args
-    found = _known.get(key)
-    if found is None:
-        found = _known[key] = _rule(t, name, args)
-    return found
-
-
-def _rule(t: Translator, name: str, args: tuple[Any, ...]) -> Any:
-    """Translates an operation in a function of its own, and returns the type of its result."""
     if name in TESTS:
         return types.boolean
-    nodes = [_spelled(a) or ast.Name(f"x{k}") for k, a in enumerate(args)]
-    inner = trial(t, {f"x{k}": a for k, a in enumerate(args)})
-    if name in _OPERATORS:
-        return _type(inner.apply(name, [inner.expr(node) for node in nodes]), t)
-    return _type(inner.expr(ast.Call(ast.Name(name), nodes, [])), t)
+    if name in t.module.bodies:
+        found = [BY_CODE[code] for code in t.module.bodies[name](t)[1]]
+    elif name in foreign.functions:
+        found = [BY_CODE[code] for code in foreign.functions[name].returned]
+    else:
+        try:
+            found = language.result_types(name, [_argument_type(kind) for kind in kinds])
+        except TypeError as error:
+            raise KernelError(str(error)) from None
+    lanes = t.f.lanes
+    results = [
+        FeaturesType(r.element.code, r.count, lanes) if r.is_vector else packet(r.code, lanes)
+        for r in found
+    ]
+    return results[0] if len(results) == 1 else types.Tuple(results) if results else types.none
 
 
-def trial(t: Translator, kinds: dict[str, Any]) -> Translator:
-    """Returns a translator for a function of its own, in which there are variables of some
-    types."""
-    kind: Any = type(t.module)
-    module = kind(t.module.machine, t.module.lanes, t.contract, t.module.library)
-    inner: Any = module.translator(module, module.new(t.f.lanes), "", is_kernel=True)
-    for name, of in kinds.items():
-        if type(of) is Packet:
-            inner.f.variables[name] = of.code, "poison"
-    return inner
-
-
-def _type(value: Any, t: Translator) -> Any:
-    """Returns the type of a value of the front end."""
-    if not value:
-        return types.none
-    if type(value[0]) is tuple:
-        return types.Tuple([packet(code, t.f.lanes) for code, _ in value])
-    return packet(value[0], t.f.lanes)
-
-
-_WORD = ast.Subscript(ast.Name("p"), ast.Constant(0))
-
-
-def _spelled(kind: Any) -> ast.expr | None:
-    """Returns an argument whose type says what it is."""
-    if type(kind) is ConstantType:
-        return kind.node
-    if kind is WORD:
-        return _WORD
-    if kind is LANES:
-        return ast.Name("i")
-    if kind is PARAMETERS:
-        return ast.Name("p")
-    if type(kind) is FunctionType:
-        return ast.Name(kind.typing_key.__name__)
-    return None
-
-
-def _code(kind: Any) -> str:
-    """Returns the element type that an argument names."""
-    node = _spelled(kind)
-    if type(node) is not ast.Name or node.id not in SCALAR:
-        raise KernelError(f"{kind} is not an element type")
-    return node.id
+def _argument_type(kind: Any) -> Any:
+    """Returns an argument as the rules of the language take it."""
+    if type(kind) is FeaturesType:
+        return vector(BY_CODE[kind.code], kind.count)
+    if type(kind) is Packet:
+        return BY_CODE[kind.code]
+    node = getattr(kind, "node", None)
+    if type(node) is ast.Name:
+        return BY_CODE.get(node.id)
+    return getattr(node, "value", None)
 
 
 # ----------------------------------------------------------------------------------- translation
@@ -201,15 +153,10 @@ def _code(kind: Any) -> str:
 def _argument(kind: Any, x: Any) -> ast.expr:
     """Returns an argument as the front end reads it: a variable, what the text spells out, or what
     the type says."""
-    if x.name:
-        return ast.Name(x.name)
-    node = x.node or _spelled(kind)
-    if node is None:
-        raise KernelError(f"{kind} is no operand")
-    return node
+    return ast.Name(x.name) if x.name else x.node or kind.node
 
 
-_BIT = IntType(1)
+_BIT = llvm.IntType(1)
 
 
 def text_value(value: Any, kind: Any) -> TextValue:
@@ -219,14 +166,14 @@ def text_value(value: Any, kind: Any) -> TextValue:
     return TextValue(value, _BIT if kind is types.boolean else None)
 
 
-def _emitted(name: str, prefix: bool) -> Callable:
+def emitted(name: str, is_operator: bool) -> Callable:
     """Returns the translation of a call, or of an operator."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> TextValue:
         t: Translator = builder.translator
         nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
         value: Value | tuple[Value, ...] | None
-        if prefix:
+        if is_operator:
             value = t.apply(name, [t.expr(node) for node in nodes])
         elif name in TESTS:
             value = NUMBER, t.test(ast.Call(ast.Name(name), nodes, []))
@@ -235,12 +182,6 @@ def _emitted(name: str, prefix: bool) -> Callable:
         return text_value(value, sig.return_type)
 
     return emit
-
-
-def call_body(t: Translator, name: str, sig: Any, args: Sequence[Any]) -> TextValue:
-    """Returns the results of a function of the kernel's text."""
-    nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
-    return text_value(t.call(ast.Call(ast.Name(name), nodes, [])), sig.return_type)
 
 
 operations: dict[str, FunctionType] = {}
@@ -257,13 +198,12 @@ def operation(name: str) -> FunctionType | None:
 
 
 def _register(name: str) -> None:
-    made = LanguageName(name)
+    made = type(name, (), {})  # a name of the language
     operations[name] = FunctionType(made)
-    lower_builtin(made, types.VarArg(types.Any))(_emitted(name, False))
+    lower_builtin(made, types.VarArg(types.Any))(emitted(name, False))
 
 
 for _name in numpy_target.namespace:
     _register(_name)
-for _function, _name in SYMBOLS.values():
-    _arity = TABLE.get(_name, TABLE["neg"]).arity
-    lower_builtin(_function, *[OperandType] * _arity)(_emitted(_name, True))
+for _o in language.OPERATORS.values():
+    lower_builtin(_o.python, *[OperandType] * _o.arity)(emitted(_o.name, True))

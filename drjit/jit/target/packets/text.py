@@ -11,12 +11,12 @@ from numba.core import ir, types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.typing.templates import signature
 
+from ..language import targets
 from ..simd.arguments import grouped
-from ..simd.ir import NUMBER, SCALAR, KernelError
-from ..simd.parse import assigned, targets
+from ..simd.ir import SCALAR, KernelError
 from ..simd.translate import Translator
-from .operations import SYMBOLS, TESTS, operation, result_type, trial
-from .types import LANES, PARAMETERS, WORD, ConstantType, FeaturesType, FunctionType, packet
+from . import operations
+from .operations import ConstantType, FunctionType, operation, packet
 
 
 class LoweringStep(ir.Stmt):
@@ -92,7 +92,7 @@ class NumbaReader:
             value = ir.Expr.call(self.function(operation), args, (), self.loc)
         else:
             symbol = e.ops[0] if type(e) is ast.Compare else e.op
-            function, operation = SYMBOLS[type(symbol)]
+            function, operation = operations.SYMBOLS[type(symbol)]
             if len(args) == 2:
                 value = ir.Expr.binop(function, args[0], args[1], self.loc)
             else:
@@ -101,19 +101,10 @@ class NumbaReader:
         key = operation, *map(id, kinds)
         known = self.signatures.get(key)
         if known is None:
-            result = self.result_type(e, operation, kinds)
+            result = operations.result_type(self.t, operation, kinds)
             known = self.signatures[key] = signature(result, *kinds)
         self.calls[value] = known
         return self.assign(value, known.return_type, name)
-
-    def result_type(self, e: ast.expr, operation: str, kinds: Sequence[Any]) -> Any:
-        """Returns the type of an expression. An error names what the text does."""
-        try:
-            return result_type(self.t, operation, tuple(kinds))
-        except KernelError:
-            if not any(type(kind) is FeaturesType for kind in kinds):
-                trial(self.t, {k: self.types[v.name] for k, v in self.names.items()}).expr(e)
-            raise
 
     def function(self, name: str) -> ir.Var:
         """Returns the variable of an operation or an element type."""
@@ -156,15 +147,13 @@ class NumbaReader:
         if type(e) is ast.UnaryOp:
             return self.is_constant(e.operand)
         if type(e) is ast.Name:
-            return self.types.get(e.id) is WORD
+            return self.types.get(e.id) is operations.WORD
         return type(e) is ast.Constant and type(e.value) in (int, float)
 
     def spelled(self, e: ast.expr, name: str = "") -> ir.Var:
         """Assigns what the text spells out."""
-        if name and type(e) is not ast.Constant and not self.is_constant(e):
-            raise KernelError(f"{ast.unparse(e)} is not part of the language")
         if type(e) is ast.Subscript:
-            kind: Any = WORD
+            kind: Any = operations.WORD
         elif type(e) is ast.Constant and type(e.value) is bool:
             kind = packet("mask", self.t.f.lanes) if name else ConstantType(e)
         else:
@@ -188,10 +177,10 @@ class NumbaReader:
         """Reads the whole function."""
         t, d = self.t, self.definition
         for k, a in enumerate(d.args.args):
-            kind: Any = (LANES, PARAMETERS)[k] if k < 2 else None
+            kind: Any = (operations.LANES, operations.PARAMETERS)[k] if k < 2 else None
             if kind is None:
                 code = ast.unparse(a.annotation)  # type: ignore[arg-type]
-                kind = packet(code, t.f.lanes) if code in SCALAR else WORD
+                kind = packet(code, t.f.lanes) if code in SCALAR else operations.WORD
             self.types[f"arg.{a.arg}"] = kind
             self.names[a.arg] = self.assign(ir.Arg(a.arg, k, self.loc), kind, a.arg)
         self.body(d.body)
@@ -213,8 +202,6 @@ class NumbaReader:
             try:
                 if len(group) > 1:
                     self.run(group)
-                elif type(s) not in _READERS:
-                    raise KernelError("not part of the language")
                 else:
                     _READERS[type(s)](self, s)
             except KernelError as error:
@@ -244,11 +231,7 @@ class NumbaReader:
     def assigned(self, target: Any, e: Any) -> None:
         """Assigns an expression to one name or to several."""
         if type(target) is ast.Name:
-            found = self.value(e, target.id)
-            kind: Any = self.types[found.name]
-            if kind is types.none or isinstance(kind, types.BaseTuple):
-                raise KernelError("one value expected")
-            self.names[target.id] = found
+            self.names[target.id] = self.value(e, target.id)
             return
         nodes: list[Any] = target.elts  # type: ignore[attr-defined]
         values: list[ir.Var] = []
@@ -257,10 +240,7 @@ class NumbaReader:
             kinds = [self.types[v.name] for v in values]
         else:
             values = [self.value(e)]
-            several: Any = self.types[values[0].name]
-            kinds = [*several] if isinstance(several, types.BaseTuple) else []  # type: ignore
-        if len(kinds) != len(nodes):
-            raise KernelError(f"{len(nodes)} values expected")
+            kinds = [*self.types[values[0].name]]
         if type(e) is ast.Tuple:  # all at once: names may trade places
             made = [self.variable(n.id, kind) for n, kind in zip(nodes, kinds, strict=True)]
             sources, names = [v.name for v in values], [v.name for v in made]
@@ -281,9 +261,7 @@ class NumbaReader:
         """`return`."""
         values: list[ir.Var] = []
         if type(s) is ast.Return:
-            if self.t.depth != self.t.top or s.value is None or not self.t.returns:
-                raise KernelError("return belongs at the end of a library function")
-            nodes = s.value.elts if type(s.value) is ast.Tuple else [s.value]
+            nodes: list[Any] = s.value.elts if type(s.value) is ast.Tuple else [s.value]
             values = [self.operand(node) for node in nodes]
         self.mark(lambda lower: lower.leave([v.name for v in values]))
         nothing = self.assign(ir.Const(None, self.loc), types.none)
@@ -292,12 +270,12 @@ class NumbaReader:
     def branch(self, s: ast.If) -> None:
         """`if any_lane(m):`."""
         before = self.enter(s)
-        condition, origin = self.test(s.test), self.block
+        condition, origin = self.value(s.test), self.block
         inside = self.nested(s)
         body = self.block
         self.open()
-        self.jump(origin, ir.Branch(condition, inside, self.label(), self.loc))
-        self.jump(body, ir.Jump(self.label(), self.loc))
+        origin.append(ir.Branch(condition, inside, self.label(), self.loc))
+        body.append(ir.Jump(self.label(), self.loc))
         self.names = before
 
     def loop(self, s: ast.While) -> None:
@@ -306,47 +284,30 @@ class NumbaReader:
         origin = self.block
         self.open()
         head, start = self.block, self.label()
-        self.jump(origin, ir.Jump(start, self.loc))
-        condition = self.test(s.test)
+        origin.append(ir.Jump(start, self.loc))
+        condition = self.value(s.test)
         inside = self.nested(s)
-        self.jump(self.block, ir.Jump(start, self.loc))
+        self.block.append(ir.Jump(start, self.loc))
         self.open()
-        self.jump(head, ir.Branch(condition, inside, self.label(), self.loc))
+        head.append(ir.Branch(condition, inside, self.label(), self.loc))
         self.names = before
 
     def enter(self, s: Any) -> dict[str, ir.Var]:
         """Begins a branch or loop. Returns the variables that exist after it."""
-        if s.orelse:
-            raise KernelError("else is not part of the language")
         if self.has_vectors:
             self.mark(lambda lower: lower.t.enter(s.body))
         return dict(self.names)
 
     def nested(self, s: Any) -> int:
         """Reads a body in blocks of its own and returns the number of the first."""
-        before = {name: self.types[v.name] for name, v in self.names.items()}
         self.open()
         first = self.label()
         self.mark(lambda lower: lower.deeper(1))
         self.body(s.body)
         if self.has_vectors:
-            self.mark(lambda lower: lower.t.settle())
+            self.mark(lambda lower: lower.t.leave_body())
         self.mark(lambda lower: lower.deeper(-1))
-        for name, kind in before.items():
-            after = self.types[self.names[name].name]
-            if after != kind or (type(kind) is ConstantType and name in assigned(s.body)):
-                self.t.same_type(name, _code(kind), _code(after))
         return first
-
-    def test(self, e: ast.expr) -> ir.Var:
-        """The condition of a branch or loop."""
-        if type(e) is not ast.Call or type(e.func) is not ast.Name or e.func.id not in TESTS:
-            raise KernelError("the test must be any_lane(m) or all_lanes(m)")
-        return self.value(e)
-
-    def jump(self, block: ir.Block, how: Any) -> None:
-        """Ends a block."""
-        block.append(how)
 
     def run(self, group: Sequence[Any]) -> None:
         """Reads statements that the front end translates together, as one of Numba's."""
@@ -364,12 +325,6 @@ class NumbaReader:
         places = {n: v.name for n, v in results.items()}
         self.mark(lambda lower: lower.run(group, used, places), list(places.values()))
         self.names |= results
-
-
-def _code(kind: Any) -> str:
-    if type(kind) is FeaturesType:
-        return f"{kind.code}x{kind.count}"
-    return NUMBER if type(kind) is ConstantType else kind.code
 
 
 def _stub(name: str, arguments: tuple[str, ...]) -> Callable:

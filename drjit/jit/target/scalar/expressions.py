@@ -6,15 +6,15 @@ single-precision numbers that have been rounded.
 import ast
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...ir.dtype import BY_CODE, DType
 from ...ir.op import TABLE
 from .. import library
+from ..language import OPERATORS
 from ..simd.ir import FLOATS, INTEGERS, NUMBER
-from ..simd.translate import OPERATORS
 
 if TYPE_CHECKING:
     from .module import ExportedModule
@@ -134,7 +134,7 @@ class NameScope:
             left = e.left
             right = e.right if isinstance(e, ast.BinOp) else e.comparators[0]
             operation = e.op if isinstance(e, ast.BinOp) else e.ops[0]
-            return self._binary(OPERATORS[type(operation)], self.expr(left), self.expr(right))
+            return self._binary(OPERATORS[type(operation)].name, self.expr(left), self.expr(right))
         if isinstance(e, ast.Call) and isinstance(e.func, ast.Name):
             return self._call(e.func.id, e.args)
         raise CannotExport(ast.unparse(e))
@@ -165,7 +165,7 @@ class NameScope:
         return Fragment(code, text)
 
     def _unary(self, e: ast.UnaryOp) -> Fragment:
-        name, x = OPERATORS[type(e.op)], self.expr(e.operand)
+        name, x = OPERATORS[type(e.op)].name, self.expr(e.operand)
         if x.code == NUMBER:
             return Fragment(NUMBER, number=-x.number if name == "neg" else x.number)
         if name == "neg":
@@ -309,6 +309,9 @@ class NameScope:
         return Fragment(code, f"{self.module.use('bitcast')}({code}, {x.text})", True)
 
 
+Rule: TypeAlias = Callable[[NameScope, str, list[Fragment]], Fragment]
+
+
 def _conversion(module: "ExportedModule", t: DType) -> str:
     """Adds the conversion of floating-point numbers to an integer type, which saturates."""
     above, below = repr(float(t.high + 1)), repr(float(t.low))
@@ -326,24 +329,20 @@ def to_{t.code}(x):
     return module.add(f"to_{t.code}", text.rstrip())
 
 
-def _numpy(name: str) -> Callable[[NameScope, str, list[Fragment]], Fragment]:
+def _function(name: str, exact: bool = False) -> Rule:
+    """Returns the rule for a function of NumPy or of the prelude, whose result is rounded unless it
+    is `exact`."""
+
     def rule(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
-        text = f"np.{name}({values[0].text})"
-        exact = name != "sqrt"
-        return Fragment(code, text, True) if exact else scope.wrapped(code, text)
+        function = name if name.startswith("np.") else scope.module.use(name)
+        text = f"{function}({', '.join([v.text for v in values])})"
+        found = Fragment(code, text) if exact else scope.wrapped(code, text)
+        return found._replace(is_name=True)
 
     return rule
 
 
-def _helper(name: str, wraps: bool = True) -> Callable[[NameScope, str, list[Fragment]], Fragment]:
-    def rule(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
-        text = f"{scope.module.use(name)}({', '.join([v.text for v in values])})"
-        return scope.wrapped(code, text) if wraps else Fragment(code, text, True)
-
-    return rule
-
-
-def _extremum(name: str, symbol: str) -> Callable[[NameScope, str, list[Fragment]], Fragment]:
+def _extremum(name: str, symbol: str) -> Rule:
     def rule(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
         x, y = values
         if x.is_name and y.is_name:
@@ -360,25 +359,20 @@ def _abs(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
     return Fragment(code, text, True) if code in FLOATS else Fragment(code, f"{code}({text})", True)
 
 
-def _fma(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
-    text = f"{scope.module.use('fma')}({', '.join([v.text for v in values])})"
-    # The product of two halves is exact in single precision.
-    return scope.wrapped(code, text) if code == "f16" else Fragment(code, text, True)
-
-
-def _quotient(name: str) -> Callable[[NameScope, str, list[Fragment]], Fragment]:
+def _quotient(name: str) -> Rule:
     def rule(scope: NameScope, code: str, values: list[Fragment]) -> Fragment:
         helper = name if code[0] == "i" else f"unsigned_{name}"
-        return _helper(helper)(scope, code, values)
+        return _function(helper)(scope, code, values)
 
     return rule
 
 
-_CALLS: dict[str, Callable[[NameScope, str, list[Fragment]], Fragment]] = {
-    "abs": _abs, "fma": _fma, "sqrt": _numpy("sqrt"), "floor": _numpy("floor"),
-    "ceil": _numpy("ceil"), "trunc": _numpy("trunc"), "round": _numpy("rint"),
-    "minimum": _extremum("minimum", "<"), "maximum": _extremum("maximum", ">"),
-    "popcnt": _helper("popcnt"), "lzcnt": _helper("lzcnt"), "tzcnt": _helper("tzcnt"),
-    "brev": _helper("brev"), "mul_hi": _helper("mul_hi", False), "quotient": _quotient("quotient"),
-    "remainder": _quotient("remainder"),
+_CALLS: dict[str, Rule] = {
+    "abs": _abs, "sqrt": _function("np.sqrt"), "floor": _function("np.floor", True),
+    "ceil": _function("np.ceil", True), "trunc": _function("np.trunc", True),
+    "round": _function("np.rint", True), "minimum": _extremum("minimum", "<"),
+    "maximum": _extremum("maximum", ">"), "quotient": _quotient("quotient"),
+    "remainder": _quotient("remainder"), "mul_hi": _function("mul_hi", True),
+    # The product of two halves is exact in single precision.
+    **{name: _function(name) for name in ("fma", "popcnt", "lzcnt", "tzcnt", "brev")},
 }  # fmt: skip

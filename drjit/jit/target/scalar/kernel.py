@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ...ir.dtype import BY_CODE
 from ...parsing import syntax_tree
 from .. import library
-from ..simd.parse import assigned, targets
+from ..language import assigned, targets
 from .expressions import FLOATS, CannotExport, computed, has_cases
 from .groups import Group, MaskedBlock, Names, Whole, render, shared
 from .lane_writer import LaneWriter
@@ -252,17 +252,8 @@ class Writer(LaneWriter):
 
     def has_vectors(self, body: list[Any]) -> bool:
         """Whether statements operate on vectors other than by reading single features."""
-        for s in body:
-            for n in ast.walk(s):
-                if isinstance(n, ast.Name) and n.id in self.vectors:
-                    return True
-                if (
-                    isinstance(n, ast.Call)
-                    and isinstance(n.func, ast.Name)
-                    and n.func.id in VECTORS
-                ):
-                    return True
-        return False
+        names = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name)}
+        return not names.isdisjoint(self.vectors.keys() | VECTORS)
 
     def runs_on_tiles(self, body: list[Any]) -> bool:
         """Whether all lanes of a tile run statements together, which LLVM vectorizes then, gathers
@@ -376,6 +367,4 @@ def kernel(
     Raises:
         CannotExport: it has a statement without a scalar form.
     """
-    writer = Writer(module, name, text, first_check)
-    writer.checks = checks
-    return writer.write()
+    return Writer(module, name, text, first_check, checks).write()

@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ..simd.parse import functions, targets
+from ..language import targets
+from ..simd.parse import functions
 from .expressions import FLOATS, CannotExport, Fragment, NameScope
 from .module import ExportedModule, assignment
 from .statements import EFFECTS, MEMORY, SEVERAL, WHOLE, Fold
@@ -23,10 +24,10 @@ _COMMENT = re.compile(r"  # (.*)$")
 class LaneWriter:
     """Writes the statements of one kernel text."""
 
-    checks = 0
-
-    def __init__(self, module: ExportedModule, name: str, text: str, first_check: int) -> None:
-        self.module, self.name, self.first_check = module, name, first_check
+    def __init__(
+        self, module: ExportedModule, name: str, text: str, first_check: int, checks: int
+    ) -> None:
+        self.module, self.name, self.first_check, self.checks = module, name, first_check, checks
         definitions = {s.name: s for s in functions(text)}
         self.kernel = definitions.pop("kernel")
         self.bodies = definitions

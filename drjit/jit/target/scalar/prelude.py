@@ -42,6 +42,28 @@ def fma(context, x, y, z):
     return x(x, x, x), code
 
 
+def instruction(name, *flags):
+    """Returns a function of a number that is an instruction of LLVM's."""
+
+    @intrinsic
+    def compute(context, x):
+        def code(context, builder, signature, arguments):
+            more = [context.get_constant(types.boolean, flag) for flag in flags]
+            return getattr(builder, name)(*arguments, *more)
+
+        return x(x), code
+
+    return compute
+
+
+# The number of bits that are set, and of zeros above the highest and below the lowest one that is
+# set; the bits in reverse order.
+popcnt = instruction("ctpop")
+lzcnt = instruction("ctlz", False)
+tzcnt = instruction("cttz", False)
+brev = instruction("bitreverse")
+
+
 @intrinsic
 def polynomial(context, x, coefficients):
     """A polynomial by Horner's rule, with the coefficient of the highest power first."""
@@ -72,58 +94,6 @@ def bitcast(context, to, x):
 
 
 @intrinsic
-def popcnt(context, x):
-    """The number of bits that are set."""
-
-    def code(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return x(x), code
-
-
-@intrinsic
-def lzcnt(context, x):
-    """The number of zeros above the highest bit that is set."""
-
-    def code(context, builder, signature, arguments):
-        return builder.ctlz(arguments[0], context.get_constant(types.boolean, 0))
-
-    return x(x), code
-
-
-@intrinsic
-def tzcnt(context, x):
-    """The number of zeros below the lowest bit that is set."""
-
-    def code(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, 0))
-
-    return x(x), code
-
-
-@intrinsic
-def brev(context, x):
-    """The bits in reverse order."""
-
-    def code(context, builder, signature, arguments):
-        return builder.bitreverse(arguments[0])
-
-    return x(x), code
-
-
-@intrinsic
-def half(context, x):
-    """A single-precision number rounded to half precision."""
-
-    def code(context, builder, signature, arguments):
-        from llvmlite.ir import FloatType, HalfType
-
-        return builder.fpext(builder.fptrunc(arguments[0], HalfType()), FloatType())
-
-    return types.float32(types.float32), code
-
-
-@intrinsic
 def from_half(context, bits):
     """The number of half precision with these 16 bits."""
 
@@ -145,6 +115,12 @@ def to_half(context, x):
         return builder.bitcast(builder.fptrunc(arguments[0], HalfType()), IntType(16))
 
     return types.uint16(types.float32), code
+
+
+@inlined
+def half(x):
+    """A single-precision number rounded to half precision."""
+    return from_half(to_half(x))
 
 
 @helper

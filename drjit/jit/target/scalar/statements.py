@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.dtype import BY_CODE, VECTOR_BLOCK
 from ...ir.op import neutral, passed_over
+from ..language import STATEMENTS
 from .expressions import FLOATS, Fragment, NameScope, constant
 from .module import ExportedModule
 
@@ -47,18 +48,10 @@ def start_of(r: Fold) -> str:
     return constant(r.code, neutral(r.op, BY_CODE[r.code]))
 
 
-def _load(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
+def _element(w: "Writer", args: list[Any], at: str) -> Fragment:
+    """The element of an array, for `load` and `broadcast`."""
     code = args[0].id
-    return Fragment(code, w.element(code, w.word(args[1]), "i"), True)
-
-
-def _broadcast(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
-    code = args[0].id
-    return Fragment(code, w.element(code, w.word(args[1]), "0"), True)
-
-
-def _literal(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
-    return Fragment(args[0].id, w.word(args[1]), True)
+    return Fragment(code, w.element(code, w.word(args[1]), at), True)
 
 
 def _gather(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
@@ -100,8 +93,10 @@ MEMORY: dict[str, Callable[[Any, NameScope, list[Any]], Fragment]] = {
     "lane": lambda w, s, a: Fragment("u32", "u32(i)", True),
     "active": lambda w, s, a: Fragment("mask", "True", True),
     "going": lambda w, s, a: s.expr(a[1]),
-    "load": _load, "broadcast": _broadcast, "literal": _literal, "gather": _gather,
-    "in_bounds": _in_bounds, "feature": _feature, "take": _take,
+    "load": lambda w, s, a: _element(w, a, "i"),
+    "broadcast": lambda w, s, a: _element(w, a, "0"),
+    "literal": lambda w, s, a: Fragment(a[0].id, w.word(a[1]), True),
+    "gather": _gather, "in_bounds": _in_bounds, "feature": _feature, "take": _take,
 }  # fmt: skip
 
 
@@ -328,7 +323,4 @@ _REPEATABLE = frozenset((
 ONCE = frozenset((*MEMORY, *SEVERAL, *EFFECTS, "take")) - _REPEATABLE
 WHOLE = frozenset(("matvec", "outer", "accumulate", "total", "take", "put", "store_vector"))
 ON_LANES = frozenset((*SEVERAL, "feature", "take", "gather", "in_bounds"))
-VECTORS = frozenset((
-    "matvec", "vector", "splat", "put", "total", "take", "feature", "outer", "accumulate",
-    "load_vector", "store_vector", "broadcast_vector",
-))  # fmt: skip
+VECTORS = frozenset([s.name for s in STATEMENTS.values() if s.is_of_vectors])

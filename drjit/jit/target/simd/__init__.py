@@ -13,13 +13,11 @@ from ... import collector, flags
 from ...flags import JitFlag
 from ...tuples import NamedTuple
 from .. import image
-from .. import library as _library
 from ..packet_width import default_lanes, packet_lanes
 from .ir import KernelError
 
 if TYPE_CHECKING:
     from .kernel import Text
-    from .module import Library
 
 __all__ = [
     "KernelError",
@@ -27,7 +25,6 @@ __all__ = [
     "assembly",
     "compile",
     "default_lanes",
-    "llvm_version",
     "packet_lanes",
 ]
 
@@ -47,7 +44,6 @@ def compile(
     name: str,
     lanes: int | None = None,
     contract: bool = False,
-    library: Library = _library,
     by_numba: bool | None = None,
     level: int | None = None,
 ) -> Object:
@@ -57,63 +53,42 @@ def compile(
     `contract` allows fused multiply-adds in place of products and sums; with `by_numba`, by default
     as the flag says, Numba compiles the functions of the text (see `packets`). `level` is that of
     LLVM's code generation, if the text does not decide: code of level 0 is there sooner and has
-    the same results. Raises KernelError if the text violates the rules of the language.
+    the same results. Raises KernelError if the text cannot be translated; what users write is
+    checked before.
     """
     from . import llvm
 
     collector.defer()
-    by_numba = _by_numba() if by_numba is None else by_numba
-    module = _module_text(text, name, lanes or packet_lanes(text), contract, library, by_numba)
-    code = llvm.object_code(
-        module.ir,
-        module.uncombined,
-        by_numba,
-        module.vectorizes,
-        module.plain and not by_numba,
-        level,
+    module = _module_text(text, name, lanes, contract, by_numba)
+    code = image.linked(
+        llvm.object_code(module.ir, *module.how, level), image.exports(name, module.has_finish)
     )
-    return Object(
-        image.linked(code, image.exports(name, module.has_finish)), module.has_finish, module.ir
-    )
+    return Object(code, module.has_finish, module.ir)
 
 
 def _module_text(
-    text: str, name: str, lanes: int, contract: bool, library: Library, by_numba: bool
+    text: str, name: str, lanes: int | None, contract: bool, by_numba: bool | None
 ) -> Text:
     from .kernel import module_text
 
+    lanes = lanes or packet_lanes(text)
+    if by_numba is None:
+        by_numba = bool(flags.current & JitFlag.NumbaCompiler)
     if not by_numba:
-        return module_text(text, name, lanes, contract, library)
+        return module_text(text, name, lanes, contract)
     from numba.core.compiler_lock import global_compiler_lock
 
     from ..packets import body
 
     with global_compiler_lock:  # of which each thread of the program takes its turn
-        return module_text(text, name, lanes, contract, library, body)
-
-
-def _by_numba() -> bool:
-    return bool(flags.current & JitFlag.NumbaCompiler)
+        return module_text(text, name, lanes, contract, body)
 
 
 def assembly(
-    text: str,
-    lanes: int | None = None,
-    contract: bool = False,
-    library: Library = _library,
-    by_numba: bool | None = None,
+    text: str, lanes: int | None = None, contract: bool = False, by_numba: bool | None = None
 ) -> str:
     """Returns the machine code of a kernel's text, as assembly text."""
     from . import llvm
 
-    lanes = lanes or packet_lanes(text)
-    by_numba = _by_numba() if by_numba is None else by_numba
-    module = _module_text(text, "kernel", lanes, contract, library, by_numba)
-    return llvm.assembly(module.ir, module.uncombined, by_numba, module.plain and not by_numba)
-
-
-def llvm_version() -> str:
-    """Returns the version of LLVM in llvmlite."""
-    from . import llvm
-
-    return llvm.version()
+    module = _module_text(text, "kernel", lanes, contract, by_numba)
+    return llvm.assembly(module.ir, *module.how)

@@ -4,7 +4,7 @@ combination of two partial results.
 
 from .arguments import statement
 from .conversion import reinterpret
-from .ir import BITS, BYTES, FLOATS, INTEGERS, MEMORY, SIGNED, Function, KernelError, Value
+from .ir import BITS, BYTES, FLOATS, MEMORY, SIGNED, Function, Value
 from .loops import each_lane
 from .memory import element_address, prefetch
 from .translate import Translator
@@ -55,8 +55,6 @@ def scatter_reduce(
 ) -> None:
     """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
     f, element = t.f, MEMORY[code]
-    if mode not in ("direct", "no_conflicts"):
-        raise KernelError(f"the mode {mode!r} does not exist")
     update = atomic_update if mode == "direct" else plain_update
 
     types = ["ptr", *[f.vector[kind] for kind in ("mask", code, index[0])]]
@@ -124,8 +122,6 @@ def atomic_update(f: Function, op: str, code: str, address: str, value: str) -> 
 @statement("type pointer index mask")
 def scatter_inc(t: Translator, code: str, base: str, index: Value, mask: str) -> Value:
     """`scatter_inc(T, p[k], x, m)`."""
-    if code not in INTEGERS:
-        raise KernelError("scatter_inc counts in integers")
     return _exchanged(t.f, code, base, [], index, mask, "atomicrmw add ptr {at}, {kind} 1")
 
 

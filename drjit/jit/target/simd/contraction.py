@@ -18,11 +18,11 @@ _FUSED = ("f32", "f64")  # products of `f16` are rounded
 
 
 @cache
-def row(name: str | None, code: str, lanes: int, contract: bool) -> Row | None:
-    """Returns how an operation is emitted for an element type, or None if it does not support
-    that. With `contract`, products and sums are noted for `fuse`."""
+def row(name: str, code: str, lanes: int, contract: bool) -> Row:
+    """Returns how an operation is emitted for an element type. With `contract`, products and sums
+    are noted for `fuse`."""
     found = elementwise.row(name, code, lanes, False)
-    if not contract or found is None or code not in _FUSED or name not in _NOTING:
+    if not contract or code not in _FUSED or name not in _NOTING:
         return found
     return Row(found.result, _NOTING[name](types(lanes).vector[code]))
 

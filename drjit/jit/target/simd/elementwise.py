@@ -13,7 +13,8 @@ from ...ir.dtype import BY_CODE
 from ...ir.op import COMPARISONS
 from ...ir.op import TABLE as OPERATIONS
 from ...tuples import NamedTuple
-from .ir import BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function
+from ..language import result_type
+from .ir import BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function, types
 
 Emit = Callable[..., str]
 
@@ -235,14 +236,9 @@ for _o in COMPARISONS:
 
 
 @cache
-def row(name: str | None, code: str, lanes: int, contract: bool) -> Row | None:
-    """Returns how an operation is emitted for an element type, or None if it does not support
-    that."""
-    from .ir import types
-
-    o, t = OPERATIONS.get(name or ""), BY_CODE[code]
-    if o is None or not o.accepts(t):
-        return None
+def row(name: str, code: str, lanes: int, contract: bool) -> Row:
+    """Returns how an operation is emitted for an element type."""
+    o, t = OPERATIONS[name], BY_CODE[code]
     whole = o.name in _TO_INTEGER
     # Exact operations take f16 directly, unless there is an intrinsic for them.
     inner = "f32" if code == "f16" and (whole or not (o.exact or o in COMPARISONS)) else code
@@ -259,7 +255,7 @@ def row(name: str | None, code: str, lanes: int, contract: bool) -> Row | None:
         )
     if inner != code:
         rule = _rounded(_opaque(rule) if whole else rule)
-    return Row("mask" if o in COMPARISONS else code, rule)
+    return Row(result_type(o, t).code, rule)
 
 
 def _from_template(template: str) -> Emit:

@@ -34,9 +34,13 @@ class Register(NamedTuple):
 class Operation:
     """A deferred element-wise operation: its emitter for a feature, its identity, its operands and
     results, and whether it calls a function.
+
+    One with `pointers` is a product, which can continue with each feature while it is in registers:
+    `emit(f, pointers, use)` computes it and calls `use(first, registers)` with the features from
+    `first` on. Its operand is a vector that it reads as a whole, at one of the pointers.
     """
 
-    __slots__ = ("emit", "is_call", "kind", "operands", "results")
+    __slots__ = ("emit", "is_call", "kind", "operands", "pointers", "results")
 
     def __init__(
         self,
@@ -45,28 +49,11 @@ class Operation:
         operands: Sequence[FeatureVector | Register],
         *,
         is_call: bool = False,
+        pointers: Sequence[str] = (),
     ):
         self.emit, self.kind, self.operands, self.is_call = emit, kind, operands, is_call
-        self.results: list[FeatureVector] = []
-
-
-class Product(Operation):
-    """A deferred product, which can continue with each feature while it is in registers: `emit(f,
-    pointers, use)` computes it and calls `use(first, registers)` with the features from `first` on.
-    Its operand is a vector that it reads as a whole, at one of the pointers.
-    """
-
-    __slots__ = ("pointers",)
-
-    def __init__(
-        self,
-        emit: Callable[..., None],
-        kind: Hashable,
-        operand: FeatureVector,
-        pointers: Sequence[str],
-    ):
-        super().__init__(emit, kind, (operand,))
         self.pointers = pointers
+        self.results: list[FeatureVector] = []
 
 
 def spelled(v: FeatureVector) -> Value:
@@ -182,7 +169,7 @@ def _features(
 def _following(
     f: Function,
     names: Mapping[str, str],
-    product: Product,
+    product: Operation,
     operations: Sequence[Operation],
     stored: Sequence[FeatureVector],
 ) -> None:
@@ -246,7 +233,7 @@ class _Row:
         store_row(self.f, v.code, self.read(v), self.address(v))
 
 
-class _Given:
+class _Arguments:
     """The arguments of a routine, and the spelling of its operands: equal routines have equal
     spellings."""
 
@@ -294,9 +281,9 @@ def run(
     """Calls the routine of a loop over `count` features, and returns the sum over those of one
     vector if requested. If one of the operations is a product, the others continue with it.
     """
-    product = next((o for o in operations if isinstance(o, Product)), None)
+    product = next((o for o in operations if o.pointers), None)
     others = [o for o in operations if o is not product]
-    given = _Given(f)
+    given = _Arguments(f)
     key: list[Hashable] = [count]
     if product is not None:
         key += [product.kind, *[given.local(_POINTER, p) for p in product.pointers]]

@@ -3,15 +3,13 @@
 Arguments and results are in memory on the stack, from where each active lane takes its own.
 """
 
-import ctypes
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..foreign import ForeignFunction
-from . import llvm
 from .conversion import from_memory, to_memory
-from .ir import BYTES, MEMORY, Function, KernelError, Value
+from .ir import BYTES, MEMORY, Function, Value
+from .loops import during
 
 if TYPE_CHECKING:
     from .translate import Translator
@@ -22,8 +20,6 @@ def call(t: "Translator", function: ForeignFunction, values: Sequence[Value]) ->
     results, 0 in the other lanes."""
     f, module = t.f, t.module
     codes = [code for code, _ in values]
-    if tuple(codes) != (*function.arguments, "mask"):
-        raise KernelError(f"{function.name} takes {', '.join(function.arguments)} and a mask")
     module.vectorizes |= function.total and f.lanes > 1
     name = f"lanes.{function.name}"
     kind = f.result_type(function.returned)
@@ -50,23 +46,15 @@ def _lanes(f: Function, function: ForeignFunction, symbol: str) -> str:
     for code, place in zip(returned, made, strict=True):
         _store(f, code, "zeroinitializer", place)
     of = f"i{f.lanes}"
-    start, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
-    f.do(f"br label %{head}")
-    f.start(head)
-    f.do(f"%left = phi {of} [{bits}, %{start}], [%fewer, %{inside}]")
-    f.branch(f.op(f"icmp ne {of} %left, 0"), inside, done)
-    f.start(inside)
-    lane = "0"
-    if f.lanes > 1:
-        lane = f.op(f"call {of} @llvm.cttz.{of}({of} %left, i1 true)")
-        lane = f.op(f"zext {of} {lane} to i64") if f.lanes < 64 else lane
-    status = _call(f, function, symbol, given, made, lane)
-    if function.errors:
-        f.do(f"store i32 {status}, ptr {_of_lane(f, 'u32', made[-1], lane)}")
-    f.do(f"%lower = sub {of} %left, 1")
-    f.do(f"%fewer = and {of} %left, %lower" if f.lanes > 1 else f"%fewer = add {of} 0, 0")
-    f.do(f"br label %{head}")
-    f.start(done)
+    with during(f, lambda names: f.op(f"icmp ne {of} {names[0]}, 0"), [(of, bits)]) as left:
+        lane = "0"
+        if f.lanes > 1:
+            lane = f.widened(f.op(f"call {of} @llvm.cttz.{of}({of} {left[0]}, i1 true)"))
+        status = _call(f, function, symbol, given, made, lane)
+        if function.errors:
+            f.do(f"store i32 {status}, ptr {_of_lane(f, 'u32', made[-1], lane)}")
+        lower = f.op(f"sub {of} {left[0]}, 1")
+        left[0] = f.op(f"and {of} {left[0]}, {lower}") if f.lanes > 1 else "0"
     return _results(f, function, made)
 
 
@@ -140,53 +128,3 @@ def _of_lane(f: Function, code: str, place: str, lane: str) -> str:
     if f.lanes == 1:
         return place
     return f.op(f"getelementptr i{8 * BYTES[code]}, ptr {place}, i64 {lane}")
-
-
-@cache
-def on_host(function: ForeignFunction) -> Callable[[int, int], None]:
-    """Returns a function that calls another one for arrays in memory, given an array with the
-    addresses of the arguments, of a mask, and of the results, and the number of lanes."""
-    arguments, returned = function.arguments, function.returned
-    head, loads, results, operands = [], [], [], []
-    for k, code in enumerate((*arguments, "mask", *returned)):
-        kind = MEMORY[code]
-        head.append(f"%place{k} = getelementptr ptr, ptr %places, i64 {k}")
-        head.append(f"%all{k} = load ptr, ptr %place{k}")
-        loads.append(f"%at{k} = getelementptr {kind}, ptr %all{k}, i64 %lane")
-        if k < len(arguments):
-            loads.append(f"%x{k} = load {kind}, ptr %at{k}")
-            operands.append(f"{kind} %x{k}")
-        elif k > len(arguments):
-            results.append(f"ptr %at{k}")
-    name, active = function.name, len(arguments)
-    given = ", ".join([*results[: len(function.results)], *operands])
-    end = [f"store i32 %status, {results[-1]}"] if function.errors else []
-    lines = [
-        function.ir,
-        f'define void @"{name}.all"(ptr %places, i64 %count) {{',
-        "entry:",
-        *head,
-        "br label %head",
-        "head:",
-        "%lane = phi i64 [0, %entry], [%next, %latch]",
-        "%more = icmp slt i64 %lane, %count",
-        "br i1 %more, label %test, label %done",
-        "test:",
-        *loads,
-        f"%m = load i8, ptr %at{active}",
-        "%active = icmp ne i8 %m, 0",
-        "br i1 %active, label %inside, label %latch",
-        "inside:",
-        f'%status = call i32 @"{name}"({given})',
-        *end,
-        "br label %latch",
-        "latch:",
-        "%next = add i64 %lane, 1",
-        "br label %head",
-        "done:",
-        "ret void\n}\n",
-    ]
-    library, (address,) = llvm.link(llvm.object_code("\n".join(lines), False), [f"{name}.all"])
-    made: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address)
-    made.library = library
-    return made

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from .arguments import statement
-from .ir import BITS, SCALAR, Function, KernelError, Value
+from .ir import BITS, SCALAR, Function, Value
 from .loops import address, concatenated, each_bit, fma, load, load_splat, when
 from .memory import cleared, records, row_addresses, safe_index, transpose
 from .translate import Translator
@@ -19,7 +19,7 @@ def gather_weighted(
     Neighbours in memory are read together, and records of 4 words are summed in their memory
     layout: only the sums are transposed.
     """
-    indices, weights = operands(t, code, count, taps)
+    indices, weights = operands(t, code, taps)
     if code == "f32" and count == 4 and len(weights) % 2 == 0:
         sums = _in_rows(t.f, base, indices, weights, mask)
     else:
@@ -28,12 +28,8 @@ def gather_weighted(
     return tuple((code, v) for v in cleared(t.f, code, sums, mask))
 
 
-def operands(
-    t: Translator, code: str, count: int, taps: Sequence[ast.expr]
-) -> tuple[list[Value], list[str]]:
+def operands(t: Translator, code: str, taps: Sequence[ast.expr]) -> tuple[list[Value], list[str]]:
     """Returns the indices and the weights of `gather_weighted`."""
-    if not 2 <= count <= 16 or len(taps) % 2 or not taps:
-        raise KernelError("gather_weighted() takes 2 to 16 components and pairs of operands")
     return [t.index(x) for x in taps[::2]], [t.typed(w, code)[1] for w in taps[1::2]]
 
 

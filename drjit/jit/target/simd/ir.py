@@ -20,8 +20,6 @@ FLOATS = frozenset({"f16", "f32", "f64"})
 INTEGERS = frozenset(_INTEGERS)
 SIGNED = frozenset({code for code in INTEGERS if code[0] == "i"})
 UNSIGNED = INTEGERS - SIGNED
-ARITHMETIC = INTEGERS | FLOATS
-ALL = frozenset(SCALAR)
 
 # An operand: the code of its element type and its spelling in IR. A number without a type has the
 # code NUMBER.

@@ -3,40 +3,25 @@
 import ast
 from collections.abc import Callable
 from functools import cache, partial
+from importlib import import_module
 
 from ...tuples import NamedTuple
 from ..packet_width import VECTORS
-from . import (
-    atomic,
-    block_reduction,
-    coalescing,
-    contraction,
-    interpolation,
-    llvm,
-    matmul,
-    matvec,
-    outer,
-    radix,
-    reduction,
-    row_reduction,
-    scan,
-    vector_buffers,
-    vector_indexing,
-)
-from .arguments import given
+from . import contraction, llvm, reduction
+from .arguments import parameter_name
 from .compensated_sum import SHORT
 from .ir import Function, KernelError
-from .module import Library, Module
+from .module import Module
 from .parse import functions
 from .translate import LANES, Translator
 from .vector import VectorTranslator
 
-# Imported because they register calls with the translator.
-__all__ = [
-    "atomic", "block_reduction", "coalescing", "interpolation", "matmul", "matvec", "module_text",
-    "outer", "radix", "row_reduction", "scan", "vector_buffers", "vector_indexing",
-]  # fmt: skip
-
+# Modules that register statements with the translator.
+for _name in (
+    "atomic", "block_reduction", "interpolation", "matmul", "matvec", "outer",
+    "radix", "row_reduction", "scan", "vector_statements",
+):  # fmt: skip
+    import_module(f".{_name}", __package__)
 
 # Parts of texts whose machine code gets better if LLVM combines instructions: halves, integers of
 # 64 bits, shuffles of lanes, and vectors, which then leave the stack. That of others is the same or
@@ -70,15 +55,22 @@ def _is_combined(text: str) -> bool:
 
 class Text(NamedTuple):
     """The text of a module, whether it has a finish function, whether instructions stay as they
-    are (long blocks were split, or there is nothing to gain), whether it has loops over lanes that
-    LLVM is to vectorize, and whether all passes can be left out.
+    are (long blocks were split, or there is nothing to gain), whether variables are in memory,
+    whether it has loops over lanes that LLVM is to vectorize, and whether all passes can be left
+    out.
     """
 
     ir: str
     has_finish: bool
     uncombined: bool
+    in_memory: bool
     vectorizes: bool
     plain: bool
+
+    @property
+    def how(self) -> tuple[bool, bool, bool, bool]:
+        """How LLVM is to compile it; see `llvm.object_code`."""
+        return self[2:]
 
 
 def module_text(
@@ -86,18 +78,16 @@ def module_text(
     name: str,
     lanes: int,
     contract: bool,
-    library: Library,
     translate: Callable[[Translator, ast.FunctionDef], None] | None = None,
 ) -> Text:
     """Returns the LLVM module of a kernel that exports `name`, and possibly `name_finish`.
-    `translate` replaces the translation of the bodies of functions.
+    `translate` replaces the translation of the bodies of functions; it keeps variables in memory.
 
-    Raises KernelError if the text violates the rules of the language.
+    Raises KernelError if the text cannot be translated.
     """
     definition, bodies = definitions(text)
-    module = Module(llvm.host(), lanes, contract, library)
-    if translate is not None:
-        module.translate = translate
+    module = Module(llvm.host(), lanes, contract)
+    module.translate = translate or module.translate
     module.bodies = bodies
     f = module.new(lanes)
     kind = VectorTranslator if any(name in text for name in VECTORS) else Translator
@@ -110,7 +100,9 @@ def module_text(
         exported.append(reduction.finish(t, f"{name}_finish"))
     uncombined = module.parted or not _is_combined(text)
     ir = module.text(exported)
-    return Text(ir, has_finish, uncombined, module.vectorizes, _is_plain(text))
+    in_memory = translate is not None
+    plain = _is_plain(text) and not in_memory
+    return Text(ir, has_finish, uncombined, in_memory, module.vectorizes, plain)
 
 
 def _exported(t: Translator, name: str) -> str:
@@ -173,14 +165,14 @@ def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[st
     f = t.module.new(t.f.lanes)
     inner = t.module.translator(t.module, f, "", is_kernel=True, depth=1)
     inner.crowded, inner.has_many_words = t.crowded, t.has_many_words
-    inner.has_runs, inner.returns = t.has_runs, True
+    inner.has_runs = t.has_runs
     inner.expansions, inner.finishers = t.expansions, t.finishers
     parameters = definition.args.args[2:]
     codes = [ast.unparse(a.annotation) for a in parameters]  # type: ignore[arg-type]
     kinds = f.vector | {"int": "i64"}  # the latter represents numbers of checks and words
     for a, code in zip(parameters, codes, strict=True):
         if code in f.vector:
-            f.variables[a.arg] = code, given(a.arg)
+            f.variables[a.arg] = code, parameter_name(a.arg)
     t.module.translate(inner, definition)
     values = inner.result
     kind = f.give(values)
@@ -190,7 +182,9 @@ def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[st
         f.do(f"ret {kind} poison" if values else "ret void")
     if inner.needs_active:
         f.prologue += _active(f)
-    own = [f"{kinds[code]} {given(a.arg)}" for a, code in zip(parameters, codes, strict=True)]
+    own = [
+        f"{kinds[code]} {parameter_name(a.arg)}" for a, code in zip(parameters, codes, strict=True)
+    ]
     head = f'define internal fastcc {kind} @"{definition.name}"({", ".join([LANES, *own])})'
     t.module.routines[definition.name] = head, f.text()
     return codes, [code for code, _ in values]

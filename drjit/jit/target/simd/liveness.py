@@ -3,34 +3,25 @@
 import ast
 from collections.abc import Iterator
 
-from .parse import targets
-
-# Calls that always return a vector, and calls that never do.
-_MAKES = frozenset({"vector", "splat", "matvec", "put", "load_vector", "broadcast_vector"})
-_ENDS = frozenset({"feature", "take", "total"})
+from ..language import STATEMENTS, targets
 
 
-def vector_names(statements: list[ast.stmt]) -> set[str]:
-    """Returns the names that stand for vectors."""
-    names: set[str] = set()
-    _collect(statements, names)
-    return names
-
-
-def _collect(body: list[ast.stmt], names: set[str]) -> None:
-    for s in body:
+def vector_names(statements: list[ast.stmt], known: set[str] | None = None) -> set[str]:
+    """Returns the names that stand for vectors, those that are `known` included."""
+    names = set() if known is None else known
+    for s in statements:
         if isinstance(s, ast.If | ast.While):
-            _collect(s.body, names)
+            vector_names(s.body, names)
         elif type(s) is ast.Assign and _is_vector(s.value, names):
             names.update(targets(s))
+    return names
 
 
 def _is_vector(e: ast.expr, names: set[str]) -> bool:
     if type(e) is ast.Call and type(e.func) is ast.Name:
-        if e.func.id in _MAKES:
-            return True
-        if e.func.id in _ENDS:
-            return False
+        statement = STATEMENTS.get(e.func.id)
+        if statement is not None:
+            return statement.result == "V"
     return any(name in names for name in _names(e))
 
 

@@ -179,10 +179,13 @@ def object_code(
         return _emitted(c.machine(_level(ir, plain) if level is None else level), module, True)
 
 
-def assembly(ir: str, uncombined: bool, in_memory: bool = False, plain: bool = False) -> str:
-    """Returns the machine code of a module as assembly text."""
+def assembly(
+    ir: str, uncombined: bool, in_memory: bool = False, vectorizes: bool = False,
+    plain: bool = False,
+) -> str:  # fmt: skip
+    """Returns the machine code of a module as assembly text; see `object_code`."""
     with _compiler() as c:
-        module = c.module(ir, uncombined, in_memory, False, plain)
+        module = c.module(ir, uncombined, in_memory, vectorizes, plain)
         return _emitted(c.machine(_level(ir, plain)), module, False).decode()
 
 
@@ -205,8 +208,3 @@ def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
         builder.import_symbol(symbol, address)
     library = builder.link(_linker(), f"kernel{next(_serial)}")
     return library, [library[symbol] for symbol in symbols]
-
-
-def version() -> str:
-    """Returns LLVM's version."""
-    return ".".join(map(str, binding.llvm_version_info))

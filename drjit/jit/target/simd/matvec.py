@@ -11,8 +11,8 @@ from functools import partial
 
 from ...tuples import NamedTuple
 from .arguments import statement
-from .feature_loop import Product
-from .ir import FLOATS, Function, KernelError, Value
+from .feature_loop import Operation
+from .ir import Function, Value
 from .loops import address
 from .reduction import accumulator
 from .translate import Translator
@@ -146,17 +146,16 @@ def matvec(
     stride: int, transposed: bool, x: ast.expr, *bias: ast.expr,
 ) -> Value:  # fmt: skip
     """`matvec(T, p[a], p[o], rows, columns, stride, transposed, x[, p[b], p[ob]])`."""
-    if code not in FLOATS:
-        raise KernelError(f"there is no matrix product of {code}")
     held, step = accumulator(code), (stride, 1)
     if transposed:
         rows, columns, step = columns, rows, (1, stride)
-    v = t.vector(x, code, columns)
+    v = t.vector(x)
     pointers = [_element(t, held, a, offset), t.place(v)]
     if bias:
         pointers.append(_element(t, held, *bias))
     shape = MatvecShape(code, rows, columns, *step, bool(bias))
-    return t.multiply(Product(partial(_product, shape), shape, v, pointers), code, rows)
+    product = Operation(partial(_product, shape), shape, [v], pointers=pointers)
+    return t.multiply(product, code, rows)
 
 
 def _element(t: Translator, code: str, p: ast.expr, offset: ast.expr) -> str:

@@ -6,13 +6,14 @@ A library function is defined once per combination of argument types.
 import ast
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from .. import library
 from ..foreign import ForeignFunction
 from . import contraction
 from .arguments import statement
 from .elementwise import narrow, widen
-from .ir import NUMBER, SCALAR, Function, KernelError, Machine, Value, constant
+from .ir import NUMBER, SCALAR, Function, Machine, Value, constant
 from .loops import concatenated
 from .memory import gather_wide
 from .translate import Translator, results_of, together
@@ -31,14 +32,6 @@ def _translate(t: Translator, definition: ast.FunctionDef) -> None:
     t.body(definition.body)
 
 
-class Library(Protocol):
-    """The source of library function definitions."""
-
-    def function(self, name: str, code: str) -> ast.FunctionDef: ...
-    def constant(self, name: str) -> float | int: ...
-    def table(self, name: str) -> tuple: ...
-
-
 class Module:
     """The common state of the functions of one module: its settings, library functions and
     tables."""
@@ -48,8 +41,8 @@ class Module:
     # How many lines inlined library functions may add.
     inline_limit = INLINE_LIMIT
 
-    def __init__(self, machine: Machine, lanes: int, contract: bool, library: Library):
-        self.machine, self.lanes, self.contract, self.library = machine, lanes, contract, library
+    def __init__(self, machine: Machine, lanes: int, contract: bool):
+        self.machine, self.lanes, self.contract = machine, lanes, contract
         # Result types of library functions, by symbol.
         self.functions: dict[str, tuple[str, ...]] = {}
         # Symbol, text up to the attributes, body, lines.
@@ -85,9 +78,7 @@ class Module:
         """Emits a call of a library function, on a warm path or in a rare branch; `f16` goes
         through `f32`.
         """
-        code = next((v[0] for v in values if v[0] != NUMBER), None)
-        if code is None:
-            raise KernelError(f"the function {name} is unknown")
+        code = next(v[0] for v in values if v[0] != NUMBER)
         # Numbers take the type of the first typed argument.
         values = [(code, f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]  # type: ignore[arg-type]
         if values[0][0] == "f16" and not name.endswith("_f16"):
@@ -177,10 +168,7 @@ def declare(
         base, suffix = name, codes[0]
     symbol = ".".join((f"{base}_{suffix}", *codes, str(lanes)))
     if symbol not in module.functions:
-        try:
-            definition = module.library.function(base, suffix)
-        except KeyError:
-            raise KernelError(f"the function {name} is unknown for {suffix}") from None
+        definition = library.function(base, suffix)
         f = module.new(lanes, len(codes))
         values = [(code, f"%{k}") for k, code in enumerate(codes)]
         _finish(module, symbol, f, codes, results_of(module, f, definition, values))
@@ -226,13 +214,11 @@ def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> 
     return symbol
 
 
-def kept_table(t: Any, name: ast.expr, storage: str) -> tuple[str, str, int]:
+def table_constant(t: Any, name: Any, storage: str) -> tuple[str, str, int]:
     """Returns the element type of a table of the library, the constant of the module that holds it,
     and the number of its last element."""
-    if type(name) is not ast.Name or name.id.rpartition("_")[2] not in SCALAR:
-        raise KernelError(f"{ast.unparse(name)} is not the name of a table")
     code = name.id.rpartition("_")[2]
-    values = t.module.library.table(name.id)
+    values = library.table(name.id)
     element = SCALAR[code]
     elements = ", ".join([f"{element} {constant(code, v)}" for v in values])
     symbol = f"@table.{name.id}"
@@ -244,7 +230,11 @@ def kept_table(t: Any, name: ast.expr, storage: str) -> tuple[str, str, int]:
 @statement("node typed")
 def table(t: Translator, name: ast.expr, index: Value) -> Value:
     """`table(NAME, x)`; an index beyond the end reads the last element."""
-    f, (code, symbol, number), (kind, x) = t.f, kept_table(t, name, "private unnamed_addr"), index
+    f, (code, symbol, number), (kind, x) = (
+        t.f,
+        table_constant(t, name, "private unnamed_addr"),
+        index,
+    )
     last = f.constant(kind, number)
     vector = f.vector[kind]
     x = f.op(f"call {vector} @llvm.umin.{f.types.suffix[kind]}({vector} {x}, {vector} {last})")
@@ -252,11 +242,9 @@ def table(t: Translator, name: ast.expr, index: Value) -> Value:
 
 
 @statement("expr node")
-def polynomial(t: Translator, x: Value, name: ast.expr) -> Value:
+def polynomial(t: Translator, x: Value, name: Any) -> Value:
     """`polynomial(x, NAME)`, by Horner's rule."""
-    if type(name) is not ast.Name:
-        raise KernelError(f"{ast.unparse(name)} is not the name of a table")
-    first, second, *others = t.module.library.table(name.id)
+    first, second, *others = library.table(name.id)
     total: Any = t.apply("fma", [x, (NUMBER, first), (NUMBER, second)])
     for c in others:
         total = t.apply("fma", [total, x, (NUMBER, c)])

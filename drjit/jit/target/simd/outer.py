@@ -8,20 +8,12 @@ stored back. Inactive lanes become zeros.
 import ast
 
 from .arguments import statement
-from .ir import FLOATS, Function, KernelError
+from .ir import Function
 from .loops import address
 from .matvec import Tile, accumulated, registers_across, rows_down, strips
 from .reduction import accumulator, private_copy
 from .values import Code, Flag, Mask, Pointer, Vector
 from .vector import VectorTranslator
-
-
-def _leave_if_none(f: Function, bits: str) -> None:
-    none, some = f.new_block(), f.new_block()
-    f.branch(f.op(f"icmp eq i{f.lanes} {bits}, 0"), none, some)
-    f.start(none)
-    f.do("ret void")
-    f.start(some)
 
 
 def _turned(
@@ -112,30 +104,26 @@ def add_vector(c: Code, sums: Pointer, x: Pointer, active: list[Mask], rows: int
         target.store(target.load(lanes, mask) + parts[0], mask)
 
 
-def _emit_outer(f: Function, code: str, rows: int, columns: int, stride: int) -> None:
-    """Emits the function; its parameters are `%0` the sums, `%1` and `%2` the vectors, `%3` the
-    active lanes."""
-    c = Code(f)
-    _leave_if_none(f, "%3")
-    active = c.lane_masks("%3", min(c.width(code), f.lanes))
+def _emit(f: Function, code: str, *sizes: int) -> None:
+    """Emits the function that adds an outer product, or a vector if there is one size. Its
+    parameters are the sums, the vectors, and the active lanes as bits."""
+    c, adds_vector = Code(f), len(sizes) == 1
+    bits = "%2" if adds_vector else "%3"
+    none, some = f.new_block(), f.new_block()
+    f.branch(f.op(f"icmp eq i{f.lanes} {bits}, 0"), none, some)
+    f.start(none)
+    f.do("ret void")
+    f.start(some)
+    active = c.lane_masks(bits, min(c.width(code), f.lanes))
     sums, y, x = (c.pointer(code, f"%{k}") for k in range(3))
-    add_outer(c, sums, y, x, active, c.some_inactive("%3"), rows, columns, stride)
-
-
-def _emit_accumulate(f: Function, code: str, rows: int) -> None:
-    """Emits the function; its parameters are `%0` the sums, `%1` the vector, `%2` the active
-    lanes."""
-    c = Code(f)
-    _leave_if_none(f, "%2")
-    active = c.lane_masks("%2", min(c.width(code), f.lanes))
-    sums, x = (c.pointer(code, f"%{k}") for k in range(2))
-    add_vector(c, sums, x, active, rows)
+    if adds_vector:
+        add_vector(c, sums, y, active, *sizes)
+    else:
+        add_outer(c, sums, y, x, active, c.some_inactive(bits), *sizes)
 
 
 def _target(t: VectorTranslator, code: str, k: int, a: int, n: int, offset: int) -> str:
     """Returns the address where this thread accumulates."""
-    if code not in FLOATS:
-        raise KernelError(f"there are no such sums of {code}")
     copy = private_copy(t, "add", code, k, a, n)
     return address(t.f, accumulator(code), copy, t.f.word_here(offset))
 
@@ -147,13 +135,13 @@ def outer(
 ) -> None:  # fmt: skip
     """`outer(T, p[k], p[w], p[n], p[o], rows, columns, stride, y, x, m)`."""
     f, target, held = t.f, _target(t, code, k, a, n, offset), accumulator(code)
-    left, right = t.vector(y, code, rows), t.vector(x, code, columns)
+    left, right = t.vector(y), t.vector(x)
     bits = f.bits(mask)
     t.flush([v for v in (left, right) if v.op is not None])
     symbol = t.module.routine(
         f"outer.{held}.{rows}x{columns}.{stride}",
         ("ptr noalias", "ptr readonly", "ptr readonly", f"i{f.lanes}"),
-        lambda g: _emit_outer(g, held, rows, columns, stride),
+        lambda g: _emit(g, held, rows, columns, stride),
     )
     operands = f"ptr {target}, ptr {t.place(left)}, ptr {t.place(right)}, i{f.lanes} {bits}"
     f.do(f"call fastcc void {symbol}({operands})")
@@ -165,11 +153,11 @@ def accumulate(
 ) -> None:
     """`accumulate(T, p[k], p[w], p[n], p[o], y, m)`."""
     f, target, held = t.f, _target(t, code, k, a, n, offset), accumulator(code)
-    v = t.vector(y, code)
+    v = t.vector(y)
     bits, count = f.bits(mask), v.count
     symbol = t.module.routine(
         f"accumulate.{held}.{count}",
         ("ptr noalias", "ptr readonly", f"i{f.lanes}"),
-        lambda g: _emit_accumulate(g, held, count),
+        lambda g: _emit(g, held, count),
     )
     f.do(f"call fastcc void {symbol}(ptr {target}, ptr {t.place(v)}, i{f.lanes} {bits})")

@@ -5,22 +5,15 @@ Python's parser. Lines of other forms are passed on to Python's.
 """
 
 import ast
-from collections.abc import Iterable
 from keyword import iskeyword
 
 from ...parsing import syntax_tree
+from ..language import INFIXES, PREFIXES
 from .ir import KernelError
 
-_BINARY: dict[str, ast.operator] = {
-    "+": ast.Add(), "-": ast.Sub(), "*": ast.Mult(), "/": ast.Div(), "&": ast.BitAnd(),
-    "|": ast.BitOr(), "^": ast.BitXor(),
-}  # fmt: skip
-_COMPARISONS: dict[str, ast.cmpop] = {
-    "==": ast.Eq(), "!=": ast.NotEq(), "<": ast.Lt(), "<=": ast.LtE(), ">": ast.Gt(),
-    ">=": ast.GtE(),
-}  # fmt: skip
-PREFIXES: dict[str, ast.unaryop] = {"-": ast.USub(), "~": ast.Invert()}
-INFIXES = _BINARY | _COMPARISONS
+_BINARY = {text: kind() for text, kind in INFIXES.items() if issubclass(kind, ast.operator)}
+_COMPARISONS = {text: kind() for text, kind in INFIXES.items() if issubclass(kind, ast.cmpop)}
+_UNARY: dict[str, ast.unaryop] = {text: kind() for text, kind in PREFIXES.items()}
 _HEADS: dict[str, type] = {"if": ast.If, "while": ast.While}
 _COMPOUND = (ast.If, ast.While, ast.FunctionDef)
 _CONSTANTS = {"False": False, "True": True}
@@ -75,11 +68,11 @@ def _expression(text: str, atoms: _Atoms) -> ast.expr:
         if comparison is not None:
             return ast.Compare(atoms[left], [comparison], [atoms[right]])
         raise _Unusual
-    if text[0] in PREFIXES:
+    if text[0] in _UNARY:
         operand = atoms[text[1:]]
         if type(operand) is not ast.Name:
             raise _Unusual
-        return ast.UnaryOp(PREFIXES[text[0]], operand)
+        return ast.UnaryOp(_UNARY[text[0]], operand)
     return atoms[text]
 
 
@@ -203,21 +196,3 @@ def functions(text: str) -> list[ast.FunctionDef]:
     except SyntaxError as error:
         raise KernelError(f"line {error.lineno}: {error.text}: {error.msg}") from None
     return [s for s in statements if type(s) is ast.FunctionDef]
-
-
-def targets(s: ast.Assign) -> list[str]:
-    """Returns the names that an assignment defines."""
-    (target,) = s.targets
-    nodes = target.elts if type(target) is ast.Tuple else [target]
-    return [node.id for node in nodes if type(node) is ast.Name]
-
-
-def assigned(statements: Iterable[ast.stmt]) -> list[str]:
-    """Returns the names that statements assign, in order of appearance."""
-    names: dict[str, None] = {}
-    for s in statements:
-        if type(s) is ast.Assign:
-            names |= dict.fromkeys(targets(s))
-        elif isinstance(s, ast.If | ast.While):
-            names |= dict.fromkeys(assigned(s.body))
-    return list(names)

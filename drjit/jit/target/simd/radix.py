@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .arguments import statement
-from .ir import UNSIGNED, Function, KernelError
+from .ir import Function
 from .ir import Value as Typed
 from .translate import Translator
 from .values import Code, Mask, Pointer, Vector, Word
@@ -40,8 +40,6 @@ def radix_move(t: Translator, a: int, key: Typed, shift: int, *moved: ast.expr) 
 
 def _digits(t: Translator, key: Typed, shift: int) -> list[Word]:
     f, (code, x) = t.f, key
-    if code not in UNSIGNED:
-        raise KernelError(f"a sort key of type {code} is not unsigned")
     active = Mask(f, "mask", f.lanes, t.active())
     return digits(Code(f), Vector(f, code, f.lanes, x), Code(f).word(f.word(shift)), active)
 

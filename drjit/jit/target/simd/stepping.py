@@ -15,17 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dtype import ALL
+from ..numpy.elementwise import OPERATIONS
 from .ir import BYTES, Machine
 
-_TYPES: dict[str, Any] = {
-    "mask": np.uint8, "f16": np.float16, "f32": np.float32, "f64": np.float64,
-} | {f"{sign}{bits}": np.dtype(f"{kind}int{bits}") for sign, kind in (("i", ""), ("u", "u"))
-     for bits in (8, 16, 32, 64)}  # fmt: skip
-
-_REDUCTIONS: dict[str, Callable] = {
-    "add": np.add, "mul": np.multiply, "min": np.fmin, "max": np.fmax, "and": np.bitwise_and,
-    "or": np.bitwise_or,
-}  # fmt: skip
+_TYPES: dict[str, Any] = {t.code: t.numpy for t in ALL} | {"mask": np.uint8}
 
 
 class Vector(np.ndarray):
@@ -178,7 +172,7 @@ class Stepping:
         return Pointer(code, np.zeros(count, _TYPES[code]))
 
     def combine(self, op: str, x: Any, y: Any) -> Any:
-        return _REDUCTIONS[op](x, y)
+        return OPERATIONS[op](x, y)
 
     def total(self, op: str, before: Sequence[Any], x: Any) -> list[Any]:
         if len(before) == 1:

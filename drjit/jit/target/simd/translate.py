@@ -6,18 +6,17 @@ functions are emitted once per module and type.
 """
 
 import ast
-import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.op import TABLE
-from .. import foreign
+from .. import foreign, library
+from ..language import OPERATORS, assigned
 from . import contraction, elementwise
-from .arguments import CALLS, FEWEST, RUNS, Arguments, grouped, statement
+from .arguments import CALLS, FEWEST, RUNS, grouped, parameter_name, statement
 from .conversion import convert, reinterpret
 from .foreign import call as foreign_call
-from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value
-from .parse import INFIXES, PREFIXES, assigned
+from .ir import NUMBER, SCALAR, Function, KernelError, Value
 
 if TYPE_CHECKING:
     from .module import Module
@@ -26,17 +25,8 @@ ACTIVE = "%active"  # the mask of the lanes below the end of the range
 # The parameters of a function of the text: those of its kernel, and the first lane of the packet.
 LANES = "ptr %p, i64 %i, i64 %end, i64 %block, i64 %thread"
 
-# The operations of the operators in the text.
-OPERATORS = {
-    type((PREFIXES if o.kind == "prefix" else INFIXES)[o.text]): o.name
-    for o in TABLE.values()
-    if o.kind in ("prefix", "infix")
-} | {ast.UAdd: "pos"}
-# The same for numbers without a type.
-FOLDS: dict[str | None, Callable] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-    "neg": operator.neg, "pos": operator.pos,
-}  # fmt: skip
+# The names of the operations that operators stand for.
+_NAMES = {kind: o.name for kind, o in OPERATORS.items()}
 CALLABLE = frozenset([name for name in elementwise.TABLE if TABLE[name].kind == "call"])
 
 # A kernel whose text refers to more parameter words than this also reads the others at their use:
@@ -68,7 +58,7 @@ class Deferred(str):
     __slots__ = ()
 
 
-class Translator(Arguments):
+class Translator:
     """Translates the statements of one function."""
 
     # The translators of calls whose arguments are not all plain operands, by name.
@@ -80,13 +70,13 @@ class Translator(Arguments):
         self, module: "Module", f: Function, source: str, *, is_kernel: bool, depth: int = 0
     ):
         self.module, self.f = module, f
-        self.is_kernel, self.returns = is_kernel, not is_kernel
+        self.is_kernel = is_kernel
         self.contract = module.contract and is_kernel
         # More literals than registers for them: each is a memory operand where it is used.
         self.crowded = source.count("literal(") > f.machine.literals
         self.has_many_words = source.count("p[") > WORDS_IN_REGISTERS
         self.has_runs = any(source.count(f"{name}(") >= FEWEST for name in RUNS)
-        self.rows: dict[tuple[str | None, str], elementwise.Row] = {}
+        self.rows: dict[tuple[str, str], elementwise.Row] = {}
         self.depth = self.top = depth
         self.result: tuple[Value, ...] = ()
         # Reductions over all lanes, in the order of the text (see `reduction`), and the values
@@ -105,8 +95,6 @@ class Translator(Arguments):
 
     def carry(self, kind: str, start: str) -> "Carried":
         """Creates a value that the packet loop carries from one packet to the next."""
-        if self.depth:
-            raise KernelError("belongs at the top level of a kernel")
         carried = Carried(f"%carried{len(self.carried)}", kind, start)
         self.carried.append(carried)
         return carried
@@ -170,8 +158,6 @@ class Translator(Arguments):
 
     def statement(self, s: ast.stmt) -> None:
         """Translates one statement."""
-        if type(s) not in STATEMENTS:
-            raise KernelError("not part of the language")
         STATEMENTS[type(s)](self, s)
 
     def located(self, error: KernelError, statement: ast.stmt) -> KernelError:
@@ -184,14 +170,9 @@ class Translator(Arguments):
         (target,) = s.targets
         value = EXPRESSIONS.get(type(s.value), Translator.expr)(self, s.value)
         if type(target) is ast.Name:
-            if value is None or type(value[0]) is tuple:
-                raise KernelError("one value expected")
             self.f.variables[target.id] = value
             return
-        names = target.elts  # type: ignore[attr-defined]
-        if value is None or type(value[0]) is not tuple or len(value) != len(names):
-            raise KernelError(f"{len(names)} values expected")
-        for name, one in zip(names, value, strict=True):
+        for name, one in zip(target.elts, value, strict=True):  # type: ignore[attr-defined]
             self.f.variables[name.id] = one
 
     def effect(self, s: ast.Expr) -> None:
@@ -200,16 +181,12 @@ class Translator(Arguments):
             self.expr(s.value)
 
     def leave(self, s: ast.Return) -> None:
-        """Translates `return` at the end of a library function."""
-        if not self.returns or self.depth != self.top or s.value is None:
-            raise KernelError("return belongs at the end of a library function")
-        nodes = s.value.elts if type(s.value) is ast.Tuple else [s.value]
+        """Translates `return` at the end of a function."""
+        nodes: Any = s.value.elts if type(s.value) is ast.Tuple else [s.value]
         self.result = tuple(self.typed(node) for node in nodes)
 
     def branch(self, s: ast.If) -> None:
         """`if any_lane(m):`."""
-        if s.orelse:
-            raise KernelError("else is not part of the language")
         f, variables = self.f, self.f.variables
         condition = self.test(s.test)
         names = self.enter(s.body)
@@ -219,7 +196,7 @@ class Translator(Arguments):
         f.branch(condition, inside, done, weights="" if self.is_kernel else ", !prof !1")
         f.start(inside)
         self.nested(s.body)
-        self.settle()
+        self.leave_body()
         end = f.block
         f.do(f"br label %{done}")
         f.start(done)
@@ -243,8 +220,6 @@ class Translator(Arguments):
 
     def loop(self, s: ast.While) -> None:
         """`while any_lane(m):`."""
-        if s.orelse:
-            raise KernelError("else is not part of the language")
         f, variables = self.f, self.f.variables
         names = self.enter(s.body)
         origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
@@ -254,7 +229,6 @@ class Translator(Arguments):
         for name in names:
             if name in variables:
                 start = variables[name]
-                self.same_type(name, start[0], start[0])
                 line, parts = len(f.lines), self.registers(start)
                 results = [f.op("") for _ in parts]
                 phis[name] = start, parts, line, results
@@ -269,7 +243,7 @@ class Translator(Arguments):
         if checked:
             # No code, but loads stay before it, where products and sums are fused with them.
             f.do("call void @llvm.sideeffect()")
-        self.settle()
+        self.leave_body()
         end = f.block
         f.do(f"br label %{head}")
         for name in names:
@@ -278,7 +252,6 @@ class Translator(Arguments):
                 continue
             start, parts, line, results = phis[name]
             if name in variables:
-                self.same_type(name, start[0], variables[name][0])
                 after = self.registers(variables[name])
             else:  # a vector that is not needed after the body
                 after = [(kind, "poison") for kind, _ in parts]
@@ -317,7 +290,7 @@ class Translator(Arguments):
         """Returns the names that a body assigns, before it is translated: those that need phis."""
         return assigned(statements)
 
-    def settle(self) -> None:
+    def leave_body(self) -> None:
         """At the end of a body, drops variables that have no phis."""
 
     def nested(self, statements: list[ast.stmt]) -> None:
@@ -326,30 +299,84 @@ class Translator(Arguments):
         self.body(statements)
         self.depth -= 1
 
-    def same_type(self, name: str, before: str, after: str) -> None:
-        """Checks that a variable keeps its type across a block."""
-        if before == NUMBER or before != after:
-            raise KernelError(f"{name} has the type {before} before the block and {after} after it")
-
-    def test(self, e: ast.expr) -> str:
+    def test(self, e: Any) -> str:
         """Translates the condition of a branch or loop to `i1`."""
-        name = e.func.id if type(e) is ast.Call and type(e.func) is ast.Name else None
-        if name not in ("any_lane", "all_lanes"):
-            raise KernelError("the test must be any_lane(m) or all_lanes(m)")
-        mask = self.mask(e.args[0])  # type: ignore[attr-defined]
-        if name == "any_lane":
+        mask = self.mask(e.args[0])
+        if e.func.id == "any_lane":
             return self.f.any(mask)
         return self.f.op(f"icmp eq i{self.f.lanes} {self.f.bits(mask)}, -1")
+
+    # ------------------------------------------------------------------------------- arguments
+
+    def arguments(self, kinds: list[str], more: str | None, nodes: Sequence[ast.expr]) -> list[Any]:
+        """Returns the arguments of a call, each parsed by the method that its kind names; all
+        further ones have the same kind, if they are allowed."""
+        if more is not None:
+            kinds = kinds + [more] * (len(nodes) - len(kinds))
+        code = ""
+        values: list[Any] = []
+        for kind, e in zip(kinds, nodes, strict=True):
+            if kind == "operand":
+                values.append(self.typed(e, code)[1])
+            elif kind != "lane_range":
+                values.append(getattr(self, kind)(e))
+                code = values[-1] if kind == "type" else code
+        return values
+
+    def node(self, e: ast.expr) -> ast.expr:
+        """An argument that the statement itself examines."""
+        return e
+
+    def type(self, e: Any) -> str:
+        """An argument that names an element type."""
+        return e.id
+
+    def typed(self, e: ast.expr, code: str = "") -> Value:
+        """A typed argument: a number takes the given type, which anything else has."""
+        value = self.expr(e)
+        return (code, self.f.constant(code, value[1])) if value[0] == NUMBER else value
+
+    index = typed  # unsigned
+
+    def mask(self, e: ast.expr) -> str:
+        """An argument that is a mask."""
+        return self.typed(e, "mask")[1]
+
+    def parameter(self, e: Any) -> int:
+        """An argument `p[k]`: its index."""
+        return e.slice.value
+
+    def word(self, e: ast.expr) -> str:
+        """The word that is an argument `p[k]`."""
+        f, k = self.f, self.parameter(e)
+        return f.word_here(k) if self.has_many_words else f.word(k)
+
+    def pointer(self, e: ast.expr) -> str:
+        """The address that an argument `p[k]` holds."""
+        f, k = self.f, self.parameter(e)
+        if self.has_many_words:
+            return f.op(f"inttoptr i64 {f.word_here(k)} to ptr")
+        return f.pointer(k)
+
+    def spelled(self, e: Any) -> Any:
+        """An argument that the text spells out."""
+        return e.value
+
+    integer = text = flag = reduction = spelled
+
+    def whole(self, e: ast.expr) -> str:
+        """An argument that is an integer for all lanes: a constant, or `s + 1` where `s` is a
+        parameter of the function.
+        """
+        if type(e) is ast.BinOp and type(e.op) is ast.Add and type(e.left) is ast.Name:
+            return self.f.op(f"add i64 {parameter_name(e.left.id)}, {self.integer(e.right)}")
+        return str(self.integer(e))
 
     # ----------------------------------------------------------------------------- expressions
 
     def expr(self, e: ast.expr) -> Any:
         """Translates an expression with one result, several, or none."""
-        try:
-            rule = EXPRESSIONS[type(e)]
-        except KeyError:
-            raise KernelError(f"{ast.unparse(e)} is not part of the language") from None
-        return rule(self, e)
+        return EXPRESSIONS[type(e)](self, e)
 
     def name(self, e: ast.Name) -> Value:
         """A variable, or a constant of the library."""
@@ -362,12 +389,7 @@ class Translator(Arguments):
                     f.uses[x] += 1
                 return value
             return code, self.literal_here(code, int(x))
-        if not self.is_kernel:
-            try:
-                return NUMBER, self.module.library.constant(e.id)  # type: ignore[return-value]
-            except KeyError:
-                pass
-        raise KernelError(f"the name {e.id} is unknown")
+        return NUMBER, library.constant(e.id)  # type: ignore[return-value]
 
     def literal_here(self, code: str, k: int) -> str:
         """Reads a literal for all lanes. Instructions of AVX-512 broadcast a number in memory
@@ -381,27 +403,23 @@ class Translator(Arguments):
         """A number, `True` or `False`."""
         if type(e.value) is bool:
             return "mask", self.f.constant("mask", e.value)
-        if type(e.value) in (int, float):
-            return NUMBER, e.value  # type: ignore[return-value]
-        raise KernelError(f"{e.value!r} is not a number")
+        return NUMBER, e.value  # type: ignore[return-value]
 
     def binary(self, e: ast.BinOp) -> Value:
         """`x + y` and its like."""
         left, right, rules, other = e.left, e.right, EXPRESSIONS, Translator.expr
         x = rules.get(type(left), other)(self, left)
         y = rules.get(type(right), other)(self, right)
-        return self.apply(OPERATORS.get(type(e.op)), [x, y])
+        return self.apply(_NAMES[type(e.op)], [x, y])
 
     def compare(self, e: ast.Compare) -> Value:
         """`x < y` and its like."""
-        if len(e.ops) != 1:
-            raise KernelError("comparisons do not chain")
         operands = [self.expr(e.left), self.expr(e.comparators[0])]
-        return self.apply(OPERATORS.get(type(e.ops[0])), operands)
+        return self.apply(_NAMES[type(e.ops[0])], operands)
 
     def unary(self, e: ast.UnaryOp) -> Value:
         """`-x` and `~x`."""
-        return self.apply(OPERATORS.get(type(e.op)), [self.expr(e.operand)])
+        return self.apply(_NAMES[type(e.op)], [self.expr(e.operand)])
 
     def computed(self, emit: Callable[..., str], code: str, *operands: str) -> str:
         """Emits an operation, outside the packet loop if it is loop-invariant."""
@@ -415,25 +433,17 @@ class Translator(Arguments):
         f.hoisting = False
         return result
 
-    def row(self, name: str | None, code: str) -> elementwise.Row:
+    def row(self, name: str, code: str) -> elementwise.Row:
         """Returns the row of an operation for an element type."""
         row = self.rows.get((name, code))
         if row is None:
-            row = self.row_of(name, code, self.f.lanes, self.contract)
-            if row is None:
-                raise KernelError(f"the operation does not exist for {code}")
-            self.rows[name, code] = row
+            row = self.rows[name, code] = self.row_of(name, code, self.f.lanes, self.contract)
         return row
 
-    def call(self, e: ast.Call) -> Any:
+    def call(self, e: Any) -> Any:
         """`f(x, ...)`."""
-        if type(e.func) is not ast.Name or e.keywords:
-            raise KernelError("only plain calls are part of the language")
         name, args = e.func.id, e.args
         if name in CALLABLE:
-            arity = TABLE[name].arity
-            if len(args) != arity:
-                raise KernelError(f"{name} takes {arity} operands")
             return self.apply(name, [self.expr(a) for a in args])
         special = self.calls.get(name)
         if special is not None:
@@ -449,8 +459,8 @@ class Translator(Arguments):
             )
         return self.library_call(name, [self.expr(a) for a in args])
 
-    def apply(self, name: str | None, values: list[Value]) -> Value:
-        """Translates an element-wise operation with a name."""
+    def apply(self, name: str, values: list[Value]) -> Value:
+        """Translates an element-wise operation with a name. Numbers without a type are folded."""
         code = values[0][0]
         for v in values:
             if v[0] != code:
@@ -459,9 +469,7 @@ class Translator(Arguments):
                 break
         operands = [v[1] for v in values]
         if code == NUMBER:
-            if name not in FOLDS:
-                raise KernelError(f"the operands of {name} have no type")
-            return NUMBER, FOLDS[name](*operands)
+            return NUMBER, TABLE[name].python(*operands)
         row = self.rows.get((name, code)) or self.row(name, code)
         return row.result, self.computed(row.emit, code, *operands)
 
@@ -469,7 +477,7 @@ class Translator(Arguments):
         """Translates a call of a library function. Private ones, with a leading underscore, are
         translated in place."""
         if name.startswith("_") and not self.is_kernel:
-            definition = self.module.library.function(*name.rsplit("_", 1))
+            definition = library.function(*name.rsplit("_", 1))
             return together(results_of(self.module, self.f, definition, values, self.depth))
         warm = self.is_kernel or not self.depth
         return self.module.call(self.f, name, values, warm=warm)
@@ -484,33 +492,19 @@ class Translator(Arguments):
     def bitcast(self, to: str, value: Value) -> Value:
         """`bitcast(T, x)`."""
         code, x = value
-        if BITS[to] != BITS[code]:
-            raise KernelError(f"{code} and {to} differ in size")
         return to, self.computed(lambda f, source, y: reinterpret(f, to, source, y), code, x)
 
     def select(self, m: Value, x: Value, y: Value) -> Value:
         """`select(m, x, y)`."""
-        kind, mask = m
-        if kind != "mask":
-            raise KernelError(f"the condition of select is {kind}, not mask")
         (code, a), (_, b) = self.unified((x, y))
-        if code == NUMBER:
-            raise KernelError("the operands of select have no type")
-        return code, self.f.select(code, mask, a, b)
+        return code, self.f.select(code, m[1], a, b)
 
     def unified(self, values: Any) -> list[Value]:
         """Returns operands of one type: numbers take the type of the others."""
         code = next((v[0] for v in values if v[0] != NUMBER), NUMBER)
-        if type(code) is tuple:
-            raise KernelError("one value expected")
-        result = []
-        for kind, x in values:
-            if kind == NUMBER != code:
-                x = self.f.constant(code, x)
-            elif kind != code:
-                raise KernelError(f"the operands have the types {', '.join(v[0] for v in values)}")
-            result.append((code, x))
-        return result
+        return [
+            (code, self.f.constant(code, x) if kind == NUMBER != code else x) for kind, x in values
+        ]
 
     def several(self, e: ast.Tuple) -> tuple[Value, ...]:
         """`x, y`, for an assignment to several names."""
@@ -526,17 +520,10 @@ def results_of(
 ) -> tuple[Value, ...]:
     """Returns the results of a library function, translated for some arguments."""
     names = [a.arg for a in definition.args.args]
-    if len(names) != len(values):
-        raise KernelError(f"{definition.name} takes {len(names)} arguments")
     inner = module.translator(module, f, "", is_kernel=False, depth=depth)
     around, f.variables = f.variables, dict(zip(names, values, strict=True))
-    try:
-        inner.body(definition.body)
-    except KernelError as error:
-        raise KernelError(f"in the library function {definition.name}, {error}") from None
+    inner.body(definition.body)
     f.variables = around
-    if not inner.result:
-        raise KernelError(f"{definition.name} returns nothing")
     return inner.result
 
 
@@ -547,11 +534,8 @@ def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:
     """
     f = t.f
     codes, results = t.module.bodies[name](t)
-    args = args[2:]
-    if len(args) != len(codes):
-        raise KernelError(f"{name} takes {', '.join(codes)}")
     operands = [LANES]
-    for a, code in zip(args, codes, strict=True):
+    for a, code in zip(args[2:], codes, strict=True):
         if code == "int":
             operands.append(f"i64 {t.whole(a)}")
         else:

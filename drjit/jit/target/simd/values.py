@@ -7,6 +7,7 @@ the same function runs on NumPy, where one can step through it and print every v
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partialmethod
 from typing import Any, TypeAlias
 
 from . import loops
@@ -65,34 +66,21 @@ class Value:
     def __add__(self, other: Any) -> "Value":
         return self if type(other) is int and not other else self._arithmetic("add", other)
 
-    def __sub__(self, other: Any) -> "Value":
-        return self._arithmetic("sub", other)
-
     def __mul__(self, other: Any) -> "Value":
         if type(other) is int and other == 1:
             return self
         return self._arithmetic("mul nsw" if self.code == "i64" else "mul", other)
 
-    def __floordiv__(self, other: Any) -> "Value":
-        return self._op("udiv", other)
-
-    def __mod__(self, other: Any) -> "Value":
-        return self._op("urem", other)
-
-    def __and__(self, other: Any) -> "Value":
-        return self._op("and", other)
-
-    def __or__(self, other: Any) -> "Value":
-        return self._op("or", other)
-
-    def __xor__(self, other: Any) -> "Value":
-        return self._op("xor", other)
+    __sub__ = partialmethod(_arithmetic, "sub")
+    __floordiv__ = partialmethod(_op, "udiv")
+    __mod__ = partialmethod(_op, "urem")
+    __and__ = partialmethod(_op, "and")
+    __or__ = partialmethod(_op, "or")
+    __xor__ = partialmethod(_op, "xor")
+    __lshift__ = partialmethod(_op, "shl")
 
     def __invert__(self) -> "Value":
         return self ^ (1 if self.code == "mask" else -1)
-
-    def __lshift__(self, count: Any) -> "Value":
-        return self._op("shl", count)
 
     def __rshift__(self, count: Any) -> "Value":
         if isinstance(count, Value) and self.lanes and not count.lanes:
@@ -112,17 +100,10 @@ class Value:
     def __ne__(self, other: Any) -> "Value":  # type: ignore[override]
         return self._compared("ne", other)
 
-    def __lt__(self, other: Any) -> "Value":
-        return self._compared("lt", other)
-
-    def __le__(self, other: Any) -> "Value":
-        return self._compared("le", other)
-
-    def __gt__(self, other: Any) -> "Value":
-        return self._compared("gt", other)
-
-    def __ge__(self, other: Any) -> "Value":
-        return self._compared("ge", other)
+    __lt__ = partialmethod(_compared, "lt")
+    __le__ = partialmethod(_compared, "le")
+    __gt__ = partialmethod(_compared, "gt")
+    __ge__ = partialmethod(_compared, "ge")
 
     def cast(self, code: str) -> "Value":
         """Converts floats to another type of floats, rounding if that is narrower, and integers to

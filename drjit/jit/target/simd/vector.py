@@ -11,34 +11,19 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from ...ir.op import TABLE as OPERATIONS
-from . import elementwise
-from .arguments import statement
+from ..language import assigned, targets
+from . import elementwise, feature_loop
 from .conversion import convert
-from .feature_loop import (
-    Operation,
-    Product,
-    Register,
-    from_held,
-    load_row,
-    rounded,
-    row_address,
-    run,
-    spelled,
-    store_row,
-    to_held,
-)
-from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
+from .feature_loop import Operation, Register, run, spelled
+from .ir import NUMBER, Function, Value, constant
 from .liveness import last_uses, vector_names
 from .module import Module, declare
-from .parse import assigned, targets
 from .translate import Translator
 from .vector_memory import HELD, FeatureVector, StackSlot, Variables, row_bytes
 
 # Maximum number of element-wise operations that continue a product: they are repeated for every row
 # of its block.
 _FOLLOWING = 4
-# Minimum number of repetitions of a feature for which it is stored once.
-_REPEATED = 8
 
 
 class VectorTranslator(Translator):
@@ -120,19 +105,17 @@ class VectorTranslator(Translator):
         self.homes.append(places)
         return [name for name in names if name not in places]
 
-    def settle(self) -> None:
+    def leave_body(self) -> None:
         """At the end of a body, moves the vectors that it assigned to their slots."""
         self.flush()
         moves = []
         for name, home in self.homes.pop().items():
             if name not in self.variables:
                 continue
-            before, after = spelled(home), self.variables[name]
-            self.same_type(name, before[0], after[0])
             v = self.variables.bound(name)
             if v is not None and v.slot is not home.slot:
                 moves.append((home.slot, v))
-            self.variables[name] = before
+            self.variables[name] = spelled(home)
         self.move(moves)
 
     def move(self, moves: list[tuple[StackSlot, Any]]) -> None:
@@ -196,34 +179,25 @@ class VectorTranslator(Translator):
             slot = self.copied(v, rows).slot
         return slot.name
 
-    def vector(self, e: ast.expr, code: str = "", count: int = 0) -> FeatureVector:
-        """An argument that is a vector, optionally of a given type and number of features."""
-        value = self.expr(e)
-        if value is None or type(value[1]) is not FeatureVector:
-            raise KernelError(f"{ast.unparse(e)} is not a vector")
-        v = value[1]
-        if code and (v.code, v.count) != (code, count or v.count):
-            wanted = f"{code}x{count or v.count}"
-            raise KernelError(f"{ast.unparse(e)} is {v.code}x{v.count}, not {wanted}")
-        return v
+    def vector(self, e: ast.expr) -> FeatureVector:
+        """An argument that is a vector."""
+        return self.expr(e)[1]
 
     # ------------------------------------------------------------------- element-wise operations
 
-    def apply(self, name: str | None, values: list[Value]) -> Value:
+    def apply(self, name: str, values: list[Value]) -> Value:
         """Translates an element-wise operation with a name; deferred if on vectors."""
         if not any(type(x) is FeatureVector for _, x in values):
             return super().apply(name, values)
         code, count, operands = self.together(values)
         held = HELD[code]
         row = self.row_of(name, held, self.f.lanes, self.contract)
-        if name is None or row is None:
-            raise KernelError(f"the operation does not exist for {code}x{count}")
         emit = row.emit
         rounds = code == "f16" and row.result == held and not OPERATIONS[name].exact
 
         def one(f: Function, *registers: str) -> str:
             x = emit(f, held, *registers)
-            return rounded(f, x) if rounds else x
+            return feature_loop.rounded(f, x) if rounds else x
 
         result = code if row.result == held else row.result
         return self.put_off(one, (name, code), operands, [result], count)
@@ -233,9 +207,7 @@ class VectorTranslator(Translator):
         if not any(type(v) is FeatureVector for _, v in (m, x, y)):
             return super().select(m, x, y)
         count = next(v.count for _, v in (m, x, y) if type(v) is FeatureVector)
-        kind, _, (mask,) = self.together((m,), count)
-        if kind != "mask":
-            raise KernelError(f"the condition of select is {m[0]}, not a mask")
+        _, _, (mask,) = self.together((m,), count)
         code, _, operands = self.together((x, y), count)
 
         def one(f: Function, m: str, x: str, y: str) -> str:
@@ -253,7 +225,7 @@ class VectorTranslator(Translator):
             return value
 
         def one(f: Function, x: str) -> str:
-            return to_held(f, to, convert(f, to, HELD[code], x))
+            return feature_loop.to_held(f, to, convert(f, to, HELD[code], x))
 
         return self.put_off(one, (to, code), [v], [to], v.count)
 
@@ -268,7 +240,7 @@ class VectorTranslator(Translator):
         def one(f: Function, *registers: str) -> Any:
             result = self.module.call(f, name, [(held, x) for x in registers], warm=True)
             several = result if type(result[0]) is tuple else (result,)
-            found = [rounded(f, x) if code == "f16" else x for _, x in several]
+            found = [feature_loop.rounded(f, x) if code == "f16" else x for _, x in several]
             return found if len(found) > 1 else found[0]
 
         codes = [code if k == held else k for k in kinds]
@@ -280,17 +252,9 @@ class VectorTranslator(Translator):
         """Returns operands of one element type and number of features: scalars become registers
         shared by all features.
         """
-        codes = [
-            x.code if type(x) is FeatureVector else code  # type: ignore[attr-defined]
-            for code, x in values
-        ]
-        code = next((c for c in codes if c != NUMBER), NUMBER)
-        counts = {x.count for _, x in values if type(x) is FeatureVector} | (
-            {count} if count else set()
-        )
-        if len(counts) != 1 or any(c not in (code, NUMBER) for c in codes) or code == NUMBER:
-            kinds = ", ".join(str(v[0]) for v in values)
-            raise KernelError(f"the operands have the types {kinds}")
+        vectors: list[Any] = [x for _, x in values if type(x) is FeatureVector]
+        code = vectors[0].code if vectors else next(c for c, _ in values if c != NUMBER)
+        count = vectors[0].count if vectors else count
         f, operands = self.f, []
         for kind, x in values:
             if kind == NUMBER:
@@ -298,7 +262,7 @@ class VectorTranslator(Translator):
             elif kind == "f16":
                 x = self.computed(lambda f, _, y: elementwise.widen(f, y), code, x)
             operands.append(x if type(x) is FeatureVector else Register(HELD[code], x))
-        return code, counts.pop(), operands
+        return code, count, operands
 
     def put_off(
         self,
@@ -337,7 +301,7 @@ class VectorTranslator(Translator):
             operations = _needed(operations, [*stored, *([total] if total else ())])
             del self.waiting[count]
             summed = total if total is not None and total.count == count else None
-            product = next((o for o in operations if type(o) is Product), None)
+            product = next((o for o in operations if o.pointers), None)
             if product is not None:
                 others = [o for o in operations if o is not product]
                 few = len(others) <= _FOLLOWING and not any(o.is_call for o in others)
@@ -356,16 +320,16 @@ class VectorTranslator(Translator):
         self.recent.clear()
         return result
 
-    def multiply(self, product: Product, code: str, count: int) -> Value:
+    def multiply(self, product: Operation, code: str, count: int) -> Value:
         """Returns the result of a product, which is deferred."""
-        if any(type(o) is Product for o in self.waiting.get(count, ())):
+        if any(o.pointers for o in self.waiting.get(count, ())):
             self.flush()
         result = FeatureVector(code, count, product)
         product.results = [result]
         self.waiting.setdefault(count, []).append(product)
         return spelled(result)
 
-    def _multiply(self, product: Product, others: list[Operation], name: str) -> None:
+    def _multiply(self, product: Operation, others: list[Operation], name: str) -> None:
         """Stores the result of a product that others wait for."""
         (result,) = product.results
         taken = {
@@ -379,7 +343,10 @@ class VectorTranslator(Translator):
         run(self.module, self.f, [product], [result], result.count)
 
     def _places(
-        self, operations: list[Operation], stored: dict[FeatureVector, str], product: Product | None
+        self,
+        operations: list[Operation],
+        stored: dict[FeatureVector, str],
+        product: Operation | None,
     ) -> dict:
         """Returns memory for the results of a loop; it may replace an operand whose last use is the
         loop and whose rows have the same size.
@@ -419,92 +386,6 @@ def number(f: Function, code: str, x: float) -> str:
     return f.constant("f32", struct.unpack("<e", struct.pack("<H", bits))[0])
 
 
-# ------------------------------------------------------------------------------------- statements
-
-
-@statement("type *node")
-def vector(t: VectorTranslator, code: str, *features: ast.expr) -> Value:
-    """`vector(T, x0, x1, ...)`."""
-    f = t.f
-    if not features:
-        raise KernelError("a vector has one or more features")
-    words = [t.literals.get(e.id) if type(e) is ast.Name else None for e in features]
-    if None not in words and BITS[HELD[code]] >= 32:
-        return spelled(_uniform(t, code, words))  # type: ignore[arg-type]
-    registers = [t.typed(e, code)[1] for e in features]
-    run = _run(registers)
-    result = FeatureVector(code, len(features))
-    if run > 1:
-        result.slot, result.run = t.room(FeatureVector(code, len(features) // run)), run
-    else:
-        result = t.fresh(code, len(features))
-    place = result.slot.name  # type: ignore[union-attr]
-    for k, x in enumerate(registers[::run]):
-        store_row(f, code, to_held(f, code, x), row_address(f, code, place, k))
-    return spelled(result)
-
-
-def _run(registers: Sequence[str]) -> int:
-    """Returns the number of consecutive repetitions of each feature, or 1 if it is not worth
-    exploiting."""
-    first = next((k for k, x in enumerate(registers) if x != registers[0]), len(registers))
-    if first < _REPEATED or len(registers) % first:
-        return 1
-    whole = all(x == registers[k // first * first] for k, x in enumerate(registers))
-    return first if whole else 1
-
-
 def _is_short(v: FeatureVector) -> bool:
     """Returns whether memory holds fewer numbers than the vector has."""
     return v.slot is not None and (v.slot.uniform or v.run > 1)
-
-
-def _uniform(t: VectorTranslator, code: str, words: list[int]) -> FeatureVector:
-    """Creates a vector of literals: its features are stored contiguously once per block."""
-    f, v, held = t.f, FeatureVector(code, len(words)), SCALAR[HELD[code]]
-    name = f"%literals.{code}." + ".".join(map(str, words))
-    v.slot = StackSlot(name, len(words) * BYTES[HELD[code]], uniform=True)
-    if name in f.head:
-        return v
-    f.once(name, f"alloca [{len(words)} x {held}], align 64")
-    for k, word in enumerate(words):
-        x, place = f"%x{len(f.prologue)}", f"%x{len(f.prologue)}.p"
-        f.prologue.append(
-            f"{x}.l = load {SCALAR[code]}, ptr {f.word_address(word)}, align 8, !invariant.load !0"
-        )
-        kind = f"fpext half {x}.l to float" if code == "f16" else f"freeze {held} {x}.l"
-        f.prologue.append(f"{x} = {kind}")
-        f.prologue.append(f"{place} = getelementptr {held}, ptr {name}, i64 {k}")
-        f.prologue.append(f"store {held} {x}, ptr {place}")
-    return v
-
-
-@statement("type integer operand")
-def splat(t: VectorTranslator, code: str, count: int, x: str) -> Value:
-    """`splat(T, n, x)`."""
-    if count < 1:
-        raise KernelError("a vector has one or more features")
-    _, _, (register,) = t.together([(code, x)], count)
-    return t.put_off(lambda f, x: x, "copy", [register], [code], count)
-
-
-@statement("vector integer")
-def feature(t: VectorTranslator, v: FeatureVector, k: int) -> Value:
-    """`feature(v, k)`."""
-    check_feature(v, k)
-    x = load_row(t.f, v.code, row_address(t.f, v.code, t.place(v), k))
-    return v.code, from_held(t.f, v.code, x)
-
-
-def check_feature(v: FeatureVector, k: int) -> None:
-    """Raises KernelError for a feature that a vector does not have."""
-    if not 0 <= k < v.count:
-        raise KernelError(f"a vector of {v.count} features has no feature {k}")
-
-
-@statement("vector")
-def total(t: VectorTranslator, v: FeatureVector) -> Value:
-    """`total(v)`."""
-    if v.code not in FLOATS:
-        raise KernelError("total sums floats")
-    return v.code, from_held(t.f, v.code, t.flush(total=v))

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ...ir import dtype as dt
 from ...ir import op
 from ...ir.dtype import BY_CODE, DType
+from ...target.language import Statement, result_types
 from ..program import Instr
-from .language import Statement
-from .reading import BoundedIndex, Expression
-from .rules import RULES
+from .reading import ACTIVE, BoundedIndex, Expression
 from .words import Check, Range
 
 if TYPE_CHECKING:
@@ -25,12 +24,13 @@ class CallText:
         self.reader, self.statement, self.e = reader, statement, e
         self.nodes = [*e.args]
         self.texts: list[str] = []
+        self.arguments: list[Any] = []  # what the types of results depend on
         self.dtype: DType = dt.f32  # that the first argument names
-        self.vector: DType | None = None  # of the first vector
+        self.vector: Any = None  # the type of the first vector
         self.reduction, self.mode = "", "direct"
         self.word = 0  # whose memory is accessed
         self.indices: list[Expression] = []
-        self.mask: Expression | None = None
+        self.mask: Any = None
         self.mask_at = 0
         self.integers: list[int] = []
         self.values: list[Expression] = []  # one for each further argument
@@ -59,19 +59,17 @@ class CallText:
         for kind in s.arguments:
             if kind[0] == "*":
                 while self.nodes:
-                    getattr(self, f"read_{kind[1:]}")(self.next())
+                    self.read(kind[1:])
             else:
-                getattr(self, f"read_{kind}")(self.next())
+                self.read(kind)
         if self.nodes:
             raise self.error(
                 f"{s.name} takes {len(s.arguments)} arguments: {', '.join(s.arguments)}"
             )
-        rule = RULES.get(s.name)
-        if rule is not None:
-            rule(self)
+        getattr(self, f"check_{s.name}", lambda: None)()
         if self.indices and s.name != "in_bounds":
             self.bound()
-        types = self.types()
+        types = result_types(s.name, self.arguments)
         data = self.data()
         result = types[0] if types else self.dtype
         reader.instrs.append(Instr(s.op, result, (), data, 0, "", reader.rounds))
@@ -84,19 +82,9 @@ class CallText:
             text, types, signed=self.is_signed(), implies=self.implies, literal=self.literal
         )
 
-    def types(self) -> tuple[DType, ...]:
-        """Returns the types of the results."""
-        result = self.statement.result
-        if result in BY_CODE:
-            return (BY_CODE[result],)
-        if result == "T":
-            return (self.vector.element if self.vector is not None else self.dtype,)
-        if result == "T*":
-            return (self.dtype,) * self.integers[0]
-        if result == "V":
-            assert self.vector is not None
-            return (self.vector,)
-        return ()
+    def read(self, kind: str) -> None:
+        """Reads the next argument."""
+        self.arguments.append(getattr(self, f"read_{kind}")(self.next()))
 
     def data(self) -> Any:
         """Returns what the cost of the instruction depends on; see `program.elements`."""
@@ -112,11 +100,12 @@ class CallText:
 
     # ---- Arguments
 
-    def read_type(self, e: ast.expr) -> None:
+    def read_type(self, e: ast.expr) -> DType:
         if type(e) is not ast.Name or e.id not in BY_CODE:
             raise self.error(f"{ast.unparse(e)} is not an element type", e)
         self.dtype = BY_CODE[e.id]
         self.texts.append(e.id)
+        return self.dtype
 
     def read_i(self, e: ast.expr) -> None:
         if type(e) is not ast.Name or e.id != "i":
@@ -276,20 +265,23 @@ class CallText:
             self.read_index(e)
             self.taps.append(self.indices[-1])
 
-    def read_count(self, e: ast.expr) -> None:
-        self.read_integer(e)
-        if not 2 <= self.integers[-1] <= 16:
+    def read_count(self, e: ast.expr) -> int:
+        count = self.read_integer(e)
+        if not 2 <= count <= 16:
             raise self.error("a record has 2 to 16 entries", e)
+        return count
 
-    def read_integer(self, e: ast.expr) -> None:
+    def read_integer(self, e: ast.expr) -> int:
         self.integers.append(self.reader.integer(e, e))
         self.texts.append(str(self.integers[-1]))
+        return self.integers[-1]
 
-    def read_flag(self, e: ast.expr) -> None:
+    def read_flag(self, e: ast.expr) -> bool:
         if type(e) is not ast.Constant or type(e.value) is not bool:
             raise self.error(f"{ast.unparse(e)} is neither True nor False", e)
         self.flag = e.value
         self.texts.append(str(e.value))
+        return e.value
 
     # ---- Vectors
 
@@ -314,7 +306,6 @@ class CallText:
         value = self.reader.operand(e)
         if value.types != (self.vector,):
             found = value.types[0].code if value.types else "a number"
-            assert self.vector is not None
             t, n = self.vector.element.code, self.vector.count
             raise self.error(
                 f"{value.text} is {found}, not a vector of {n} features of type {t}: vector({t}, "
@@ -323,20 +314,19 @@ class CallText:
             )
         self.texts.append(value.text)
 
-    def read_vector(self, e: ast.expr) -> None:
+    def read_vector(self, e: ast.expr) -> DType:
         value = self.reader.operand(e)
         if not value.types or not value.types[0].is_vector:
             raise self.error(f"{value.text} is not a vector", e)
         self.vector = self.vector or value.types[0]
         self.values.append(value)
         self.texts.append(value.text)
+        return value.types[0]
 
     def read_feature(self, e: ast.expr) -> None:
         """A feature: a constant, or an index that may differ between lanes."""
-        assert self.vector is not None
         if type(e) is ast.Constant or self.statement.op is op.feature:
-            self.read_integer(e)
-            if self.integers[-1] >= self.vector.count:
+            if self.read_integer(e) >= self.vector.count:
                 raise self.error(f"the vector has {self.vector.count} features", e)
         else:
             value = self.reader.typed(self.reader.operand(e), dt.u32, e)
@@ -355,6 +345,83 @@ class CallText:
         count = columns if self.flag else rows
         bias.ranges.append(Range(self.offset, count, self.reader.where))
         self.word, self.offset = product, offset
+
+    # ---- What calls have to obey beyond the kinds of their arguments, by name
+
+    def check_in_bounds(self) -> None:
+        """The mask implies that the index is within bounds."""
+        (index,), mask = self.indices, self.mask
+        variable = self.reader.scope.get(index.text)
+        if variable is not None:
+            self.implies = mask.implies | {BoundedIndex(index.text, variable.version, self.check)}
+
+    def check_bitcast(self) -> None:
+        (value,) = self.values
+        if value.types[0].is_vector or value.types[0].itemsize != self.dtype.itemsize:
+            raise self.error(f"{value.types[0].code} and {self.dtype.code} differ in size")
+        if value.types[0].is_mask is not self.dtype.is_mask:
+            raise self.error("a mask has no bits: mask(x) and u32(m) convert")
+
+    def check_scatter_inc(self) -> None:
+        if not self.dtype.is_int:
+            raise self.error(f"scatter_inc counts in integers, not in {self.dtype.code}")
+
+    def check_gather_weighted(self) -> None:
+        if len(self.taps) < 2 or len(self.taps) % 2 or not self.dtype.is_float:
+            raise self.error("gather_weighted takes indices, each with a weight, and sums floats")
+        if len({v.types for v in self.indices}) > 1:
+            raise self.error("the indices have different types")
+
+    def check_going(self) -> None:
+        self.implies = self.mask.implies
+
+    def check_active(self) -> None:
+        self.implies = frozenset((ACTIVE,))
+
+    def check_vector(self) -> None:
+        if (self.integers[0] if self.integers else len(self.values)) < 1:
+            raise self.error("a vector has at least 1 feature")
+
+    check_splat = check_vector
+
+    def check_total(self) -> None:
+        if not self.vector.is_float:
+            raise self.error(f"total sums floats, not {self.vector.code}")
+
+    def check_matvec(self) -> None:
+        reader, t = self.reader, self.dtype
+        rows, columns, stride = self.integers
+        taken = dt.vector(t, rows if self.flag else columns)
+        if not t.is_float:
+            raise self.error(f"there are no products of {t.code}")
+        if self.vector is not taken:
+            found = self.vector.code if self.vector is not None else "no vector"
+            raise self.error(f"the factor is {found}, not {taken.code}")
+        if stride < columns:
+            raise self.error("the stride is smaller than a row")
+        last = (rows - 1) * stride + columns
+        reader.reading.words[self.word].ranges.append(Range(self.offset, last, reader.where))
+
+    def check_outer(self) -> None:
+        y, x = [v.types[0] for v in self.values]
+        rows, columns, stride = self.integers
+        if (y, x) != (dt.vector(self.dtype, rows), dt.vector(self.dtype, columns)):
+            raise self.error(
+                f"the factors are {y.code} and {x.code}, not vectors of {self.dtype.code} with "
+                f"{rows} and {columns} features"
+            )
+        self.sums((rows - 1) * stride + columns)
+
+    def check_accumulate(self) -> None:
+        if self.vector.element is not self.dtype:
+            raise self.error(f"the vector is {self.vector.code}, not of {self.dtype.code}")
+        self.sums(self.vector.count)
+
+    def sums(self, count: int) -> None:
+        if not self.dtype.is_float:
+            raise self.error(f"there are no such sums of {self.dtype.code}")
+        where = self.reader.where
+        self.reader.reading.words[self.word].ranges.append(Range(self.offset, count, where))
 
     # ---- Bounds
 
@@ -410,7 +477,6 @@ class CallText:
     def bound(self) -> None:
         """Makes sure that the indices are within bounds where the mask holds: by a check in the
         text, or by a new one."""
-        assert self.mask is not None
         count = 1
         if self.statement.result == "T*":
             count = self.integers[0]
@@ -426,7 +492,6 @@ class CallText:
     def is_checked(self, index: Expression, count: int) -> bool:
         """Whether the mask implies that an index is within bounds. The check of the text is then
         one of this access, too."""
-        assert self.mask is not None
         variable = self.reader.scope.get(index.text)
         if variable is None:
             return False
@@ -449,7 +514,6 @@ class CallText:
 
     def insert(self, index: Expression, count: int) -> None:
         """Writes a check of an index in front of the access."""
-        assert self.mask is not None
         reader, reading = self.reader, self.reader.reading
         what = f"dr.kernel: {self.statement.name}()"
         check = Check(index.types[0], what, self.location(), index.signed)

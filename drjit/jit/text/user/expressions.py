@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ...ir import dtype as dt
 from ...ir import op
 from ...ir.dtype import BY_CODE, DType
-from ...target import foreign
+from ...target import foreign, language
 from .accesses import CallText
-from .language import CALLABLE, INSTEAD, NAMES, OPERATORS, REFUSED, STATEMENTS
-from .reading import (
-    ACTIVE,
-    BoundedIndex,
-    Expression,
-    Line,
-    Reading,
-    Variable,
-    instruction,
-    spelling,
-)
+from .reading import ACTIVE, BoundedIndex, Expression, Line, Reading, instruction, spelling
 
 if TYPE_CHECKING:
     from .statements import FunctionReader
@@ -35,7 +25,7 @@ class ExpressionReader:
 
     def __init__(self, reading: Reading) -> None:
         self.reading, self.source = reading, reading.source
-        self.scope: dict[str, Variable] = {}
+        self.scope: dict[str, Expression] = {}
         self.gone: dict[str, int] = {}  # variables of bodies that have ended, with a line of these
         self.lines: list[Line] = []
         self.depth, self.rounds, self.version = 1, 1, 0
@@ -61,7 +51,9 @@ class ExpressionReader:
         """Assigns a variable."""
         self.version += 1
         implies = value.implies if dtype is dt.mask else frozenset()
-        self.scope[name] = Variable(dtype, self.version, value.signed, implies)
+        self.scope[name] = Expression(
+            name, (dtype,), True, None, value.signed, implies, version=self.version
+        )
         self.gone.pop(name, None)
 
     def whole(self, value: Expression) -> Expression:
@@ -76,7 +68,7 @@ class ExpressionReader:
 
     def restrict(self, name: str) -> None:
         """Restricts a mask to lanes of the launch, unless it is."""
-        mask = self.variable(name)
+        mask = self.scope[name]
         if ACTIVE not in mask.implies:
             self.emit(f"{name} = {name} & {self.active().text}")
             self.set(name, mask._replace(implies=mask.implies | {ACTIVE}), dt.mask)
@@ -110,11 +102,6 @@ class ExpressionReader:
             raise self.error(f"one value expected, not {len(value.types)}", e)
         return self.operand_of(value)
 
-    def variable(self, name: str) -> Expression:
-        """Returns a variable as an operand."""
-        v = self.scope[name]
-        return Expression(name, (v.dtype,), True, None, v.signed, v.implies, v.raised)
-
     def typed(self, value: Expression, dtype: DType, e: ast.expr | None = None) -> Expression:
         """Returns a value that has a type; a number takes it."""
         if not value.types and value.number is not None:
@@ -137,7 +124,7 @@ class ExpressionReader:
         rule = _EXPRESSIONS.get(type(e))
         if rule is None:
             kind = type(getattr(e, "op", e))
-            hint = INSTEAD.get(kind) or INSTEAD.get(type(e))
+            hint = language.INSTEAD.get(kind) or language.INSTEAD.get(type(e))
             raise self.error(hint or f"{ast.unparse(e)} is not part of the language", e)
         return rule(self, e)
 
@@ -145,7 +132,7 @@ class ExpressionReader:
         """A variable, or a number of the program around the text."""
         name = e.id
         if name in self.scope:
-            return self.variable(name)
+            return self.scope[name]
         if name in self.reading.named:
             raise self.error(
                 f"{name} is a parameter: load(f32, {name}, i) reads it as an array, and "
@@ -158,7 +145,7 @@ class ExpressionReader:
                 f"{self.source.above + self.gone[name]}: assign it before as well",
                 e,
             )
-        if name in NAMES:
+        if name in language.NAMES:
             raise self.error(f"{name} stands for no value here", e)
         try:
             number = self.source.constant(name)
@@ -193,29 +180,29 @@ class ExpressionReader:
             kind, nodes = type(e.op), [e.operand]
         else:
             kind, nodes = type(e.op), [e.left, e.right]
-        if kind not in OPERATORS:
-            raise self.error(INSTEAD.get(kind, f"{ast.unparse(e)} is not part of the language"), e)
-        return self.elementwise(OPERATORS[kind], [self.operand(n) for n in nodes], e)
+        if kind not in language.OPERATORS:
+            raise self.error(
+                language.INSTEAD.get(kind, f"{ast.unparse(e)} is not part of the language"), e
+            )
+        return self.elementwise(language.OPERATORS[kind], [self.operand(n) for n in nodes], e)
 
     def elementwise(self, o: op.Op, values: list[Expression], e: ast.expr) -> Expression:
         """An element-wise operation."""
         numbers = [v.number for v in values]
         if all(not v.types for v in values):
             folded = _folded(o, numbers)
-            if folded is None:
-                raise self.error(f"the operands of {o.text} have no type: write f32(...)", e)
-            return self.constant(folded, e)
-        if len(values) != o.arity:
-            raise self.error(f"{o.text} takes {o.arity} operands, not {len(values)}", e)
-        first, given = values[0], values
-        if o is op.select:
-            if not first.types or first.types[0].element is not dt.mask:
-                raise self.error(f"the condition of select is {_type(first)}, not mask", e)
-            given = values[1:]
-        t = self.unified(o, given, e)
+            if folded is not None:
+                return self.constant(folded, e)
+        if any(len(v.types) > 1 for v in values):
+            raise self.error("one value expected", e)
+        try:
+            t = language.operand_type(o, [v.types[0] if v.types else None for v in values])
+        except TypeError as error:
+            raise self.error(str(error), e) from None
+        first, given = values[0], values[o is op.select :]
         if o.kind == "call" and o in (op.select, op.minimum, op.maximum):
             given = [
-                v if v.types else v._replace(text=f"{t.code}({self.spelled(v, t, e).text})")
+                v if v.types else v._replace(text=f"{t.element.code}({self.spelled(v, t, e).text})")
                 for v in given
             ]
         else:
@@ -223,10 +210,7 @@ class ExpressionReader:
         if o.kind == "prefix" and given[0].number is not None:  # Python would invert a number
             given = [self.operand_of(self.whole(given[0]))]
         texts = [v.text for v in ([first, *given] if o is op.select else given)]
-        count = max([u.count for v in values for u in v.types if u.is_vector], default=0)
-        t = dt.vector(t, count) if count else t
-        if o.result == "mask":
-            t = t.mask_type
+        t = language.result_type(o, t)
         self.instrs.append(instruction(o, t, self.rounds))
         implies: frozenset[BoundedIndex] = frozenset()
         if o is op.and_:
@@ -243,34 +227,7 @@ class ExpressionReader:
         name = self.reading.fresh()
         self.emit(f"{name} = {value.text}")
         self.set(name, value, value.types[0])
-        return self.variable(name)
-
-    def unified(self, o: op.Op, values: Sequence[Expression], e: ast.expr) -> DType:
-        """Returns the element type that operands have in common."""
-        several = [v for v in values if len(v.types) > 1]
-        if several:
-            raise self.error("one value expected", e)
-        types = [v.types[0] for v in values if v.types]
-        if not types:
-            raise self.error(f"the operands of {o.text} have no type: write f32(...)", e)
-        elements = dict.fromkeys([t.element for t in types])
-        if len(elements) > 1:
-            codes = " and ".join([t.code for t in elements])
-            raise self.error(
-                f"the operands of {o.text} have the types {codes}; {types[0].element.code}(...) "
-                "converts one",
-                e,
-            )
-        lengths = {t.count for t in types if t.is_vector}
-        if len(lengths) > 1:
-            raise self.error(
-                f"the vectors have {' and '.join(map(str, sorted(lengths)))} features", e
-            )
-        (t,) = elements
-        if not o.accepts(t):
-            hint = " (integers: quotient(x, y))" if o is op.div and t.is_int else ""
-            raise self.error(f"{o.text} does not exist for {t.code}{hint}", e)
-        return t
+        return self.scope[name]
 
     def call(self, e: ast.Call) -> Expression:
         """`f(x, ...)`."""
@@ -281,15 +238,11 @@ class ExpressionReader:
         ):
             raise self.error("only plain calls are part of the language", e)
         name = e.func.id
-        statement = STATEMENTS.get(name)
+        statement = language.STATEMENTS.get(name)
         if statement is not None:
             return CallText(self, statement, e).value()
-        if name in CALLABLE:
-            if len(e.args) != CALLABLE[name].arity:
-                raise self.error(
-                    f"{name} takes {CALLABLE[name].arity} operands, not {len(e.args)}", e
-                )
-            return self.elementwise(CALLABLE[name], [self.operand(a) for a in e.args], e)
+        if name in language.CALLABLE:
+            return self.elementwise(language.CALLABLE[name], [self.operand(a) for a in e.args], e)
         if name in BY_CODE:
             return self.conversion(BY_CODE[name], e)
         if name == "sincos" and len(e.args) == 1:
@@ -299,9 +252,9 @@ class ExpressionReader:
             return self.function_call(self.reading.functions[name], e)
         if name in foreign.functions:
             return self.foreign_call(foreign.functions[name], e)
-        if name in REFUSED:
-            raise self.error(f"{name}() {REFUSED[name]}", e)
-        known = [*STATEMENTS, *CALLABLE, *BY_CODE, *self.reading.functions]
+        if name in language.REFUSED:
+            raise self.error(f"{name}() {language.REFUSED[name]}", e)
+        known = [*language.STATEMENTS, *language.CALLABLE, *BY_CODE, *self.reading.functions]
         close = difflib.get_close_matches(name, known, 1)
         hint = f" (did you mean {close[0]}?)" if close else ""
         raise self.error(f"the function {name} is unknown{hint}", e)
@@ -316,11 +269,8 @@ class ExpressionReader:
             if t.is_int and x != int(x):
                 raise self.error(f"{value.text} is no {t.code}", e)
             return Expression(f"{t.code}({value.text})", (t,))
-        (source,) = value.types
         self.instrs.append(instruction(op.cast, t, self.rounds))
-        return Expression(
-            f"{t.code}({value.text})", (dt.vector(t, source.count) if source.is_vector else t,)
-        )
+        return Expression(f"{t.code}({value.text})", language.result_types(t.code, value.types))
 
     def foreign_call(self, function: Any, e: ast.Call) -> Expression:
         """A call of a function that another compiler made."""
@@ -390,10 +340,6 @@ class ExpressionReader:
         if type(e) is ast.Constant and type(e.value) is int:
             return e.value
         raise self.error(f"{ast.unparse(e)} is not a constant integer", at)
-
-
-def _type(value: Expression) -> str:
-    return value.types[0].code if value.types else "a number"
 
 
 def _folded(o: op.Op, numbers: Sequence[Any]) -> Any:

@@ -56,21 +56,10 @@ ACTIVE: Any = BoundedIndex("", 0, None)  # type: ignore[arg-type]
 accesses to memory, loops and calls need such a mask."""
 
 
-class Variable(NamedTuple):
-    """A variable: its type, the number of its assignment, whether it is a signed integer as an
-    unsigned one, what a mask implies, and the check that reports it if it is the number of an
-    exception."""
-
-    dtype: DType
-    version: int
-    signed: bool = False
-    implies: frozenset[BoundedIndex] = frozenset()
-    raised: Any = None
-
-
 class Expression(NamedTuple):
-    """An expression in the new text: its types, none if it is a number, and whether it can be an
-    operand."""
+    """An expression in the new text, or a variable: its types, none if it is a number; whether it
+    can be an operand; whether it is a signed integer as an unsigned one; what a mask implies; and
+    the function that reports it if it is the number of an exception."""
 
     text: str
     types: tuple[DType, ...] = ()
@@ -81,6 +70,7 @@ class Expression(NamedTuple):
     raised: Any = None
     literal: int = 0  # the word that it loads as a whole
     each: tuple[frozenset[BoundedIndex], ...] = ()  # what each of several masks implies
+    version: int = 0  # the number of a variable's assignment
 
 
 class Line(NamedTuple):

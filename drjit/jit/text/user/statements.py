@@ -8,10 +8,11 @@ from ...ir import dtype as dt
 from ...ir import op
 from ...ir.dtype import BY_CODE, DType
 from ...ir.nesting import ASSUMED_ITERATIONS
+from ...target import language
+from ...target.language import assigned
 from ..program import Instr, Loop
 from .expressions import ExpressionReader
-from .language import INSTEAD, NAMES, REFUSED
-from .reading import ACTIVE, Expression, Reading, Variable, instruction
+from .reading import ACTIVE, Expression, Reading, instruction
 from .words import Check
 
 _SOME_LOOP = Loop((), (), (), 0, 0, (), 0, ())
@@ -26,7 +27,7 @@ class StatementReader(ExpressionReader):
             self.statement = s
             rule = _STATEMENTS.get(type(s))
             if rule is None:
-                hint = INSTEAD.get(
+                hint = language.INSTEAD.get(
                     type(s), f"{type(s).__name__.lower()} is not part of the language"
                 )
                 raise self.error(hint)
@@ -77,7 +78,7 @@ class StatementReader(ExpressionReader):
         """Returns a name to be assigned."""
         if type(e) is not ast.Name:
             raise self.error("assignments are to names", e)
-        if e.id in NAMES or e.id in self.reading.named or e.id in self.reading.functions:
+        if e.id in language.NAMES or e.id in self.reading.named or e.id in self.reading.functions:
             raise self.error(f"the name {e.id} has a meaning already", e)
         return e.id
 
@@ -117,12 +118,12 @@ class StatementReader(ExpressionReader):
         if s.orelse:
             raise self.error("else is not part of the language")
         call, mask = self.test(s.test, "while")
-        assigned = _assigned(s.body)
-        if not any(type(n) is ast.Name and n.id in assigned for n in ast.walk(mask)):
+        names = assigned(s.body)
+        if not any(type(n) is ast.Name and n.id in names for n in ast.walk(mask)):
             raise self.error("the loop never ends: its body does not change the test")
         test = self.typed(self.operand(mask, named=True), dt.mask).text
         self.restrict(test)
-        inside = [name for name in assigned if name in self.scope]
+        inside = [name for name in names if name in self.scope]
         for name in inside:  # later iterations know nothing else of what is before the loop
             self.version += 1
             v = self.scope[name]
@@ -159,7 +160,7 @@ class StatementReader(ExpressionReader):
     @contextmanager
     def block(self, s: ast.If | ast.While, rounds: int) -> Iterator[None]:
         """Reads a body: variables that it assigns keep their types, or end with it."""
-        before = dict(self.scope)
+        around = dict(self.scope)
         self.depth += 1
         self.rounds *= rounds
         first = len(self.lines)
@@ -169,19 +170,19 @@ class StatementReader(ExpressionReader):
             raise self.error("the body is empty")
         self.depth -= 1
         self.rounds //= rounds
-        for name in _assigned(s.body):
-            old, new = before.get(name), self.scope.pop(name, None)
+        for name in assigned(s.body):
+            old, new = around.get(name), self.scope.pop(name, None)
             if old is None:
                 self.gone[name] = s.lineno
             elif new is not None:
-                if new.dtype is not old.dtype:
+                if new.types != old.types:
+                    (before,), (after,) = old.types, new.types
                     raise self.error(
-                        f"{name} has the type {old.dtype.code} before the block and "
-                        f"{new.dtype.code} after it"
+                        f"{name} has the type {before.code} before the block and {after.code} "
+                        "after it"
                     )
-                self.version += 1
                 implies = old.implies & new.implies & {ACTIVE}
-                self.scope[name] = Variable(old.dtype, self.version, implies=implies)
+                self.set(name, Expression("", implies=implies), *old.types)
 
 
 class FunctionReader(StatementReader):
@@ -206,7 +207,7 @@ class FunctionReader(StatementReader):
         """Reads the parameters: those of a kernel, two numbers if it has checks of its own, and
         typed ones."""
         d = self.statement = self.definition
-        if self.title in NAMES or self.title in REFUSED:
+        if self.title in language.NAMES or self.title in language.REFUSED:
             raise self.error(f"the name {self.title} has a meaning already")
         a = d.args
         if a.vararg or a.kwarg or a.kwonlyargs or a.defaults or a.posonlyargs or d.decorator_list:
@@ -220,9 +221,9 @@ class FunctionReader(StatementReader):
             code = ast.unparse(one.annotation) if one.annotation is not None else ""
             if code == "int" and not self.parameters:
                 self.numbers += (one.arg,)
-            elif code in BY_CODE and one.arg not in NAMES:
+            elif code in BY_CODE and one.arg not in language.NAMES:
                 self.parameters[one.arg] = BY_CODE[code]
-                self.scope[one.arg] = Variable(BY_CODE[code], 0)
+                self.scope[one.arg] = Expression(one.arg, (BY_CODE[code],), True)
             else:
                 raise self.error(f"the parameter {one.arg} needs an element type: {one.arg}: f32")
             texts.append(f"{one.arg}: {code}")
@@ -269,20 +270,6 @@ class FunctionReader(StatementReader):
             yield first + j, check
         for j, function in self.inner:
             yield from function.checks_from(first + j)
-
-
-def _assigned(statements: Sequence[ast.stmt]) -> dict[str, None]:
-    """Returns the names that statements assign."""
-    found: dict[str, None] = {}
-    for s in statements:
-        targets = getattr(s, "targets", None) or [getattr(s, "target", None)]
-        for target in targets:
-            for node in target.elts if type(target) is ast.Tuple else [target]:
-                if type(node) is ast.Name:
-                    found[node.id] = None
-        if isinstance(s, ast.If | ast.While):
-            found |= _assigned(s.body)
-    return found
 
 
 _STATEMENTS: dict[type, Callable] = {

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from ...ir.location import line_of
 from ...parsing import syntax_tree
+from ...target.language import NAMES
 from ...tuples import NamedTuple
 from ..program import Output, Program
-from .language import NAMES
 from .reading import Line, Reading, Source
 from .statements import FunctionReader, StatementReader
 from .words import ARGUMENTS, TextWord, WordLayout, layout
