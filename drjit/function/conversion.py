@@ -1,5 +1,6 @@
-"""Shared parts of the functions on memory, reductions and shapes: related classes, the innermost
-components of nested arrays, and the conversion of indices, masks, sizes and axes."""
+"""Shared parts of the functions of arrays: related classes, the innermost components of nested
+arrays, entries of flat arrays, and checks and conversions of arguments: integers, indices, masks,
+sizes and axes."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -19,8 +20,7 @@ from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.op import ReduceMode
 from ..jit.lazy import np
-from ..jit.trace.access import ALWAYS, Access
-from .arguments import integers
+from ..jit.trace.access import ALWAYS, Access, computed_at
 
 label = type_label
 tensor = wrap
@@ -343,3 +343,98 @@ def spread(value: Any) -> Any:
     """Broadcasts the innermost components of a nested array to its width, unless it is ragged."""
     width = common_width(list(inner(value)))
     return value if width in (None, 1) else map_leaves(value, lambda v: leaf.resize(v, width))
+
+
+def unexpected(what: str, expected: str, value: Any, verb: str = "not") -> TypeError:
+    """Returns the error of function `what` for an argument of the wrong type."""
+    return TypeError(f"{what}(): expected {expected}, {verb} {type_label(value)}")
+
+
+def is_real(value: Any) -> bool:
+    """Returns whether an argument is a real number, of Python's or of a package that registers
+    its own."""
+    if isinstance(value, (float, int)):
+        return True
+    from numbers import Real  # a module that few programs need
+
+    return isinstance(value, Real)
+
+
+def integer(value: Any, message: str) -> int:
+    """Returns an argument as a Python integer.
+
+    Raises:
+        TypeError: it is not an integer, with this message and the value.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{message} {value!r}") from None
+
+
+def integers(value: Any, message: str) -> tuple[int, ...]:
+    """Returns an integer, or a sequence of integers, as a tuple.
+
+    Raises:
+        TypeError: it is neither, with this message and the value.
+    """
+    try:
+        given: Iterable = value if isinstance(value, (tuple, list)) else (value,)
+        return tuple([operator.index(v) for v in given])
+    except TypeError:
+        raise TypeError(f"{message} {value!r}") from None
+
+
+# Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`
+
+
+def flat_size(array: Any) -> int:
+    """Returns the number of entries of a flat array."""
+    return array._node.size if array._kind == "leaf" else len(array._components)
+
+
+def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
+    """Returns the array of `size` entries whose entry i is entry `index(i)` of a flat array."""
+    cls = type(array)
+    if array._kind == "nested":
+        return pick(array, np.broadcast_to(index(lanes(cls, size)), size), what)
+    if array._node.is_literal and array._var is None:
+        return leaf.literal(cls, array._node.data, size)
+    if size == 0:
+        return leaf.literal(cls, 0, 0)
+    if array._node.size == 1:
+        return leaf.resize(array, size)
+    place = index(lanes(cls, size))
+    found = computed_at(array._node, place._node) if array._var is None else None
+    return pick(array, place, what) if found is None else leaf.wrap(cls, found)
+
+
+def places(index: Any, shape: Sequence[int]) -> list[Any]:
+    """Returns the position along each axis of a tensor's entry with a flat index."""
+    found: list[Any] = []
+    for axis in range(len(shape) - 1, -1, -1):
+        n = shape[axis]
+        if n == 1:
+            found.append(0)
+        elif prod(shape[:axis]) == 1:
+            found.append(index)
+        else:
+            found.append(index % n)
+            index = index // n
+    return found[::-1]
+
+
+def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Returns the flat index of a tensor's entry with the given position along each axis."""
+    found: Any = None
+    for place, n in zip(places, shape, strict=True):
+        if n != 1:
+            found = place if found is None else found * n + place
+    return 0 if found is None else found
+
+
+def host_entries(array: Any, shape: Sequence[int]) -> np.ndarray:
+    """Returns the entries of a flat `drjit.scalar` array as Python numbers in the given shape."""
+    found = np.empty(len(array._components), object)
+    found[:] = array._components
+    return found.reshape(shape)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from operator import attrgetter
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,3 +64,32 @@ def importable_name(function: Any) -> str | None:
         return name if attrgetter(name)(sys.modules[module]) is function else None
     except AttributeError:  # a local function
         return None
+
+
+P = ParamSpec("P")
+T_co = TypeVar("T_co", covariant=True)
+Instance = TypeVar("Instance", contravariant=True)
+
+
+class CallablePT(Protocol[P, T_co]):
+    """A function with parameters `P` and result type `T_co`."""
+
+    __module__ = "drjit"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
+
+
+class CallableSelfPT(Protocol[Instance, P, T_co]):
+    """A method, or a function whose first argument is an instance."""
+
+    __module__ = "drjit"
+
+    def __call__(self, arg0: Instance, /, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
+
+
+class CustomOpT(Protocol[P, T_co]):
+    """A custom operation whose method `eval` has parameters `P` and result type `T_co`."""
+
+    __module__ = "drjit"
+
+    def eval(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...

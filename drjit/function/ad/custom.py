@@ -17,7 +17,7 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import Node
-from ..protocols import CustomOpT
+from ..signature import CustomOpT
 from .grad import accum_grad, accumulate, detach, fitting, grad, leaves, map_arrays, variables
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ the program text."""
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...array import leaf, signatures
 from ...array.inline import RECORDERS
@@ -16,14 +16,13 @@ from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.run import freeze_size
 from .. import conversion
-from ..arguments import unexpected
-from ..conversion import is_array, is_array_class, is_flat, label, nested, size_tuple, tensor
+from ..conversion import is_array, is_array_class, is_flat, label, nested, tensor
 from ..evaluation import copy, make_opaque
 
 if TYPE_CHECKING:
     from ...array.kinds import Convertible, Sizes
     from ...array.promotion import PyTree
-    from ...array.signatures import FlatT, TreeT
+    from ...array.signatures import FlatT
 
 T = TypeVar("T", bound=Any)
 
@@ -37,7 +36,7 @@ def _build(dtype: Any, shape: Any, fill: Fill, value: Any, what: str) -> Any:
     """Creates an array, structure or number of type `dtype`."""
     if not isinstance(dtype, type):
         raise TypeError(f"{what}(): 'dtype' must be a type, not {dtype!r}")
-    sizes = size_tuple(shape, what)
+    sizes = conversion.size_tuple(shape, what)
     if is_array_class(dtype):
         return _array(dtype, sizes, fill, value, what)
     fields = struct_fields(dtype)
@@ -256,7 +255,7 @@ def _like(arg: Any, make: Callable[[Any, Any], Any], number: Any, what: str) -> 
         return make(kind, conversion.shape_of(arg, what) if width is None else width)
     if isinstance(arg, (bool, int, float)):
         return type(arg)(number)
-    raise unexpected(what, "an array, a number, or a tree of them", arg)
+    raise conversion.unexpected(what, "an array, a number, or a tree of them", arg)
 
 
 def zeros_like(arg: T, /) -> T:
@@ -326,14 +325,7 @@ def _range_class(dtype: Any, what: str) -> Any:
     return dtype.Array if dtype._kind == "tensor" else dtype
 
 
-@overload
-def arange(dtype: "type[FlatT]", start: int, stop: int | None = None, step: int = 1) -> "FlatT": ...
-
-
-@overload
-def arange(dtype: "type[FlatT]", *, size: int) -> "FlatT": ...
-
-
+@signatures.ranged
 def arange(
     dtype: type[Any],
     start: int | None = None,
@@ -447,14 +439,7 @@ def linspace(
 _MISSING = object()
 
 
-@overload
-def opaque(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T: ...
-
-
-@overload
-def opaque(arg: "TreeT", /) -> "TreeT": ...
-
-
+@signatures.evaluated
 def opaque(
     dtype: Any = _MISSING, value: Any = _MISSING, shape: Any = 1, *, arg: Any = _MISSING
 ) -> Any:

@@ -23,7 +23,6 @@ from ...jit.lazy import np
 from ...jit.tuples import NamedTuple
 from .. import conversion
 from ..conversion import UserCall, is_array, label, nested, spread, tensor
-from . import entries
 from .memory import REDUCTIONS
 
 
@@ -269,7 +268,7 @@ def _reduce_entries(rule: ReductionRule, array: Any, shape: tuple, axes: tuple[i
     if not array._components:
         outer = product(n for a, n in enumerate(shape) if a not in axes)
         return nested(type(array), [ir.normalize(dtype, start)] * outer)
-    moved = np.moveaxis(entries.host_entries(array, shape), axes, range(-len(axes), 0))
+    moved = np.moveaxis(conversion.host_entries(array, shape), axes, range(-len(axes), 0))
     rows = moved.reshape(-1, product(shape[a] for a in axes))
     return nested(type(array), [ir.normalize(dtype, fold(rule.combine, r)) for r in rows])
 

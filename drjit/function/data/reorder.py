@@ -13,8 +13,7 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.lazy import np
 from .. import conversion
-from ..arguments import integers, unexpected
-from ..conversion import is_array, is_array_class, is_flat, label, normalized_axis, tensor
+from ..conversion import is_array, is_array_class, is_flat, label, tensor
 
 if TYPE_CHECKING:
     from ...array.kinds import Convertible, Index
@@ -29,14 +28,14 @@ def tensor_argument(value: Any, what: str) -> Any:
         TypeError: the value is not a tensor.
     """
     if not is_array(value) or value._kind != "tensor":
-        raise unexpected(what, "a tensor such as TensorXf", value)
+        raise conversion.unexpected(what, "a tensor such as TensorXf", value)
     return value
 
 
 def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
     """Returns one or several axes, counted from the front and checked for duplicates."""
-    given = integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
-    found = tuple([normalized_axis(a, ndim, f"{what}()") for a in given])
+    given = conversion.integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
+    found = tuple([conversion.normalized_axis(a, ndim, f"{what}()") for a in given])
     if len(set(found)) < len(found):
         raise RuntimeError(f"{what}(): duplicate axes in {axis!r}")
     return found
@@ -207,7 +206,7 @@ def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
         return take_interp(conversion.as_tensor(value), pos, axis)._array
     tensor_argument(value, what)
     if not value._dtype.is_float:
-        raise unexpected(what, "floating-point numbers", value)
+        raise conversion.unexpected(what, "floating-point numbers", value)
     (place,) = _axes(axis, len(value._shape), what)
     n = value._shape[place]
     if n == 0:

@@ -18,8 +18,7 @@ from ...jit.run import freeze_size
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
 from .. import conversion
-from ..arguments import integer
-from ..conversion import UserCall, is_array, is_flat, label, map_leaves, nested, spread, tensor
+from ..conversion import UserCall, is_array, label, nested, spread, tensor
 from .reduce import RULES, ReductionRule, axes_of, check_mode, combine, fold, identity, reduction
 
 T = TypeVar("T", bound=Any)
@@ -165,7 +164,7 @@ def _block_size(block_size: Any, what: UserCall) -> int:
     if type(block_size) is int and block_size > 0:
         return block_size
     expected = f"{what}: 'block_size' must be a positive int, not"
-    size = integer(block_size, expected)
+    size = conversion.integer(block_size, expected)
     if size < 0:
         raise TypeError(f"{expected} {block_size!r}")
     if size == 0:
@@ -183,7 +182,7 @@ def _each_flat(f: Callable[[Any], Any], value: Any, what: UserCall) -> Any:
     if not is_array(value):
         return value
     flat = value._array if value._kind == "tensor" else value
-    if value._dtype.is_mask or not (value.__meta__.is_jit or is_flat(type(flat))):
+    if value._dtype.is_mask or not (value.__meta__.is_jit or conversion.is_flat(type(flat))):
         raise RuntimeError(f"{what}: not defined for {label(value)}")
     if value._kind == "tensor":
         found = f(flat)
@@ -191,7 +190,7 @@ def _each_flat(f: Callable[[Any], Any], value: Any, what: UserCall) -> Any:
         return tensor(type(value), found, value._shape if n == len(flat) else (n,))
     if not value.__meta__.is_jit:
         return f(value)
-    return map_leaves(spread(value) if value._kind == "nested" else value, f)
+    return conversion.map_leaves(spread(value) if value._kind == "nested" else value, f)
 
 
 def _check_block(rule: ReductionRule, value: Any, size: int, what: UserCall) -> None:

@@ -12,18 +12,7 @@ from ...jit.ir import op
 from ...jit.lazy import np
 from ...jit.run import freeze_size
 from .. import conversion
-from ..arguments import integer, unexpected
-from ..conversion import (
-    as_tensor,
-    is_array,
-    is_flat,
-    label,
-    lanes,
-    nested,
-    pick,
-    tensor,
-    tensor_class,
-)
+from ..conversion import is_array, is_flat, label, lanes, nested, pick, tensor
 from . import reduce
 
 T = TypeVar("T", bound=Any)
@@ -31,12 +20,12 @@ T = TypeVar("T", bound=Any)
 
 def _array(value: Any, what: str) -> Any:
     if not is_array(value):
-        raise unexpected(what, "an array or tensor", value)
+        raise conversion.unexpected(what, "an array or tensor", value)
     return value
 
 
 def _axis(axis: Any, ndim: int, what: str) -> int:
-    number = integer(axis, f"{what}(): 'axis' must be an int, not")
+    number = conversion.integer(axis, f"{what}(): 'axis' must be an int, not")
     return conversion.normalized_axis(number, ndim, f"{what}()")
 
 
@@ -68,7 +57,7 @@ def _order_on_host(flat: Any, run: int, descending: bool) -> Any:
 def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
     """Applies a function of a tensor and an axis to any array and returns an array of the same
     shape."""
-    t = as_tensor(_array(value, what))
+    t = conversion.as_tensor(_array(value, what))
     place = _axis(axis, len(t._shape), what)
     found = t if prod(t._shape) == 0 else f(t, place)
     if value._kind == "tensor":
@@ -148,7 +137,7 @@ def median(
     if not is_array(value):
         found, place = _median_of_sequence(value, what)
         return (found, place) if return_index else found
-    t = as_tensor(value)
+    t = conversion.as_tensor(value)
     shape = t._shape
     axes = reduce.axes_of(axis, len(shape), tuple(range(len(shape))), what)
     run = prod([shape[a] for a in axes])
@@ -228,9 +217,9 @@ def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
 
 
 def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str) -> Any:
-    t = as_tensor(_array(value, what))
+    t = conversion.as_tensor(_array(value, what))
     if value._kind != "tensor" and not is_flat(type(value)):
-        raise unexpected(what, "a tensor or a one-dimensional array", value)
+        raise conversion.unexpected(what, "a tensor or a one-dimensional array", value)
     if axis is None:
         t = tensor(type(t), t._array, (prod(t._shape),))
     place = 0 if axis is None else _axis(axis, len(t._shape), what)
@@ -258,7 +247,7 @@ def _first_of(t: Any, place: int, best: Any) -> Any:
     at = at // inner if inner > 1 else at
     at = at % n if prod(shape[:place]) > 1 else at
     keys = leaf_access.sort_keys(t._array)
-    keys = tensor(tensor_class(type(keys)), keys, shape)
+    keys = tensor(conversion.tensor_class(type(keys)), keys, shape)
     extreme = best(keys, axis=place, keepdims=True)
     chosen = elementwise(op.select, keys == extreme, tensor(index_type, at, shape), n)
     return reduce.min(chosen, axis=place)._array

@@ -12,8 +12,7 @@ from numba.extending import NativeValue, lower_builtin, register_model, typeof_i
 
 from ...jit.ir import dtype as dt
 from .bridge import label
-from .numba_callable import NumbaCallable
-from .numba_native import OUT_OF_BOUNDS
+from .numba_callable import OUT_OF_BOUNDS, NumbaCallable
 
 
 def expose(function: Callable) -> NumbaCallable:

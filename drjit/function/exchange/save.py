@@ -4,15 +4,15 @@ import math
 import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
-from ...array import pytree
+from ...array import pytree, signatures
 from ...array.base import ArrayBase, type_label
 from ...jit.lazy import np
 from ..ad.grad import detach, enable_grad, grad_enabled
 from ..inspect.traits import shape
 from . import array_file
-from .array_format import Contents, FileFormatError, StoredArray, damage, short
+from .array_file import Contents, FileFormatError, StoredArray, damage, short
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
     """
     path = Path(path)
     what = f"dr.save({str(path)!r})"
-    array_file.check(path, what)
+    array_file.format_of(path, what)
     found: dict[str, Any] = {}
     _collect(state, "", found, what)
     if not found:
@@ -65,16 +65,7 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
     array_file.write(path, arrays, {"version": _VERSION, "text": text}, what)
 
 
-@overload
-def load(
-    path: str | os.PathLike[str], state: None = None, /, *, strict: bool = True
-) -> dict[str, Any]: ...
-
-
-@overload
-def load(path: str | os.PathLike[str], state: T, /, *, strict: bool = True) -> T: ...
-
-
+@signatures.loading
 def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = True) -> Any:
     """Restores the contents of a file written by `save`, and returns the state.
 

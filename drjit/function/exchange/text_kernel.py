@@ -1,12 +1,15 @@
 """`kernel`: kernel texts that a user wrote as functions of arrays."""
 
 import inspect
+import linecache
+import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any, TypeAlias, overload
 from weakref import ref
+from zlib import crc32
 
 from ...ad.graph import Value, Var
 from ...array import leaf, namespace, table
@@ -28,7 +31,6 @@ from ...jit.text.user.text import read
 from ...jit.tuples import NamedTuple
 from ..ad.custom import attached
 from ..signature import importable_name
-from . import text_source
 from .text_arguments import NUMBERS, Parameters
 from .text_derivative import UNKNOWN, Derivatives, KernelCall, Rules
 
@@ -484,12 +486,58 @@ def _rule(name: str, function: Any) -> Any:
 
 def _made(rules: Rules, text: str | Callable[..., Any]) -> TextKernel:
     if isinstance(text, str):
-        return TextKernel(text_source.of_text(text), rules)
+        return TextKernel(_source_of_text(text), rules)
     if not isinstance(text, FunctionType):
         raise TypeError(
             f"dr.kernel(): expected a function or the text of a kernel, got {type_label(text)}"
         )
-    made = TextKernel(text_source.of_function(text), rules)
+    made = TextKernel(_source_of_function(text), rules)
     for name in _NAMES:
         setattr(made, name, getattr(text, name))
     return made
+
+
+def _source_of_text(text: str) -> Source:
+    """Returns the source of a text without a file."""
+    lines = textwrap.dedent(text).strip("\n").split("\n")
+    file = f"<kernel text {crc32(text.encode()):08x}>"
+    linecache.cache[file] = (len(text), None, [f"{line}\n" for line in lines], file)
+    title = next((v[4:].partition("(")[0] for v in lines if v.startswith("def ")), "kernel")
+    code = SimpleNamespace(co_filename=file, co_name=title)
+    return Source(title, file, 0, lines, 0, code, _unknown)
+
+
+def _unknown(name: str) -> Any:
+    raise KeyError(name)
+
+
+def _source_of_function(function: FunctionType) -> Source:
+    """Returns the source of a function.
+
+    Raises:
+        TypeError: it is not available.
+    """
+    code = function.__code__
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise TypeError(
+            f"dr.kernel: the source of {function.__name__}() is not available; pass the text as a "
+            "string: dr.kernel('def kernel(i, p): ...')"
+        ) from None
+    start = next((k for k, v in enumerate(lines) if v.lstrip().startswith("def ")), None)
+    if start is None:
+        raise TypeError(f"dr.kernel: {function.__name__} is not a function defined by def")
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    own = textwrap.dedent("".join(lines[start:])).rstrip("\n").split("\n")
+
+    def constant(name: str) -> Any:
+        if name in code.co_freevars and function.__closure__ is not None:
+            try:
+                return function.__closure__[code.co_freevars.index(name)].cell_contents
+            except ValueError:
+                raise KeyError(name) from None
+        return function.__globals__[name]
+
+    above = first - 1 + start
+    return Source(function.__name__, code.co_filename, above, own, indent, code, constant)

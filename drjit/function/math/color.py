@@ -5,8 +5,7 @@ from typing import Any, TypeVar
 from ...array.base import ArrayBase, type_label
 from ...array.promote import number_type
 from ...array.special import of_components
-from ..arguments import unexpected
-from ..conversion import nested, related, tensor
+from ..conversion import nested, related, tensor, unexpected
 from ..data.layout import ravel, unravel
 from .arithmetic import abs as abs_
 from .arithmetic import clip as clip_

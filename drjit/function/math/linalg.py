@@ -23,8 +23,7 @@ from ...array.special import (
 from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ..arguments import integer, unexpected
-from ..conversion import related
+from ..conversion import integer, related, unexpected
 from ..kernel_loop import kernel_loop
 from .arithmetic import rcp
 

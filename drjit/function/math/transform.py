@@ -16,12 +16,11 @@ from ...array.promote import promote
 from ...array.special import dot as _dot
 from ...array.special import from_rows, is_scalar, kind_of, of_components, rows_of
 from ...jit.ir import op
-from ..arguments import unexpected
-from ..conversion import is_array_class, related
+from ..conversion import is_array_class, related, unexpected
 from .arithmetic import copysign, fma, mulsign, select
-from .geometry import cross_product
 from .linalg import check_matrix, det, polar_decomp
 from .transcendental import atan2, sincos, sqrt
+from .vector import cross_product
 
 if TYPE_CHECKING:
     from ...array.kinds import Quaternion, Sequences, Untyped

@@ -12,9 +12,7 @@ from ...array.table import find
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from .. import conversion
-from ..arguments import integers, unexpected
-from ..conversion import is_array, is_flat, tensor
-from ..data import entries
+from ..conversion import integers, is_array, is_flat, tensor, unexpected
 from ..data.layout import ravel
 from ..data.reduce import axes_of, check_mode
 from ..evaluation import eval as evaluate
@@ -231,10 +229,10 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
     factors = [m // n if n else 1 for n, m in zip(sizes, target, strict=True)]
 
     def index(i: Any) -> Any:
-        found = zip(entries.places(i, target), factors, strict=True)
-        return entries.flat_index([p // f for p, f in found], sizes)
+        found = zip(conversion.places(i, target), factors, strict=True)
+        return conversion.flat_index([p // f for p, f in found], sizes)
 
-    return tensor(type(t), entries.take_entries(t._array, prod(target), index, what), target)
+    return tensor(type(t), conversion.take_entries(t._array, prod(target), index, what), target)
 
 
 def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
@@ -251,7 +249,7 @@ def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
         values = [v for centre in centres for v in t.eval(vector(*centre))]
         made = tensor(cls, cls.Array(values), (*target, t.shape[-1]))
         return type(t)(made, filter_mode=t.filter_mode(), wrap_mode=t.wrap_mode())
-    places = entries.places(conversion.lanes(cls, prod(target)), target)
+    places = conversion.places(conversion.lanes(cls, prod(target)), target)
     position = [
         (vector.Value(p) + 0.5) * (1 / n) for p, n in zip(places[::-1], target[::-1], strict=True)
     ]

@@ -19,8 +19,7 @@ from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ...jit.run import freeze
 from ...jit.trace.access import Access
-from ..arguments import unexpected
-from ..conversion import flat_class, is_array, is_flat
+from ..conversion import flat_class, is_array, is_flat, unexpected
 from ..evaluation import eval as evaluate
 from ..math.arithmetic import fma
 from .filters import FILTERS, where

@@ -1,18 +1,26 @@
-"""Dot products and norms, composed of element-wise products and sums."""
+"""Vectors: dot products, norms, cross products, angles, spherical coordinates, and spherical
+harmonics of directions.
+"""
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ...array import leaf_access, signatures
-from ...array.base import ArrayBase, KernelValue
+from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.elementwise import elementwise
 from ...array.inline import RECORDERS
-from ...array.promote import promote
+from ...array.promote import number_type, promote
+from ...array.special import of_components
+from ...array.table import find
+from ...jit.ir import node as ir
 from ...jit.ir import op as ops
-from ...jit.ir.node import normalize
-from ..conversion import is_array, is_flat, label, nested
+from ..conversion import integer, is_array, is_flat, label, nested, unexpected
 from ..data.reduce import reduce_axes, sum
+from ..evaluation import separate
+from .arithmetic import fma, mulsign, rsqrt, safe_asin, select
+from .transcendental import sincos
 
 _FMA = RECORDERS[ops.fma]
 
@@ -70,7 +78,7 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
     if not a._components:
         return reduce_axes("add", a, 0, None, False, "dr.dot")
     found = _dot_terms(a._components, b._components)
-    return normalize(a._dtype, found) if is_flat(type(a)) else found
+    return ir.normalize(a._dtype, found) if is_flat(type(a)) else found
 
 
 @cache
@@ -176,3 +184,149 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     if is_array(found):
         return elementwise(ops.sqrt, found, name="dr.norm")
     return found**0.5
+
+
+T = TypeVar("T", bound=Any)
+
+
+def normalize(arg: T, /) -> T:
+    """Divides the argument by its length: a vector, complex number or quaternion per lane, or a
+    whole one-dimensional array. The result is NaN for length 0.
+
+    >>> dr.normalize(Array3f(3, 0, 4))
+    [[0.6, 0, 0.8]]
+    """
+    return arg * rsqrt(squared_norm(arg))
+
+
+@signatures.cross_product
+def cross(arg0: Any, arg1: Any, /) -> Any:
+    """Returns the cross product of vectors with three components.
+
+    Raises:
+        TypeError: an argument does not have three components.
+
+    >>> dr.cross(Array3f(1, 0, 0), Array3f(0, 1, 0))
+    [[0, 0, 1]]
+    """
+    for a in (arg0, arg1):
+        if getattr(a, "_kind", "") != "nested" or len(a._components) != 3:
+            raise TypeError(
+                f"dr.cross(): expected two arrays with three components, "
+                f"got {type_label(arg0)} and {type_label(arg1)}"
+            )
+    u, v = promote(arg0, arg1, name="dr.cross")
+    return of_components(type(u), cross_product(u._components, v._components))
+
+
+def cross_product(u: Sequence[Any], v: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Returns the components of the cross product of two vectors with three components."""
+    (a, b, c), (d, e, f) = u, v
+    return fma(b, f, -(c * e)), fma(c, d, -(a * f)), fma(a, e, -(b * d))
+
+
+@signatures.direction
+def sphdir(theta: Any, phi: Any) -> Any:
+    """Returns the unit vector at polar angle `theta` from the z axis and azimuth `phi` from the x
+    axis, in radians.
+
+    Raises:
+        TypeError: neither argument is a one-dimensional array.
+
+    >>> dr.sphdir(Float(0), Float(0))
+    [[0, 0, 1]]
+    """
+    if not (isinstance(theta, ArrayBase) or isinstance(phi, ArrayBase)):
+        raise TypeError(
+            "dr.sphdir(): expected one-dimensional arrays, "
+            f"got {type_label(theta)} and {type_label(phi)}"
+        )
+    theta, phi = promote(theta, phi, name="dr.sphdir")
+    meta = theta.__meta__
+    if meta.kind != "leaf":
+        raise unexpected("dr.sphdir", "one-dimensional arrays", theta, "got")
+    (st, ct), (sp, cp) = sincos(theta), sincos(phi)
+    return find(meta.namespace, "vector", meta.dtype, (3,))(cp * st, sp * st, ct)
+
+
+@signatures.angle
+def unit_angle(a: Any, b: Any) -> Any:
+    """Returns the angle between unit vectors in radians, accurate also for angles near 0 and π.
+
+    Computes `2 asin(|b - a| / 2)`, after W. Kahan, "How Futile are Mindless Assessments of Roundoff
+    in Floating-Point Computation?" (2006), section 12; beyond a right angle, `-a` takes the place
+    of `a`.
+
+    >>> dr.unit_angle(Array3f(1, 0, 0), Array3f(0, 1, 0))
+    [1.5708]
+    """
+    cosine = dot(a, b)
+    angle = 2 * safe_asin(0.5 * norm(b - mulsign(a, cosine)))
+    return select(cosine >= 0, angle, math.pi - angle)
+
+
+@signatures.harmonics
+def sh_eval(d: Any, order: int) -> list[Any]:
+    """Returns the real spherical harmonics `Y_lm` at unit vectors for l = 0 ... order and m = -l
+    ... l, in this order, with the phase factor (-1)^m.
+
+    P.-P. Sloan, "Efficient Spherical Harmonic Evaluation" (2013): polynomials in the components,
+    from the recurrence of the normalized associated Legendre functions in l (without their common
+    factor sin^m) and the recurrence of r^m cos(mφ) and r^m sin(mφ) in m.
+
+    Raises:
+        TypeError: `d` does not have three floating-point components, or `order` is not an integer.
+        RuntimeError: `order` is negative.
+
+    >>> dr.sh_eval(Array3f(0, 0, 1), 1)
+    [[0.282095], [-0], [0.488603], [-0]]
+    """
+    x, y, z = _three_components(d)
+    order = integer(order, "dr.sh_eval(): 'order' must be an integer, got")
+    if order < 0:
+        raise RuntimeError(f"dr.sh_eval(): 'order' must not be negative, got {order}")
+    result: list[Any] = [None] * (order + 1) ** 2
+    cosine: Any = None
+    sine: Any = None
+    diagonal = math.sqrt(1 / (4 * math.pi))
+    for m in range(order + 1):
+        if m == 1:
+            cosine, sine = x, y
+        elif m > 1:
+            cosine, sine = fma(cosine, x, -(sine * y)), fma(cosine, y, sine * x)
+        if m:
+            diagonal *= -math.sqrt((2 * m + 1) / (2 * m))
+        factor = math.sqrt(2) * diagonal if m else diagonal
+        before: Any = None
+        here: Any = factor
+        for l in range(m, order + 1):  # noqa: E741 - the name that formulas use
+            if l == m + 1:
+                before, here = here, z * (math.sqrt(2 * m + 3) * factor)
+            elif l > m + 1:
+                up = math.sqrt((4 * l * l - 1) / (l * l - m * m))
+                back = up * math.sqrt(((l - 1) ** 2 - m * m) / (4 * (l - 1) ** 2 - 1))
+                before, here = here, fma(z, here * up, -(before * back))
+            if m:
+                result[l * l + l + m] = cosine * here
+                result[l * l + l - m] = sine * here
+            else:
+                # In forward mode, intermediate values that others are computed from have no
+                # gradient.
+                result[l * l + l] = separate(here) if l else type(z)(here)
+    return result
+
+
+def _three_components(d: Any) -> list[Any]:
+    """Returns the three components of a vector."""
+    what = "dr.sh_eval"
+    sequence = isinstance(d, (list, tuple, ArrayBase))
+    if not sequence or (isinstance(d, ArrayBase) and d._kind == "leaf") or len(d) != 3:
+        raise unexpected(what, "a vector of three components", d, "got")
+    if isinstance(d, ArrayBase):
+        if not d._dtype.is_float:
+            raise unexpected(what, "floating-point components", d, "got")
+        return [d[i] for i in range(3)]
+    for c in d:
+        if not (c._dtype.is_float if isinstance(c, ArrayBase) else number_type(type(c))):
+            raise unexpected(what, "floating-point components", c, "got")
+    return [c if isinstance(c, ArrayBase) else float(c) for c in d]
