@@ -6,24 +6,24 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from ..array import leaf, leaf_access, show, table
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase
+from ..array.base import type_label as label
 from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
 from ..array.show import is_array as is_array
-from ..array.tensor import wrap
+from ..array.tensor import wrap as tensor  # noqa: F401 - for the modules that import this one
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.op import ReduceMode
 from ..jit.lazy import np
 from ..jit.trace.access import ALWAYS, Access, computed_at
 
-label = type_label
-tensor = wrap
+T = TypeVar("T", bound=Any)
 
 
 @cache
@@ -347,7 +347,7 @@ def spread(value: Any) -> Any:
 
 def unexpected(what: str, expected: str, value: Any, verb: str = "not") -> TypeError:
     """Returns the error of function `what` for an argument of the wrong type."""
-    return TypeError(f"{what}(): expected {expected}, {verb} {type_label(value)}")
+    return TypeError(f"{what}(): expected {expected}, {verb} {label(value)}")
 
 
 def is_real(value: Any) -> bool:

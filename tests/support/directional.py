@@ -29,7 +29,8 @@ def check(f: Callable, *args, together: bool = False, tol: float = 1e-6) -> None
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
             ahead, behind = (
-                check_grad._total(f(*dr.detach(check_grad._with(args, end)))) for end in ends
+                check_grad._sum(check_grad._weights(f(*dr.detach(check_grad._with(args, end)))))
+                for end in ends
             )
         expected = (ahead - behind) / (2 * STEP)
         terms = [float(np.dot(gradients[k], directions[k])) for k in moving]

@@ -119,12 +119,8 @@ def _weights(result: Any) -> list[tuple[Any, np.ndarray]]:
     return [(a, 1 + 0.5 * np.cos(np.arange(a._node.size) + k)) for k, a in enumerate(found)]
 
 
-def _total(result: Any) -> float:
-    """Returns the weighted sum of a result."""
-    return _sum(_weights(result))
-
-
 def _sum(weighted: list[tuple[Any, np.ndarray]]) -> float:
+    """Returns the weighted sum of all entries of arrays."""
     found = _entries([a for a, _ in weighted])
     return sum(float(np.dot(a, w)) for a, (_, w) in zip(found, weighted, strict=True))
 
@@ -142,7 +138,7 @@ def _differences(f: Callable, args: tuple, points: list[np.ndarray], step: float
         for sign in (1, -1):
             moved = [p.copy() for p in points]
             moved[k][i] += sign * h
-            totals.append(_total(f(*detach(_with(args, moved)))))
+            totals.append(_sum(_weights(f(*detach(_with(args, moved))))))
         return (totals[0] - totals[1]) / (2 * h)
 
     return _by_entry(slope, points)

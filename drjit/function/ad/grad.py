@@ -6,7 +6,7 @@ point arrays is ignored.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from ...ad import graph, lanes, scatter_target
 from ...ad.algebra import RECORDED
@@ -19,13 +19,11 @@ from ...jit.ir.node import Node
 from ...jit.ir.scope import active, recording
 from ...jit.ir.scope import region as lane_region
 from ...jit.run import launch, schedule
-from ..conversion import converted
+from ..conversion import T, converted
 from ..data import create
 from ..inspect.traits import detached_t
 from ..math.arithmetic import select
 from ..signature import described
-
-T = TypeVar("T", bound=Any)
 
 _ARRAYS = ("leaf", "nested")  # the roles of values that are a single array
 
@@ -164,11 +162,7 @@ def _detached(value: Any, preserve_type: bool) -> Any:
     if not isinstance(value, ArrayBase) or not value._diff:
         return value
     cls = detached_class(type(value), preserve_type)
-    return converted(value, cls, _without_variable)
-
-
-def _without_variable(a: Any, cls: Any) -> Any:
-    return leaf.wrap(cls, a._node)
+    return converted(value, cls, lambda a, c: leaf.wrap(c, a._node))
 
 
 # ---- Gradients
@@ -328,15 +322,11 @@ def set_grad(target: object, source: object) -> None:
     >>> x.grad
     [5, 5]
     """
-    _set_grad(target, source)
-
-
-def _set_grad(target: object, source: object) -> None:
     assignments = _assignments(target, source, "dr.set_grad")
     if lane_region() and not recording():
         assignments = [(v, _in_active_lanes(v, g)) for v, g in assignments]
     with schedule.lock:
-        _clear_grad(target)
+        clear_grad(target)
         for v, g in assignments:
             _add(v, g)
 
@@ -402,10 +392,6 @@ def clear_grad(arg: object, /) -> None:
     >>> x.grad
     [0]
     """
-    _clear_grad(arg)
-
-
-def _clear_grad(arg: object) -> None:
     for a in leaves((arg,)):  # even if suspended
         v = a._var or (scatter_target.variable(a) if graph.scopes else None)
         if v is not None:
@@ -478,7 +464,11 @@ def _replaced(a: Any, b: Any) -> Any:
     if not a._diff:
         return a
     gradients = iter(pytree.leaf_arrays(b))
-    return converted(a, type(a), lambda x, cls: _replaced_leaf(x, next(gradients)))
+
+    def replaced(x: Any, cls: Any) -> Any:
+        return leaf.from_value(cls, _with_gradient(leaf.value(x), leaf.value(next(gradients))))
+
+    return converted(a, type(a), replaced)
 
 
 def _check_form(a: Any, b: Any) -> None:
@@ -499,10 +489,6 @@ def _check_form(a: Any, b: Any) -> None:
                 _check_form(x, y)
 
 
-def _replaced_leaf(a: Any, b: Any) -> Any:
-    return leaf.from_value(type(a), _with_gradient(leaf.value(a), leaf.value(b)))
-
-
 def _with_gradient(a: Value, b: Value) -> Value:
     """Returns the first value with the derivatives of the second."""
     n, m = a.node.size, b.node.size
@@ -517,6 +503,6 @@ def _with_gradient(a: Value, b: Value) -> Value:
 
 ArrayBase.grad = property(
     lambda self: _gradient(self, True),
-    _set_grad,
+    set_grad,
     doc="The gradient; see `dr.grad` and `dr.set_grad`.",
 )

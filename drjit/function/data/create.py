@@ -4,7 +4,7 @@ the program text."""
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ...array import leaf, signatures
 from ...array.inline import RECORDERS
@@ -16,7 +16,7 @@ from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.run import freeze_size
 from .. import conversion
-from ..conversion import is_array, is_array_class, is_flat, label, nested, tensor
+from ..conversion import T, is_array, is_array_class, is_flat, label, nested, tensor
 from ..evaluation import copy, make_opaque
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ...array.promotion import PyTree
     from ...array.signatures import FlatT
 
-T = TypeVar("T", bound=Any)
 
 Fill = Callable[[Any, Any, int | None, str], Any]
 """Creates an array of a one-dimensional class from a value and a size; for Python types, and with

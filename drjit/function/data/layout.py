@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ...array import leaf, leaf_access, signatures, table
 from ...array.base import ArrayBase, KernelValue
@@ -23,14 +23,11 @@ from ...jit.lazy import np
 from ...jit.run import freeze_size
 from ...jit.trace.access import Access
 from .. import conversion
-from ..conversion import is_array, is_array_class, is_flat, label, nested
+from ..conversion import T, is_array, is_array_class, is_flat, label, nested
 from .memory import gather
 
 if TYPE_CHECKING:
     pass
-
-
-T = TypeVar("T", bound=Any)
 
 
 @signatures.sliced
@@ -310,9 +307,6 @@ def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
         else:
             high = middle
     return low
-
-
-T = TypeVar("T", bound=Any)
 
 
 @signatures.reshaped

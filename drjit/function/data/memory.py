@@ -5,7 +5,7 @@ IndexError no later than the next synchronization.
 """
 
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ...array import leaf, leaf_access, signatures
 from ...array.base import ArrayBase, IncompatibleError
@@ -19,15 +19,13 @@ from ...jit.ir.op import ReduceMode, ReduceOp
 from ...jit.lazy import np
 from ...jit.trace.access import Access, is_idle
 from .. import conversion
-from ..conversion import access_to, is_array, is_array_class, label, nested, tensor
+from ..conversion import T, access_to, is_array, is_array_class, label, nested, tensor
 
 if TYPE_CHECKING:
     from ...array.kinds import Active, Convertible, Index
     from ...array.promotion import PyTree
     from ...array.signatures import LeafT
 
-
-T = TypeVar("T", bound=Any)
 
 REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
 _REFUSED = {(k, t) for k, o in op.REDUCTIONS.items() for t in dt.ALL if not o.accepts(t)}
@@ -490,10 +488,10 @@ def _flags(active: Any, count: int, what: str) -> list[bool]:
     return list(values) * count if len(values) == 1 else list(values)
 
 
-def _checked(i: int, size: int, what: str) -> int:
-    if not 0 <= i < size:
-        raise IndexError(f"{what}: index {i} is out of bounds for an array of size {size}")
-    return i
+def _check_bounds(positions: list[int], enabled: list[bool], size: int, what: str) -> None:
+    for i, on in zip(positions, enabled, strict=True):
+        if on and not 0 <= i < size:
+            raise IndexError(f"{what}: index {i} is out of bounds for an array of size {size}")
 
 
 def _gather_numbers(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any:
@@ -513,23 +511,20 @@ def _gather_numbers(dtype: type, source: Any, index: Any, active: Any, shape: An
     single = len(data) == 1  # broadcast to every index
     zero = source._dtype.scalar(0).item()
     if conversion.is_flat(dtype):
-        return nested(
-            dtype,
-            [
-                data[0 if single else _checked(i, len(data), what)] if on else zero
-                for i, on in zip(positions, enabled, strict=True)
-            ],
-        )
-    if len(positions) != 1:
-        raise TypeError(f"{what}({label(dtype)}): expected one index, got {len(positions)}")
-    dims = dtype.__meta__.dims if shape is None else tuple(shape)
-    count = prod(dims)
-    if single or not enabled[0]:
-        entries = [data[0] if enabled[0] else zero] * count
+        dims, count = (), 1
+    elif len(positions) == 1:
+        dims = dtype.__meta__.dims if shape is None else tuple(shape)
+        count = prod(dims)
     else:
-        first = _checked(positions[0], len(data) // count, what) * count
-        entries = data[first : first + count]
-    return conversion.assemble(dtype, entries, dims)
+        raise TypeError(f"{what}({label(dtype)}): expected one index, got {len(positions)}")
+    if not single:
+        _check_bounds(positions, enabled, len(data) // count, what)
+    entries = [
+        data[0 if single else i * count + j] if on else zero
+        for i, on in zip(positions, enabled, strict=True)
+        for j in range(count)
+    ]
+    return conversion.assemble(dtype, entries, dims) if dims else nested(dtype, entries)
 
 
 def _scatter_numbers(
@@ -546,10 +541,7 @@ def _scatter_numbers(
         per_index = len(leaves)
     values = list(inner(type(target)(leaves if leaves is not None else value)))
     enabled = _flags(active, len(positions), what)
-    limit = len(data) // per_index
-    positions = [
-        _checked(i, limit, what) if on else i for i, on in zip(positions, enabled, strict=True)
-    ]
+    _check_bounds(positions, enabled, len(data) // per_index, what)
     if per_index == 1 and len(values) == 1:
         values = values * len(positions)
     where = [i * per_index + j for i in positions for j in range(per_index)]

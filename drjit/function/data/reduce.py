@@ -59,11 +59,6 @@ def _rule(key: str, o: ops.Op) -> ReductionRule:
 RULES = {key: _rule(key, o) for key, o in ops.REDUCTIONS.items()}
 
 
-def identity(rule: ReductionRule, dtype: dt.DType) -> Any:
-    """Returns the reduction of no entries."""
-    return ops.identity(rule.key, dtype)
-
-
 def check_mode(mode: Any, what: str | UserCall) -> None:
     if mode not in (None, "symbolic", "evaluated"):
         raise RuntimeError(f"{what}: 'mode' must be 'symbolic', 'evaluated' or None, not {mode!r}")
@@ -144,7 +139,7 @@ def _reduce_nested(rule: ReductionRule, value: Any, axes: Sequence[int]) -> Any:
         reduced = [_reduce_nested(rule, c, below) for c in value._components]
         return nested(_rebuilt(cls, reduced), reduced)
     if not value._components:
-        start = identity(rule, cls._dtype)
+        start = ops.identity(rule.key, cls._dtype)
         return cls.Value(start) if value.__meta__.is_jit else ir.normalize(cls._dtype, start)
     total = _total(rule, value._components)
     return _reduce_nested(rule, total, below) if is_array(total) else total
@@ -221,7 +216,7 @@ def _reduce_tensor(rule: ReductionRule, value: Any, axes: tuple[int, ...], keepd
     if array._kind == "nested":
         reduced = _reduce_entries(rule, array, shape, axes)
     elif outer == 0 or count == 0:
-        reduced = leaf.literal(type(array), identity(rule, cls._dtype), outer)
+        reduced = leaf.literal(type(array), ops.identity(rule.key, cls._dtype), outer)
     elif outer == 1:
         reduced = leaf_access.reduce_all(rule.key, array)
     else:
@@ -264,10 +259,10 @@ def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any
 
 def _reduce_entries(rule: ReductionRule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
     """Reduces the storage of a `drjit.scalar` tensor."""
-    start, dtype = identity(rule, array._dtype), array._dtype
+    dtype = array._dtype
     if not array._components:
         outer = product(n for a, n in enumerate(shape) if a not in axes)
-        return nested(type(array), [ir.normalize(dtype, start)] * outer)
+        return nested(type(array), [ir.normalize(dtype, ops.identity(rule.key, dtype))] * outer)
     moved = np.moveaxis(conversion.host_entries(array, shape), axes, range(-len(axes), 0))
     rows = moved.reshape(-1, product(shape[a] for a in axes))
     return nested(type(array), [ir.normalize(dtype, fold(rule.combine, r)) for r in rows])

@@ -1,7 +1,7 @@
 """Axes of tensors: reordering, axes of size 1, and selection of entries along an axis."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ...array import leaf, table, tensor_index
 from ...array.base import ArrayBase, OperandError
@@ -13,12 +13,10 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.lazy import np
 from .. import conversion
-from ..conversion import is_array, is_array_class, is_flat, label, tensor
+from ..conversion import T, is_array, is_array_class, is_flat, label, tensor
 
 if TYPE_CHECKING:
     from ...array.kinds import Convertible, Index
-
-T = TypeVar("T", bound=Any)
 
 
 def tensor_argument(value: Any, what: str) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array import leaf, leaf_access
 from ...array.pytree import is_container, map_tree
@@ -18,10 +18,8 @@ from ...jit.run import freeze_size
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
 from .. import conversion
-from ..conversion import UserCall, is_array, label, nested, spread, tensor
-from .reduce import RULES, ReductionRule, axes_of, check_mode, combine, fold, identity, reduction
-
-T = TypeVar("T", bound=Any)
+from ..conversion import T, UserCall, is_array, label, nested, spread, tensor
+from .reduce import RULES, ReductionRule, axes_of, check_mode, combine, fold, reduction
 
 
 class Scan(NamedTuple):
@@ -40,7 +38,8 @@ class Scan(NamedTuple):
 
     def of_numbers(self, dtype: DType, entries: list) -> list:
         """Scans entries of a `drjit.scalar` array."""
-        return [normalize(dtype, v) for v in self.of_list(entries, identity(self.rule, dtype))]
+        start = ops.identity(self.rule.key, dtype)
+        return [normalize(dtype, v) for v in self.of_list(entries, start)]
 
     def of_list(self, entries: list, start: Any) -> list:
         """Scans a list; `start` is the reduction of no entries."""
@@ -133,7 +132,7 @@ def _prefix_axis(scan: Scan, value: Any, axis: int, what: UserCall) -> Any:
         return nested(cls, [_prefix_axis(scan, c, axis - 1, what) for c in value._components])
     if not conversion.is_array_class(cls.Value):
         return nested(cls, scan.of_numbers(value._dtype, value._components))
-    start = cls.Value(identity(scan.rule, value._dtype))
+    start = cls.Value(ops.identity(scan.rule.key, value._dtype))
     return nested(cls, scan.of_list(value._components, start))
 
 
@@ -228,7 +227,7 @@ def block_reduce(op: ReduceOp, value: T, block_size: int, mode: str | None = Non
             # Pad the last run with neutral elements.
             index = conversion.lanes(cls, freeze_size.parts(n, size) * size)
             inside = index < n
-            fill = leaf.literal(cls, identity(rule, cls._dtype))
+            fill = leaf.literal(cls, ops.identity(rule.key, cls._dtype))
             at = Access(index._node, inside._node)
             v = leaf.apply(ops.select, inside, leaf_access.gather(v, at), fill)
         return leaf_access.block_reduce(rule.key, v, size)

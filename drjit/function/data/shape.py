@@ -4,7 +4,7 @@ one-dimensional and nested arrays, tensors, and PyTrees."""
 import operator
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from ...array import leaf, leaf_access, signatures
 from ...array.base import ArrayBase
@@ -16,15 +16,12 @@ from ...jit.ir.op import ReduceMode
 from ...jit.lazy import np
 from ...jit.trace.access import Access
 from .. import conversion
-from ..conversion import flat_size, is_array, is_flat, label, nested, tensor
+from ..conversion import T, flat_size, is_array, is_flat, label, nested, tensor
 from .layout import ravel
 from .reorder import expand_dims, reshaped, tensor_argument
 
 if TYPE_CHECKING:
     from ...array.signatures import TensorT
-
-
-T = TypeVar("T", bound=Any)
 
 
 def _each(f: Callable[[Any], Any], value: Any) -> Any:
@@ -119,15 +116,28 @@ def repeat(value: T, repeats: SupportsIndex | ArrayBase, axis: int | None = None
         found = conversion.normalized_axis(axis, depth, what) if axis < 0 else axis
         if found != (0 if axis == 0 else depth - 1):
             raise RuntimeError(f"{what}(<{label(value)}>): only the lanes can be repeated")
-    return _each(lambda v: _repeat_flat(v, repeats, what), value)
+    return _each(lambda v: _repeat_flat(v, repeats, (1, flat_size(v), 1), what), value)
 
 
-def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
-    if not isinstance(repeats, int):
-        sources = _sources(value, repeats, flat_size(value), what)
-        empty = value._kind == "leaf" and sources._node.size == 0
-        return leaf.literal(type(value), 0, 0) if empty else conversion.pick(value, sources, what)
-    return conversion.take_entries(value, flat_size(value) * repeats, lambda i: i // repeats, what)
+def _repeat_flat(array: Any, repeats: Any, blocks: tuple[int, int, int], what: str) -> Any:
+    """Repeats the entries of a flat array along the middle one of three axes."""
+    before, n, after = blocks
+    sources = None if isinstance(repeats, int) else _sources(array, repeats, n, what)
+    count = n * repeats if sources is None else len(sources)
+
+    def index(i: Any) -> Any:
+        outer, place, inner = conversion.places(i, (before, count, after))
+        if sources is None:
+            place = place // repeats
+        elif place is i or count == 1:
+            place = sources
+        elif isinstance(i, np.ndarray):
+            place = sources[place]
+        else:
+            place = conversion.pick(sources, place, what)
+        return conversion.flat_index((outer, place, inner), blocks)
+
+    return conversion.take_entries(array, before * count * after, index, what)
 
 
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
@@ -159,28 +169,14 @@ def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
 def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any:
     shape, array = value._shape, value._array
     if axis is None:
-        flat = _repeat_flat(array, repeats, what)
+        flat = _repeat_flat(array, repeats, (1, flat_size(array), 1), what)
         return tensor(type(value), flat, (flat_size(flat),))
     k = conversion.normalized_axis(axis, len(shape), conversion.UserCall(what, value))
-    n = shape[k]
     if type(repeats) is int and repeats == 1:
         return value
-    sources = None if isinstance(repeats, int) else _sources(array, repeats, n, what)
-    count = n * repeats if sources is None else len(sources)
-    blocks = prod(shape[:k]), n, prod(shape[k + 1 :])
-    result = blocks[0], count, blocks[2]
-
-    def index(i: Any) -> Any:
-        outer, place, inner = conversion.places(i, result)
-        if sources is None:
-            place = place // repeats
-        elif isinstance(i, np.ndarray):
-            place = sources[place]
-        else:
-            place = conversion.pick(sources, place, what) if count > 1 else sources
-        return conversion.flat_index((outer, place, inner), blocks)
-
-    flat = conversion.take_entries(array, prod(result), index, what)
+    blocks = prod(shape[:k]), shape[k], prod(shape[k + 1 :])
+    flat = _repeat_flat(array, repeats, blocks, what)
+    count = flat_size(flat) // (blocks[0] * blocks[2])
     return tensor(type(value), flat, (*shape[:k], count, *shape[k + 1 :]))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array import leaf_access, signatures
 from ...array.elementwise import elementwise
@@ -12,10 +12,8 @@ from ...jit.ir import op
 from ...jit.lazy import np
 from ...jit.run import freeze_size
 from .. import conversion
-from ..conversion import is_array, is_flat, label, lanes, nested, pick, tensor
+from ..conversion import T, is_array, is_flat, label, lanes, nested, pick, tensor
 from . import reduce
-
-T = TypeVar("T", bound=Any)
 
 
 def _array(value: Any, what: str) -> Any:

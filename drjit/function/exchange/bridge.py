@@ -7,7 +7,6 @@ of a GPU, arrays of either framework there.
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, repeat
-from types import ModuleType
 from typing import Any
 
 from ...ad import graph, lanes
@@ -58,21 +57,26 @@ class MissingFrameworkError(ModuleNotFoundError, RuntimeError):
     raise."""
 
 
+def imported(name: str, title: str) -> Any:
+    """Returns the module of a framework."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingFrameworkError(
+            f"dr.wrap(): {title} is not installed. Install it with `pip install {name}`."
+        ) from None
+
+
 class Framework:
     """An array framework that functions can be exchanged with."""
 
     name: str
     title: str
-    module: Any
+    call: Callable[..., CompletedCall]
+    """Calls a function of the framework: the class of such calls."""
 
     def __init__(self) -> None:
-        try:
-            self.module = importlib.import_module(self.name)
-        except ImportError:
-            raise MissingFrameworkError(
-                f"dr.wrap(): {self.title} is not installed. Install it with "
-                f"`pip install {self.name}`."
-            ) from None
+        self.module = imported(self.name, self.title)
 
     def is_array(self, value: Any) -> bool:
         """Returns whether a value is an array of the framework."""
@@ -93,12 +97,6 @@ class Framework:
         size = max(len(x.real), len(x.imag))
         both = concat([zeros(type(x.real), size) + part for part in (x.real, x.imag)])
         return table.like(type(x), kind="tensor")(both, shape=(2, size))
-
-    def call(
-        self, function: Callable, join: Join, arrays: list, tracked: list[bool]
-    ) -> CompletedCall:
-        """Calls a function of the framework; `join` builds its arguments from arrays."""
-        raise NotImplementedError
 
     def expose(self, function: Callable) -> Callable:
         """Returns a Dr.Jit function as a function of the framework."""
@@ -312,7 +310,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     arrays, join = split((args, kwargs), is_array)
     evaluate(arrays)
     tracked = [x._dtype.is_float and grad_enabled(x) for x in arrays]
-    call = framework.call(function, join, arrays, tracked)
+    call = framework.call(framework, function, join, arrays, tracked)
     namespaces = {x._namespace for x in arrays} or {chosen()}
     backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
     namespace = backend if backend == "scalar" else f"{backend}.ad"
@@ -320,8 +318,3 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     call.name, call.values, call.framework = label(function), [], framework
     inputs = [*compress(arrays, tracked)]
     return call.join(custom(_Foreign, call, inputs, results) if inputs else results)
-
-
-def module_name(framework: str | ModuleType) -> str:
-    """Returns the name of a framework given as a name or a module."""
-    return framework.__name__ if isinstance(framework, ModuleType) else framework

@@ -41,11 +41,6 @@ class Jax(Framework):
             )
         return self.module.numpy.asarray(data)
 
-    def call(
-        self, function: Callable, join: Join, arrays: list, tracked: list[bool]
-    ) -> CompletedCall:
-        return _JaxCall(self, function, join, arrays, tracked)
-
     def expose(self, function: Callable) -> Callable:
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -155,3 +150,6 @@ class _JaxCall(CompletedCall):
         _, found, _ = self.jax.module.jvp(self.pure, (self.inputs,), (known,), has_aux=True)
         others = (np.zeros(*s) for s, f in zip(self.shapes, self.floats, strict=True) if not f)
         return placed(self.floats, map(np.asarray, found), others)
+
+
+Jax.call = _JaxCall

@@ -23,8 +23,7 @@ from ..ad.grad import clear_grad, enable_grad, grad, set_grad
 from ..ad.propagate import enqueue, traverse
 from ..evaluation import make_opaque
 from ..signature import signature
-from .bridge import label
-from .numba_function import module
+from .bridge import imported, label
 
 _C = {dt.f32: ctypes.c_float, dt.f64: ctypes.c_double}
 _serial = itertools.count()
@@ -241,7 +240,7 @@ class NumbaCallable:
     @cached_property
     def ufunc(self) -> Any:
         """A universal function of NumPy, for `float32` and `float64`."""
-        numba: Any = module()
+        numba: Any = imported("numba", "Numba")
         inputs = [f"x{k}" for k in range(self.count)]
         names: dict[str, Any] = {"function": self}
         if not self.gradient:

@@ -95,8 +95,7 @@ def _numba_type(structure: Structure) -> Any:
         return types.complex64 if parts[0] == "f32" else types.complex128
     if cls is tuple:
         return types.Tuple(inner)
-    uniform = len(set(inner)) == 1
-    if uniform:
+    if len(set(inner)) == 1:
         return types.NamedUniTuple(inner[0], len(inner), cls)
     return types.NamedTuple(inner, cls)
 

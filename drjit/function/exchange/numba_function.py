@@ -16,7 +16,7 @@ from ...jit.ir import node as ir
 from ...jit.ir.node import Node
 from ...jit.trace import foreign_call
 from ..ad.custom import ValueOp, attached, weighted_sum
-from .bridge import MissingFrameworkError, label, mapped
+from .bridge import imported, label, mapped
 
 _NUMBERS = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
@@ -34,18 +34,7 @@ def adopt(function: Any, derivative: Any) -> Callable:
 
 def _dispatcher(function: Any) -> Any:
     """Returns a function as one that Numba compiles."""
-    return function if hasattr(function, "py_func") else module().njit(function)
-
-
-def module() -> Any:
-    """Returns the package Numba."""
-    try:
-        import numba
-    except ImportError:
-        raise MissingFrameworkError(
-            "dr.wrap(): Numba is not installed. Install it with `pip install numba`."
-        ) from None
-    return numba
+    return function if hasattr(function, "py_func") else imported("numba", "Numba").njit(function)
 
 
 class _Arguments:
@@ -160,7 +149,9 @@ class _NumbaFunction:
         def array(_: str) -> Any:
             n, v = next(following)
             made = leaf.from_value(table.find(given.namespace, "leaf", n.dtype), as_value((n, v)))
-            return made if given.shape is None else _tensor(made, given)
+            if given.shape is None:
+                return made
+            return table.find(given.namespace, "tensor", made._dtype)(made, given.shape)
 
         def node(cls: Any, parts: tuple) -> Any:
             if cls is complex and given.shape is None:
@@ -284,7 +275,3 @@ def _record(name: str, fields: tuple[str, ...]) -> type:
 
 def _instance(cls: Any, parts: tuple) -> Any:
     return parts if cls is tuple else cls(*parts)
-
-
-def _tensor(array: Any, given: _Arguments) -> Any:
-    return table.find(given.namespace, "tensor", array._dtype)(array, given.shape)

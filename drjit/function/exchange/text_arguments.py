@@ -1,6 +1,5 @@
 """The arguments of kernel texts: which ones a text takes, and whether those of a call fit."""
 
-from operator import index
 from typing import Any
 
 from ...ad.graph import visible
@@ -13,6 +12,7 @@ from ...jit.ir.node import BUFFER, LITERAL
 from ...jit.ir.scope import ACTIVE, innermost, recording
 from ...jit.run.freeze_size import decided
 from ...jit.text.user.text import UserText
+from ..conversion import integer
 
 NUMBERS = bool, int, float
 """The types of numbers that are passed as such."""
@@ -165,7 +165,7 @@ class Parameters:
         sizes = {k: a._node.size for k, a in arrays.items() if words[k].lanes}
         found = {*sizes.values()}
         if size is not None:
-            found.add(as_integer(size, f"{self._what}: size"))
+            found.add(integer(size, f"{self._what}: size is a number of lanes, got"))
         if len(found) > 1:
             each = [f"{words[k].name} has {n}" for k, n in sizes.items()]
             each += [f"size is {size}"] if size is not None else []
@@ -211,13 +211,6 @@ class Parameters:
                 raise IncompatibleError(
                     f"{self._what}: for arrays of 2**31 entries or more, indices have to be u64"
                 )
-
-
-def as_integer(size: Any, what: str) -> int:
-    try:
-        return index(size)
-    except TypeError:
-        raise TypeError(f"{what} is a number of lanes, got {size!r}") from None
 
 
 def described(value: Any, dtype: DType) -> str:

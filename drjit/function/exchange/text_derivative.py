@@ -59,8 +59,7 @@ class Derivatives(ValueOp):
         ]
         if rules.forward is not None:
             given = [leaf.wrap(t, n) for t, n in zip(call.classes, tangents, strict=True)]
-            count = len(call.results)
-            made = self._made("forward", rules.forward, given, count, "results")
+            made = self._made("forward", rules.forward, given, len(call.results), "results")
             found = [
                 ir.literal(t._dtype, 0, size) if m is None else m
                 for m, (t, size, _) in zip(made, call.results, strict=True)
@@ -102,8 +101,7 @@ class Derivatives(ValueOp):
                 f"partial derivatives of each lane, or {wanted}=..., or detach the arguments. "
                 "Arrays that the kernel changes need a dr.CustomOp"
             )
-        count = len(call.places)
-        rows = len(call.results)
+        count, rows = len(call.places), len(call.results)
         flat = self._made("derivative", rules.derivative, [], rows * count, "partial derivatives")
         flat = [
             ir.literal(call.classes[k % count]._dtype, 0) if n is None else n

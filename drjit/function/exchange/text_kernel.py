@@ -85,8 +85,7 @@ class TextKernel:
             str(words[k]) if words[k].kind == "store" else f"{words[k].dtype.code} number"
             for k in self._read.layout.outputs
         ]
-        results = ", ".join(made) or "None"
-        return f"<kernel {self._title}({', '.join(given)}) -> {results}>"
+        return f"<kernel {self._title}({', '.join(given)}) -> {', '.join(made) or 'None'}>"
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -504,11 +503,7 @@ def _source_of_text(text: str) -> Source:
     linecache.cache[file] = (len(text), None, [f"{line}\n" for line in lines], file)
     title = next((v[4:].partition("(")[0] for v in lines if v.startswith("def ")), "kernel")
     code = SimpleNamespace(co_filename=file, co_name=title)
-    return Source(title, file, 0, lines, 0, code, _unknown)
-
-
-def _unknown(name: str) -> Any:
-    raise KeyError(name)
+    return Source(title, file, 0, lines, 0, code, {}.__getitem__)
 
 
 def _source_of_function(function: FunctionType) -> Source:
@@ -531,13 +526,15 @@ def _source_of_function(function: FunctionType) -> Source:
     indent = len(lines[start]) - len(lines[start].lstrip())
     own = textwrap.dedent("".join(lines[start:])).rstrip("\n").split("\n")
 
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=False))
+
     def constant(name: str) -> Any:
-        if name in code.co_freevars and function.__closure__ is not None:
-            try:
-                return function.__closure__[code.co_freevars.index(name)].cell_contents
-            except ValueError:
-                raise KeyError(name) from None
-        return function.__globals__[name]
+        if name not in cells:
+            return function.__globals__[name]
+        try:
+            return cells[name].cell_contents
+        except ValueError:
+            raise KeyError(name) from None
 
     above = first - 1 + start
     return Source(function.__name__, code.co_filename, above, own, indent, code, constant)

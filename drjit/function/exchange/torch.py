@@ -79,11 +79,6 @@ class Torch(Framework):
             return True
         return value.requires_grad and self.module.is_grad_enabled()
 
-    def call(
-        self, function: Callable, join: Join, arrays: list, tracked: list[bool]
-    ) -> CompletedCall:
-        return _TorchCall(self, function, join, arrays, tracked)
-
     def expose(self, function: Callable) -> Callable:
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -251,3 +246,6 @@ class _TorchCall(CompletedCall):
         if gradient is None:
             gradient = self.torch.module.zeros_like(value)
         return self.torch.data(gradient)
+
+
+Torch.call = _TorchCall

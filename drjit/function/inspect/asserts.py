@@ -319,7 +319,7 @@ def assert_equal(
         if _is_recorded(a) or _is_recorded(b):
             report.check_later(a != b)
             continue
-        equal = _active(_equality(a, b))
+        equal = _active(_host(a == b))
         if not equal.all():
             report.fail(equal, path, _values(a, b, equal, limit))
 
@@ -354,16 +354,14 @@ def _active(held: np.ndarray) -> np.ndarray:
     return held | ~lanes if len({held.shape[-1:] or (1,), lanes.shape} - {(1,)}) < 2 else held
 
 
-def _equality(a: Any, b: Any) -> np.ndarray:
-    if is_array(a) or is_array(b):
-        return components(a == b)
-    return np.asarray(a == b)
+def _host(value: Any) -> np.ndarray:
+    """Returns an array, or a number, as a NumPy array."""
+    return components(value) if is_array(value) else np.asarray(value)
 
 
 def _values(a: Any, b: Any, equal: np.ndarray, limit: int) -> list[str]:
     """Returns the first differing values, line by line."""
-    x, y = (components(v) if is_array(v) else np.asarray(v) for v in (a, b))
-    x, y = np.broadcast_to(x, equal.shape), np.broadcast_to(y, equal.shape)
+    x, y = (np.broadcast_to(_host(v), equal.shape) for v in (a, b))
     lines = []
     for at in map(tuple, np.argwhere(~equal)[:limit].tolist()):
         where = f"entry {_shown(at)}: " if at else ""

@@ -11,7 +11,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from ...array.pytree import leaf_arrays
-from ...jit.device import Kernel, devices
+from ...jit.device import devices
 from ...jit.enumeration import Named
 from ...jit.flags import JitFlag, scoped_set_flag
 from ...jit.run import history, schedule
@@ -253,13 +253,6 @@ def _blocks(time: float, total: float) -> str:
     return "█" * (halves // 2) + "▌" * (halves % 2)
 
 
-def _info(k: Kernel) -> KernelInfo:
-    time = k.mean_time * k.launches
-    return KernelInfo(
-        k.name, k.tier, k.launches, time * 1e3, k.seconds * 1e3, k.statements, len(k.text), k.text
-    )
-
-
 def kernels() -> KernelTable:
     """Returns all kernels that ran in this process, with their number of launches, tier, and time,
     most expensive first; waits for pending ones.
@@ -274,7 +267,13 @@ def kernels() -> KernelTable:
     """
     for device in devices():
         device.sync()
-    rows = [_info(k) for device in devices() for k in device.kernels() if k.launches]
+    rows = [
+        KernelInfo(
+            k.name, k.tier, k.launches, k.mean_time * k.launches * 1e3, k.seconds * 1e3,
+            k.statements, len(k.text), k.text,
+        )
+        for device in devices() for k in device.kernels() if k.launches
+    ]  # fmt: skip
     return KernelTable(sorted(rows, key=lambda row: -row.time))
 
 

@@ -363,11 +363,9 @@ def diff_array_t(arg: Any, /) -> Any:
 def detached_t(arg: Any, /) -> Any:
     """Returns the non-differentiable counterpart of the type."""
     meta = _meta(arg)
-    return (
-        table.move(_class(arg), meta.namespace.removesuffix(".ad"))
-        if meta and meta.is_diff
-        else _class(arg)
-    )
+    if meta is None or not meta.is_diff:
+        return _class(arg)
+    return table.move(_class(arg), meta.namespace.removesuffix(".ad"))
 
 
 # Sizes of values

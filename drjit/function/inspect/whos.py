@@ -84,8 +84,7 @@ def _backends(nodes: list[Node]) -> dict[Node, str]:
         if isinstance(place, Device):
             found[n] = place.backend.name
         else:
-            known = [found[d] for d in n.deps if d in found]
-            found[n] = next(iter(known), "")
+            found[n] = next((found[d] for d in n.deps if d in found), "")
     return {n: name or current().backend.name for n, name in found.items()}
 
 

@@ -3,7 +3,7 @@ all lane by lane."""
 
 from functools import partial, reduce
 from operator import add
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array import signatures
 from ...array.base import ArrayBase
@@ -26,8 +26,6 @@ from ...jit.ir import op
 from ..conversion import integer, related, unexpected
 from ..kernel_loop import kernel_loop
 from .arithmetic import rcp
-
-T = TypeVar("T", bound=Any)
 
 _div, _sqrt = partial(elementwise, op.div), partial(elementwise, op.sqrt)
 

@@ -7,7 +7,7 @@ signs follow the right-hand rule.
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ...array import signatures
 from ...array.base import ArrayBase, type_label
@@ -16,7 +16,7 @@ from ...array.promote import promote
 from ...array.special import dot as _dot
 from ...array.special import from_rows, is_scalar, kind_of, of_components, rows_of
 from ...jit.ir import op
-from ..conversion import is_array_class, related, unexpected
+from ..conversion import T, is_array_class, related, unexpected
 from .arithmetic import copysign, fma, mulsign, select
 from .linalg import check_matrix, det, polar_decomp
 from .transcendental import atan2, sincos, sqrt
@@ -31,8 +31,6 @@ _gt = partial(elementwise, op.gt)
 # If half the distance of the pitch from a right angle is below this, the other two Euler angles
 # cannot be told apart.
 _NEAR = {"float16": 2e-2, "float32": 1.6e-4, "float64": 1.6e-4}
-
-T = TypeVar("T", bound=Any)
 
 
 def _related(a: Any, kind: str, *dims: int) -> Any:

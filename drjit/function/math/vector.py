@@ -5,7 +5,7 @@ harmonics of directions.
 import math
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array import leaf_access, signatures
 from ...array.base import ArrayBase, KernelValue, type_label
@@ -16,7 +16,7 @@ from ...array.special import of_components
 from ...array.table import find
 from ...jit.ir import node as ir
 from ...jit.ir import op as ops
-from ..conversion import integer, is_array, is_flat, label, nested, unexpected
+from ..conversion import T, integer, is_array, is_flat, label, nested, unexpected
 from ..data.reduce import reduce_axes, sum
 from ..evaluation import separate
 from .arithmetic import fma, mulsign, rsqrt, safe_asin, select
@@ -57,7 +57,10 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
         if len(a) != len(b):
             raise RuntimeError(f"{what}: the operands have {len(a)} and {len(b)} entries")
         return _dot_terms(a, b)
-    if _have_parts(arg0, arg1) and (arg0._kind != arg1._kind or arg0.ndim != arg1.ndim):
+    parts = all(
+        is_array(v) and v._kind != "leaf" for v in (arg0, arg1)
+    )  # have parts that are arrays
+    if parts and (arg0._kind != arg1._kind or arg0.ndim != arg1.ndim):
         a, b = list(_plain(arg0)), list(_plain(arg1))
         if len(a) == len(b) > 0:
             return _dot_terms(a, b)
@@ -102,11 +105,6 @@ def _feature_by_feature(arg0: Any, arg1: Any) -> bool:
         return arg0._dtype is not arg1._dtype
     other = arg1 if isinstance(arg0, KernelValue) else arg0
     return other._kind != "leaf" if is_array(other) else isinstance(other, Iterable)
-
-
-def _have_parts(*values: Any) -> bool:
-    """Returns whether the entries along axis 0 are themselves arrays."""
-    return all(is_array(v) and v._kind != "leaf" for v in values)
 
 
 def _plain(value: Any) -> Any:
@@ -184,9 +182,6 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     if is_array(found):
         return elementwise(ops.sqrt, found, name="dr.norm")
     return found**0.5
-
-
-T = TypeVar("T", bound=Any)
 
 
 def normalize(arg: T, /) -> T:

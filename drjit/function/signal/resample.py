@@ -12,7 +12,7 @@ from ...array.table import find
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from .. import conversion
-from ..conversion import integers, is_array, is_flat, tensor, unexpected
+from ..conversion import T, integers, is_array, is_flat, tensor, unexpected
 from ..data.layout import ravel
 from ..data.reduce import axes_of, check_mode
 from ..evaluation import eval as evaluate
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     TextureT = TypeVar("TextureT", bound=Texels)
 else:  # a bound in words would be compiled
     TextureT = TypeVar("TextureT")
-
-T = TypeVar("T", bound=Any)
 
 
 @contextmanager

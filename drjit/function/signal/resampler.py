@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, reduce
 from itertools import accumulate
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from ...array import leaf, leaf_access
 from ...array.base import ArrayBase
@@ -19,13 +19,12 @@ from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ...jit.run import freeze
 from ...jit.trace.access import Access
-from ..conversion import flat_class, is_array, is_flat, unexpected
+from ..conversion import T, flat_class, is_array, is_flat, unexpected
 from ..evaluation import eval as evaluate
 from ..math.arithmetic import fma
 from .filters import FILTERS, where
 from .taps import Place, accumulator, folded
 
-T = TypeVar("T", bound=Any)
 BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 
 # With more taps than this, they are a loop in the kernel. The derivative of a loop would store its
@@ -34,8 +33,9 @@ _UNROLLED = 16
 _TAPS_PER_KERNEL = 32
 # So many weights are Python numbers: they take less time than importing NumPy.
 _FEW = 2048
-# In a loop over at least this many taps of adjacent samples, several lanes share the taps of a
-# result, so that they read adjacent samples at the same time.
+_NEIGHBOURS = (8, 4)
+# In a loop over at least this many taps, several lanes share the taps of a result, so that they
+# read adjacent samples at the same time. (The results of a convolution are adjacent themselves.)
 _SHARED = 128
 _LANES_PER_RESULT = 16
 
@@ -239,35 +239,30 @@ class Resampler:
             return source
         cls, work = type(source), accumulator(type(source))
         size = outer * self.target_res * stride
-        looped = self.taps > _UNROLLED and source._var is None
-        if looped and stride % 4 == 0 and not self.symbolic:
-            return self._by_records(source, work, outer, stride)
-        lanes = _LANES_PER_RESULT if looped and stride == 1 and self.taps >= _SHARED else 1
-        place = Place(self, work, outer, stride, lanes)
-        total = place.totals(source)[0] if looped else work(0)
-        for k in range(0 if looped else self.taps):
-            where, weight, active = place.tap(k)
-            value = leaf_access.gather(source, Access(where._node, active._node, "dr.resample"))
-            total = fma(work(value), weight, total)
-            if k % _TAPS_PER_KERNEL == _TAPS_PER_KERNEL - 1 and not self.symbolic:
-                evaluate(total)
-        if place.scale is not None:
-            total = total * place.scale
-        return leaf.resize(cls(total), size)
-
-    def _by_records(self, source: Any, work: Any, outer: int, stride: int) -> Any:
-        """Like `resample_fwd`, with several neighbours along the following axes in one lane; they
-        have the same weights and are read together.
-        """
-        count = 8 if stride % 8 == 0 else 4
-        place = Place(self, work, outer, stride // count)
-        totals = place.totals(source, count)
+        if self.taps <= _UNROLLED or source._var is not None:
+            place = Place(self, work, outer, stride)
+            totals = [work(0)]
+            for k in range(self.taps):
+                where, weight, active = place.tap(k)
+                at = Access(where._node, active._node, "dr.resample")
+                totals = [fma(work(leaf_access.gather(source, at)), weight, totals[0])]
+                if k % _TAPS_PER_KERNEL == _TAPS_PER_KERNEL - 1 and not self.symbolic:
+                    evaluate(totals)
+        else:
+            # Neighbours along the following axes have the same weights: a lane reads several.
+            counts = () if self.symbolic else _NEIGHBOURS
+            count = next((n for n in counts if stride % n == 0), 1)
+            shared = stride == 1 and self._kernel is None and self.taps >= _SHARED
+            lanes = _LANES_PER_RESULT if shared else 1
+            place = Place(self, work, outer, stride // count, lanes)
+            totals = place.totals(source, count)
         if place.scale is not None:
             totals = [total * place.scale for total in totals]
-        cls, size = type(source), outer * self.target_res * stride
+        if len(totals) == 1:
+            return leaf.resize(cls(totals[0]), size)
         result = leaf.literal(cls, 0, size)
-        lane = leaf.lane(flat_class(cls, dt.u32), size // count)
-        at = Access(lane._node, what="dr.resample", packet=count)
+        lane = leaf.lane(flat_class(cls, dt.u32), size // len(totals))
+        at = Access(lane._node, what="dr.resample", packet=len(totals))
         leaf_access.scatter(result, [cls(t) for t in totals], at)
         return result
 
