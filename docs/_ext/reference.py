@@ -20,8 +20,7 @@ PAGES = {
     ),
     "geometry": (
         "Vectors, matrices, transformations",
-        "function.math.vector function.math.linalg function.math.matmul function.math.transform "
-        "function.math.color",
+        "function.math.vector function.math.linalg function.math.matmul function.math.color",
     ),
     "memory": (
         "Gathers, scatters, local memory",

@@ -20,10 +20,12 @@ from typing import (
 from numpy.typing import NDArray
 
 from ..ad.flags import ADFlag
+from ..function.exchange.text_kernel import TextKernel
 from ..function.inspect.drawing import Drawing
 from ..jit.backend import JitBackend
 from ..jit.ir.dtype import VarType
 from ..jit.ir.op import ReduceOp
+from ..texture.texels import Texels
 from .base import ArrayBase, KernelValue
 from .kinds import (
     A2,
@@ -111,6 +113,7 @@ IndexT = TypeVar("IndexT", bound=Integers[Any, Any])
 QuaternionT = TypeVar("QuaternionT", bound=Quaternion[Any, Any, Any, Any, Any] | Untyped)
 MatrixT = TypeVar("MatrixT", bound=Matrix[Any, Any, Any, Any, Any] | Untyped)
 TensorT = TypeVar("TensorT", bound=Tensor[Any, Any, Any, Any] | Untyped)
+TextureT = TypeVar("TextureT", bound=Texels)
 K = TypeVar("K")
 
 class Elementary(Protocol):
@@ -1671,6 +1674,48 @@ class Drawn(Protocol):
     @overload
     def __call__(self, as_string: bool) -> Drawing | str: ...
 
+class Compiling(Protocol):
+    """A kernel, or a decorator that makes kernels."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        text: str | Callable[..., Any],
+        /,
+        *,
+        derivative: Callable[..., Any] | str | None = None,
+        backward: Callable[..., Any] | str | None = None,
+        forward: Callable[..., Any] | str | None = None,
+    ) -> TextKernel: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        derivative: Callable[..., Any] | str | None = None,
+        backward: Callable[..., Any] | str | None = None,
+        forward: Callable[..., Any] | str | None = None,
+    ) -> Callable[[str | Callable[..., Any]], TextKernel]: ...
+
+class Upsampling(Protocol):
+    """A tensor or a texture at a higher resolution."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        t: TensorT,
+        shape: Sequence[int] | None = None,
+        scale_factor: Sequence[int] | None = None,
+    ) -> TensorT: ...
+    @overload
+    def __call__(
+        self,
+        t: TextureT,
+        shape: Sequence[int] | None = None,
+        scale_factor: Sequence[int] | None = None,
+    ) -> TextureT: ...
+
 def reduction(function: Callable[..., Any], /) -> Reduction: ...
 def logical(function: Callable[..., Any], /) -> Logical: ...
 def counted(function: Callable[..., Any], /) -> Counted: ...
@@ -1762,3 +1807,5 @@ def evaluated(function: Callable[..., Any], /) -> Opaque: ...
 def gradients_of(function: Callable[..., Any], /) -> GradientsOf: ...
 def loading(function: Callable[..., Any], /) -> Load: ...
 def drawn(function: Callable[..., Any], /) -> Drawn: ...
+def compiling(function: Callable[..., Any], /) -> Compiling: ...
+def upsampling(function: Callable[..., Any], /) -> Upsampling: ...

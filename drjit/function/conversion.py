@@ -90,6 +90,13 @@ def nested(cls: type, components: Sequence[Any]) -> Any:
     return made
 
 
+def plain(value: Any) -> Any:
+    """Returns a matrix, complex number or quaternion as an array of its components."""
+    if is_array(value) and value._kind == "nested" and value.__meta__.kind != "vector":
+        return nested(type(value).Array, [plain(c) for c in value._components])
+    return value
+
+
 def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
     """Returns a nested array of class `cls` from its innermost components in row-major order;
     `dims` are the sizes of its levels."""

@@ -1,9 +1,9 @@
 """Operations with user-defined derivatives: `CustomOp` and `custom`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial, reduce
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ...ad import graph, lanes, traverse
 from ...ad.algebra import keep_graph
@@ -17,11 +17,8 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import Node
-from ..signature import CustomOpT
+from ..signature import CustomOpT, signature
 from .grad import accum_grad, accumulate, detach, fitting, grad, leaves, map_arrays, variables
-
-if TYPE_CHECKING:
-    from inspect import Signature
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -212,10 +209,6 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
 
 
-_EVERYTHING = GradScope()
-"""A scope without suspensions."""
-
-
 class _Attachment:
     """The graph's data about a custom operation: where gradients of its results are stored
     (`outer_gradients`), whether there are any, the variables whose gradients its callback has yet
@@ -224,7 +217,7 @@ class _Attachment:
 
     def __init__(self, op: CustomOp) -> None:
         self.op = op
-        self.scope = _EVERYTHING
+        self.scope = GradScope()  # without suspensions
         self.outer_gradients: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
@@ -387,13 +380,7 @@ class _SideResult(LaneRule):
 HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()
 
 
-@cache
-def _signature(function: Callable) -> "Signature":
-    from inspect import signature  # which imports Python's compiler of Python
-
-    return signature(function)
-
-
+_signature = cache(signature)
 _VARIADIC = 4 | 8  # of a function with parameters after * and **, as `inspect` numbers its flags
 
 

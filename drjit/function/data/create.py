@@ -356,8 +356,7 @@ def arange(
             return leaf.lane(cls, freeze_size.parts(start, 1))
         start, stop = 0, size if start is None else start
     try:
-        index = operator.index
-        first, last, by = index(start), index(stop), index(step)  # type: ignore[arg-type]
+        first, last, by = map(operator.index, (start, stop, step))  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(
             f"{what}(): expected integers, either a size or start, stop and step; got "

@@ -198,13 +198,12 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
             values = [values[positions.index(k)] for k in range(count)]
         return conversion.assemble(dtype, values, dims)
     width = size // count
+    lane = conversion.lanes(type(array), width)
     if count == 1:
         leaves = [array]
     elif order == "C":
-        lane = conversion.lanes(type(array), width)
         leaves = [conversion.pick(array, lane + k * width, what) for k in range(count)]
     else:
-        lane = conversion.lanes(type(array), width)
         at = Access(lane._node, what=what, packet=count)
         packet = leaf_access.gather_packet(array, at)
         leaves = [packet[positions.index(k)] for k in range(count)]

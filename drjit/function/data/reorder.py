@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...array import leaf, table, tensor_index
-from ...array.base import ArrayBase, OperandError
+from ...array.base import OperandError
 from ...array.elementwise import elementwise
 from ...array.interop import is_foreign_array
 from ...array.special import kind_of
@@ -215,12 +215,9 @@ def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
         weight: Any = pos - first
         index: Any = first
     else:
-        own = pos._dtype if isinstance(pos, ArrayBase) else cls._dtype
-        dtype = (
-            own
-            if isinstance(pos, ArrayBase) and own.is_float
-            else max(cls._dtype, dt.f32, key=lambda d: d.itemsize)
-        )
+        dtype = getattr(pos, "_dtype", None)
+        if dtype is None or not dtype.is_float:
+            dtype = max(cls._dtype, dt.f32, key=lambda d: d.itemsize)
         try:
             at = conversion.with_dtype(cls, dtype)(pos)
         except TypeError as error:

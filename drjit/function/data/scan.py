@@ -160,8 +160,6 @@ def _of_runs(f: Callable[[list], list], array: Any, size: int) -> Any:
 
 
 def _block_size(block_size: Any, what: UserCall) -> int:
-    if type(block_size) is int and block_size > 0:
-        return block_size
     expected = f"{what}: 'block_size' must be a positive int, not"
     size = conversion.integer(block_size, expected)
     if size < 0:

@@ -360,23 +360,20 @@ def reverse(value: T, axis: int | tuple[int, ...] = 0) -> T:
     """
     what = "dr.reverse"
     axes = axis if isinstance(axis, tuple) else (axis,)
+    if not is_array(value) and not isinstance(value, (list, tuple, str)):
+        raise conversion.unexpected(what, "an array or a sequence", value)
+    name, ndim = conversion.UserCall(what, value), value.ndim if is_array(value) else 1
+    reversed_axes = {conversion.normalized_axis(a, ndim, name) for a in axes}
     if not is_array(value):
-        if not isinstance(value, (list, tuple, str)):
-            raise conversion.unexpected(what, "an array or a sequence", value)
-        for a in axes:
-            conversion.normalized_axis(a, 1, conversion.UserCall(what, value))
         return value[::-1]  # type: ignore[return-value]
-    name = conversion.UserCall(what, value)
-    found = {conversion.normalized_axis(a, value.ndim, name) for a in axes}
     if value._kind != "tensor":
-        return _reverse_axes(value, found, what)
+        return _reverse_axes(value, reversed_axes, what)
     shape, array = value._shape, value._array
 
     def index(i: Any) -> Any:
-        chosen = enumerate(zip(conversion.places(i, shape), shape, strict=True))
-        return conversion.flat_index(
-            [(n - 1) - p if k in found else p for k, (p, n) in chosen], shape
-        )
+        pairs = enumerate(zip(conversion.places(i, shape), shape, strict=True))
+        places = [(n - 1) - p if k in reversed_axes else p for k, (p, n) in pairs]
+        return conversion.flat_index(places, shape)
 
     return tensor(type(value), conversion.take_entries(array, prod(shape), index, what), shape)
 

@@ -84,36 +84,32 @@ def _traced(function: Callable, count: int, dtype: DType, gradient: bool) -> Sin
         if not gradient:
             return single.kernel([_result(function(*arguments), function, cls)[1]], given)
         try:
-            return single.kernel(_backward(function, arguments, cls), given)
+            return single.kernel(_partials(function, arguments, cls, ADMode.Backward), given)
         except RuntimeError:  # loops that run backwards need memory for what they computed
-            return single.kernel(_forward(function, arguments, cls), given)
+            return single.kernel(_partials(function, arguments, cls, ADMode.Forward), given)
     except RuntimeError as error:
         raise RuntimeError(
             f"dr.wrap(): {label(function)}() cannot be compiled to one function of numbers: {error}"
         ) from error
 
 
-def _backward(function: Callable, arguments: list, cls: Any) -> list[Node]:
+def _partials(function: Callable, arguments: list, cls: Any, mode: ADMode) -> list[Node]:
+    """Returns the value of a function and its partial derivatives."""
     inputs = [leaf.wrap(cls, a._node) for a in arguments]
     enable_grad(inputs)
     value, root = _result(function(*inputs), function, cls)
-    if value._var is not None:
-        set_grad(value, 1)
-        enqueue(ADMode.Backward, value)
-        traverse(ADMode.Backward)
-    return [root, *[grad(x)._node for x in inputs]]
-
-
-def _forward(function: Callable, arguments: list, cls: Any) -> list[Node]:
-    inputs = [leaf.wrap(cls, a._node) for a in arguments]
-    enable_grad(inputs)
-    value, root = _result(function(*inputs), function, cls)
+    if mode is ADMode.Backward:
+        if value._var is not None:
+            set_grad(value, 1)
+            enqueue(mode, value)
+            traverse(mode)
+        return [root, *[grad(x)._node for x in inputs]]
     roots = [root]
     for x in inputs:
         clear_grad([value, *inputs])
         set_grad(x, 1)
-        enqueue(ADMode.Forward, x)
-        traverse(ADMode.Forward, ADFlag.ClearInterior)
+        enqueue(mode, x)
+        traverse(mode, ADFlag.ClearInterior)
         roots.append(grad(value)._node)
     return roots
 

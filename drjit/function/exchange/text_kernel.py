@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from types import FunctionType, SimpleNamespace
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 from weakref import ref
 from zlib import crc32
 
 from ...ad.graph import Value, Var
-from ...array import leaf, namespace, table
+from ...array import leaf, namespace, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.leaf_access import replace
 from ...jit import flags
@@ -31,8 +31,7 @@ from ...jit.text.user.text import read
 from ...jit.tuples import NamedTuple
 from ..ad.custom import attached
 from ..signature import importable_name
-from .text_arguments import NUMBERS, Parameters
-from .text_derivative import UNKNOWN, Derivatives, KernelCall, Rules
+from .text_arguments import NUMBERS, UNKNOWN, Derivatives, KernelCall, Parameters, Rules
 
 _NAMES = ("__doc__", "__module__", "__qualname__")
 _DEBUG = int(JitFlag.Debug)
@@ -369,19 +368,7 @@ def _fast_math() -> bool:
 Rule: TypeAlias = Callable[..., Any] | str | None
 
 
-@overload
-def kernel(
-    text: str | Callable[..., Any],
-    /,
-    *,
-    derivative: Rule = None,
-    backward: Rule = None,
-    forward: Rule = None,
-) -> TextKernel: ...
-@overload
-def kernel(
-    *, derivative: Rule = None, backward: Rule = None, forward: Rule = None
-) -> Callable[[str | Callable[..., Any]], TextKernel]: ...
+@signatures.compiling
 def kernel(
     text: str | Callable[..., Any] | None = None,
     /,

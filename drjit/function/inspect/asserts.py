@@ -25,7 +25,7 @@ from ...jit.ir.node import LITERAL
 from ...jit.lazy import np
 from ...jit.trace import record
 from ...jit.tuples import NamedTuple
-from ..conversion import is_array, nested
+from ..conversion import is_array, plain
 from ..data.reduce import all as all_entries
 from .format import active_lanes, formatted, print_later, select_lanes, value_text
 
@@ -138,17 +138,11 @@ def _promoted(what: str, a: Any, b: Any) -> tuple[Any, Any]:
         if isinstance(a, complex) or isinstance(b, complex):
             cls = type(a) if is_array(a) else type(b)
             a, b = (v if is_array(v) else cls(v) for v in (a, b))
-        x, y = promote(*[_plain(v) if is_array(v) else v for v in (a, b)])
+        x, y = promote(plain(a), plain(b))
         return x, y
     except TypeError as error:
         names = f"{type_label(a)} and {type_label(b)}"
         raise IncompatibleError(f"{what}(): cannot compare {names}: {error}") from None
-
-
-def _plain(value: Any) -> Any:
-    if value._kind != "nested" or type(value) is value.Array:
-        return value
-    return nested(value.Array, value._components)
 
 
 def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bool) -> Any:

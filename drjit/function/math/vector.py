@@ -16,7 +16,7 @@ from ...array.special import of_components
 from ...array.table import find
 from ...jit.ir import node as ir
 from ...jit.ir import op as ops
-from ..conversion import T, integer, is_array, is_flat, label, nested, unexpected
+from ..conversion import T, integer, is_array, is_flat, label, plain, unexpected
 from ..data.reduce import reduce_axes, sum
 from ..evaluation import separate
 from .arithmetic import fma, mulsign, rsqrt, safe_asin, select
@@ -61,11 +61,11 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
         is_array(v) and v._kind != "leaf" for v in (arg0, arg1)
     )  # have parts that are arrays
     if parts and (arg0._kind != arg1._kind or arg0.ndim != arg1.ndim):
-        a, b = list(_plain(arg0)), list(_plain(arg1))
+        a, b = list(plain(arg0)), list(plain(arg1))
         if len(a) == len(b) > 0:
             return _dot_terms(a, b)
     try:
-        a, b = promote(_plain(arg0), _plain(arg1))
+        a, b = promote(plain(arg0), plain(arg1))
     except RuntimeError as error:
         raise RuntimeError(f"{what}: {error}") from None
     if a._dtype.is_mask:
@@ -105,13 +105,6 @@ def _feature_by_feature(arg0: Any, arg1: Any) -> bool:
         return arg0._dtype is not arg1._dtype
     other = arg1 if isinstance(arg0, KernelValue) else arg0
     return other._kind != "leaf" if is_array(other) else isinstance(other, Iterable)
-
-
-def _plain(value: Any) -> Any:
-    """Returns a matrix, complex number or quaternion as an array of its components."""
-    if is_array(value) and value._kind == "nested" and value.__meta__.kind != "vector":
-        return nested(type(value).Array, [_plain(c) for c in value._components])
-    return value
 
 
 def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
@@ -159,7 +152,7 @@ def squared_norm(
         return dot(value, value)
     if value._kind == "nested" and axis is Ellipsis and not keepdims:
         return dot(value, value)
-    value = _plain(value)
+    value = plain(value)
     squares = elementwise(ops.mul, value, value, name="dr.squared_norm")
     found = reduce_axes("add", squares, axis, mode, keepdims, "dr.squared_norm")
     if not keepdims and found._kind == "tensor" and all(n == 1 for n in found._shape):

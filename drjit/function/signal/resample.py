@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any
 
+from ...array import signatures
 from ...array.meta import DYNAMIC
 from ...array.table import find
 from ...jit.ir import dtype as dt
@@ -17,14 +18,6 @@ from ..data.layout import ravel
 from ..data.reduce import axes_of, check_mode
 from ..evaluation import eval as evaluate
 from .resampler import Resampler, numbers
-
-if TYPE_CHECKING:
-    from ...array.signatures import TensorT
-    from ...texture.texels import Texels
-
-    TextureT = TypeVar("TextureT", bound=Texels)
-else:  # a bound in words would be compiled
-    TextureT = TypeVar("TextureT")
 
 
 @contextmanager
@@ -177,16 +170,7 @@ def convolve(
     return _result(source, flat, sizes, mode)
 
 
-@overload
-def upsample(
-    t: "TensorT",
-    shape: Sequence[int] | None = None,
-    scale_factor: Sequence[int] | None = None,
-) -> "TensorT": ...
-@overload
-def upsample(
-    t: TextureT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None
-) -> TextureT: ...
+@signatures.upsampling
 def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
     """Repeats every entry of a tensor, as often as given by `scale_factor` or by a target `shape`,
     whose sizes must be multiples of the tensor's; omitted axes do not change. A texture is sampled

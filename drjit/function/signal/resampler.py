@@ -1,8 +1,9 @@
 """Resampling of one axis: the samples that contribute to each result, their weights, and the
 application of these.
 
-Weights are computed on the host in double precision. They are applied by traced gathers and
-products, so the result is part of the expression that uses it and is differentiated like any other.
+Weights are values of a filter, computed on the host in double precision. They are applied by traced
+gathers and products, so the result is part of the expression that uses it and is differentiated
+like any other.
 """
 
 import math
@@ -13,17 +14,18 @@ from itertools import accumulate
 from typing import Any, cast
 
 from ...array import leaf, leaf_access
-from ...array.base import ArrayBase
 from ...array.interop import components
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ...jit.run import freeze
 from ...jit.trace.access import Access
+from ...jit.tuples import NamedTuple
+from .. import conversion
 from ..conversion import T, flat_class, is_array, is_flat, unexpected
+from ..data.scan import block_sum
 from ..evaluation import eval as evaluate
-from ..math.arithmetic import fma
-from .filters import FILTERS, where
-from .taps import Place, accumulator, folded
+from ..kernel_loop import kernel_loop
+from ..math.arithmetic import fma, maximum, minimum, select
 
 BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 
@@ -61,7 +63,7 @@ class Resampler:
     """The number of samples that contribute to each result."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        discrete = "kernel" in kwargs or (len(args) > 1 and not _is_integer(args[1]))
+        discrete = "kernel" in kwargs or (len(args) > 1 and hasattr(args[1], "__len__"))
         (self._from_kernel if discrete else self._from_filter)(*args, **kwargs)
 
     def _from_filter(
@@ -362,14 +364,6 @@ def _check_sums(sums: Any, sizes: Any) -> None:
         )
 
 
-def _is_integer(value: Any) -> bool:
-    try:
-        operator.index(value)
-    except TypeError:
-        return False
-    return not isinstance(value, ArrayBase)
-
-
 def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
@@ -422,3 +416,199 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
         return values[places].reshape(x.shape)
 
     return sampled, float(radius)
+
+
+def folded(index: np.ndarray, size: int, boundary: str) -> np.ndarray:
+    """Maps positions of samples to indices into an array of `size` samples, extended according to a
+    boundary mode."""
+    if boundary == "wrap":
+        return index % size
+    if boundary == "reflect":
+        index = index % (2 * size)
+        return np.minimum(index, 2 * size - 1 - index)
+    if boundary == "mirror":
+        period = max(2 * size - 2, 1)
+        index = index % period
+        return np.minimum(index, period - index) % size
+    return np.clip(index, 0, size - 1)
+
+
+class Place:
+    """The positions of each result's taps in the storage, and their weights, as traced arrays."""
+
+    def __init__(self, r: "Resampler", work: Any, outer: int, stride: int, lanes: int = 1) -> None:
+        self.r, self.work, self.stride, self.lanes = r, work, stride, lanes
+        total = outer * max(r.source_res, r.target_res * lanes) * stride
+        small = max(total, r.target_res * r.taps) < 1 << 31
+        self.signed = flat_class(work, dt.i32 if small else dt.i64)
+        unsigned = flat_class(work, dt.u32 if small else dt.u64)
+        lane = leaf.lane(unsigned, outer * r.target_res * stride * lanes)
+        self.number = None  # number of the lane among those of a result
+        if lanes > 1:
+            lane, number = _divided(lane, lanes)
+            self.number = self.signed(number)
+        rest, inner = _divided(lane, stride) if stride > 1 else (lane, None)
+        block, row = _divided(rest, r.target_res) if outer > 1 else (None, rest)
+        self.row = self.signed(row)
+        base = None if block is None else self.signed(block) * (r.source_res * stride)
+        if inner is not None:
+            base = self.signed(inner) if base is None else base + self.signed(inner)
+        self.base = base
+        self.yes = conversion.yes(work)
+        self.scale = None
+        self.table = None
+        if r._kernel is None:
+            first = r.table(self.signed, "first", lambda: r._first)
+            self.first = conversion.pick(first, self.row, "dr.resample")
+        else:
+            self.first = self.row + r._shift
+            if r._row_scale is not None:
+                scale = r.table(work, "scale", lambda: r._row_scale)
+                self.scale = conversion.pick(scale, self.row, "dr.resample")
+        self.low, high = int(r._first[0]), int(r._first[-1]) + r.taps - 1
+        n = r.source_res
+        far = self.low <= -n or high >= 2 * n - 1
+        if far and r.boundary in ("wrap", "reflect", "mirror"):
+            self.table = r.table(
+                self.signed,
+                "folded",
+                lambda: folded(np.arange(self.low, high + 1), r.source_res, r.boundary),
+            )
+
+    def tap(self, k: Any) -> tuple[Any, Any, Any]:
+        """Returns index, weight and mask of the k-th tap of every result; `k` is a number or an
+        array."""
+        r = self.r
+        j = self.first + k
+        active = self.yes
+        if self.table is not None:
+            j = _entry(self.table, j - self.low)
+        elif r.boundary == "zero":
+            active = (j >= 0) & (j < r.source_res)
+        else:
+            j = _folded_once(j, r.source_res, r.boundary)
+        where = j * self.stride if self.stride > 1 else j
+        if self.base is not None:
+            where = where + self.base
+        if r._kernel is None:
+            if self.lanes > 1:
+                weights = r.table(self.work, "rows", lambda: r._rows()[0].ravel())
+                return where, _entry(weights, self.row * r.taps + k), active
+            weights = r.table(self.work, "columns", lambda: r._columns)
+            return where, _entry(weights, self.row + k * r.target_res), active
+        if isinstance(k, int):
+            return where, self.work(float(r._kernel[k])), active
+        return where, _entry(r.table(self.work, "kernel", lambda: r._kernel), k), active
+
+    def totals(self, source: Any, count: int = 1) -> list[Any]:
+        """Returns the weighted sums of all taps, computed in a loop. With `count`, positions refer
+        to records of that many entries, and there is a sum for each of them.
+        """
+        work, taps = self.work, self.r.taps
+
+        def body(k: Any, *sums: Any) -> list[Any]:
+            where, weight, active = self.tap(k)
+            at = Access(where._node, active._node, "dr.resample", count, inside=True)
+            values = leaf_access.gather_packet(source, at)
+            found = [fma(work(v), weight, total) for v, total in zip(values, sums, strict=True)]
+            return [k + self.lanes, *found]
+
+        start = self.signed(0) if self.number is None else self.number
+        state = [start, *[work(0) for _ in range(count)]]
+        totals = kernel_loop(state, lambda k, *_: k < taps, body)[1:]
+        return totals if self.lanes == 1 else [block_sum(t, self.lanes) for t in totals]
+
+
+def _entry(table: Any, index: Any) -> Any:
+    return leaf_access.gather(table, Access(index._node, what="dr.resample", inside=True))
+
+
+def _folded_once(j: Any, n: int, boundary: str) -> Any:
+    """`folded` as traced operations, for positions less than n beyond the ends."""
+    if boundary == "wrap":
+        j = select(j < 0, j + n, j)
+        return select(j >= n, j - n, j)
+    if boundary == "reflect":
+        j = maximum(j, -1 - j)
+        return minimum(j, 2 * n - 1 - j)
+    if boundary == "mirror":
+        j = maximum(j, -j)
+        return minimum(j, 2 * n - 2 - j)
+    return minimum(maximum(j, 0), n - 1)
+
+
+def _divided(a: Any, n: int) -> tuple[Any, Any]:
+    """Returns quotient and remainder for the price of one division."""
+    quotient = a // n
+    return quotient, a - quotient * n
+
+
+def accumulator(cls: Any) -> Any:
+    """Returns the type in which sums are computed: half precision would round after every tap."""
+    return flat_class(cls, dt.f32) if cls._dtype is dt.f16 else cls
+
+
+class Filter(NamedTuple):
+    """A filter and the distance beyond which it is 0."""
+
+    function: Callable[[Any], Any]
+    radius: float
+
+
+def where(chosen: Any, x: Any) -> Any:
+    """Returns `x` where a condition holds, and 0 elsewhere."""
+    if isinstance(chosen, bool):
+        return x if chosen else 0.0
+    return np.where(chosen, x, 0.0)
+
+
+def _applied(name: str, x: Any) -> Any:
+    return getattr(np if isinstance(x, np.ndarray) else math, name)(x)
+
+
+def _sinc(x: Any) -> Any:
+    y = math.pi * (x + where(x == 0, 1e-20))
+    return _applied("sin", y) / y
+
+
+def box(x: Any) -> Any:
+    # A sample half way between two results counts for the first one only.
+    return where((x > -0.5) & (x <= 0.5), 1.0)
+
+
+def linear(x: Any) -> Any:
+    return where(abs(x) < 1, 1 - abs(x))
+
+
+def hamming(x: Any) -> Any:
+    """A sinc with the window of R. W. Hamming, "Digital Filters" (1977)."""
+    return where(abs(x) < 1, _sinc(x) * (0.54 + 0.46 * _applied("cos", math.pi * x)))
+
+
+def cubic(x: Any) -> Any:
+    """R. Keys, "Cubic Convolution Interpolation for Digital Image Processing" (1981), a = -1/2."""
+    x = abs(x)
+    near = (1.5 * x - 2.5) * x * x + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return where(x < 1, near) + where((x >= 1) & (x < 2), far)
+
+
+def lanczos(x: Any) -> Any:
+    """C. E. Duchon, "Lanczos Filtering in One and Two Dimensions" (1979), with three lobes."""
+    return where(abs(x) < 3, _sinc(x) * _sinc(x / 3))
+
+
+def gaussian(x: Any) -> Any:
+    """Standard deviation 1/2, shifted down to be 0 at the radius."""
+    above = _applied("exp", -2 * x * x) - math.exp(-8.0)
+    return where(above > 0, above)
+
+
+FILTERS = {
+    "box": Filter(box, 0.5),
+    "linear": Filter(linear, 1.0),
+    "hamming": Filter(hamming, 1.0),
+    "cubic": Filter(cubic, 2.0),
+    "lanczos": Filter(lanczos, 3.0),
+    "gaussian": Filter(gaussian, 2.0),
+}
