@@ -358,8 +358,8 @@ def unexpected(what: str, expected: str, value: Any, verb: str = "not") -> TypeE
 
 
 def is_real(value: Any) -> bool:
-    """Returns whether an argument is a real number, of Python's or of a package that registers
-    its own."""
+    """Returns whether an argument is a real number: one of Python's, or of a package that registers
+    its types with the module `numbers`."""
     if isinstance(value, (float, int)):
         return True
     from numbers import Real  # a module that few programs need

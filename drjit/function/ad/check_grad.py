@@ -101,7 +101,7 @@ def _counted(f: Callable, task: progress.Task) -> Callable:
     return call
 
 
-def _with(args: tuple, points: list[np.ndarray]) -> Any:
+def _with_entries(args: tuple, points: list[np.ndarray]) -> Any:
     """Returns the arguments with other entries."""
     values = iter(points)
 
@@ -138,7 +138,7 @@ def _differences(f: Callable, args: tuple, points: list[np.ndarray], step: float
         for sign in (1, -1):
             moved = [p.copy() for p in points]
             moved[k][i] += sign * h
-            totals.append(_sum(_weights(f(*detach(_with(args, moved))))))
+            totals.append(_sum(_weights(f(*detach(_with_entries(args, moved))))))
         return (totals[0] - totals[1]) / (2 * h)
 
     return _by_entry(slope, points)

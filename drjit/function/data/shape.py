@@ -360,12 +360,14 @@ def reverse(value: T, axis: int | tuple[int, ...] = 0) -> T:
     """
     what = "dr.reverse"
     axes = axis if isinstance(axis, tuple) else (axis,)
-    if not is_array(value) and not isinstance(value, (list, tuple, str)):
-        raise conversion.unexpected(what, "an array or a sequence", value)
-    name, ndim = conversion.UserCall(what, value), value.ndim if is_array(value) else 1
-    reversed_axes = {conversion.normalized_axis(a, ndim, name) for a in axes}
+    name = conversion.UserCall(what, value)
     if not is_array(value):
+        if not isinstance(value, (list, tuple, str)):
+            raise conversion.unexpected(what, "an array or a sequence", value)
+        for a in axes:
+            conversion.normalized_axis(a, 1, name)
         return value[::-1]  # type: ignore[return-value]
+    reversed_axes = {conversion.normalized_axis(a, value.ndim, name) for a in axes}
     if value._kind != "tensor":
         return _reverse_axes(value, reversed_axes, what)
     shape, array = value._shape, value._array

@@ -1,5 +1,6 @@
 """The arguments of kernel texts: which ones a text takes, and whether those of a call fit."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -29,9 +30,12 @@ class Parameters:
 
     def __init__(self, text: UserText, title: str) -> None:
         self._what = f"{title}()"
-        self._words, self._order = text.words, text.arguments
-        self._checks = text.layout.checks
-        self.names = [text.words[k].name for k in text.arguments]
+        self._words, self._checks = text.words, text.layout.checks
+        self._parameters = [text.words[k] for k in text.arguments]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self.signature = inspect.Signature(
+            [inspect.Parameter(w.name, kind) for w in self._parameters]
+        )
 
     def check_derivative(self) -> None:
         """Raises a TypeError if lanes depend on the entries of other lanes."""
@@ -47,22 +51,11 @@ class Parameters:
 
     def bound(self, args: tuple, kwargs: dict) -> tuple:
         """Returns the arguments in order."""
-        names, words = self.names, self._words
-        found = dict(zip(names, args, strict=False))
-        unknown = [name for name in kwargs if name not in names]
-        twice = [name for name in kwargs if name in found]
-        found |= kwargs
-        missing = [name for name in names if name not in found]
-        if len(args) > len(names) or unknown or twice or missing:
-            wanted = ", ".join([f"{words[k].name}: {words[k]}" for k in self._order])
-            problem = (
-                f"there is no argument {unknown[0]}" if unknown
-                else f"the argument {twice[0]} is given twice" if twice
-                else f"missing {', '.join(missing)}" if missing
-                else f"{len(args)} are too many"
-            )  # fmt: skip
-            raise TypeError(f"{self._what}: the arguments are ({wanted}); {problem}")
-        return tuple([found[name] for name in names])
+        try:
+            return self.signature.bind(*args, **kwargs).args
+        except TypeError as error:
+            wanted = ", ".join([f"{w.name}: {w}" for w in self._parameters])
+            raise TypeError(f"{self._what}: the arguments are ({wanted}); {error}") from None
 
     def arrays(self, given: dict[int, Any]) -> dict[int, Any]:
         """Returns the arrays among the arguments.
@@ -85,7 +78,7 @@ class Parameters:
             if not right or cls._dtype is not word.dtype:
                 raise TypeError(
                     f"{self._what}: {word.name} is an array of type {LEAF_NAME[word.dtype]} "
-                    f"({word.where}), got {described(value, word.dtype)}"
+                    f"({word.where}), got {describe(value, word.dtype)}"
                 )
             if word.kind == "target" and value._var is not None and visible(value._var) is not None:
                 raise RuntimeError(
@@ -129,7 +122,7 @@ class Parameters:
             hint = ""
             if isinstance(value, ArrayBase):
                 hint = f"; broadcast({t.code}, p[k]) reads one entry of an array for all lanes"
-            raise TypeError(f"{name} is a number ({word.where}), got {described(value, t)}{hint}")
+            raise TypeError(f"{name} is a number ({word.where}), got {describe(value, t)}{hint}")
         if t.is_mask:
             if type(value) is not bool:
                 raise TypeError(f"{name} is True or False ({word.where}), got {value!r}")
@@ -219,8 +212,8 @@ class Parameters:
                 )
 
 
-def described(value: Any, dtype: DType) -> str:
-    """Returns what an argument is, and what to do about it if it should be an array."""
+def describe(value: Any, dtype: DType) -> str:
+    """Describes an argument that should be a one-dimensional array or a number, with a hint."""
     label = type_label(value)
     if isinstance(value, ArrayBase):
         kind = type(value)._kind

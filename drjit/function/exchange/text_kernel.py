@@ -38,11 +38,12 @@ _DEBUG = int(JitFlag.Debug)
 _STEPPING = _DEBUG | int(JitFlag.Breakpoint)
 
 
-class _Short(NamedTuple):
-    """A call without checks and targets, for some classes of arguments: its kernel (as a weak
-    reference: tables of kernels may be emptied), the positions of arrays, for each whether it has
-    an entry for each lane or a single one (0: any number), positions and types of numbers, and
-    for each result its class and whether it has an entry for each lane."""
+class _FastPath(NamedTuple):
+    """What calls with arguments of certain classes need, of kernels without bounds checks and
+    targets: the kernel (a weak reference, because kernels can be forgotten); the positions of
+    arrays among the arguments, and for each whether it has an entry per lane (`_EACH`), a single
+    one (1), or any number (0); the positions and types of numbers; and for each result its class,
+    and whether it has an entry per lane."""
 
     kernel: Any
     arrays: tuple[int, ...]
@@ -66,7 +67,7 @@ class TextKernel:
         self._parameters = Parameters(read_text, source.title)
         if rules.derivative is not None:
             self._parameters.check_derivative()
-        self._short: dict[tuple, _Short] = {}
+        self._fast_paths: dict[tuple, _FastPath] = {}
         self.__name__ = source.title
 
     def __reduce__(self) -> Any:
@@ -88,10 +89,9 @@ class TextKernel:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        kinds = inspect.Parameter
-        given = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self._parameters.names]
-        size = kinds("size", kinds.KEYWORD_ONLY, default=None)
-        return inspect.Signature([*given, size])
+        signature = self._parameters.signature
+        size = inspect.Parameter("size", inspect.Parameter.KEYWORD_ONLY, default=None)
+        return signature.replace(parameters=[*signature.parameters.values(), size])
 
     @property
     def source(self) -> str:
@@ -127,8 +127,8 @@ class TextKernel:
 
     def __call__(self, *args: Any, size: int | None = None, **kwargs: Any) -> Any:
         """Launches the kernel; see `kernel`."""
-        if size is None and not kwargs and self._short:
-            found = self._again(args)
+        if size is None and not kwargs and self._fast_paths:
+            found = self._call_fast(args)
             if found is not NotImplemented:
                 return found
         return self._call(args, kwargs, size, 0)
@@ -142,7 +142,7 @@ class TextKernel:
 
     def _call(self, args: tuple, kwargs: dict, size: int | None, flags_set: int) -> Any:
         parameters = self._parameters
-        if kwargs or len(args) != len(parameters.names):
+        if kwargs or len(args) != len(self._read.arguments):
             args = parameters.bound(args, kwargs)
         given = dict(zip(self._read.arguments, args, strict=True))
         arrays = parameters.arrays(given)
@@ -156,28 +156,28 @@ class TextKernel:
         schedule.evaluate([a._node for a in arrays.values()], device)
         flags.current |= flags_set
         try:
-            found = self._launched(arrays, numbers, lanes, device)
+            found = self._launch(arrays, numbers, lanes, device)
         finally:
             flags.current = before
-        self._remember(args, found, space, device)
+        self._add_fast_path(args, found, space, device)
         return self._results(found, given, arrays, space)
 
-    def _remember(self, args: tuple, found: list[Node], space: str, device: Any) -> None:
-        """Prepares for calls with arguments of these classes."""
+    def _add_fast_path(self, args: tuple, found: list[Node], space: str, device: Any) -> None:
+        """Adds a fast path for arguments of the classes of these, if there can be one."""
         text, words = self._read, self._read.words
         given = [words[k] for k in text.arguments]
         plain = not text.layout.checks and not text.layout.targets and found
         plain = plain and not any(w.dtype.is_vector for w in words.values())
         if not plain or any(w.ranges for w in given) or not any(w.lanes for w in given):
             return
-        # What the short way does not convert is left to the long one.
+        # The fast path converts no numbers.
         arrays = {k: j for j, k in enumerate(text.arguments) if words[k].kind == "array"}
         numbers = [(j, words[k].dtype) for j, k in enumerate(text.arguments) if k not in arrays]
         if any(type(args[j]) not in NUMBERS for j, _ in numbers):
             return
         places = [(arrays[k], words[k]) for k in text.layout.inputs]
         literals = {k: j for j, k in enumerate(text.arguments)}
-        self._short[_classes(args)] = _Short(
+        self._fast_paths[_classes(args)] = _FastPath(
             ref(self._kernel(device)),
             tuple([j for j, _ in places]),
             tuple([_EACH if w.lanes else int(w.single) for _, w in places]),
@@ -190,10 +190,10 @@ class TextKernel:
             ),
         )
 
-    def _again(self, args: tuple) -> Any:
-        """Launches the kernel in the shortest way, for evaluated arrays without derivatives, if it
-        was called with arguments of these classes before; otherwise returns NotImplemented."""
-        plan = self._short.get(_classes(args))
+    def _call_fast(self, args: tuple) -> Any:
+        """Launches the kernel on the fast path, which is for evaluated arrays without derivatives.
+        Returns NotImplemented if there is none for the classes of the arguments."""
+        plan = self._fast_paths.get(_classes(args))
         if plan is None or pending.effects or innermost() is not None:
             return NotImplemented
         made = plan.kernel()
@@ -228,7 +228,7 @@ class TextKernel:
         ]
         return found[0] if len(found) == 1 else tuple(found)
 
-    def _launched(
+    def _launch(
         self, arrays: dict[int, Any], numbers: dict[int, Any], lanes: int, device: Any
     ) -> list[Node]:
         """Launches the kernel; returns nodes of the results."""
@@ -270,7 +270,7 @@ class TextKernel:
         ]
 
     def _targets(self, arrays: dict[int, Any], device: Any) -> list[Any]:
-        """Makes sure that nobody else holds the memory of arrays that are written to."""
+        """Copies those arrays that are written to and share their memory with others."""
         seen = []
         for k in self._read.layout.targets:
             if not any(arrays[k] is a for a in seen):

@@ -233,16 +233,16 @@ def _difference(
     for name, value in ((" ACTUAL: ", a), (" DESIRED: ", b)):
         lines.append(name + value_text(value).replace("\n", "\n" + " " * len(name)))
     return lines, [
-        f"entry {_shown(at)}: actual {_number(x[at])}, desired {_number(y[at])}"
+        f"entry {_index_text(at)}: actual {_number_text(x[at])}, desired {_number_text(y[at])}"
         for at in map(tuple, np.argwhere(differs)[:3].tolist())
     ]
 
 
-def _number(value: Any) -> str:
+def _number_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, np.floating) else str(value)
 
 
-def _shown(index: tuple[int, ...]) -> str:
+def _index_text(index: tuple[int, ...]) -> str:
     return str(index[0]) if len(index) == 1 else str(index)
 
 
@@ -358,8 +358,8 @@ def _values(a: Any, b: Any, equal: np.ndarray, limit: int) -> list[str]:
     x, y = (np.broadcast_to(_host(v), equal.shape) for v in (a, b))
     lines = []
     for at in map(tuple, np.argwhere(~equal)[:limit].tolist()):
-        where = f"entry {_shown(at)}: " if at else ""
-        lines.append(f"  {where}{_number(x[at])} != {_number(y[at])}")
+        where = f"entry {_index_text(at)}: " if at else ""
+        lines.append(f"  {where}{_number_text(x[at])} != {_number_text(y[at])}")
     return lines
 
 
@@ -410,7 +410,7 @@ class Report(NamedTuple):
             lines = [f"Assertion failure: {formatted('dr.format', (self.fmt, *args), kwargs)}"]
         lines += shown
         if held.size > 1:
-            first = _shown(tuple(np.argwhere(failing)[0].tolist()))
+            first = _index_text(tuple(np.argwhere(failing)[0].tolist()))
             inside = f" of {path}" if path else ""
             lines.append(
                 f"  {failing.sum()} of {held.size} entries{inside} fail, the first is entry {first}"

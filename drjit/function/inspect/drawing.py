@@ -13,7 +13,7 @@ from . import layered
 Colors = Mapping[str, tuple[str, str]]
 Rows = Sequence[Sequence[str]]
 
-MOST = 1000
+MAX_NODES = 1000
 """The number of nodes, the newest, that a picture has at most."""
 
 # What X11, and so the DOT language, calls these colours.
@@ -48,7 +48,7 @@ class Drawing:
     def svg(self) -> str:
         """The picture, as SVG."""
         boxes, legend = self._boxes, self._legend
-        left_out = len(boxes) - MOST
+        left_out = len(boxes) - MAX_NODES
         if left_out > 0:
             boxes = {n: boxes[n] for n in sorted(boxes)[left_out:]}
             legend = [*legend, (f"{left_out:,} older ones are not shown", "white")]

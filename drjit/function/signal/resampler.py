@@ -9,9 +9,9 @@ like any other.
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, reduce
+from functools import cache
 from itertools import accumulate
-from typing import Any, cast
+from typing import Any
 
 from ...array import leaf, leaf_access
 from ...array.interop import components
@@ -19,7 +19,6 @@ from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ...jit.run import freeze
 from ...jit.trace.access import Access
-from ...jit.tuples import NamedTuple
 from .. import conversion
 from ..conversion import T, flat_class, is_array, is_flat, unexpected
 from ..data.scan import block_sum
@@ -242,10 +241,10 @@ class Resampler:
         cls, work = type(source), accumulator(type(source))
         size = outer * self.target_res * stride
         if self.taps <= _UNROLLED or source._var is not None:
-            place = Place(self, work, outer, stride)
+            taps = Taps(self, work, outer, stride)
             totals = [work(0)]
             for k in range(self.taps):
-                where, weight, active = place.tap(k)
+                where, weight, active = taps.tap(k)
                 at = Access(where._node, active._node, "dr.resample")
                 totals = [fma(work(leaf_access.gather(source, at)), weight, totals[0])]
                 if k % _TAPS_PER_KERNEL == _TAPS_PER_KERNEL - 1 and not self.symbolic:
@@ -256,10 +255,10 @@ class Resampler:
             count = next((n for n in counts if stride % n == 0), 1)
             shared = stride == 1 and self._kernel is None and self.taps >= _SHARED
             lanes = _LANES_PER_RESULT if shared else 1
-            place = Place(self, work, outer, stride // count, lanes)
-            totals = place.totals(source, count)
-        if place.scale is not None:
-            totals = [total * place.scale for total in totals]
+            taps = Taps(self, work, outer, stride // count, lanes)
+            totals = taps.sums(source, count)
+        if taps.scale is not None:
+            totals = [total * taps.scale for total in totals]
         if len(totals) == 1:
             return leaf.resize(cls(totals[0]), size)
         result = leaf.literal(cls, 0, size)
@@ -282,19 +281,18 @@ class Resampler:
             out = np.zeros((outer, self.source_res, stride))
             weights, index = self._rows()
             for k in range(self.taps):
-                for row, i in enumerate(index[:, k]):
-                    out[:, i] += weights[row, k] * blocks[:, row]
+                np.add.at(out, (slice(None), index[:, k]), weights[:, k, None] * blocks)
             return type(target)(out.ravel())
         if outer == 0:
             return target
         cls, work = type(target), accumulator(type(target))
-        place = Place(self, work, outer, stride)
+        taps = Taps(self, work, outer, stride)
         value = work(target)
-        if place.scale is not None:
-            value = value * place.scale
+        if taps.scale is not None:
+            value = value * taps.scale
         result = leaf.literal(work, 0, outer * self.source_res * stride)
         for k in range(self.taps):
-            where, weight, active = place.tap(k)
+            where, weight, active = taps.tap(k)
             at = Access(where._node, active._node, "dr.resample", reduce="add")
             leaf_access.scatter(result, [value * weight], at)
         return cls(result)
@@ -337,21 +335,9 @@ def _part_sums(w: list[float]) -> Callable[[int, int], float]:
 
 
 def _normalized(row: list[float]) -> list[float]:
-    total = _sum(row)
-    _check_sums(total, _sum([abs(w) for w in row]))
+    total = math.fsum(row)
+    _check_sums(total, math.fsum(map(abs, row)))
     return [w / total for w in row]
-
-
-def _sum(a: list[float]) -> float:
-    """Returns the sum in the order of NumPy's."""
-    n = len(a)
-    if n > 128:
-        half = n // 2 - n // 2 % 8
-        return _sum(a[:half]) + _sum(a[half:])
-    whole = n - n % 8
-    p = [reduce(operator.add, a[k:whole:8], 0.0) for k in range(8)]
-    total = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
-    return reduce(operator.add, a[whole:], total)
 
 
 def _check_sums(sums: Any, sizes: Any) -> None:
@@ -383,14 +369,14 @@ def numbers(kernel: Any) -> list[float]:
         ) from None
 
 
-def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable, float]:
+def _filter(filter: Any, radius: Any, convolve: bool) -> tuple[Callable, float]:
     """Returns a filter as a function of a number or of a NumPy array, and its radius."""
     if isinstance(filter, str):
-        preset = FILTERS.get(filter)
-        if preset is None:
+        if filter not in FILTERS:
             raise _refused(f"unknown filter {filter!r}; expected one of {_quoted(FILTERS)}")
+        preset, own_radius = FILTERS[filter]
         if radius is None:
-            return preset.function, preset.radius
+            return preset, own_radius
         if not convolve:
             raise _refused(
                 "'filter_radius' must be None with a preset filter, whose "
@@ -398,7 +384,7 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
             )
         if not 0 < radius < math.inf:
             raise _refused(f"the filter radius must be positive, got {radius}")
-        return preset.function, preset.radius * radius
+        return preset, own_radius * radius
     if not callable(filter):
         raise _mistyped(f"'filter' must be a preset's name or a function, got {filter!r}")
     if radius is None:
@@ -406,7 +392,7 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
     if not 0 <= radius < math.inf:
         raise _refused(f"the filter radius must be positive, got {radius}")
 
-    function = cache(lambda x: float(cast(Any, filter)(x)))
+    function = cache(lambda x: float(filter(x)))
 
     def sampled(x: Any) -> Any:
         if not isinstance(x, np.ndarray):
@@ -423,18 +409,17 @@ def folded(index: np.ndarray, size: int, boundary: str) -> np.ndarray:
     boundary mode."""
     if boundary == "wrap":
         return index % size
-    if boundary == "reflect":
-        index = index % (2 * size)
-        return np.minimum(index, 2 * size - 1 - index)
-    if boundary == "mirror":
-        period = max(2 * size - 2, 1)
+    if boundary in ("reflect", "mirror"):
+        twice = boundary == "reflect"  # the samples at the ends occur twice in a row
+        period = max(2 * (size - 1 + twice), 1)
         index = index % period
-        return np.minimum(index, period - index) % size
+        return np.minimum(index, period - twice - index) % size
     return np.clip(index, 0, size - 1)
 
 
-class Place:
-    """The positions of each result's taps in the storage, and their weights, as traced arrays."""
+class Taps:
+    """The taps of a resampler, the samples that contribute to each result, as traced arrays: their
+    positions in the storage, and their weights."""
 
     def __init__(self, r: "Resampler", work: Any, outer: int, stride: int, lanes: int = 1) -> None:
         self.r, self.work, self.stride, self.lanes = r, work, stride, lanes
@@ -500,7 +485,7 @@ class Place:
             return where, self.work(float(r._kernel[k])), active
         return where, _entry(r.table(self.work, "kernel", lambda: r._kernel), k), active
 
-    def totals(self, source: Any, count: int = 1) -> list[Any]:
+    def sums(self, source: Any, count: int = 1) -> list[Any]:
         """Returns the weighted sums of all taps, computed in a loop. With `count`, positions refer
         to records of that many entries, and there is a sum for each of them.
         """
@@ -528,12 +513,10 @@ def _folded_once(j: Any, n: int, boundary: str) -> Any:
     if boundary == "wrap":
         j = select(j < 0, j + n, j)
         return select(j >= n, j - n, j)
-    if boundary == "reflect":
-        j = maximum(j, -1 - j)
-        return minimum(j, 2 * n - 1 - j)
-    if boundary == "mirror":
-        j = maximum(j, -j)
-        return minimum(j, 2 * n - 2 - j)
+    if boundary in ("reflect", "mirror"):
+        twice = boundary == "reflect"
+        j = maximum(j, -twice - j)
+        return minimum(j, 2 * (n - 1) + twice - j)
     return minimum(maximum(j, 0), n - 1)
 
 
@@ -548,11 +531,8 @@ def accumulator(cls: Any) -> Any:
     return flat_class(cls, dt.f32) if cls._dtype is dt.f16 else cls
 
 
-class Filter(NamedTuple):
-    """A filter and the distance beyond which it is 0."""
-
-    function: Callable[[Any], Any]
-    radius: float
+# Reconstruction filters, as functions of the distance in samples: a number, or a NumPy array for
+# many at once.
 
 
 def where(chosen: Any, x: Any) -> Any:
@@ -604,11 +584,12 @@ def gaussian(x: Any) -> Any:
     return where(above > 0, above)
 
 
-FILTERS = {
-    "box": Filter(box, 0.5),
-    "linear": Filter(linear, 1.0),
-    "hamming": Filter(hamming, 1.0),
-    "cubic": Filter(cubic, 2.0),
-    "lanczos": Filter(lanczos, 3.0),
-    "gaussian": Filter(gaussian, 2.0),
+FILTERS: dict[str, tuple[Callable, float]] = {
+    "box": (box, 0.5),
+    "linear": (linear, 1.0),
+    "hamming": (hamming, 1.0),
+    "cubic": (cubic, 2.0),
+    "lanczos": (lanczos, 3.0),
+    "gaussian": (gaussian, 2.0),
 }
+"""The filters, and the distances beyond which they are 0."""
