@@ -323,11 +323,8 @@ def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
 
 
 def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:
-    """Applies `f` to the innermost components of a nested array and returns an array of the same
-    class."""
-    if not is_array(value) or value._kind == "leaf":
-        return f(value)
-    return nested(type(value), [map_leaves(c, f) for c in value._components])
+    """Applies `f` to the innermost components of an array and returns one of the same class."""
+    return converted(value, type(value), lambda v, _: f(v))
 
 
 def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
@@ -438,6 +435,23 @@ def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
         if n != 1:
             found = place if found is None else found * n + place
     return 0 if found is None else found
+
+
+def take_places(
+    array: Any,
+    shape: Sequence[int],
+    result: Sequence[int],
+    place: Callable[[int, Any], Any],
+    what: str,
+) -> Any:
+    """Returns the entries, in the shape `result`, that are at `place(axis, position)` along each
+    axis of a flat array of another shape."""
+
+    def index(i: Any) -> Any:
+        chosen = [place(axis, p) for axis, p in enumerate(places(i, result))]
+        return flat_index(chosen, shape)
+
+    return take_entries(array, prod(result), index, what)
 
 
 def host_entries(array: Any, shape: Sequence[int]) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cache, partial, reduce
-from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from ...ad import graph, lanes, traverse
@@ -381,19 +380,12 @@ HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()
 
 
 _signature = cache(signature)
-_VARIADIC = 4 | 8  # of a function with parameters after * and **, as `inspect` numbers its flags
 
 
 def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
     """Returns the arguments by name; those after `*` are a tuple, those after `**` a dictionary."""
-    function: Any = type(op).eval
-    if type(function) is FunctionType and not (kwargs or vars(function)):
-        code, count = function.__code__, len(args) + 1
-        is_plain = not (code.co_flags & _VARIADIC or code.co_kwonlyargcount)
-        if is_plain and code.co_argcount == count:
-            return dict(zip(code.co_varnames[1:count], args, strict=True))
     try:
-        bound = _signature(function).bind(op, *args, **kwargs)
+        bound = _signature(type(op).eval).bind(op, *args, **kwargs)
     except TypeError as error:
         raise IncompatibleError(f"dr.custom(<{type_label(op)}>): {error}") from None
     kinds = {p.kind.name: p.name for p in bound.signature.parameters.values()}

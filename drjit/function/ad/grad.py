@@ -25,8 +25,6 @@ from ..inspect.traits import detached_t
 from ..math.arithmetic import select
 from ..signature import described
 
-_ARRAYS = ("leaf", "nested")  # the roles of values that are a single array
-
 # ---- Leaves
 
 
@@ -151,8 +149,6 @@ def detach(arg: T, preserve_type: bool = True) -> T:
     >>> dr.grad_enabled(dr.detach(x)), type(dr.detach(x, preserve_type=False))
     (False, <class 'drjit.llvm.Float'>)
     """
-    if pytree.ROLES.get(type(arg)) in _ARRAYS:
-        return _detached(arg, preserve_type)
     return pytree.map_tree(lambda v: _detached(v, preserve_type), arg, what="dr.detach")
 
 
@@ -180,8 +176,6 @@ def grad(arg: T, preserve_type: bool = True) -> T:
     >>> dr.grad({"x": x})
     {'x': [2, 4]}
     """
-    if pytree.ROLES.get(type(arg)) in _ARRAYS:
-        return _gradient(arg, preserve_type)
     return pytree.map_tree(lambda v: _gradient(v, preserve_type), arg, what="dr.grad")
 
 

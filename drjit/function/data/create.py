@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...array import leaf, signatures
 from ...array.inline import RECORDERS
 from ...array.meta import DYNAMIC
-from ...array.pytree import ROLES, is_container, leaf_arrays, make_struct, map_tree, struct_fields
+from ...array.pytree import is_container, leaf_arrays, make_struct, map_tree, struct_fields
 from ...array.show import common_width
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
@@ -72,12 +72,6 @@ def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
         shape = sizes if isinstance(sizes, tuple) else (sizes,)
         flat = _array(dtype.Array, (prod(shape),), fill, value, what)
         return tensor(dtype, flat, shape)
-    if dtype._kind == "leaf":
-        if not isinstance(sizes, tuple):
-            return fill(dtype, value, sizes, what)
-        if len(sizes) != 1:
-            raise shape_mismatch(dtype, sizes, f"{what}()")
-        return fill(dtype, value, sizes[0], what)
     dims, traced = dtype.__meta__.dims, dtype.__meta__.is_jit
     if isinstance(sizes, tuple):
         if len(sizes) != len(dims) + traced:
@@ -312,8 +306,6 @@ def identity(dtype: type[T], size: "Sizes" = 1) -> T:
 
 def _range_class(dtype: Any, what: str) -> Any:
     """Returns the one-dimensional class in which a range is computed."""
-    if isinstance(dtype, type) and ROLES.get(dtype) == "leaf":
-        return dtype
     if not is_array_class(dtype):
         raise TypeError(f"{what}(): 'dtype' must be an array type, not {dtype!r}")
     if dtype._kind != "tensor" and not is_flat(dtype):

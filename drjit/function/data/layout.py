@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...array import leaf, leaf_access, signatures, table
 from ...array.base import ArrayBase, KernelValue
@@ -25,9 +25,6 @@ from ...jit.trace.access import Access
 from .. import conversion
 from ..conversion import T, is_array, is_array_class, is_flat, label, nested
 from .memory import gather
-
-if TYPE_CHECKING:
-    pass
 
 
 @signatures.sliced
@@ -64,7 +61,7 @@ def slice(value: Any, index: Any = 0) -> Any:
         if not meta.is_jit:
             return gather(type(value), value, index)
         index = conversion.index_leaf(index, type(value), what)
-    if conversion.is_flat(type(value)):
+    if is_flat(type(value)):
         return value[index]
     dims = conversion.dims_of(value, what)
     if not single:
@@ -112,14 +109,12 @@ def ravel(array: Any, order: str = "A") -> Any:
     _check_order(order, what)
     if isinstance(array, (list, tuple, KernelValue)):
         return _ravel_sequence(list(array), order)
-    if not is_array(array) or array._kind == "leaf":
+    if not is_array(array) or is_flat(type(array)):
         return array
     if array._kind == "tensor":
         if order == "F":
             raise RuntimeError(f"{what}({label(array)}): tensors are laid out in 'C' order only")
         return array._array
-    if conversion.is_flat(type(array)):
-        return array
     dims = conversion.dims_of(array, what)
     if not array.__meta__.is_jit:
         entries = list(inner(array))
@@ -170,13 +165,12 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:
     _check_order(order, what)
     if not is_array_class(dtype) or dtype._kind == "tensor":
         raise TypeError(f"{what}(): 'dtype' must be a nested array type, not {label(dtype)}")
-    if not is_array(array) or not conversion.is_flat(type(array)):
+    if not is_array(array) or not is_flat(type(array)):
         raise conversion.unexpected(
             what, f"array of type {label(conversion.flat_class(dtype))}", array
         )
-    if conversion.is_flat(dtype):
-        converted: Any = array if type(array) is dtype else dtype(array)
-        return converted
+    if is_flat(dtype):
+        return array if type(array) is dtype else dtype(array)  # type: ignore[return-value]
     dims = dtype.__meta__.dims
     if DYNAMIC in dims:
         raise TypeError(f"{what}(): the number of components of {label(dtype)} is not fixed")
@@ -225,7 +219,7 @@ def compress(arg: Any, /) -> Any:
     if not is_array(arg):
         raise conversion.unexpected("dr.compress", "a mask", arg)
     cls = type(arg)
-    if not conversion.is_flat(cls) or not cls._dtype.is_mask:
+    if not is_flat(cls) or not cls._dtype.is_mask:
         raise RuntimeError(f"dr.compress(<{label(cls)}>): expected a one-dimensional mask")
     result = conversion.flat_class(cls, dt.u32)
     if cls._kind == "leaf":
@@ -309,7 +303,7 @@ def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
 
 
 @signatures.reshaped
-def reshape(  # pyright: ignore[reportInconsistentOverload]
+def reshape(
     dtype: Any = None,
     value: Any = None,
     shape: Any = None,
@@ -356,9 +350,8 @@ def reshape(  # pyright: ignore[reportInconsistentOverload]
     sizes = _target_sizes(shape, what)
     by_lanes = shrink and len(sizes) == 1 and type(value) is dtype
     if by_lanes and dtype._kind == "nested" and dtype.__meta__.is_jit:
-        spread = conversion.spread(value)
         return conversion.map_leaves(
-            spread, lambda v: _reshape(type(v), v, sizes, order, True, what)
+            conversion.spread(value), lambda v: _reshape(type(v), v, sizes, order, True, what)
         )
     return _reshape(dtype, value, sizes, order, shrink, what)
 

@@ -497,11 +497,8 @@ def _check_bounds(positions: list[int], enabled: list[bool], size: int, what: st
 def _gather_numbers(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any:
     """Reads entries of a one-dimensional array; see `drjit.gather`."""
     what = "dr.gather"
-    if (
-        source.__meta__.is_jit
-        or source._dtype is not dtype._dtype
-        or not conversion.is_flat(type(source))
-    ):
+    fits = source._dtype is dtype._dtype and conversion.is_flat(type(source))
+    if source.__meta__.is_jit or not fits:
         raise TypeError(
             f"{what}({label(dtype)}): the source is of type {label(source)}; expected "
             f"{label(conversion.flat_class(dtype))}"

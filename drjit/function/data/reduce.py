@@ -101,10 +101,8 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
             return _total(rule, value._components)
     what = UserCall(name, value)
     check_mode(mode, what)
-    if isinstance(value, KernelValue):
-        if axis in (0, (0,), Ellipsis):
-            return value._reduce(key)
-        return _reduce_python(rule, value, axis, mode, keepdims, name)
+    if isinstance(value, KernelValue) and axis in (0, (0,), Ellipsis):
+        return value._reduce(key)
     if not is_array(value):
         return _reduce_python(rule, value, axis, mode, keepdims, name)
     if not rule.op.accepts(value._dtype):
@@ -214,7 +212,7 @@ def _reduce_tensor(rule: ReductionRule, value: Any, axes: tuple[int, ...], keepd
         return value
     count, outer, result, runs = _layout(shape, axes, keepdims)
     if array._kind == "nested":
-        reduced = _reduce_entries(rule, array, shape, axes)
+        reduced = _reduce_entries(rule, array, shape, axes, outer)
     elif outer == 0 or count == 0:
         reduced = leaf.literal(type(array), ops.identity(rule.key, cls._dtype), outer)
     elif outer == 1:
@@ -257,11 +255,12 @@ def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any
     return array if type(array) is cls else cls(array)
 
 
-def _reduce_entries(rule: ReductionRule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
-    """Reduces the storage of a `drjit.scalar` tensor."""
+def _reduce_entries(
+    rule: ReductionRule, array: Any, shape: tuple, axes: tuple[int, ...], outer: int
+) -> Any:
+    """Reduces the storage of a `drjit.scalar` tensor to `outer` entries."""
     dtype = array._dtype
     if not array._components:
-        outer = product(n for a, n in enumerate(shape) if a not in axes)
         return nested(type(array), [ir.normalize(dtype, ops.identity(rule.key, dtype))] * outer)
     moved = np.moveaxis(conversion.host_entries(array, shape), axes, range(-len(axes), 0))
     rows = moved.reshape(-1, product(shape[a] for a in axes))
@@ -422,8 +421,6 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 
 def _ones(mask: Any) -> Any:
     """Returns 1 where a mask is true and 0 elsewhere, as unsigned integers."""
-    if not is_array(mask):
-        return int(mask)
     cls = conversion.with_dtype(type(mask), dt.u32)
     return conversion.converted(mask, cls, lambda v, c: leaf.cast(c, v) if is_array(v) else int(v))
 

@@ -172,8 +172,6 @@ def _block_size(block_size: Any, what: UserCall) -> int:
 def _each_flat(f: Callable[[Any], Any], value: Any, what: UserCall) -> Any:
     """Applies a function to the one-dimensional arrays of a PyTree; tensors become one-dimensional,
     with the length of the result."""
-    if getattr(value, "_kind", "") == "leaf" and not value._dtype.is_mask:
-        return f(value)
     if is_container(value):
         return map_tree(lambda v: _each_flat(f, v, what), value)
     if not is_array(value):

@@ -125,19 +125,18 @@ def _repeat_flat(array: Any, repeats: Any, blocks: tuple[int, int, int], what: s
     sources = None if isinstance(repeats, int) else _sources(array, repeats, n, what)
     count = n * repeats if sources is None else len(sources)
 
-    def index(i: Any) -> Any:
-        outer, place, inner = conversion.places(i, (before, count, after))
+    def source(axis: int, place: Any) -> Any:
+        if axis != 1:
+            return place
         if sources is None:
-            place = place // repeats
-        elif place is i or count == 1:
-            place = sources
-        elif isinstance(i, np.ndarray):
-            place = sources[place]
-        else:
-            place = conversion.pick(sources, place, what)
-        return conversion.flat_index((outer, place, inner), blocks)
+            return place // repeats
+        if before * after == 1 or count == 1:  # the places are 0, 1, 2, ...
+            return sources
+        if isinstance(place, np.ndarray):
+            return sources[place]
+        return conversion.pick(sources, place, what)
 
-    return conversion.take_entries(array, before * count * after, index, what)
+    return conversion.take_places(array, blocks, (before, count, after), source, what)
 
 
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
@@ -228,12 +227,7 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
     shape = (1,) * (depth - len(value._shape)) + value._shape
     times = (1,) * (depth - len(times)) + times
     result = tuple([n * r for n, r in zip(shape, times, strict=True)])
-
-    def index(i: Any) -> Any:
-        chosen = [p % n for p, n in zip(conversion.places(i, result), shape, strict=True)]
-        return conversion.flat_index(chosen, shape)
-
-    flat = conversion.take_entries(value._array, prod(result), index, what)
+    flat = conversion.take_places(value._array, shape, result, lambda k, p: p % shape[k], what)
     return tensor(type(value), flat, result)
 
 
@@ -273,11 +267,8 @@ def concat(arr: Sequence[T], /, axis: int | None = 0) -> T:
         return _concat_flat([ravel(a) for a in arr], what)
     if cls._kind == "tensor":
         return concat_tensors(arr, axis, what)
-    return _concat_axis(
-        arr,
-        conversion.normalized_axis(axis, arr[0].ndim, conversion.UserCall(what, cls)),
-        what,
-    )
+    axis = conversion.normalized_axis(axis, arr[0].ndim, conversion.UserCall(what, cls))
+    return _concat_axis(arr, axis, what)
 
 
 def _concat_axis(arr: Sequence[Any], axis: int, what: str) -> Any:
@@ -326,9 +317,8 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
         rows = np.concatenate([conversion.host_entries(a._array, a._shape) for a in arr], k)
         return tensor(cls, nested(cls.Array, rows.ravel().tolist()), final)
     if k == 0:
-        return tensor(
-            cls, joined([a._array for a in arr], [prod(a._shape) for a in arr], what), final
-        )
+        flat = joined([a._array for a in arr], [prod(a._shape) for a in arr], what)
+        return tensor(cls, flat, final)
     stride = prod(shape[k + 1 :])
     result = conversion.unwritten(cls.Array, prod(final))
     start = 0
@@ -370,14 +360,13 @@ def reverse(value: T, axis: int | tuple[int, ...] = 0) -> T:
     reversed_axes = {conversion.normalized_axis(a, value.ndim, name) for a in axes}
     if value._kind != "tensor":
         return _reverse_axes(value, reversed_axes, what)
-    shape, array = value._shape, value._array
+    shape = value._shape
 
-    def index(i: Any) -> Any:
-        pairs = enumerate(zip(conversion.places(i, shape), shape, strict=True))
-        places = [(n - 1) - p if k in reversed_axes else p for k, (p, n) in pairs]
-        return conversion.flat_index(places, shape)
+    def place(axis: int, p: Any) -> Any:
+        return (shape[axis] - 1) - p if axis in reversed_axes else p
 
-    return tensor(type(value), conversion.take_entries(array, prod(shape), index, what), shape)
+    flat = conversion.take_places(value._array, shape, shape, place, what)
+    return tensor(type(value), flat, shape)
 
 
 def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
@@ -488,11 +477,9 @@ def column_stack(arrays: Sequence[Any], /) -> Any:
         TypeError: an argument is not an array, or shapes are incompatible.
     """
     what = "dr.column_stack"
-    found = []
-    for a in _tensors(arrays, what):
-        a = _at_least(1, a)
-        found.append(expand_dims(a, 1) if len(a._shape) == 1 else a)
-    return concat_tensors(found, 1, what)
+    found = [_at_least(1, a) for a in _tensors(arrays, what)]
+    columns = [expand_dims(a, 1) if len(a._shape) == 1 else a for a in found]
+    return concat_tensors(columns, 1, what)
 
 
 @signatures.stacking
@@ -544,10 +531,8 @@ def split(
     what = "dr.split"
     place, n = _axis_of(value, axis, what)
     if isinstance(indices_or_sections, (list, tuple)):
-        expected = f"{what}(): expected a number of parts or a list of positions, not"
-        return _pieces(
-            value, [*[conversion.integer(i, expected) for i in indices_or_sections], None], place
-        )
+        ends = conversion.integers(indices_or_sections, what + _SECTIONS)
+        return _pieces(value, [*ends, None], place)
     count = _sections(indices_or_sections, what)
     if n % count:
         raise RuntimeError(

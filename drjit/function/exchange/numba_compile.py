@@ -147,10 +147,8 @@ def _adapter(
                 return [f"np.{_NAMES[precision]}({value})"]
             return [value]
         cls, parts = s
-        if cls is complex:
-            pair = zip(parts, (f"{value}.real", f"{value}.imag"), strict=True)
-            return [x for part, at in pair for x in spread(part, at)]
-        return [x for k, part in enumerate(parts) for x in spread(part, f"{value}[{k}]")]
+        steps = (".real", ".imag") if cls is complex else [f"[{k}]" for k in range(len(parts))]
+        return [x for part, at in zip(parts, steps, strict=True) for x in spread(part, value + at)]
 
     call = ", ".join([build(s) for s in arguments])
     values = ", ".join(spread(result, "r"))

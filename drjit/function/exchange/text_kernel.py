@@ -288,12 +288,8 @@ class TextKernel:
     ) -> Any:
         classes = [table.find(space, "leaf", n.dtype.element) for n in found]
         variables = self._variables(found, classes, given, arrays)
-        results = []
-        for cls, n, v in zip(classes, found, variables, strict=True):
-            a = _wrapped(cls, n)
-            if v is not None:
-                a._var = v
-            results.append(a)
+        values = map(Value, found, variables)
+        results = [_wrapped(cls, value) for cls, value in zip(classes, values, strict=True)]
         return results[0] if len(results) == 1 else tuple(results) or None
 
     def _variables(
@@ -309,8 +305,8 @@ class TextKernel:
         ]  # fmt: skip
         own = {j: arrays[k]._var for j, k in read if arrays[k]._var is not None}
         rows = [k for k, n in enumerate(found) if n.dtype.is_float and not n.dtype.is_vector]
-        changed = [arrays[k] for k in at.targets]
-        changed = [a for a in changed if a._diff and a._dtype.is_float]
+        targets = [arrays[k] for k in at.targets]
+        changed = [a for a in targets if a._diff and a._dtype.is_float]
         nodes = [*[found[k] for k in rows], *[a._node for a in changed]]
         if not own or not nodes:
             return variables
@@ -333,12 +329,12 @@ def _detached(value: Any) -> Any:
     return leaf.wrap(type(value), value._node) if isinstance(value, ArrayBase) else value
 
 
-def _wrapped(cls: Any, n: Node) -> Any:
+def _wrapped(cls: Any, value: Value) -> Any:
     """Returns an array, or a cooperative vector with features of a class."""
-    if not n.dtype.is_vector:
-        return leaf.wrap(cls, n)
+    if not value.node.dtype.is_vector:
+        return leaf.from_value(cls, value)
     # Its class belongs to a package that builds on this one.
-    return import_module("drjit.nn.coopvec").wrap(cls, Value(n))
+    return import_module("drjit.nn.coopvec").wrap(cls, value)
 
 
 def _classes(args: tuple) -> tuple:

@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from ...array.pytree import leaf_arrays
@@ -195,49 +196,40 @@ class KernelTable(list[KernelInfo]):
     """Kernels and their cost; prints as a table, which in notebooks has bars, and the texts beneath
     the names."""
 
-    def __repr__(self) -> str:
-        total, _ = self._totals()
-        titles = (
-            "kernel",
-            "tier",
-            "launches",
-            "time [ms]",
-            "",
-            "compile [ms]",
-            "statements",
-            "bytes",
-        )
-        rows = [
-            (
-                r.name, r.tier, f"{r.launches:,}", f"{r.time:,.3f}", _blocks(r.time, total),
-                f"{r.compile_time:,.1f}", f"{r.statements:,}", f"{r.bytes:,}",
-            )
+    _TITLES = "kernel", "tier", "launches", "time [ms]", "compile [ms]", "statements", "bytes"
+
+    def _rows(self) -> list[list[str]]:
+        return [
+            [
+                r.name, r.tier, f"{r.launches:,}", f"{r.time:,.3f}", f"{r.compile_time:,.1f}",
+                f"{r.statements:,}", f"{r.bytes:,}",
+            ]
             for r in self
         ]  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+
+    def __repr__(self) -> str:
+        total, _ = self._totals()
+        bars = ["", *[_blocks(r.time, total) for r in self]]
+        rows = [self._TITLES, *self._rows()]
+        rows = [[*row[:4], blocks, *row[4:]] for row, blocks in zip(rows, bars, strict=True)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(
             "  ".join(
                 cell.ljust(w) if k in (0, 4) else cell.rjust(w)
                 for k, (cell, w) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
-            for row in [titles, *rows]
+            for row in rows
         )
 
     def _repr_html_(self) -> str:
         total, compiling = self._totals()
-        titles = "kernel", "tier", "time [ms]", "compile [ms]", "launches", "statements"
-        rows = []
-        for r in self:
+        rows = self._rows()
+        for r, row in zip(self, rows, strict=True):
             text = "\n".join(map(coloured, r.source.splitlines()))
-            name = f"<details><summary>{escape(r.name)}</summary><pre>{text}</pre></details>"
-            compiled = bar(r.compile_time / compiling, second=True, width=8)
-            rows.append(
-                (
-                    name, r.tier, f"{bar(r.time / total)} {r.time:,.3f}",
-                    f"{compiled} {r.compile_time:,.1f}", f"{r.launches:,}", f"{r.statements:,}",
-                )
-            )  # fmt: skip
-        return page(table(titles, rows, left=2))
+            row[0] = f"<details><summary>{escape(r.name)}</summary><pre>{text}</pre></details>"
+            row[3] = f"{bar(r.time / total)} {row[3]}"
+            row[4] = f"{bar(r.compile_time / compiling, second=True, width=8)} {row[4]}"
+        return page(table(self._TITLES, rows, left=2))
 
     def _totals(self) -> tuple[float, float]:
         """Returns the time of all launches and that of compiling, but never 0."""
@@ -340,15 +332,12 @@ def coloured(code: str) -> str:
     return "".join([*parts, escape(code[end:], quote=False)])
 
 
-def _noted(text: str) -> Iterator[tuple[str, tuple[str, str, str]]]:
+def _noted(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yields the lines of a kernel without what notes where they come from, and with it: a file, a
     line, and the text there."""
     for line in text.splitlines():
         found = _NOTED.match(line)
-        if found is None:
-            yield line, ("", "", "")
-        else:
-            yield found[1], (found[2], found[3], found[4])
+        yield (found[1], found.groups()[1:]) if found else (line, ("", "", ""))
 
 
 def source_table(text: str) -> str:
@@ -357,13 +346,9 @@ def source_table(text: str) -> str:
     if not any(place[1] for _, place in lines):
         body = "\n".join(coloured(line) for line, _ in lines)
         return page(f"<pre><code>{body}</code></pre>")
-    runs: list[tuple[tuple[str, str, str], list[str]]] = []
-    for line, place in lines:
-        if not runs or runs[-1][0] != place:
-            runs.append((place, []))
-        runs[-1][1].append(line)
     rows, shaded = [], False
-    for place, code in runs:
+    for place, run in groupby(lines, lambda row: row[1]):
+        code = [line for line, _ in run]
         shaded = bool(place[1]) and not shaded
         kind = ' class="g"' if shaded else ""
         first = f'<td class="u" rowspan="{len(code)}">{_user_line(*place)}</td>'

@@ -109,7 +109,7 @@ def diag(arg: Any, /) -> Any:
         raise unexpected("dr.diag", expected, arg, "got")
     (n,) = arg.__meta__.dims
     cls = related(type(arg), kind="matrix", dims=(n, n))
-    zero = 0.0 if cls._namespace == "scalar" else cls._leaf(0)
+    zero = _component(cls, 0)
     return from_rows(
         cls, [[c if i == j else zero for j in range(n)] for i, c in enumerate(arg._components)]
     )
@@ -267,10 +267,8 @@ def quat_to_matrix(dtype: type[T], q: "Quaternion[Any, Any, Any, Any, Any] | Unt
 
 def _affine(rows: list[list], cls: Any, offset: Any) -> list[list]:
     """Returns the rows of the matrix of an affine transformation."""
-    number = float if cls.__meta__.namespace == "scalar" else cls._leaf
-    offset = [c if isinstance(c, ArrayBase) else number(c) for c in offset]
-    full = [[*row, c] for row, c in zip(rows, offset, strict=True)]
-    return [*full, [number(0), number(0), number(0), number(1)]]
+    full = [[*row, _component(cls, c)] for row, c in zip(rows, offset, strict=True)]
+    return [*full, [_component(cls, c) for c in (0, 0, 0, 1)]]
 
 
 @signatures.from_matrix
@@ -451,9 +449,10 @@ def rotate(dtype: type[T], axis: "ArrayBase | Sequences", angle: float | ArrayBa
 
 
 def _component(cls: Any, value: Any) -> Any:
-    if cls.__meta__.namespace == "scalar" or isinstance(value, ArrayBase):
+    """Returns a component of a class for an array or a number."""
+    if isinstance(value, ArrayBase):
         return value
-    return cls._leaf(value)
+    return float(value) if cls.__meta__.namespace == "scalar" else cls._leaf(value)
 
 
 @signatures.rotation

@@ -70,9 +70,7 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
         raise RuntimeError(f"{what}: {error}") from None
     if a._dtype.is_mask:
         raise RuntimeError(f"{what}: the operation is not defined for masks")
-    if a._kind == "leaf":
-        return sum(elementwise(ops.mul, a, b, name="dr.dot"))
-    if a._kind == "tensor":
+    if a._kind in ("leaf", "tensor"):
         return sum(elementwise(ops.mul, a, b, name="dr.dot"), axis=0)
     if len(a._components) != len(b._components):
         raise RuntimeError(

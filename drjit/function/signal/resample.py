@@ -209,12 +209,8 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
     if target == sizes:
         return tensor(type(t), type(t._array)(t._array), target)
     factors = [m // n if n else 1 for n, m in zip(sizes, target, strict=True)]
-
-    def index(i: Any) -> Any:
-        found = zip(conversion.places(i, target), factors, strict=True)
-        return conversion.flat_index([p // f for p, f in found], sizes)
-
-    return tensor(type(t), conversion.take_entries(t._array, prod(target), index, what), target)
+    flat = conversion.take_places(t._array, sizes, target, lambda k, p: p // factors[k], what)
+    return tensor(type(t), flat, target)
 
 
 def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
