@@ -85,9 +85,9 @@ def is_flat(cls: type) -> bool:
 
 def nested(cls: type, components: Sequence[Any]) -> Any:
     """Returns a nested array with the given components."""
-    made = object.__new__(cls)
-    made._components = list(components)
-    return made
+    result = object.__new__(cls)
+    result._components = list(components)
+    return result
 
 
 def plain(value: Any) -> Any:
@@ -290,12 +290,12 @@ def normalized_axis(axis: int, ndim: int, what: str | UserCall) -> int:
     Raises:
         RuntimeError: it is out of range.
     """
-    found = axis + ndim if axis < 0 else axis
-    if not 0 <= found < ndim:
+    result = axis + ndim if axis < 0 else axis
+    if not 0 <= result < ndim:
         raise RuntimeError(
             f"{what}: axis {axis} is out of bounds for an array of {ndim} dimensions"
         )
-    return found
+    return result
 
 
 def shape_of(value: Any, what: str) -> tuple[int, ...]:
@@ -304,10 +304,10 @@ def shape_of(value: Any, what: str) -> tuple[int, ...]:
     Raises:
         RuntimeError: they differ between components.
     """
-    found = show.shape_of(value)
-    if found is None:
+    result = show.shape_of(value)
+    if result is None:
         raise show.ragged(value, f"{what}(<{label(value)}>)")
-    return found
+    return result
 
 
 def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
@@ -333,14 +333,14 @@ def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
     kind = cls._kind
     if kind == "leaf":
         return f(value, cls)
-    made = object.__new__(cls)
+    result = object.__new__(cls)
     if kind == "tensor":
-        made._array, made._shape = converted(value._array, cls.Array, f), value._shape
+        result._array, result._shape = converted(value._array, cls.Array, f), value._shape
     elif issubclass(cls.Value, ArrayBase):
-        made._components = [converted(c, cls.Value, f) for c in value._components]
+        result._components = [converted(c, cls.Value, f) for c in value._components]
     else:
-        made._components = [f(c, cls.Value) for c in value._components]
-    return made
+        result._components = [f(c, cls.Value) for c in value._components]
+    return result
 
 
 def spread(value: Any) -> Any:
@@ -430,11 +430,11 @@ def places(index: Any, shape: Sequence[int]) -> list[Any]:
 
 def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
     """Returns the flat index of a tensor's entry with the given position along each axis."""
-    found: Any = None
+    result: Any = None
     for place, n in zip(places, shape, strict=True):
         if n != 1:
-            found = place if found is None else found * n + place
-    return 0 if found is None else found
+            result = place if result is None else result * n + place
+    return 0 if result is None else result
 
 
 def take_places(

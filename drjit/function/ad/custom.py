@@ -339,9 +339,9 @@ class _Result(LaneRule):
         if state is None:
             return None
         slot = state.outer_gradients[v.data]
-        found = None if slot.grad is None else Value(slot.grad, slot.grad_var)
+        result = None if slot.grad is None else Value(slot.grad, slot.grad_var)
         slot.grad = slot.grad_var = None
-        return found
+        return result
 
     def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         state = v.deps[0].data
@@ -445,10 +445,10 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
     outer_gradients = iter(state.outer_gradients)
 
     def slot(a: Any, cls: Any) -> Any:
-        found = _stand_in(a, cls)
+        result = _stand_in(a, cls)
         if isinstance(a, ArrayBase) and cls._diff:
-            found._var = next(outer_gradients) if cls._dtype.is_float else None
-        return found
+            result._var = next(outer_gradients) if cls._dtype.is_float else None
+        return result
 
     op._output = map_arrays(slot, result)
     for a in leaves(op._more_outputs):

@@ -39,15 +39,15 @@ def leaves(args: Iterable[Any]) -> Iterator[Any]:
 
 def variables(args: Iterable[Any]) -> list[Var]:
     """Returns the variables of the arguments that are not suspended."""
-    found = []
+    result = []
     for arg in args:
         for a in (arg,) if getattr(arg, "_kind", "") == "leaf" else pytree.leaf_arrays(arg):
             v = a._var if a._diff else None
             if v is not None and a._kind != "tensor":
-                found.append(v)
+                result.append(v)
             if graph.scopes and (v := scatter_target.variable(a)) is not None:
-                found.append(v)
-    return [v for v in found if visible(v) is not None] if graph.scopes else found
+                result.append(v)
+    return [v for v in result if visible(v) is not None] if graph.scopes else result
 
 
 def variable(a: Any) -> Var | None:
@@ -250,13 +250,13 @@ def _assignments(
             f"{what}(): incompatible function arguments: expected an array or a number as the "
             "gradient, not None"
         )
-    found: list[tuple[Var, Value]] = []
+    result: list[tuple[Var, Value]] = []
     is_array = isinstance(target, ArrayBase)
     for t, s in ((target, source),) if is_array else _pairs(target, source, what):
         if isinstance(t, KernelValue):
             v = visible(t._var)
             if v is not None:
-                found.append((v, fit(v, t._like(s, what).node, what)))
+                result.append((v, fit(v, t._like(s, what).node, what)))
             continue
         if not isinstance(t, ArrayBase) or not t._diff or not t._dtype.is_float:
             continue
@@ -279,8 +279,8 @@ def _assignments(
             if v is not None:
                 if launch.on_change is not None:
                     launch.on_change(a, a._node)
-                found.append((v, fit(v, b._node, what)))
-    return found
+                result.append((v, fit(v, b._node, what)))
+    return result
 
 
 def fitting(v: Var, gradient: Node, what: str) -> Value:

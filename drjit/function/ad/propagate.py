@@ -100,8 +100,8 @@ def _checked(args: tuple, flags: Any, what: str) -> list[Var]:
             is set.
     """
     _check_flags(flags, what)
-    found = variables(args)
-    if not found and not flags & ADFlag.AllowNoGrad and jit_flags.current & JitFlag.SymbolicCalls:
+    result = variables(args)
+    if not result and not flags & ADFlag.AllowNoGrad and jit_flags.current & JitFlag.SymbolicCalls:
         shown = ", ".join(type_label(a) for a in args)
         raise RuntimeError(
             f"{what}(<{shown}>): the argument does not depend on the input of a differentiation, "
@@ -109,7 +109,7 @@ def _checked(args: tuple, flags: Any, what: str) -> list[Var]:
             "dr.enable_grad(), or is it suspended, detached, or an integer? If this may happen, "
             "pass flags=dr.ADFlag.Default | dr.ADFlag.AllowNoGrad."
         )
-    return found
+    return result
 
 
 def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:

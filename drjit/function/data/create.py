@@ -138,15 +138,15 @@ class _Constants(dict[Any, Callable[[Any, int], Any]]):
     class or number, they return the number."""
 
     def __missing__(self, cls: Any) -> Callable[[Any, int], Any]:
-        made: Any = _no_constant
+        result: Any = _no_constant
         if not is_array_class(cls) or "__meta__" not in vars(cls):
-            return made  # classes of the program, which must not be kept alive
+            return result  # classes of the program, which must not be kept alive
         if cls._kind == "leaf":
-            made = leaf.constants(cls)
+            result = leaf.constants(cls)
         elif cls._size and cls.__meta__.kind in ("vector", "matrix") and cls.__meta__.is_jit:
-            made = _shared_constant(cls)
-        self[cls] = made
-        return made
+            result = _shared_constant(cls)
+        self[cls] = result
+        return result
 
 
 def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
@@ -180,9 +180,9 @@ _CONSTANTS = _Constants()
 def _filled(dtype: Any, value: Any, shape: Any, what: str) -> Any:
     """Creates an array, structure or number of type `dtype` that is filled with a value."""
     if type(shape) is int and 0 <= shape <= ir.LARGEST and isinstance(dtype, type):
-        made = _CONSTANTS[dtype](value, shape)
-        if made is not value:
-            return made
+        result = _CONSTANTS[dtype](value, shape)
+        if result is not value:
+            return result
     return _build(dtype, shape, _constant, value, what)
 
 
@@ -369,21 +369,21 @@ def arange(
 def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any:
     """Returns equally spaced numbers, computed in a one-dimensional class."""
     if not cls.__meta__.is_jit:
-        found = nested(cls, [ir.normalize(cls._dtype, start + step * k) for k in range(count)])
+        result = nested(cls, [ir.normalize(cls._dtype, start + step * k) for k in range(count)])
     else:
-        found = leaf.lane(cls, count)
+        result = leaf.lane(cls, count)
         if (start, step) != (0, 1):
             t = cls._dtype
             if t.is_float:
                 fma = RECORDERS[op.fma][cls]
-                found = fma(found, ir.normalize(t, step), ir.normalize(t, start))
+                result = fma(result, ir.normalize(t, step), ir.normalize(t, start))
             else:
                 scale, offset = leaf.literal(cls, step), leaf.literal(cls, start)
-                found = leaf.apply(op.add, leaf.apply(op.mul, found, scale), offset)
+                result = leaf.apply(op.add, leaf.apply(op.mul, result, scale), offset)
     target = dtype.Array if dtype._kind == "tensor" else dtype
-    if type(found) is not target:
-        found = leaf.cast(target, found)
-    return found if target is dtype else tensor(dtype, found, (count,))
+    if type(result) is not target:
+        result = leaf.cast(target, result)
+    return result if target is dtype else tensor(dtype, result, (count,))
 
 
 def linspace(
@@ -450,16 +450,16 @@ def opaque(
     if dtype is _MISSING:
         raise TypeError("dr.opaque(): expected an array or PyTree, or dr.opaque(dtype, value)")
     if value is not _MISSING:
-        made = _filled(dtype, value, shape, "dr.opaque")
+        result = _filled(dtype, value, shape, "dr.opaque")
     elif isinstance(dtype, type):
         raise RuntimeError(
             "dr.opaque(): expected an array, tensor, or PyTree, but received a type object, "
             f"{label(dtype)}, without a value. Did you mean dr.opaque(dtype, value, shape)?"
         )
     else:
-        made = copy(dtype)
-    make_opaque(made)
-    return made
+        result = copy(dtype)
+    make_opaque(result)
+    return result
 
 
 @signatures.width

@@ -34,8 +34,8 @@ def _extreme(op: ops.Op) -> Callable[[Any, Any], Any]:
     def chosen(a: Any, b: Any) -> Any:
         if is_array(a) or is_array(b):
             return elementwise(op, a, b, name=f"dr.{op.name[:3]}")
-        found = a if wins(a, b) or b != b else b
-        return float(found) if isinstance(a, float) or isinstance(b, float) else found
+        result = a if wins(a, b) or b != b else b
+        return float(result) if isinstance(a, float) or isinstance(b, float) else result
 
     return chosen
 

@@ -33,10 +33,10 @@ def tensor_argument(value: Any, what: str) -> Any:
 def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
     """Returns one or several axes, counted from the front and checked for duplicates."""
     given = conversion.integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
-    found = tuple([conversion.normalized_axis(a, ndim, f"{what}()") for a in given])
-    if len(set(found)) < len(found):
+    result = tuple([conversion.normalized_axis(a, ndim, f"{what}()") for a in given])
+    if len(set(result)) < len(result):
         raise RuntimeError(f"{what}(): duplicate axes in {axis!r}")
-    return found
+    return result
 
 
 def moveaxis(arg: T, /, source: int | Sequence[int], destination: int | Sequence[int]) -> T:

@@ -33,8 +33,8 @@ class Scan(NamedTuple):
         """Scans a traced array, as a whole or within runs."""
         if self.reverse:
             value = leaf_access.reverse(value, run)
-        found = leaf_access.prefix(self.rule.key, value, self.exclusive, run)
-        return leaf_access.reverse(found, run) if self.reverse else found
+        result = leaf_access.prefix(self.rule.key, value, self.exclusive, run)
+        return leaf_access.reverse(result, run) if self.reverse else result
 
     def of_numbers(self, dtype: DType, entries: list) -> list:
         """Scans entries of a `drjit.scalar` array."""
@@ -45,8 +45,8 @@ class Scan(NamedTuple):
         """Scans a list; `start` is the reduction of no entries."""
         if self.reverse:
             return self._replace(reverse=False).of_list(entries[::-1], start)[::-1]
-        found = [*accumulate(entries, partial(combine, self.rule))]
-        return [start, *found[:-1]][: len(found)] if self.exclusive else found
+        result = [*accumulate(entries, partial(combine, self.rule))]
+        return [start, *result[:-1]][: len(result)] if self.exclusive else result
 
 
 def prefix_reduce(

@@ -386,17 +386,17 @@ def _tensors(arrays: Any, what: str) -> list[Any]:
         raise conversion.unexpected(what, "a sequence of tensors", arrays)
     if not arrays:
         raise RuntimeError(f"{what}(): at least one tensor is needed")
-    found = []
+    result = []
     for a in arrays:
         if not is_array(a):
             raise conversion.unexpected(what, "tensors or arrays", a)
-        found.append(conversion.as_tensor(a))
-    classes = [type(a) for a in found]
+        result.append(conversion.as_tensor(a))
+    classes = [type(a) for a in result]
     if len(set(classes)) > 1:
         # Promotion broadcasts nothing here: empty tensors are only used for their type.
         cls = type(promote(*[c() for c in classes])[0])
-        found = [cls(a) for a in found]
-    return found
+        result = [cls(a) for a in result]
+    return result
 
 
 @signatures.stacking_along

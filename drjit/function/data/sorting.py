@@ -36,10 +36,10 @@ def _order_of(t: Any, axes: tuple[int, ...], descending: bool) -> tuple[Any, Any
     run = prod(shape[a] for a in axes)
     moved = permuted(t._array, shape, order)
     if moved._kind == "nested":
-        found = _order_on_host(moved, run, descending)
+        result = _order_on_host(moved, run, descending)
     else:
-        found = leaf_access.argsort(moved, conversion.flat_class(type(t), dt.u32), descending, run)
-    return moved, found, run, order
+        result = leaf_access.argsort(moved, conversion.flat_class(type(t), dt.u32), descending, run)
+    return moved, result, run, order
 
 
 def _order_on_host(flat: Any, run: int, descending: bool) -> Any:
@@ -57,12 +57,12 @@ def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
     shape."""
     t = conversion.as_tensor(_array(value, what))
     place = _axis(axis, len(t._shape), what)
-    found = t if prod(t._shape) == 0 else f(t, place)
+    result = t if prod(t._shape) == 0 else f(t, place)
     if value._kind == "tensor":
-        return found
+        return result
     if is_flat(type(value)):
-        return found._array
-    return conversion.with_dtype(type(value), found._dtype)(found)
+        return result._array
+    return conversion.with_dtype(type(value), result._dtype)(result)
 
 
 def sort(value: T, /, axis: int = -1, descending: bool = False) -> T:
@@ -107,9 +107,9 @@ def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
         cls = conversion.with_dtype(type(t), dt.u32)
         return tensor(cls, permuted_back(index, t._shape, order), t._shape)
 
-    found = _on_tensors(value, axis, "dr.argsort", along)
+    result = _on_tensors(value, axis, "dr.argsort", along)
     wanted = conversion.with_dtype(type(value), dt.u32)
-    return found if type(found) is wanted else wanted(found)  # if there are no entries
+    return result if type(result) is wanted else wanted(result)  # if there are no entries
 
 
 @signatures.middle
@@ -133,8 +133,8 @@ def median(
     """
     what = "dr.median"
     if not is_array(value):
-        found, place = _median_of_sequence(value, what)
-        return (found, place) if return_index else found
+        result, place = _median_of_sequence(value, what)
+        return (result, place) if return_index else result
     t = conversion.as_tensor(value)
     shape = t._shape
     axes = reduce.axes_of(axis, len(shape), tuple(range(len(shape))), what)
@@ -142,14 +142,14 @@ def median(
     if run == 0:
         raise RuntimeError(f"{what}(<{label(value)}>): there are no entries, the shape is {shape}")
     if axes and prod(shape):
-        moved, found, _, _ = _order_of(t, axes, False)
+        moved, result, _, _ = _order_of(t, axes, False)
     else:
         index_type = conversion.flat_class(type(t), dt.u32)
-        moved, found = t._array, index_type(lanes(type(t), prod(shape)))
+        moved, result = t._array, index_type(lanes(type(t), prod(shape)))
     freeze_size.decided(*shape)
     middle = (run - 1) // 2
     rows = prod(shape) // run
-    chosen = pick(found, lanes(type(t), rows) * run + middle, what)
+    chosen = pick(result, lanes(type(t), rows) * run + middle, what)
     kept = tuple([1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes])
     values = tensor(type(t), pick(moved, chosen, what), kept)
     indices = tensor(conversion.with_dtype(type(t), dt.u32), chosen % run, kept)
@@ -230,8 +230,8 @@ def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str)
         first = nested(type(order), [i % n for i in order._components[::n]])
     else:
         first = _first_of(t, place, best)
-    found = tensor(conversion.with_dtype(type(t), dt.u32), first, kept)
-    return found._array if axis is None or value._kind != "tensor" else found
+    result = tensor(conversion.with_dtype(type(t), dt.u32), first, kept)
+    return result._array if axis is None or value._kind != "tensor" else result
 
 
 def _first_of(t: Any, place: int, best: Any) -> Any:

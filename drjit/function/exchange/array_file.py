@@ -75,20 +75,20 @@ def _parsed(data: bytes | str, where: str) -> dict[str, Any]:
     """Parses a JSON object, in which no name may occur twice."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for name, value in pairs:
-            if name in found:
+            if name in result:
                 raise damage(where, "different names", f"{name!r} twice")
-            found[name] = value
-        return found
+            result[name] = value
+        return result
 
     with _expecting("JSON", where):
-        found = json.loads(
+        result = json.loads(
             data if isinstance(data, str) else data.decode(), object_pairs_hook=unique
         )
-    if type(found) is not dict:
-        raise damage(where, "an object in JSON", short(found))
-    return found
+    if type(result) is not dict:
+        raise damage(where, "an object in JSON", short(result))
+    return result
 
 
 def short(value: object) -> str:
@@ -390,9 +390,9 @@ def format_of(path: Path, what: str) -> tuple[Callable, Callable]:
     Raises:
         ValueError: the suffix is not a known format.
     """
-    found = _FORMATS.get(path.suffix.lower())
-    if found is None:
+    result = _FORMATS.get(path.suffix.lower())
+    if result is None:
         raise ValueError(
             f"{what}: unknown format {path.suffix!r}, expected one of {', '.join(_FORMATS)}"
         )
-    return found
+    return result

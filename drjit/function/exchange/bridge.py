@@ -105,13 +105,13 @@ class Framework:
 
 def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
     """Returns the chosen leaves of a PyTree, and a function that puts others in their place."""
-    found = [v for v in pytree.leaves(tree) if chosen(v)]
+    result = [v for v in pytree.leaves(tree) if chosen(v)]
 
     def join(values: Sequence[Any]) -> Any:
         following = iter(values)
         return pytree.map_tree(lambda v: next(following) if chosen(v) else v, tree, what="dr.wrap")
 
-    return found, join
+    return result, join
 
 
 def mapped(
@@ -275,10 +275,10 @@ class Evaluation:
                     accum_grad(x, _built(type(x), g))
             enqueue(mode, starts)
             traverse(mode, ADFlag.ClearVertices)
-            found = grad(ends)
+            result = grad(ends)
             clear_grad((self.inputs, self.outputs))
-        evaluate(found)
-        return found
+        evaluate(result)
+        return result
 
 
 class _Foreign(CustomOp):

@@ -77,15 +77,15 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
     differentiable = trial.differentiable()
 
     def primal(*data: Any) -> list[np.ndarray]:
-        found = Evaluation(function, join, [np.asarray(d) for d in data], none, jax).values()
-        for v, shape in zip(found, shapes, strict=True):
+        result = Evaluation(function, join, [np.asarray(d) for d in data], none, jax).values()
+        for v, shape in zip(result, shapes, strict=True):
             if v.shape != shape.shape:
                 raise TypeError(
                     f"dr.wrap(): {label(function)}() returned an array of shape {v.shape}, but of "
                     f"shape {shape.shape} for arguments that are 0; JAX's transformations need "
                     "shapes that do not depend on values"
                 )
-        return found
+        return result
 
     def gradient(data: Any, gradients: Any) -> list[np.ndarray]:
         found = Evaluation(function, join, [np.asarray(d) for d in data], floats, jax)

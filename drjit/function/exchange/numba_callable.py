@@ -196,11 +196,11 @@ class NumbaCallable:
 
     def native(self, dtype: DType = dt.f64) -> Native:
         """Returns the machine code for an element type, which is made on first use."""
-        found = self._natives.get(dtype)
-        if found is None:  # two threads may make it at once, and both use the first one
+        result = self._natives.get(dtype)
+        if result is None:  # two threads may make it at once, and both use the first one
             made = Native(self.function, self.count, dtype, self.gradient)
-            found = self._natives.setdefault(dtype, made)
-        return found
+            result = self._natives.setdefault(dtype, made)
+        return result
 
     def __call__(self, *args: Any) -> Any:
         if any(is_array(a) for a in args) and not self.gradient:
@@ -210,8 +210,8 @@ class NumbaCallable:
         if all(np.ndim(a) == 0 for a in args):
             value, *partials = self.native()(*args)
             return (value, tuple(partials)) if self.gradient else value
-        found = self.ufunc(*args)
-        return (found[0], found[1:]) if self.gradient else found
+        result = self.ufunc(*args)
+        return (result[0], result[1:]) if self.gradient else result
 
     @cached_property
     def value_and_grad(self) -> "NumbaCallable":
@@ -229,9 +229,9 @@ class NumbaCallable:
     @property
     def ctypes(self) -> Any:
         """The same as a function of `ctypes`, which keeps the machine code alive."""
-        made = self.native().ctypes
-        made.owner = self
-        return made
+        result = self.native().ctypes
+        result.owner = self
+        return result
 
     @cached_property
     def ufunc(self) -> Any:

@@ -216,10 +216,10 @@ def _foreign(
     _find_symbols(ir)
     ir = ir.replace('@"%.', f'@"{name}.').replace('@"%"', f'@"{name}"')
     total = not errors and _is_total(ir)
-    made = ForeignFunction(name, title, arguments, results, ir, errors, total)
-    foreign.functions[name] = made
-    numpy_target.namespace[name] = partial(numpy_foreign.call, made)
-    return made
+    result = ForeignFunction(name, title, arguments, results, ir, errors, total)
+    foreign.functions[name] = result
+    numpy_target.namespace[name] = partial(numpy_foreign.call, result)
+    return result
 
 
 _DIVISION = re.compile(r" = [us](?:div|rem) ")

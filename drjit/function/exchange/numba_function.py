@@ -103,12 +103,12 @@ class _Arguments:
 
     def nodes(self) -> list[Node]:
         """Returns the values that are passed."""
-        found = []
+        result = []
         for k, value in enumerate(self.leaves):
             t = self._dtype(k)
             n = value._node if _is_array(value) else ir.literal(t, value)
-            found.append(ir.cast(_passed(t), n))
-        return found
+            result.append(ir.cast(_passed(t), n))
+        return result
 
     def key(self) -> tuple:
         """Returns the structure with codes of types."""
@@ -148,10 +148,10 @@ class _NumbaFunction:
 
         def array(_: str) -> Any:
             n, v = next(following)
-            made = leaf.from_value(table.find(given.namespace, "leaf", n.dtype), as_value((n, v)))
+            result = leaf.from_value(table.find(given.namespace, "leaf", n.dtype), as_value((n, v)))
             if given.shape is None:
-                return made
-            return table.find(given.namespace, "tensor", made._dtype)(made, given.shape)
+                return result
+            return table.find(given.namespace, "tensor", result._dtype)(result, given.shape)
 
         def node(cls: Any, parts: tuple) -> Any:
             if cls is complex and given.shape is None:
@@ -163,26 +163,26 @@ class _NumbaFunction:
     def _for(self, function: Any, given: _Arguments) -> Any:
         precision = _passed(given.precision).code if given.precision else ""
         key = function, given.key(), precision
-        found = self._compiled.get(key)
-        if found is None:
+        result = self._compiled.get(key)
+        if result is None:
             from .numba_compile import compiled
 
             name = getattr(function, "__name__", "a function")
             with progress.Task(f"compiling {name}() with Numba"):
-                found = self._compiled[key] = compiled(*key)
+                result = self._compiled[key] = compiled(*key)
         if given.namespace.startswith("cuda"):
-            _check_gpu(function, found.function)
-        return found
+            _check_gpu(function, result.function)
+        return result
 
     def _variables(
         self, given: _Arguments, nodes: list[Node], results: list[Node]
     ) -> list[Var | None]:
         """Records the call for derivatives; returns the variables of the results."""
-        found: list[Var | None] = [None] * len(results)
+        result: list[Var | None] = [None] * len(results)
         places = [k for k, a in enumerate(given.leaves) if _is_array(a) and a._var is not None]
         rows = [k for k, n in enumerate(results) if n.dtype.is_float]
         if not places or not rows:
-            return found
+            return result
         partials: list[list[Node]] | None = None
         if self.derivative is not None:
             flat = foreign_call.call(self._derivative_for(given, len(results)).function, nodes)
@@ -192,8 +192,8 @@ class _NumbaFunction:
         operation = _Derivatives(self.title, partials)
         made = attached(operation, [results[r] for r in rows], arguments)
         for r, v in zip(rows, made, strict=True):
-            found[r] = v
-        return found
+            result[r] = v
+        return result
 
     def _derivative_for(self, given: _Arguments, results: int) -> Any:
         compiled = self._for(self.derivative, given)

@@ -65,13 +65,13 @@ class Parameters:
             RuntimeError: a target is differentiable.
         """
         words = self._words
-        found = {}
+        result = {}
         for k, value in given.items():
             word = words[k]
             if word.kind not in ("array", "target"):
                 continue
             if word.dtype.is_vector:
-                found[k] = self._vector(word, value)
+                result[k] = self._vector(word, value)
                 continue
             cls = type(value)
             right = isinstance(value, ArrayBase) and cls._kind == "leaf" and hasattr(value, "_node")
@@ -85,8 +85,8 @@ class Parameters:
                     f"{self._what}: {word.name} is written to, but it is differentiable, and "
                     "derivatives of the kernel are unknown. Pass dr.detach() of it"
                 )
-            found[k] = value
-        return found
+            result[k] = value
+        return result
 
     def _vector(self, word: Any, value: Any) -> Any:
         """Returns a vector among the arguments."""

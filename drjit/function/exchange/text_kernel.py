@@ -128,9 +128,9 @@ class TextKernel:
     def __call__(self, *args: Any, size: int | None = None, **kwargs: Any) -> Any:
         """Launches the kernel; see `kernel`."""
         if size is None and not kwargs and self._fast_paths:
-            found = self._call_fast(args)
-            if found is not NotImplemented:
-                return found
+            result = self._call_fast(args)
+            if result is not NotImplemented:
+                return result
         return self._call(args, kwargs, size, 0)
 
     def step(self, *args: Any, size: int | None = None, **kwargs: Any) -> Any:
@@ -473,10 +473,10 @@ def _made(rules: Rules, text: str | Callable[..., Any]) -> TextKernel:
         raise TypeError(
             f"dr.kernel(): expected a function or the text of a kernel, got {type_label(text)}"
         )
-    made = TextKernel(_source_of_function(text), rules)
+    result = TextKernel(_source_of_function(text), rules)
     for name in _NAMES:
-        setattr(made, name, getattr(text, name))
-    return made
+        setattr(result, name, getattr(text, name))
+    return result
 
 
 def _source_of_text(text: str) -> Source:

@@ -43,14 +43,14 @@ class Torch(Framework):
                 f"dr.wrap(): a tensor is on the device '{value.device}'; move it with .cpu()"
             )
         try:
-            found = value.detach().resolve_neg().resolve_conj()
+            result = value.detach().resolve_neg().resolve_conj()
             if value.device.type == "cpu":
-                return found.numpy()
-            if found.is_complex():
+                return result.numpy()
+            if result.is_complex():
                 raise TypeError("split it into real and imaginary part")
-            if found.layout is not self.module.strided:
+            if result.layout is not self.module.strided:
                 raise TypeError("make it dense with .to_dense()")
-            return found
+            return result
         except RuntimeError:
             raise TypeError(
                 "dr.wrap(): a PyTorch tensor has no values yet; Dr.Jit functions cannot be called "
@@ -211,10 +211,10 @@ class _TorchCall(CompletedCall):
         if known:
             # Unlike `torch.autograd.grad`, this reaches parameters that the function uses.
             self.torch.module.autograd.backward(*zip(*known, strict=True), retain_graph=True)
-        found = [self._data(t.grad, t) for t in self.inputs]
+        result = [self._data(t.grad, t) for t in self.inputs]
         for t in self.inputs:
             t.grad = None
-        return found
+        return result
 
     def forward(self, tangents: list[Data]) -> list[Data]:
         torch = self.torch.module

@@ -434,10 +434,10 @@ def _width(value: Any) -> int:
         return 1
     if isinstance(value, ArrayBase) and value._namespace == "scalar":
         return len(value._array._components if value._kind == "tensor" else value._components)
-    found = show.common_width(pytree.leaf_arrays(value))
-    if found is None:
+    result = show.common_width(pytree.leaf_arrays(value))
+    if result is None:
         raise show.ragged(value, "dr.width()")
-    return found
+    return result
 
 
 # The backend of drjit.auto

@@ -78,8 +78,8 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
         )
     if not a._components:
         return reduce_axes("add", a, 0, None, False, "dr.dot")
-    found = _dot_terms(a._components, b._components)
-    return ir.normalize(a._dtype, found) if is_flat(type(a)) else found
+    result = _dot_terms(a._components, b._components)
+    return ir.normalize(a._dtype, result) if is_flat(type(a)) else result
 
 
 @cache
@@ -152,10 +152,10 @@ def squared_norm(
         return dot(value, value)
     value = plain(value)
     squares = elementwise(ops.mul, value, value, name="dr.squared_norm")
-    found = reduce_axes("add", squares, axis, mode, keepdims, "dr.squared_norm")
-    if not keepdims and found._kind == "tensor" and all(n == 1 for n in found._shape):
-        found._shape = ()
-    return found
+    result = reduce_axes("add", squares, axis, mode, keepdims, "dr.squared_norm")
+    if not keepdims and result._kind == "tensor" and all(n == 1 for n in result._shape):
+        result._shape = ()
+    return result
 
 
 @signatures.reduction

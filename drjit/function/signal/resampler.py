@@ -326,10 +326,10 @@ def _part_sums(w: list[float]) -> Callable[[int, int], float]:
     absolute = _part_sums([abs(v) for v in w]) if min(w) < 0 else None
 
     def total(begin: int, end: int) -> float:
-        found = tail[begin] if end == size else head[end] - head[begin]
-        found = head[end] if begin == 0 else found
-        _check_sums(found, absolute(begin, end) if absolute else found)
-        return found
+        result = tail[begin] if end == size else head[end] - head[begin]
+        result = head[end] if begin == 0 else result
+        _check_sums(result, absolute(begin, end) if absolute else result)
+        return result
 
     return total
 
