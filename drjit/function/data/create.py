@@ -151,23 +151,14 @@ class _Constants(dict[Any, Callable[[Any, int], Any]]):
 
 def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
     """Returns such a function for nested arrays, whose leaves share one literal."""
-    literal, of_node = ir.literals(cls._dtype), _repeated(cls)
+    literal, dims = ir.literals(cls._dtype), cls.__meta__.dims
+    leaves = leaf.copies(cls._leaf, prod(dims))
 
     def constant(number: Any, size: int) -> Any:
         n = literal(number, size)
-        return number if n is None else of_node(n)
+        return number if n is None else conversion.assemble(cls, leaves(n), dims)
 
     return constant
-
-
-def _repeated(cls: Any) -> Callable[[ir.Node], Any]:
-    """Returns a function that creates a nested array whose leaves are all equal to a node."""
-    count = cls._size
-    if cls.Value is cls._leaf:
-        components = leaf.copies(cls._leaf, count)
-        return lambda n: nested(cls, components(n))
-    row = _repeated(cls.Value)
-    return lambda n: nested(cls, [row(n) for _ in range(count)])
 
 
 def _no_constant(number: Any, size: int) -> Any:
