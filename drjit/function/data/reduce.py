@@ -103,7 +103,7 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
     check_mode(mode, what)
     if isinstance(value, KernelValue) and axis in (0, (0,), Ellipsis):
         return value._reduce(key)
-    if not is_array(value):
+    if isinstance(value, KernelValue) or not is_array(value):
         return _reduce_python(rule, value, axis, mode, keepdims, name)
     if not rule.op.accepts(value._dtype):
         raise RuntimeError(

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, repeat
 from typing import Any
 
-from ...ad import graph, lanes
+from ...ad import graph
 from ...ad.flags import ADFlag, ADMode
 from ...ad.graph import GradScope
-from ...array import foreign, interop, leaf, pytree, table
+from ...array import foreign, interop, pytree, table
 from ...array.base import type_label
 from ...array.namespace import chosen
 from ...array.show import is_array
@@ -21,12 +21,12 @@ from ...jit.device import Device, find, missing
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ..ad.custom import CustomOp, custom
-from ..ad.grad import accum_grad, clear_grad, enable_grad, grad, grad_enabled, leaves, variables
+from ..ad.grad import accum_grad, clear_grad, enable_grad, grad, grad_enabled, variables
 from ..ad.propagate import enqueue, traverse
 from ..data.create import zeros
 from ..data.shape import concat
-from ..evaluation import copy
 from ..evaluation import eval as evaluate
+from ..evaluation import separate
 
 Join = Callable[[Sequence[Any]], Any]
 Data = Any
@@ -237,9 +237,7 @@ class Evaluation:
         if self.inputs:
             # An argument that is returned needs a gradient separate from the result's.
             with graph.within(GradScope()):
-                self.outputs = copy(self.outputs)
-                for a in leaves(self.outputs):
-                    a._var = lanes.copy(leaf.value(a)).var
+                self.outputs = [separate(x) for x in self.outputs]
         evaluate(self.outputs)
 
     def values(self) -> list[Data]:

@@ -16,7 +16,7 @@ from ...jit.ir import node as ir
 from ...jit.ir.node import Node
 from ...jit.trace import foreign_call
 from ..ad.custom import ValueOp, attached, weighted_sum
-from .bridge import imported, label, mapped
+from .bridge import imported, label, mapped, placed
 
 _NUMBERS = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
@@ -178,11 +178,10 @@ class _NumbaFunction:
         self, given: _Arguments, nodes: list[Node], results: list[Node]
     ) -> list[Var | None]:
         """Records the call for derivatives; returns the variables of the results."""
-        result: list[Var | None] = [None] * len(results)
         places = [k for k, a in enumerate(given.leaves) if _is_array(a) and a._var is not None]
         rows = [k for k, n in enumerate(results) if n.dtype.is_float]
         if not places or not rows:
-            return result
+            return [None] * len(results)
         partials: list[list[Node]] | None = None
         if self.derivative is not None:
             flat = foreign_call.call(self._derivative_for(given, len(results)).function, nodes)
@@ -190,10 +189,8 @@ class _NumbaFunction:
             partials = [[flat[r * count + k] for k in places] for r in rows]
         arguments = [given.leaves[k]._var for k in places]
         operation = _Derivatives(self.title, partials)
-        made = attached(operation, [results[r] for r in rows], arguments)
-        for r, v in zip(rows, made, strict=True):
-            result[r] = v
-        return result
+        variables = attached(operation, [results[r] for r in rows], arguments)
+        return placed([n.dtype.is_float for n in results], variables)
 
     def _derivative_for(self, given: _Arguments, results: int) -> Any:
         compiled = self._for(self.derivative, given)

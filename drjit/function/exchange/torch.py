@@ -171,15 +171,13 @@ def _autograd_function(framework: Torch) -> Any:
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
             tensors = ctx.saved_tensors
-            derivative = ctx.call.backward
-            found = DrJitDerivative.apply(derivative, len(tensors), *tensors, *gradients)
+            found = DrJitDerivative.apply(ctx.call.backward, len(tensors), *tensors, *gradients)
             return None, *found
 
         @staticmethod
         def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, ...]:
             tensors = ctx.saved_tensors
-            derivative = ctx.call.forward
-            return DrJitDerivative.apply(derivative, len(tensors), *tensors, *tangents)
+            return DrJitDerivative.apply(ctx.call.forward, len(tensors), *tensors, *tangents)
 
     return DrJitFunction
 

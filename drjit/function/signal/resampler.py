@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 from ...array import leaf, leaf_access
 from ...array.interop import components
@@ -281,7 +281,8 @@ class Resampler:
             out = np.zeros((outer, self.source_res, stride))
             weights, index = self._rows()
             for k in range(self.taps):
-                np.add.at(out, (slice(None), index[:, k]), weights[:, k, None] * blocks)
+                at: Any = slice(None), index[:, k]
+                np.add.at(out, at, weights[:, k, None] * blocks)
             return type(target)(out.ravel())
         if outer == 0:
             return target
@@ -392,7 +393,7 @@ def _filter(filter: Any, radius: Any, convolve: bool) -> tuple[Callable, float]:
     if not 0 <= radius < math.inf:
         raise _refused(f"the filter radius must be positive, got {radius}")
 
-    function = cache(lambda x: float(filter(x)))
+    function = cache(lambda x: float(cast("Any", filter)(x)))
 
     def sampled(x: Any) -> Any:
         if not isinstance(x, np.ndarray):
