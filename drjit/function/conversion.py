@@ -269,7 +269,7 @@ def access_to(
     reduce: str = "",
     packet: int = 1,
 ) -> Access:
-    """An index and a mask argument as an access to arrays of the namespace of `cls`."""
+    """Returns the access to arrays of the namespace of `cls` that an index and a mask describe."""
     given = index
     if getattr(index, "_kind", None) != "leaf" or not index._dtype.is_int:
         index = index_leaf(index, cls, what)

@@ -166,7 +166,7 @@ class ValueOp(CustomOp):
 
     def follows(self) -> bool:
         """Whether the derivatives of a body use the primal values of the body's copy (see
-        `flow.recorded`)."""
+        `flow.region.recording`)."""
         return False
 
     def gradients(self, variables: list[Var]) -> list[Node]:

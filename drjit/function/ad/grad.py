@@ -51,8 +51,8 @@ def variables(args: Iterable[Any]) -> list[Var]:
 
 
 def variable(a: Any) -> Var | None:
-    """Returns the variable of a one-dimensional array. One that the body being traced has written
-    to has it for the time of that body."""
+    """Returns the variable of a one-dimensional array. An array to which the body being traced has
+    written has a variable within that body."""
     v = a._var
     if v is None and graph.scopes:
         v = scatter_target.variable(a)
@@ -242,8 +242,8 @@ def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
 def _assignments(
     target: Any, source: Any, what: str, by_lanes: bool = False
 ) -> list[tuple[Var, Value]]:
-    """Returns variables, each as often as it occurs, and the gradients to assign to them, or what
-    the lanes that execute the current code add to them."""
+    """Returns variables, each as often as it occurs, and the gradients to assign to them or
+    (`by_lanes`) the contributions of those lanes that execute the current code."""
     fit = _of_lanes if by_lanes and lane_region() else fitting
     if source is None:
         raise TypeError(
@@ -326,7 +326,7 @@ def set_grad(target: object, source: object) -> None:
 
 
 def _in_active_lanes(v: Var, g: Value) -> Value:
-    """Returns a new gradient with that of now in the lanes that do not execute the current code."""
+    """Returns a new gradient, and the present one in lanes that do not execute the current code."""
     mask, before = active(), v.grad
     if v.size == 1 and v in (graph.scope() or graph.OUTSIDE).arguments:
         return _of_lanes(v, g.node, "dr.set_grad")
@@ -354,7 +354,8 @@ def accum_grad(target: object, source: object) -> None:
 
 
 def _of_lanes(v: Var, gradient: Node, what: str) -> Value:
-    """Returns what the lanes that execute the current code add to the gradient of a variable."""
+    """Returns the contribution of the lanes that execute the current code to the gradient of a
+    variable."""
     from ...ad.sink import in_active_lanes  # see `fitting`
 
     region = lane_region()

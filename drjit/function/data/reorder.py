@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def tensor_argument(value: Any, what: str) -> Any:
-    """Returns the tensor itself.
+    """Returns the argument if it is a tensor.
 
     Raises:
         TypeError: the value is not a tensor.

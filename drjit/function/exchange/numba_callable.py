@@ -195,9 +195,9 @@ class NumbaCallable:
         return f"<{label(self.function)}{'.value_and_grad' * self.gradient} for Numba>"
 
     def native(self, dtype: DType = dt.f64) -> Native:
-        """Returns the machine code for an element type, which is made on first use."""
+        """Returns the machine code for an element type, compiled on first use."""
         result = self._natives.get(dtype)
-        if result is None:  # two threads may make it at once, and both use the first one
+        if result is None:  # two threads may compile it at once; both use the first
             made = Native(self.function, self.count, dtype, self.gradient)
             result = self._natives.setdefault(dtype, made)
         return result

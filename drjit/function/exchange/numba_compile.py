@@ -199,8 +199,8 @@ def _plain(ir: str) -> str:
 def _foreign(
     title: str, arguments: list[str], results: list[str], ir: str, entry: str
 ) -> ForeignFunction:
-    """Makes a module the code of a function of scalars, under names that depend on its contents
-    only."""
+    """Returns the function of scalars whose code is a module, with names that depend on the
+    contents of the module alone."""
     ir = _plain(ir)
     raised = {name: pickle.loads(_bytes(text)) for name, text in _PICKLED.findall(ir)}
     own = {name: f'"%.{k}"' for k, name in enumerate(dict.fromkeys(_DEFINED.findall(ir)))}
@@ -230,7 +230,7 @@ _CALLED = re.compile(r'call .*?@([\w.$]+|"[^"]*")\(')
 
 def _is_total(ir: str) -> bool:
     """Returns whether functions can be called for any numbers and have no loops: branches and calls
-    lead to what follows, and nothing is read from memory but what is on the stack."""
+    lead forwards only, and only the stack is read."""
     place = {}
     for m in re.finditer(r'^define .*?@("[^"]*")\(', ir, re.MULTILINE):
         place[m[1]] = len(place)
@@ -306,7 +306,7 @@ def _raised(kind: Any, arguments: Any, place: Any) -> Raised:
 
 
 def _find_symbols(ir: str) -> None:
-    """Notes the addresses of functions of Numba's run time that a module calls."""
+    """Records the addresses of the functions of Numba's run time that a module calls."""
     from llvmlite import binding
 
     for line in ir.split("\n"):

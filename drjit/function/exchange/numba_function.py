@@ -55,7 +55,8 @@ class _Arguments:
         self.namespace = next((s for s in spaces if s.endswith(".ad")), spaces[0] if spaces else "")
 
     def _add(self, value: Any, path: str) -> Any:
-        """Adds what is in a value and returns its structure, with places instead of types."""
+        """Adds the contents of a value and returns its structure, with indices into `leaves` in
+        place of types."""
         role = pytree.role(type(value))
         if role == "leaf" or type(value) in _NUMBERS:
             self.leaves.append(value)
@@ -120,7 +121,8 @@ class _Arguments:
 
 
 class _NumbaFunction:
-    """A function of Numba and the one for its derivatives, compiled for each types of arguments."""
+    """A function of Numba and the one for its derivatives, compiled once for each combination
+    of argument types."""
 
     def __init__(self, function: Any, derivative: Any) -> None:
         self.function, self.derivative = function, derivative
@@ -256,7 +258,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _passed(dtype: dt.DType) -> dt.DType:
-    """Returns the type that numbers are passed as: Numba computes with halves on no processor."""
+    """Returns the type in which numbers are passed: Numba has no half precision on processors."""
     return dt.f32 if dtype is dt.f16 else dtype
 
 

@@ -31,7 +31,7 @@ from ...jit.text.user.text import read
 from ...jit.tuples import NamedTuple
 from ..ad.custom import attached
 from ..signature import importable_name
-from .text_arguments import NUMBERS, UNKNOWN, Derivatives, KernelCall, Parameters, Rules
+from .text_call import NUMBERS, UNKNOWN, Derivatives, KernelCall, Parameters, Rules
 
 _NAMES = ("__doc__", "__module__", "__qualname__")
 _DEBUG = int(JitFlag.Debug)

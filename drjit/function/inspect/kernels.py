@@ -121,7 +121,7 @@ class KernelSource(str):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return source_table(self)
+        return _source_table(self)
 
 
 def kernel_source(*values: object) -> KernelSource:
@@ -225,11 +225,11 @@ class KernelTable(list[KernelInfo]):
         total, compiling = self._totals()
         rows = self._rows()
         for r, row in zip(self, rows, strict=True):
-            text = "\n".join(map(coloured, r.source.splitlines()))
+            text = "\n".join(map(_coloured, r.source.splitlines()))
             row[0] = f"<details><summary>{escape(r.name)}</summary><pre>{text}</pre></details>"
-            row[3] = f"{bar(r.time / total)} {row[3]}"
-            row[4] = f"{bar(r.compile_time / compiling, second=True, width=8)} {row[4]}"
-        return page(table(self._TITLES, rows, left=2))
+            row[3] = f"{_html_bar(r.time / total)} {row[3]}"
+            row[4] = f"{_html_bar(r.compile_time / compiling, second=True, width=8)} {row[4]}"
+        return _page(_html_table(self._TITLES, rows, left=2))
 
     def _totals(self) -> tuple[float, float]:
         """Returns the time of all launches and that of compiling, but never 0."""
@@ -278,6 +278,8 @@ def flush_kernel_cache() -> None:
         schedule.forget_kernels()
 
 
+# The style of what notebooks show. Its colours are legible on light and on dark pages, because a
+# page does not tell which it is; text has the colour of the page.
 _RULES = {
     "": "overflow-x:auto;font-size:13px",
     "table": "border-collapse:collapse;margin:0;border:0;background:none;color:inherit;"
@@ -317,12 +319,12 @@ _NOTED = re.compile(r"^(.*?)  # (\S+):(\d+) ?(.*)$")
 _CELL = re.compile(r"\d+\.py|<(?:stdin|ipython-input.*)>")
 
 
-def page(content: str) -> str:
+def _page(content: str) -> str:
     """Returns an element of a page with its style."""
     return f'{_STYLE}<div class="drjit">{content}</div>'
 
 
-def coloured(code: str) -> str:
+def _coloured(code: str) -> str:
     """Returns a line of Python or of a kernel, as HTML."""
     parts, end = [], 0
     for found in _TOKEN.finditer(code):
@@ -333,19 +335,19 @@ def coloured(code: str) -> str:
 
 
 def _noted(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields the lines of a kernel without what notes where they come from, and with it: a file, a
-    line, and the text there."""
+    """Yields the lines of a kernel without the comments that say where they come from, and what
+    these say: a file, a line, and the text there."""
     for line in text.splitlines():
         found = _NOTED.match(line)
         yield (found[1], found.groups()[1:]) if found else (line, ("", "", ""))
 
 
-def source_table(text: str) -> str:
-    """Returns a kernel beside the user's lines that it notes."""
+def _source_table(text: str) -> str:
+    """Returns a kernel beside the user's lines that its comments name."""
     lines = list(_noted(text))
     if not any(place[1] for _, place in lines):
-        body = "\n".join(coloured(line) for line, _ in lines)
-        return page(f"<pre><code>{body}</code></pre>")
+        body = "\n".join(_coloured(line) for line, _ in lines)
+        return _page(f"<pre><code>{body}</code></pre>")
     rows, shaded = [], False
     for place, run in groupby(lines, lambda row: row[1]):
         code = [line for line, _ in run]
@@ -353,19 +355,19 @@ def source_table(text: str) -> str:
         kind = ' class="g"' if shaded else ""
         first = f'<td class="u" rowspan="{len(code)}">{_user_line(*place)}</td>'
         for line in code:
-            rows.append(f'<tr{kind}>{first}<td class="c">{coloured(line)}</td></tr>')
+            rows.append(f'<tr{kind}>{first}<td class="c">{_coloured(line)}</td></tr>')
             first = ""
-    return page(f"<table>{''.join(rows)}</table>")
+    return _page(f"<table>{''.join(rows)}</table>")
 
 
 def _user_line(file: str, line: str, text: str) -> str:
     if not line:
         return ""
     place = f"line {line}" if _CELL.fullmatch(file) else f"{file}:{line}"
-    return f'<span class="f">{escape(place)}</span>  <code>{coloured(text)}</code>'
+    return f'<span class="f">{escape(place)}</span>  <code>{_coloured(text)}</code>'
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+def _html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """Returns a table of cells in HTML; numbers, all but the first `left` columns, end on the
     right."""
 
@@ -378,7 +380,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -
     return f"<table><thead>{line('th', titles)}</thead><tbody>{body}</tbody></table>"
 
 
-def bar(part: float, second: bool = False, width: float = 12) -> str:
+def _html_bar(part: float, second: bool = False, width: float = 12) -> str:
     """Returns a bar whose length is a part of `width` (in em)."""
     kind = "b b2" if second else "b"
     return f'<span class="{kind}" style="width:{max(part, 0) * width:.2f}em"></span>'

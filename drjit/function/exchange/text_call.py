@@ -1,4 +1,5 @@
-"""The arguments of kernel texts: which ones a text takes, and whether those of a call fit."""
+"""Calls of kernel texts: which arguments a text takes, whether those of a call fit, and derivatives,
+which functions of the user compute."""
 
 import inspect
 from collections.abc import Callable
@@ -38,7 +39,8 @@ class Parameters:
         )
 
     def check_derivative(self) -> None:
-        """Raises a TypeError if lanes depend on the entries of other lanes."""
+        """Raises a TypeError if lanes depend on entries of other lanes, as then partial derivatives
+        of each lane do not suffice."""
         words = self._words.values()
         for w in words:
             if w.kind == "target" or (w.anywhere and w.dtype.is_float):
@@ -226,8 +228,8 @@ def describe(value: Any, dtype: DType) -> str:
 
 
 class Rules(NamedTuple):
-    """What computes derivatives: partial derivatives of each lane, gradients of the arguments, and
-    tangents of the results. None is unknown."""
+    """The user's functions that compute derivatives: the partial derivatives of each lane,
+    gradients of the arguments, and tangents of the results. None is unknown."""
 
     derivative: Callable | None = None
     backward: Callable | None = None
