@@ -1,5 +1,5 @@
-"""Calls of kernel texts: which arguments a text takes, whether those of a call fit, and derivatives,
-which functions of the user compute."""
+"""Calls of kernel texts: which arguments a text takes, whether those of a call fit, and their
+derivatives, as functions of the user compute them."""
 
 import inspect
 from collections.abc import Callable
