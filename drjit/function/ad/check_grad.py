@@ -162,13 +162,13 @@ def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
         jit_flags.set_flag(JitFlag.Debug, before)
     for a, w in _weights(result):
         accum_grad(a, leaf.from_numpy(type(a), w, copy=True))
-    origins = [_origin(a._var, result) for a in inputs]
+    origins = [_origin(a._var) for a in inputs]
     enqueue(ADMode.Backward, result)
     traverse(ADMode.Backward)
     return _entries([grad(a) for a in inputs]), origins
 
 
-def _origin(v: Var, result: Any) -> str:
+def _origin(v: Var) -> str:
     """Returns the operation that first used a variable, and the line that recorded it."""
     users = [u for u in graph.living() if any(d is v for d in u.deps)]
     if not users:

@@ -65,9 +65,8 @@ def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) ->
         signature = context.resolve_function_type(numba.typeof(function), tuple(types), {})
         if signature is None:
             raise UncompilableError(f"dr.wrap(): {title}() has no signature for {tuple(types)}")
-        returned = signature.return_type
-        result = _structure(returned, title)
-        source, names = _adapter(arguments, result, precision, returned)
+        result = _structure(signature.return_type, title)
+        source, names = _adapter(arguments, result, precision)
         names["function"] = function
         exec(source, names)
         codes = [code for s in arguments for code in flat(s)]
@@ -119,7 +118,7 @@ def _structure(numba_type: Any, title: str) -> Structure:
 
 
 def _adapter(
-    arguments: tuple[Structure, ...], result: Structure, precision: str, returned: Any
+    arguments: tuple[Structure, ...], result: Structure, precision: str
 ) -> tuple[str, dict[str, Any]]:
     """Returns the text of the function between numbers and structures, and the names it uses."""
     import numpy as np

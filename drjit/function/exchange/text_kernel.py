@@ -4,6 +4,7 @@ import inspect
 import linecache
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from types import FunctionType, SimpleNamespace
@@ -250,33 +251,20 @@ class TextKernel:
         literals = [ir.make(LITERAL, words[k].dtype, 1, (), numbers[k]) for k in at.literals]
         with schedule.lock:
             inputs = [schedule.materialize(arrays[k]._node, device) for k in at.inputs]
-            own = self._targets(arrays, device)
+            for a in {id(arrays[k]): arrays[k] for k in at.targets}.values():
+                replace(a, lambda taken: taken.own())  # others may share its memory
             targets = []
             for k in at.targets:
                 w, n = words[k], arrays[k]._node
                 targets.append(pending.Effect(n.data, w.dtype, n.size, w.reduce, w.mode))
             made = self._kernel(device)
-            parts = made, lanes, inputs, literals, checks, targets
-            if targets and made.can_be_interrupted:
-                with interrupt.postponed():
-                    buffers = launch.run(*parts)
-            else:
-                buffers = launch.run(*parts)
-            del own
+            with interrupt.postponed() if targets and made.can_be_interrupted else nullcontext():
+                buffers = launch.run(made, lanes, inputs, literals, checks, targets)
         schedule.catch_up()
         return [
             ir.buffer(t, lanes if stored else 1, b)  # type: ignore[arg-type]
             for (t, stored, _), b in zip(outputs, buffers, strict=False)
         ]
-
-    def _targets(self, arrays: dict[int, Any], device: Any) -> list[Any]:
-        """Copies those arrays that are written to and share their memory with others."""
-        seen = []
-        for k in self._read.layout.targets:
-            if not any(arrays[k] is a for a in seen):
-                replace(arrays[k], lambda taken: taken.own())
-                seen.append(arrays[k])
-        return seen
 
     def _kernel(self, device: Any) -> Any:
         """Returns the kernel of a device."""

@@ -6,7 +6,7 @@ are promoted as by operators. For Python numbers alone, the result is a Python n
 """
 
 import math
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array import extrema, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
@@ -23,8 +23,6 @@ from . import complex
 from . import transcendental as functions
 from .complex import negative
 from .transcendental import NUMBERS, acos, asin, elementary, sqrt, unsupported
-
-T = TypeVar("T", bound=Any)
 
 _ARRAYS = (ArrayBase, KernelValue)
 
