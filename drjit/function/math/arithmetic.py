@@ -356,18 +356,16 @@ def rcp(arg: Any, /) -> Any:
     result = RECORDED[op.div](1, arg)
     if result is not None:
         return result
-    if _is_array(arg):
-        result = by_formula("rcp", arg)
-        if result is not None:
-            return result
-        if arg.__meta__.kind == "matrix":
-            return reciprocal(arg)
-        if not arg.__meta__.dtype.is_float:
-            raise RuntimeError(f"dr.rcp(): operation not supported for {type_label(arg)}")
-        return elementwise(op.div, 1, arg, name="dr.rcp")
-    if not _is_number(arg):
-        raise unsupported("rcp", arg)
-    return elementwise(op.div, 1.0, float(arg))
+    if _only_numbers("dr.rcp", arg):
+        return elementwise(op.div, 1.0, float(arg))
+    result = by_formula("rcp", arg)
+    if result is not None:
+        return result
+    if arg.__meta__.kind == "matrix":
+        return reciprocal(arg)
+    if not arg.__meta__.dtype.is_float:
+        raise RuntimeError(f"dr.rcp(): operation not supported for {type_label(arg)}")
+    return elementwise(op.div, 1, arg, name="dr.rcp")
 
 
 @signatures.elementary
@@ -442,15 +440,13 @@ def abs(arg: Any, /) -> Any:
     result = RECORDED[op.abs](arg)
     if result is not None:
         return result
-    if _is_array(arg):
-        formula = formulas.get((arg.__meta__.kind, "abs"))
-        if formula is not None:
-            return formula(tuple(arg._components))
-        return elementwise(op.abs, arg, name="dr.abs")
-    if not _is_number(arg):
-        raise unsupported("abs", arg)
-    value = _number(arg)
-    return -value if value < 0 else value + 0
+    if _only_numbers("dr.abs", arg):
+        value = _number(arg)
+        return -value if value < 0 else value + 0
+    formula = formulas.get((arg.__meta__.kind, "abs"))
+    if formula is not None:
+        return formula(tuple(arg._components))
+    return elementwise(op.abs, arg, name="dr.abs")
 
 
 @signatures.numeric
@@ -460,18 +456,16 @@ def sign(arg: Any, /) -> Any:
     >>> dr.sign(Float(-2, 0, 3)), dr.sign(-2)
     ([-1, 1, 1], -1)
     """
-    if _is_array(arg):
-        if isinstance(arg, KernelValue):
-            return elementwise(op.select, arg >= 0, arg._with_number(1), arg._with_number(-1))
-        cls = type(arg)
-        if cls._dtype.is_mask:
-            raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
-        _, *signs = promote(arg, 1, -1 if cls._dtype.is_signed else 1, name="dr.sign")
-        return select(arg >= 0, *signs)
-    if not _is_number(arg):
-        raise unsupported("sign", arg)
-    value = _number(arg)
-    return type(value)(1 if value >= 0 else -1)
+    if _only_numbers("dr.sign", arg):
+        value = _number(arg)
+        return type(value)(1 if value >= 0 else -1)
+    if isinstance(arg, KernelValue):
+        return elementwise(op.select, arg >= 0, arg._with_number(1), arg._with_number(-1))
+    cls = type(arg)
+    if cls._dtype.is_mask:
+        raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
+    _, *signs = promote(arg, 1, -1 if cls._dtype.is_signed else 1, name="dr.sign")
+    return select(arg >= 0, *signs)
 
 
 @signatures.binary

@@ -8,9 +8,8 @@ like any other.
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import accumulate
 from typing import Any, cast
 
 from ...array import leaf, leaf_access
@@ -151,9 +150,8 @@ class Resampler:
         if 0 in (self.source_res, self.target_res):
             raise _refused("the source and target resolution must not be zero")
         if boundary not in BOUNDARIES:
-            raise _refused(
-                f"invalid boundary mode {boundary!r}; expected one of {_quoted(BOUNDARIES)}"
-            )
+            names = ", ".join(map(repr, BOUNDARIES))
+            raise _refused(f"invalid boundary mode {boundary!r}; expected one of {names}")
         self.boundary = boundary
         self.symbolic = bool(symbolic)
         self._tables: dict[tuple[Any, str], Any] = {}
@@ -170,15 +168,13 @@ class Resampler:
         self._row_scale: list[float] | None = None
         if not normalize:
             return
-        total = _part_sums(weights)
         if self.boundary != "zero":
-            whole = total(0, taps)
-            self._kernel = [w / whole for w in weights]
+            self._kernel = _normalized(weights)
             return
 
         def scale(j: int) -> float:
             begin = min(max(-shift - j, 0), taps)
-            return 1 / total(begin, min(max(n - shift - j, begin), taps))
+            return 1 / _total(weights[begin : min(max(n - shift - j, begin), taps)])
 
         # Results between these do not reach beyond the ends.
         left = min(max(-shift, 0), n)
@@ -319,26 +315,16 @@ def _mistyped(text: str) -> TypeError:
     return TypeError(f"drjit.Resampler(): {text}")
 
 
-def _part_sums(w: list[float]) -> Callable[[int, int], float]:
-    """Returns a function for the sums of ranges: differences, where a range begins and ends in the
-    middle."""
-    head, size = [*accumulate(w, initial=0.0)], len(w)
-    tail = [*accumulate(w[::-1], initial=0.0)][::-1]
-    absolute = _part_sums([abs(v) for v in w]) if min(w) < 0 else None
-
-    def total(begin: int, end: int) -> float:
-        result = tail[begin] if end == size else head[end] - head[begin]
-        result = head[end] if begin == 0 else result
-        _check_sums(result, absolute(begin, end) if absolute else result)
-        return result
-
+def _total(weights: list[float]) -> float:
+    """Returns the sum of weights, by which they can be divided."""
+    total = math.fsum(weights)
+    _check_sums(total, math.fsum(map(abs, weights)))
     return total
 
 
-def _normalized(row: list[float]) -> list[float]:
-    total = math.fsum(row)
-    _check_sums(total, math.fsum(map(abs, row)))
-    return [w / total for w in row]
+def _normalized(weights: list[float]) -> list[float]:
+    total = _total(weights)
+    return [w / total for w in weights]
 
 
 def _check_sums(sums: Any, sizes: Any) -> None:
@@ -349,10 +335,6 @@ def _check_sums(sums: Any, sizes: Any) -> None:
             "the weights of some results sum up to zero, because the filter is "
             "too narrow, or vanishes at all samples; it cannot be normalised"
         )
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 def numbers(kernel: Any) -> list[float]:
@@ -374,7 +356,9 @@ def _filter(filter: Any, radius: Any, convolve: bool) -> tuple[Callable, float]:
     """Returns a filter as a function of a number or of a NumPy array, and its radius."""
     if isinstance(filter, str):
         if filter not in FILTERS:
-            raise _refused(f"unknown filter {filter!r}; expected one of {_quoted(FILTERS)}")
+            raise _refused(
+                f"unknown filter {filter!r}; expected one of {', '.join(map(repr, FILTERS))}"
+            )
         preset, own_radius = FILTERS[filter]
         if radius is None:
             return preset, own_radius
