@@ -22,15 +22,13 @@ _NAMES = {
     ),
     "function.ad.propagate": (
         "ADFlag ADMode backward backward_from backward_to enqueue forward forward_from forward_to "
-        "traverse"
+        "isolate_grad resume_grad suspend_grad traverse"
     ),
-    "function.ad.scopes": "isolate_grad resume_grad suspend_grad",
     "function.data.create": (
         "arange empty empty_like full identity linspace ones ones_like opaque opaque_width zeros "
         "zeros_like"
     ),
-    "function.data.join": "array_split column_stack dstack hstack row_stack split stack vstack",
-    "function.data.layout": "binary_search compress ravel reinterpret_array slice unravel",
+    "function.data.layout": "binary_search compress ravel reinterpret_array reshape slice unravel",
     "function.data.memory": (
         "gather scatter scatter_add scatter_cas scatter_exch scatter_inc scatter_reduce"
     ),
@@ -41,12 +39,14 @@ _NAMES = {
     "function.data.reorder": (
         "expand_dims moveaxis slice_index squeeze swapaxes take take_interp transpose"
     ),
-    "function.data.reshape": "reshape",
     "function.data.scan": (
         "block_prefix_reduce block_prefix_sum block_reduce block_sum cumsum prefix_reduce "
         "prefix_sum"
     ),
-    "function.data.shape": "concat meshgrid repeat reverse tile",
+    "function.data.shape": (
+        "array_split column_stack concat dstack hstack meshgrid repeat reverse row_stack split "
+        "stack tile vstack"
+    ),
     "function.data.sorting": "argmax argmin argsort median sort",
     "function.evaluation": "copy eval flush_thread make_opaque schedule sync_thread",
     "function.exchange.migrate": "migrate",
@@ -73,8 +73,7 @@ _NAMES = {
         "reinterpret_array_t replace_shape_t replace_type_t scalar_t set_backend shape size_v "
         "tensor_t type_v uint32_array_t uint64_array_t uint8_array_t uint_array_t value_t width"
     ),
-    "function.inspect.whos": "graphviz set_label whos",
-    "function.inspect.whos_ad": "graphviz_ad whos_ad",
+    "function.inspect.whos": "graphviz graphviz_ad set_label whos whos_ad",
     "function.math.arithmetic": (
         "abs brev ceil clamp clip copysign deg2rad floor fma fmax fmin hypot isfinite isinf isnan "
         "lerp log2i lzcnt maximum minimum mul_hi mul_wide mulsign popcnt power rad2deg rcp round "
@@ -89,22 +88,21 @@ _NAMES = {
         "inv_sqrt_two inv_sqrt_two_pi inv_two_pi largest log_two nan newaxis one_minus_epsilon pi "
         "recip_overflow smallest sqrt_four_pi sqrt_pi sqrt_two sqrt_two_pi two_pi"
     ),
-    "function.math.dot": "abs_dot dot norm squared_norm",
-    "function.math.geometry": "cross normalize sphdir unit_angle",
-    "function.math.linalg": "det diag frob inverse polar_decomp trace",
+    "function.math.linalg": (
+        "det diag euler_to_quat frob inverse matrix_to_quat polar_decomp quat_apply quat_to_euler "
+        "quat_to_matrix rotate slerp trace transform_compose transform_decompose"
+    ),
     "function.math.matmul": "matmul",
-    "function.math.sh": "sh_eval",
     "function.math.statistics": "mean std var",
     "function.math.transcendental": (
         "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfinv exp exp2 expm1 lgamma log "
         "log1p log2 sin sincos sincosh sinh sqrt tan tanh"
     ),
-    "function.math.transform": (
-        "euler_to_quat matrix_to_quat quat_apply quat_to_euler quat_to_matrix rotate slerp "
-        "transform_compose transform_decompose"
+    "function.math.vector": (
+        "abs_dot cross dot norm normalize sh_eval sphdir squared_norm unit_angle"
     ),
-    "function.protocols": "CallablePT CallableSelfPT CustomOpT",
     "function.signal.resample": "convolve resample upsample",
+    "function.signature": "CallablePT CallableSelfPT CustomOpT",
     "jit.cpu.runtime": "set_thread_count thread_count",
     "random": "rng",
     "texture": "FilterMode MipBasis MipFilter WrapMode",

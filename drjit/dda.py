@@ -23,7 +23,7 @@ from .function.data.reduce import any as any_
 from .function.data.reduce import max as max_
 from .function.data.reduce import min as min_
 from .function.math.arithmetic import clip, floor, fma, maximum, minimum, select
-from .function.math.dot import norm
+from .function.math.vector import norm
 from .jit.ir import dtype as dt
 from .jit.ir.node import LITERAL
 from .jit.trace.access import Access

@@ -22,9 +22,9 @@ from .flow.region.variables import traverse_py_cb_ro as traverse_py_cb_ro
 from .flow.region.variables import traverse_py_cb_rw as traverse_py_cb_rw
 from .flow.region.variables import update_indices as update_indices
 from .function.ad.custom import IntrusiveBase as IntrusiveBase
-from .function.ad.scopes import ADContextManager as ADContextManager
-from .function.ad.scopes import ADScope as ADScope
-from .function.ad.scopes import NullContextManager as NullContextManager
+from .function.ad.propagate import ADContextManager as ADContextManager
+from .function.ad.propagate import ADScope as ADScope
+from .function.ad.propagate import NullContextManager as NullContextManager
 from .function.data.memory import gather
 from .function.data.sorting import argsort
 from .function.signal.resampler import Resampler as Resampler

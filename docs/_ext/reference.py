@@ -20,23 +20,20 @@ PAGES = {
     ),
     "geometry": (
         "Vectors, matrices, transformations",
-        "function.math.dot function.math.geometry function.math.linalg function.math.matmul "
-        "function.math.transform function.math.sh function.math.color",
+        "function.math.vector function.math.linalg function.math.matmul function.math.color",
     ),
     "memory": (
         "Gathers, scatters, local memory",
-        "function.data.memory function.data.layout flow.region.local",
+        "function.data.memory flow.region.local",
     ),
     "shape": (
         "Shapes and order",
-        "function.data.shape function.data.join function.data.reshape function.data.reorder "
-        "function.data.sorting",
+        "function.data.shape function.data.layout function.data.reorder function.data.sorting",
     ),
     "reductions": ("Reductions and scans", "function.data.reduce function.data.scan"),
     "derivatives": (
         "Derivatives",
-        "function.ad.grad function.ad.propagate function.ad.scopes function.ad.custom "
-        "function.ad.check_grad",
+        "function.ad.grad function.ad.propagate function.ad.custom function.ad.check_grad",
     ),
     "control-flow": (
         "Control flow",
@@ -57,11 +54,11 @@ PAGES = {
     "inspection": (
         "Printing, comparing, profiling",
         "function.inspect.format function.inspect.picture function.inspect.asserts "
-        "function.inspect.whos function.inspect.whos_ad function.inspect.profiling",
+        "function.inspect.whos function.inspect.profiling",
     ),
     "types": (
         "Properties of types",
-        "function.inspect.traits array.annotations function.protocols texture",
+        "function.inspect.traits array.annotations function.signature texture",
     ),
 }
 """The functions and classes of `drjit` by page: title, and the modules that define them."""

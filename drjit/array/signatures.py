@@ -28,3 +28,5 @@ stacking_along = search = sliced = wide_product = direction = _stated
 from_angles = from_matrix = to_angles = rotation = interpolation = _stated
 factors = decomposition = composition = harmonics = width = _stated
 exchange = migration = line_integral = sampled_integral = reduction_by = _stated
+grid = reshaped = ranged = evaluated = gradients_of = loading = drawn = _stated
+compiling = upsampling = _stated

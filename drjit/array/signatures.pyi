@@ -2,6 +2,7 @@
 state them. `promotion.pyi` has those of functions that promote.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from types import EllipsisType, ModuleType
 from typing import (
@@ -18,9 +19,13 @@ from typing import (
 
 from numpy.typing import NDArray
 
+from ..ad.flags import ADFlag
+from ..function.exchange.text_kernel import TextKernel
+from ..function.inspect.drawing import Drawing
 from ..jit.backend import JitBackend
 from ..jit.ir.dtype import VarType
 from ..jit.ir.op import ReduceOp
+from ..texture.texels import Texels
 from .base import ArrayBase, KernelValue
 from .kinds import (
     A2,
@@ -56,6 +61,7 @@ from .kinds import (
     R_co,
     Rotates,
     Sequences,
+    Sizes,
     Stores,
     T,
     Tensor,
@@ -107,6 +113,7 @@ IndexT = TypeVar("IndexT", bound=Integers[Any, Any])
 QuaternionT = TypeVar("QuaternionT", bound=Quaternion[Any, Any, Any, Any, Any] | Untyped)
 MatrixT = TypeVar("MatrixT", bound=Matrix[Any, Any, Any, Any, Any] | Untyped)
 TensorT = TypeVar("TensorT", bound=Tensor[Any, Any, Any, Any] | Untyped)
+TextureT = TypeVar("TextureT", bound=Texels)
 K = TypeVar("K")
 
 class Elementary(Protocol):
@@ -1579,6 +1586,136 @@ class ReductionBy(Protocol):
         keepdims: bool = False,
     ) -> Any: ...
 
+class Meshgrid(Protocol):
+    """Coordinates of a grid: an array for each axis."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: T, /, *, indexing: Literal["xy", "ij"] = "xy") -> T: ...
+    @overload
+    def __call__(self, x: T, y: T, /, *, indexing: Literal["xy", "ij"] = "xy") -> tuple[T, T]: ...
+    @overload
+    def __call__(
+        self, x: T, y: T, z: T, /, *, indexing: Literal["xy", "ij"] = "xy"
+    ) -> tuple[T, T, T]: ...
+    @overload
+    def __call__(self, *args: Any, indexing: Literal["xy", "ij"] = "xy") -> Any: ...
+
+class Reshape(Protocol):
+    """The entries of an array in another shape, perhaps of another type."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        dtype: type[T],
+        value: ArrayBase | PyTree,
+        shape: Sizes | None = None,
+        order: str = "A",
+        shrink: bool = False,
+    ) -> T: ...
+    @overload
+    def __call__(
+        self, value: TensorT, shape: Sizes, order: str = "A", *, shrink: bool = False
+    ) -> TensorT: ...
+    @overload
+    def __call__(
+        self, value: ArrayBase | PyTree, shape: Sizes, order: str = "A", *, shrink: bool = False
+    ) -> Any: ...
+
+class Arange(Protocol):
+    """A range of integers in an array of a given type."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, dtype: type[FlatT], start: int, stop: int | None = None, step: int = 1
+    ) -> FlatT: ...
+    @overload
+    def __call__(self, dtype: type[FlatT], *, size: int) -> FlatT: ...
+
+class Opaque(Protocol):
+    """An evaluated copy, or an evaluated array of a given type."""
+
+    __name__: str
+    @overload
+    def __call__(self, dtype: type[T], value: Convertible | PyTree, shape: Sizes = 1) -> T: ...
+    @overload
+    def __call__(self, arg: TreeT, /) -> TreeT: ...
+
+class GradientsOf(Protocol):
+    """Gradients of the arguments: of a single one itself, of several as a tuple."""
+
+    __name__: str
+    @overload
+    def __call__(self, arg: T, /, flags: ADFlag | int = ADFlag.Default) -> T: ...
+    @overload
+    def __call__(self, *args: *Ts, flags: ADFlag | int = ADFlag.Default) -> tuple[*Ts,]: ...
+
+class Load(Protocol):
+    """A state with other contents, or without a state, a dictionary of the contents."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self, path: str | os.PathLike[str], state: None = None, /, *, strict: bool = True
+    ) -> dict[str, Any]: ...
+    @overload
+    def __call__(self, path: str | os.PathLike[str], state: T, /, *, strict: bool = True) -> T: ...
+
+class Drawn(Protocol):
+    """A drawing of a graph, or its text."""
+
+    __name__: str
+    @overload
+    def __call__(self, as_string: Literal[False] = False) -> Drawing: ...
+    @overload
+    def __call__(self, as_string: Literal[True]) -> str: ...
+    @overload
+    def __call__(self, as_string: bool) -> Drawing | str: ...
+
+class Compiling(Protocol):
+    """A kernel, or a decorator that makes kernels."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        text: str | Callable[..., Any],
+        /,
+        *,
+        derivative: Callable[..., Any] | str | None = None,
+        backward: Callable[..., Any] | str | None = None,
+        forward: Callable[..., Any] | str | None = None,
+    ) -> TextKernel: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        derivative: Callable[..., Any] | str | None = None,
+        backward: Callable[..., Any] | str | None = None,
+        forward: Callable[..., Any] | str | None = None,
+    ) -> Callable[[str | Callable[..., Any]], TextKernel]: ...
+
+class Upsampling(Protocol):
+    """A tensor or a texture at a higher resolution."""
+
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        t: TensorT,
+        shape: Sequence[int] | None = None,
+        scale_factor: Sequence[int] | None = None,
+    ) -> TensorT: ...
+    @overload
+    def __call__(
+        self,
+        t: TextureT,
+        shape: Sequence[int] | None = None,
+        scale_factor: Sequence[int] | None = None,
+    ) -> TextureT: ...
+
 def reduction(function: Callable[..., Any], /) -> Reduction: ...
 def logical(function: Callable[..., Any], /) -> Logical: ...
 def counted(function: Callable[..., Any], /) -> Counted: ...
@@ -1663,3 +1800,12 @@ def migration(function: Callable[..., Any], /) -> Migration: ...
 def line_integral(function: Callable[..., Any], /) -> LineIntegral: ...
 def sampled_integral(function: Callable[..., Any], /) -> SampledIntegral: ...
 def reduction_by(function: Callable[..., Any], /) -> ReductionBy: ...
+def grid(function: Callable[..., Any], /) -> Meshgrid: ...
+def reshaped(function: Callable[..., Any], /) -> Reshape: ...
+def ranged(function: Callable[..., Any], /) -> Arange: ...
+def evaluated(function: Callable[..., Any], /) -> Opaque: ...
+def gradients_of(function: Callable[..., Any], /) -> GradientsOf: ...
+def loading(function: Callable[..., Any], /) -> Load: ...
+def drawn(function: Callable[..., Any], /) -> Drawn: ...
+def compiling(function: Callable[..., Any], /) -> Compiling: ...
+def upsampling(function: Callable[..., Any], /) -> Upsampling: ...

@@ -39,12 +39,6 @@ def _resource(capsule: Any, what: str) -> int:
     return _pointer(capsule, _RESOURCE) or 0
 
 
-def _number(value: Any, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
-        raise TypeError(f"{what}: expected the number of an OpenGL object, got {value!r}")
-    return value
-
-
 class GLInterop:
     """An OpenGL buffer or texture to which GPU arrays are copied: call `map()`, `upload(array)`,
     `unmap()`. Each method returns the object itself.
@@ -54,6 +48,7 @@ class GLInterop:
 
     __module__ = "drjit.cuda"
     _gpu: Any
+    _graphics: Any
     _texture: bool
     _resource = 0
     _level: int | None = None  # the level that is mapped
@@ -65,12 +60,11 @@ class GLInterop:
 
     @classmethod
     def _of(cls, number: int, texture: bool) -> "GLInterop":
-        from ..jit.cuda import graphics
-
         what = f"drjit.cuda.GLInterop.from_{'texture' if texture else 'buffer'}()"
         self = cls.__new__(cls)
-        self._gpu, self._texture = _gpu(what), texture
-        self._resource = graphics.register(self._gpu, _number(number, what), texture, True, what)
+        self._gpu, self._graphics = _interop(what)
+        self._resource = _registered(number, texture, what, discard=True)
+        self._texture = texture
         return self
 
     @staticmethod
@@ -97,11 +91,9 @@ class GLInterop:
         Raises:
             RuntimeError: it is mapped.
         """
-        from ..jit.cuda import graphics
-
         if self._level is not None:
             raise RuntimeError("drjit.cuda.GLInterop.map(): it is mapped; call unmap() first")
-        graphics.map_resource(self._gpu, self._resource)
+        self._graphics.map_resource(self._gpu, self._resource)
         self._level = mip_level
         return self
 
@@ -115,12 +107,10 @@ class GLInterop:
             TypeError: the array is not on the GPU, or not dense.
             ValueError: its size differs.
         """
-        from ..jit.cuda import graphics
-
         what = "drjit.cuda.GLInterop.upload()"
         if self._level is None:
             raise RuntimeError(f"{what}: nothing is mapped; call map() first")
-        gpu = self._gpu
+        gpu, graphics = self._gpu, self._graphics
         given = gpu.foreign(arg, what)
         if given is None or given.strides is not None:
             where = "in C order" if given is not None else "on the GPU"
@@ -145,22 +135,18 @@ class GLInterop:
         Raises:
             RuntimeError: it is not mapped.
         """
-        from ..jit.cuda import graphics
-
         if self._level is None:
             raise RuntimeError("drjit.cuda.GLInterop.unmap(): nothing is mapped")
-        graphics.unmap_resource(self._gpu, self._resource)
+        self._graphics.unmap_resource(self._gpu, self._resource)
         self._level = None
         return self
 
     def __del__(self, _finalizing: Any = sys.is_finalizing) -> None:
         if self._resource and not _finalizing():
-            from ..jit.cuda import graphics
-
             with contextlib.suppress(RuntimeError):  # after a fork, or without the context
                 if self._level is not None:
-                    graphics.unmap_resource(self._gpu, self._resource)
-                graphics.unregister(self._gpu, self._resource)
+                    self._graphics.unmap_resource(self._gpu, self._resource)
+                self._graphics.unregister(self._gpu, self._resource)
 
 
 def _check_texture(shape: tuple, item: int, extent: tuple[int, int, int], what: str) -> None:
@@ -230,7 +216,8 @@ def register_gl_buffer(gl_buffer: int) -> Any:
     Raises:
         RuntimeError: the CUDA backend is not available, or there is no such buffer.
     """
-    return _registered(gl_buffer, False, "drjit.cuda.register_gl_buffer()")
+    resource = _registered(gl_buffer, False, "drjit.cuda.register_gl_buffer()")
+    return _new(resource, _RESOURCE, None)
 
 
 def register_gl_texture(gl_texture: int) -> Any:
@@ -239,13 +226,16 @@ def register_gl_texture(gl_texture: int) -> Any:
     Raises:
         RuntimeError: the CUDA backend is not available, or there is no such texture.
     """
-    return _registered(gl_texture, True, "drjit.cuda.register_gl_texture()")
+    resource = _registered(gl_texture, True, "drjit.cuda.register_gl_texture()")
+    return _new(resource, _RESOURCE, None)
 
 
-def _registered(number: int, texture: bool, what: str) -> Any:
+def _registered(number: Any, texture: bool, what: str, discard: bool = False) -> int:
+    """Returns the resource of an OpenGL object, whose contents mapping may `discard`."""
     gpu, graphics = _interop(what)
-    made = graphics.register(gpu, _number(number, what), texture, False, what)
-    return _new(made, _RESOURCE, None)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 32:
+        raise TypeError(f"{what}: expected the number of an OpenGL object, got {number!r}")
+    return graphics.register(gpu, number, texture, discard, what)
 
 
 def _interop(what: str) -> tuple[Any, Any]:

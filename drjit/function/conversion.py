@@ -1,29 +1,29 @@
-"""Shared parts of the functions on memory, reductions and shapes: related classes, the innermost
-components of nested arrays, and the conversion of indices, masks, sizes and axes."""
+"""Shared parts of the functions of arrays: related classes, the innermost components of nested
+arrays, entries of flat arrays, and checks and conversions of arguments: integers, indices, masks,
+sizes and axes."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from ..array import leaf, leaf_access, show, table
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase
+from ..array.base import type_label as label
 from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
 from ..array.show import is_array as is_array
-from ..array.tensor import wrap
+from ..array.tensor import wrap as tensor  # noqa: F401 - for the modules that import this one
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.op import ReduceMode
 from ..jit.lazy import np
-from ..jit.trace.access import ALWAYS, Access
-from .arguments import integers
+from ..jit.trace.access import ALWAYS, Access, computed_at
 
-label = type_label
-tensor = wrap
+T = TypeVar("T", bound=Any)
 
 
 @cache
@@ -85,9 +85,16 @@ def is_flat(cls: type) -> bool:
 
 def nested(cls: type, components: Sequence[Any]) -> Any:
     """Returns a nested array with the given components."""
-    made = object.__new__(cls)
-    made._components = list(components)
-    return made
+    result = object.__new__(cls)
+    result._components = list(components)
+    return result
+
+
+def plain(value: Any) -> Any:
+    """Returns a matrix, complex number or quaternion as an array of its components."""
+    if is_array(value) and value._kind == "nested" and value.__meta__.kind != "vector":
+        return nested(type(value).Array, [plain(c) for c in value._components])
+    return value
 
 
 def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
@@ -262,7 +269,7 @@ def access_to(
     reduce: str = "",
     packet: int = 1,
 ) -> Access:
-    """An index and a mask argument as an access to arrays of the namespace of `cls`."""
+    """Returns the access to arrays of the namespace of `cls` that an index and a mask describe."""
     given = index
     if getattr(index, "_kind", None) != "leaf" or not index._dtype.is_int:
         index = index_leaf(index, cls, what)
@@ -283,12 +290,12 @@ def normalized_axis(axis: int, ndim: int, what: str | UserCall) -> int:
     Raises:
         RuntimeError: it is out of range.
     """
-    found = axis + ndim if axis < 0 else axis
-    if not 0 <= found < ndim:
+    result = axis + ndim if axis < 0 else axis
+    if not 0 <= result < ndim:
         raise RuntimeError(
             f"{what}: axis {axis} is out of bounds for an array of {ndim} dimensions"
         )
-    return found
+    return result
 
 
 def shape_of(value: Any, what: str) -> tuple[int, ...]:
@@ -297,10 +304,10 @@ def shape_of(value: Any, what: str) -> tuple[int, ...]:
     Raises:
         RuntimeError: they differ between components.
     """
-    found = show.shape_of(value)
-    if found is None:
+    result = show.shape_of(value)
+    if result is None:
         raise show.ragged(value, f"{what}(<{label(value)}>)")
-    return found
+    return result
 
 
 def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
@@ -316,11 +323,8 @@ def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
 
 
 def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:
-    """Applies `f` to the innermost components of a nested array and returns an array of the same
-    class."""
-    if not is_array(value) or value._kind == "leaf":
-        return f(value)
-    return nested(type(value), [map_leaves(c, f) for c in value._components])
+    """Applies `f` to the innermost components of an array and returns one of the same class."""
+    return converted(value, type(value), lambda v, _: f(v))
 
 
 def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
@@ -329,17 +333,129 @@ def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
     kind = cls._kind
     if kind == "leaf":
         return f(value, cls)
-    made = object.__new__(cls)
+    result = object.__new__(cls)
     if kind == "tensor":
-        made._array, made._shape = converted(value._array, cls.Array, f), value._shape
+        result._array, result._shape = converted(value._array, cls.Array, f), value._shape
     elif issubclass(cls.Value, ArrayBase):
-        made._components = [converted(c, cls.Value, f) for c in value._components]
+        result._components = [converted(c, cls.Value, f) for c in value._components]
     else:
-        made._components = [f(c, cls.Value) for c in value._components]
-    return made
+        result._components = [f(c, cls.Value) for c in value._components]
+    return result
 
 
 def spread(value: Any) -> Any:
     """Broadcasts the innermost components of a nested array to its width, unless it is ragged."""
     width = common_width(list(inner(value)))
     return value if width in (None, 1) else map_leaves(value, lambda v: leaf.resize(v, width))
+
+
+def unexpected(what: str, expected: str, value: Any, verb: str = "not") -> TypeError:
+    """Returns the error of function `what` for an argument of the wrong type."""
+    return TypeError(f"{what}(): expected {expected}, {verb} {label(value)}")
+
+
+def is_real(value: Any) -> bool:
+    """Returns whether an argument is a real number: one of Python's, or of a package that registers
+    its types with the module `numbers`."""
+    if isinstance(value, (float, int)):
+        return True
+    from numbers import Real  # a module that few programs need
+
+    return isinstance(value, Real)
+
+
+def integer(value: Any, message: str) -> int:
+    """Returns an argument as a Python integer.
+
+    Raises:
+        TypeError: it is not an integer, with this message and the value.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{message} {value!r}") from None
+
+
+def integers(value: Any, message: str) -> tuple[int, ...]:
+    """Returns an integer, or a sequence of integers, as a tuple.
+
+    Raises:
+        TypeError: it is neither, with this message and the value.
+    """
+    try:
+        given: Iterable = value if isinstance(value, (tuple, list)) else (value,)
+        return tuple([operator.index(v) for v in given])
+    except TypeError:
+        raise TypeError(f"{message} {value!r}") from None
+
+
+# Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`
+
+
+def flat_size(array: Any) -> int:
+    """Returns the number of entries of a flat array."""
+    return array._node.size if array._kind == "leaf" else len(array._components)
+
+
+def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
+    """Returns the array of `size` entries whose entry i is entry `index(i)` of a flat array."""
+    cls = type(array)
+    if array._kind == "nested":
+        return pick(array, np.broadcast_to(index(lanes(cls, size)), size), what)
+    if array._node.is_literal and array._var is None:
+        return leaf.literal(cls, array._node.data, size)
+    if size == 0:
+        return leaf.literal(cls, 0, 0)
+    if array._node.size == 1:
+        return leaf.resize(array, size)
+    place = index(lanes(cls, size))
+    found = computed_at(array._node, place._node) if array._var is None else None
+    return pick(array, place, what) if found is None else leaf.wrap(cls, found)
+
+
+def places(index: Any, shape: Sequence[int]) -> list[Any]:
+    """Returns the position along each axis of a tensor's entry with a flat index."""
+    found: list[Any] = []
+    for axis in range(len(shape) - 1, -1, -1):
+        n = shape[axis]
+        if n == 1:
+            found.append(0)
+        elif prod(shape[:axis]) == 1:
+            found.append(index)
+        else:
+            found.append(index % n)
+            index = index // n
+    return found[::-1]
+
+
+def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Returns the flat index of a tensor's entry with the given position along each axis."""
+    result: Any = None
+    for place, n in zip(places, shape, strict=True):
+        if n != 1:
+            result = place if result is None else result * n + place
+    return 0 if result is None else result
+
+
+def take_places(
+    array: Any,
+    shape: Sequence[int],
+    result: Sequence[int],
+    place: Callable[[int, Any], Any],
+    what: str,
+) -> Any:
+    """Returns the entries, in the shape `result`, that are at `place(axis, position)` along each
+    axis of a flat array of another shape."""
+
+    def index(i: Any) -> Any:
+        chosen = [place(axis, p) for axis, p in enumerate(places(i, result))]
+        return flat_index(chosen, shape)
+
+    return take_entries(array, prod(result), index, what)
+
+
+def host_entries(array: Any, shape: Sequence[int]) -> np.ndarray:
+    """Returns the entries of a flat `drjit.scalar` array as Python numbers in the given shape."""
+    found = np.empty(len(array._components), object)
+    found[:] = array._components
+    return found.reshape(shape)

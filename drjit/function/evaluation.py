@@ -46,14 +46,14 @@ def _traced(args: tuple, opaque: bool = False) -> list[Any]:
     Raises:
         RuntimeError: one of the values exists within kernels only.
     """
-    found = []
+    result = []
     for arg in args:
         for a in leaf_arrays(arg):
             if a._kind == "leaf":
-                found.append(a)
+                result.append(a)
             else:
-                found += [part for part in a._unpacked(opaque) if part._kind == "leaf"]
-    return found
+                result += [part for part in a._unpacked(opaque) if part._kind == "leaf"]
+    return result
 
 
 def schedule(*args: object) -> bool:
@@ -161,11 +161,11 @@ def separate(value: Any) -> Any:
     computed from keep their gradients in forward mode as well."""
     if not isinstance(value, ArrayBase):
         return value
-    made = type(value)(value)
-    for a in leaf_arrays(made):
+    result = type(value)(value)
+    for a in leaf_arrays(result):
         if a._var is not None:
             a._var = lanes.copy(leaf.value(a)).var
-    return made
+    return result
 
 
 def sync_thread() -> None:

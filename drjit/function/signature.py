@@ -5,11 +5,10 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from operator import attrgetter
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_MISSING = object()
 
 
 def described(function: Callable[P, R]) -> Callable[P, R]:
@@ -17,16 +16,10 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
     wrapper adds a call, so functions that are called for every operation do without it.
     """
 
-    call_any: Any = function
-
-    # Calls with one argument are the most frequent ones, and all others take longer.
     @wraps(function)
-    def call(arg: Any = _MISSING, /, *more: Any, **named: Any) -> R:
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if more or named:
-                args = () if arg is _MISSING else (arg, *more)
-                return call_any(*args, **named)
-            return call_any() if arg is _MISSING else call_any(arg)
+            return function(*args, **kwargs)
         except TypeError as problem:
             trace = problem.__traceback__
             if trace is None or trace.tb_next is not None:  # raised within the function
@@ -34,7 +27,7 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
             name, _, text = str(problem).partition("() ")
         raise TypeError(f"dr.{name}(): incompatible function arguments ({text})")
 
-    return cast("Callable[P, R]", call)
+    return call
 
 
 def signature(function: Any) -> Any:
@@ -64,3 +57,32 @@ def importable_name(function: Any) -> str | None:
         return name if attrgetter(name)(sys.modules[module]) is function else None
     except AttributeError:  # a local function
         return None
+
+
+P = ParamSpec("P")
+T_co = TypeVar("T_co", covariant=True)
+Instance = TypeVar("Instance", contravariant=True)
+
+
+class CallablePT(Protocol[P, T_co]):
+    """A function with parameters `P` and result type `T_co`."""
+
+    __module__ = "drjit"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
+
+
+class CallableSelfPT(Protocol[Instance, P, T_co]):
+    """A method, or a function whose first argument is an instance."""
+
+    __module__ = "drjit"
+
+    def __call__(self, arg0: Instance, /, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
+
+
+class CustomOpT(Protocol[P, T_co]):
+    """A custom operation whose method `eval` has parameters `P` and result type `T_co`."""
+
+    __module__ = "drjit"
+
+    def eval(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...

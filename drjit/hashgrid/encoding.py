@@ -14,8 +14,7 @@ from ..array.base import ArrayBase, type_label
 from ..array.derived import converted
 from ..array.meta import DYNAMIC
 from ..function.ad.grad import detach, grad_enabled, replace_grad
-from ..function.arguments import integer, is_real
-from ..function.conversion import assemble, is_array_class, mask_leaf
+from ..function.conversion import assemble, integer, is_array_class, is_real, mask_leaf
 from ..function.evaluation import eval as evaluate
 from ..function.inspect.traits import is_integral_v, leaf_t
 from ..function.math.arithmetic import floor, fma

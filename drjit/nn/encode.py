@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self, TypeVar
 from ..ad.graph import Value, visible
 from ..ad.vector import pack, unpack
 from ..array.base import type_label
-from ..function.arguments import is_real
-from ..function.data.reshape import reshape
+from ..function.conversion import is_real
+from ..function.data.layout import reshape
 from ..function.inspect.traits import float32_array_t, is_float_v, is_half_v, is_tensor_v, shape
 from ..function.math.arithmetic import abs, fma, round
 from ..function.math.transcendental import sin

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..array.base import type_label
 from ..function.exchange import array_file
-from ..function.exchange.array_format import Arrays
+from ..function.exchange.array_file import Arrays
 from ..function.exchange.save import fitting, stored, values
 
 
@@ -40,7 +40,7 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any], /) -> None:
     """
     path = Path(path)
     what = f"drjit.nn.save({str(path)!r})"
-    array_file.check(path, what)
+    array_file.format_of(path, what)
     if not isinstance(state, Mapping):
         raise TypeError(f"{what}: expected a mapping such as a module, got {type_label(state)}")
     # The items of an optimizer are its single-precision copies.
@@ -79,7 +79,7 @@ def load(
     """
     path = Path(path)
     what = f"drjit.nn.load({str(path)!r})"
-    array_file.check(path, what)
+    array_file.format_of(path, what)
     if state is not None and not isinstance(state, MutableMapping):
         raise TypeError(f"{what}: expected a mapping such as a module, got {type_label(state)}")
     with array_file.opened(path, what) as contents:

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from ..array.base import ArrayBase, type_label
 from ..function.conversion import tensor, tensor_class
+from ..function.data.layout import reshape
 from ..function.data.reduce import sum as total
 from ..function.data.reorder import swapaxes
-from ..function.data.reshape import reshape
 from ..function.data.shape import concat
 from ..function.inspect import traits
 from ..function.math.arithmetic import fma, sqr

@@ -11,9 +11,8 @@ from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..array.pytree import leaf_arrays, map_tree, walk
 from ..function import evaluation
 from ..function.ad import grad as derivatives
-from ..function.ad import scopes
-from ..function.arguments import is_real
-from ..function.conversion import related
+from ..function.ad.propagate import resumed
+from ..function.conversion import is_real, related
 from ..function.inspect import traits
 from ..function.math import arithmetic
 from ..jit.ir import dtype as dt
@@ -179,7 +178,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         promoted = self.promote_fp16 and cls._dtype is dt.f16
         if promoted:
             value = related(cls, dtype=dt.f32)(value)
-        with scopes.resumed():
+        with resumed():
             value = parameter.tracked(value, parameter.entries(value))
         # Data from the beginning, so that the first step runs the same program as all others.
         evaluation.make_opaque(value)
@@ -348,7 +347,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         gradients = []
         if eval and active_recorder() is not None:
             gradients = [derivatives.grad(value) for value, *_ in self.state.values()]
-        with scopes.resumed():
+        with resumed():
             jobs = [self._job(key, grad_scale) for key in self.state]
             state: dict[str, State[Extra]] = {}
             for key, job, (x, extra) in zip(
@@ -490,7 +489,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             rate = parameter.loaded_rate(saved.get(f"{key}.lr"), old)
             if rate is not None:
                 rate = self._factor(rate, "load_state_dict")
-            with scopes.resumed():
+            with resumed():
                 value = parameter.tracked(old, parameter.entries(value))
             evaluation.make_opaque(value)
             state[key] = value, promoted, rate, extra
@@ -506,7 +505,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         def tracked(value: Any) -> Any:
             if derivatives.grad_enabled(value):
                 return value
-            with scopes.resumed():
+            with resumed():
                 return parameter.tracked(value, parameter.entries(value))
 
         self.state = {

@@ -949,8 +949,8 @@ MIXED = dr.kernel("""
 """)
 X, ONE = Float(1, 2), Float(5)
 WRONG = [
-    ((X,), TypeError, "missing n, p3, b, p5"),
-    ((X, 1, X, ONE, X, 3), TypeError, "6 are too many"),
+    ((X,), TypeError, "missing a required argument: 'n'"),
+    ((X, 1, X, ONE, X, 3), TypeError, "too many positional arguments"),
     ((np.zeros(2), 1, X, ONE, X), TypeError, "x is an array of type Float .*got a numpy.ndarray"),
     ((Array3f(1), 1, X, ONE, X), TypeError, "pass its components"),
     ((TensorXf([1.0, 2.0]), 1, X, ONE, X), TypeError, "pass its .array"),
@@ -972,9 +972,9 @@ def test_wrong_arguments(arguments: tuple, error: type, message: str):
 
 
 def test_wrong_names_and_sizes():
-    with pytest.raises(TypeError, match="there is no argument q"):
-        MIXED(X, 1, X, ONE, q=3)
-    with pytest.raises(TypeError, match="x is given twice"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'q'"):
+        MIXED(X, 1, X, ONE, X, q=3)
+    with pytest.raises(TypeError, match="multiple values for argument 'x'"):
         MIXED(X, 1, X, ONE, X, x=X)
     with pytest.raises(RuntimeError, match="x has 2, size is 3"):
         MIXED(X, 1, X, ONE, Float(X), size=3)

@@ -16,7 +16,7 @@ import pytest
 
 import drjit as dr
 from drjit import nn
-from drjit.function.exchange.array_format import FileFormatError
+from drjit.function.exchange.array_file import FileFormatError
 from drjit.llvm.ad import Bool, Float, Float64, TensorXf
 from drjit.opt import Adam
 

@@ -29,7 +29,10 @@ def check(f: Callable, *args, together: bool = False, tol: float = 1e-6) -> None
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
             ahead, behind = (
-                check_grad._total(f(*dr.detach(check_grad._with(args, end)))) for end in ends
+                check_grad._sum(
+                    check_grad._weights(f(*dr.detach(check_grad._with_entries(args, end))))
+                )
+                for end in ends
             )
         expected = (ahead - behind) / (2 * STEP)
         terms = [float(np.dot(gradients[k], directions[k])) for k in moving]
@@ -38,6 +41,10 @@ def check(f: Callable, *args, together: bool = False, tol: float = 1e-6) -> None
         for mode, value in found.items():
             where = f"in {mode} mode, by {'all arrays' if together else f'array {moving[0]}'}"
             assert abs(value - expected) <= limit, f"{where}: {value}, not {expected}"
+
+
+def _weighted_sum(result) -> float:
+    return check_grad._sum(check_grad._weights(result))
 
 
 def _forward(f: Callable, args: tuple, moving, directions: list[np.ndarray]) -> float:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...array.tree import traced
 from ...function.evaluation import copy
-from ...function.protocols import CallableSelfPT
+from ...function.signature import CallableSelfPT
 from ...jit.ir import dtype as dt
 from .instance import InstanceArray
 from .switch import Callee, check_mode, run, split_mask

@@ -11,7 +11,7 @@ from ...ad.graph import Value
 from ...array import leaf
 from ...array.base import type_label
 from ...array.tree import Tree
-from ...function.ad.scopes import isolate_grad
+from ...function.ad.propagate import isolate_grad
 from ...jit.ir.node import AFTER
 from ...jit.ir.scope import all_lanes, stack
 from ...jit.tuples import NamedTuple

@@ -18,9 +18,9 @@ from ...array import leaf, leaf_access
 from ...array.base import ArrayBase, listed, type_label
 from ...array.leaf import wrap
 from ...array.tree import Tree
-from ...function.ad.scopes import isolate_grad
+from ...function.ad.propagate import isolate_grad
 from ...function.conversion import mask_leaf
-from ...function.protocols import CallablePT
+from ...function.signature import CallablePT
 from ...jit import flags
 from ...jit.device import using
 from ...jit.flags import JitFlag

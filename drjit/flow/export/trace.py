@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...array import tree
 from ...array.base import ArrayBase, type_label
 from ...array.leaf import wrap
-from ...function.ad.scopes import ADContextManager, ADScope
+from ...function.ad.propagate import ADContextManager, ADScope
 from ...jit import flags
 from ...jit.device import Buffer
 from ...jit.flags import JitFlag

@@ -11,7 +11,7 @@ from ...ad import graph
 from ...array.base import ArrayBase, type_label
 from ...array.pytree import too_deep
 from ...array.signatures import freezing
-from ...function.ad.scopes import ADContextManager, ADScope
+from ...function.ad.propagate import ADContextManager, ADScope
 from ...function.signature import importable_name
 from ...jit import flags, log, progress
 from ...jit.backend import JitBackend

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...ad.graph import Value
 from ...ad.steps import Steps
 from ...array import leaf, leaf_access
-from ...function.ad.scopes import isolate_grad
+from ...function.ad.propagate import isolate_grad
 from ...function.conversion import flat_class
 from ...function.evaluation import evaluate
 from ...jit.device import Device

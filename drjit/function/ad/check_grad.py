@@ -101,7 +101,7 @@ def _counted(f: Callable, task: progress.Task) -> Callable:
     return call
 
 
-def _with(args: tuple, points: list[np.ndarray]) -> Any:
+def _with_entries(args: tuple, points: list[np.ndarray]) -> Any:
     """Returns the arguments with other entries."""
     values = iter(points)
 
@@ -119,12 +119,8 @@ def _weights(result: Any) -> list[tuple[Any, np.ndarray]]:
     return [(a, 1 + 0.5 * np.cos(np.arange(a._node.size) + k)) for k, a in enumerate(found)]
 
 
-def _total(result: Any) -> float:
-    """Returns the weighted sum of a result."""
-    return _sum(_weights(result))
-
-
 def _sum(weighted: list[tuple[Any, np.ndarray]]) -> float:
+    """Returns the weighted sum of all entries of arrays."""
     found = _entries([a for a, _ in weighted])
     return sum(float(np.dot(a, w)) for a, (_, w) in zip(found, weighted, strict=True))
 
@@ -142,7 +138,7 @@ def _differences(f: Callable, args: tuple, points: list[np.ndarray], step: float
         for sign in (1, -1):
             moved = [p.copy() for p in points]
             moved[k][i] += sign * h
-            totals.append(_total(f(*detach(_with(args, moved)))))
+            totals.append(_sum(_weights(f(*detach(_with_entries(args, moved))))))
         return (totals[0] - totals[1]) / (2 * h)
 
     return _by_entry(slope, points)
@@ -166,13 +162,13 @@ def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
         jit_flags.set_flag(JitFlag.Debug, before)
     for a, w in _weights(result):
         accum_grad(a, leaf.from_numpy(type(a), w, copy=True))
-    origins = [_origin(a._var, result) for a in inputs]
+    origins = [_origin(a._var) for a in inputs]
     enqueue(ADMode.Backward, result)
     traverse(ADMode.Backward)
     return _entries([grad(a) for a in inputs]), origins
 
 
-def _origin(v: Var, result: Any) -> str:
+def _origin(v: Var) -> str:
     """Returns the operation that first used a variable, and the line that recorded it."""
     users = [u for u in graph.living() if any(d is v for d in u.deps)]
     if not users:

@@ -1,9 +1,8 @@
 """Operations with user-defined derivatives: `CustomOp` and `custom`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial, reduce
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ...ad import graph, lanes, traverse
 from ...ad.algebra import keep_graph
@@ -17,11 +16,8 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import Node
-from ..protocols import CustomOpT
+from ..signature import CustomOpT, signature
 from .grad import accum_grad, accumulate, detach, fitting, grad, leaves, map_arrays, variables
-
-if TYPE_CHECKING:
-    from inspect import Signature
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -170,7 +166,7 @@ class ValueOp(CustomOp):
 
     def follows(self) -> bool:
         """Whether the derivatives of a body use the primal values of the body's copy (see
-        `flow.recorded`)."""
+        `flow.region.recording`)."""
         return False
 
     def gradients(self, variables: list[Var]) -> list[Node]:
@@ -212,10 +208,6 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
 
 
-_EVERYTHING = GradScope()
-"""A scope without suspensions."""
-
-
 class _Attachment:
     """The graph's data about a custom operation: where gradients of its results are stored
     (`outer_gradients`), whether there are any, the variables whose gradients its callback has yet
@@ -224,7 +216,7 @@ class _Attachment:
 
     def __init__(self, op: CustomOp) -> None:
         self.op = op
-        self.scope = _EVERYTHING
+        self.scope = GradScope()  # without suspensions
         self.outer_gradients: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
@@ -347,9 +339,9 @@ class _Result(LaneRule):
         if state is None:
             return None
         slot = state.outer_gradients[v.data]
-        found = None if slot.grad is None else Value(slot.grad, slot.grad_var)
+        result = None if slot.grad is None else Value(slot.grad, slot.grad_var)
         slot.grad = slot.grad_var = None
-        return found
+        return result
 
     def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         state = v.deps[0].data
@@ -387,26 +379,13 @@ class _SideResult(LaneRule):
 HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()
 
 
-@cache
-def _signature(function: Callable) -> "Signature":
-    from inspect import signature  # which imports Python's compiler of Python
-
-    return signature(function)
-
-
-_VARIADIC = 4 | 8  # of a function with parameters after * and **, as `inspect` numbers its flags
+_signature = cache(signature)
 
 
 def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
     """Returns the arguments by name; those after `*` are a tuple, those after `**` a dictionary."""
-    function: Any = type(op).eval
-    if type(function) is FunctionType and not (kwargs or vars(function)):
-        code, count = function.__code__, len(args) + 1
-        is_plain = not (code.co_flags & _VARIADIC or code.co_kwonlyargcount)
-        if is_plain and code.co_argcount == count:
-            return dict(zip(code.co_varnames[1:count], args, strict=True))
     try:
-        bound = _signature(function).bind(op, *args, **kwargs)
+        bound = _signature(type(op).eval).bind(op, *args, **kwargs)
     except TypeError as error:
         raise IncompatibleError(f"dr.custom(<{type_label(op)}>): {error}") from None
     kinds = {p.kind.name: p.name for p in bound.signature.parameters.values()}
@@ -466,10 +445,10 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
     outer_gradients = iter(state.outer_gradients)
 
     def slot(a: Any, cls: Any) -> Any:
-        found = _stand_in(a, cls)
+        result = _stand_in(a, cls)
         if isinstance(a, ArrayBase) and cls._diff:
-            found._var = next(outer_gradients) if cls._dtype.is_float else None
-        return found
+            result._var = next(outer_gradients) if cls._dtype.is_float else None
+        return result
 
     op._output = map_arrays(slot, result)
     for a in leaves(op._more_outputs):

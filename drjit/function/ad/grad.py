@@ -6,7 +6,7 @@ point arrays is ignored.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from ...ad import graph, lanes, scatter_target
 from ...ad.algebra import RECORDED
@@ -19,15 +19,11 @@ from ...jit.ir.node import Node
 from ...jit.ir.scope import active, recording
 from ...jit.ir.scope import region as lane_region
 from ...jit.run import launch, schedule
-from ..conversion import converted
+from ..conversion import T, converted
 from ..data import create
 from ..inspect.traits import detached_t
 from ..math.arithmetic import select
 from ..signature import described
-
-T = TypeVar("T", bound=Any)
-
-_ARRAYS = ("leaf", "nested")  # the roles of values that are a single array
 
 # ---- Leaves
 
@@ -43,20 +39,20 @@ def leaves(args: Iterable[Any]) -> Iterator[Any]:
 
 def variables(args: Iterable[Any]) -> list[Var]:
     """Returns the variables of the arguments that are not suspended."""
-    found = []
+    result = []
     for arg in args:
         for a in (arg,) if getattr(arg, "_kind", "") == "leaf" else pytree.leaf_arrays(arg):
             v = a._var if a._diff else None
             if v is not None and a._kind != "tensor":
-                found.append(v)
+                result.append(v)
             if graph.scopes and (v := scatter_target.variable(a)) is not None:
-                found.append(v)
-    return [v for v in found if visible(v) is not None] if graph.scopes else found
+                result.append(v)
+    return [v for v in result if visible(v) is not None] if graph.scopes else result
 
 
 def variable(a: Any) -> Var | None:
-    """Returns the variable of a one-dimensional array. One that the body being traced has written
-    to has it for the time of that body."""
+    """Returns the variable of a one-dimensional array. An array to which the body being traced has
+    written has a variable within that body."""
     v = a._var
     if v is None and graph.scopes:
         v = scatter_target.variable(a)
@@ -153,8 +149,6 @@ def detach(arg: T, preserve_type: bool = True) -> T:
     >>> dr.grad_enabled(dr.detach(x)), type(dr.detach(x, preserve_type=False))
     (False, <class 'drjit.llvm.Float'>)
     """
-    if pytree.ROLES.get(type(arg)) in _ARRAYS:
-        return _detached(arg, preserve_type)
     return pytree.map_tree(lambda v: _detached(v, preserve_type), arg, what="dr.detach")
 
 
@@ -164,11 +158,7 @@ def _detached(value: Any, preserve_type: bool) -> Any:
     if not isinstance(value, ArrayBase) or not value._diff:
         return value
     cls = detached_class(type(value), preserve_type)
-    return converted(value, cls, _without_variable)
-
-
-def _without_variable(a: Any, cls: Any) -> Any:
-    return leaf.wrap(cls, a._node)
+    return converted(value, cls, lambda a, c: leaf.wrap(c, a._node))
 
 
 # ---- Gradients
@@ -186,8 +176,6 @@ def grad(arg: T, preserve_type: bool = True) -> T:
     >>> dr.grad({"x": x})
     {'x': [2, 4]}
     """
-    if pytree.ROLES.get(type(arg)) in _ARRAYS:
-        return _gradient(arg, preserve_type)
     return pytree.map_tree(lambda v: _gradient(v, preserve_type), arg, what="dr.grad")
 
 
@@ -254,21 +242,21 @@ def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
 def _assignments(
     target: Any, source: Any, what: str, by_lanes: bool = False
 ) -> list[tuple[Var, Value]]:
-    """Returns variables, each as often as it occurs, and the gradients to assign to them, or what
-    the lanes that execute the current code add to them."""
+    """Returns variables, each as often as it occurs, and the gradients to assign to them or
+    (`by_lanes`) the contributions of those lanes that execute the current code."""
     fit = _of_lanes if by_lanes and lane_region() else fitting
     if source is None:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array or a number as the "
             "gradient, not None"
         )
-    found: list[tuple[Var, Value]] = []
+    result: list[tuple[Var, Value]] = []
     is_array = isinstance(target, ArrayBase)
     for t, s in ((target, source),) if is_array else _pairs(target, source, what):
         if isinstance(t, KernelValue):
             v = visible(t._var)
             if v is not None:
-                found.append((v, fit(v, t._like(s, what).node, what)))
+                result.append((v, fit(v, t._like(s, what).node, what)))
             continue
         if not isinstance(t, ArrayBase) or not t._diff or not t._dtype.is_float:
             continue
@@ -291,8 +279,8 @@ def _assignments(
             if v is not None:
                 if launch.on_change is not None:
                     launch.on_change(a, a._node)
-                found.append((v, fit(v, b._node, what)))
-    return found
+                result.append((v, fit(v, b._node, what)))
+    return result
 
 
 def fitting(v: Var, gradient: Node, what: str) -> Value:
@@ -328,21 +316,17 @@ def set_grad(target: object, source: object) -> None:
     >>> x.grad
     [5, 5]
     """
-    _set_grad(target, source)
-
-
-def _set_grad(target: object, source: object) -> None:
     assignments = _assignments(target, source, "dr.set_grad")
     if lane_region() and not recording():
         assignments = [(v, _in_active_lanes(v, g)) for v, g in assignments]
     with schedule.lock:
-        _clear_grad(target)
+        clear_grad(target)
         for v, g in assignments:
             _add(v, g)
 
 
 def _in_active_lanes(v: Var, g: Value) -> Value:
-    """Returns a new gradient with that of now in the lanes that do not execute the current code."""
+    """Returns a new gradient, and the present one in lanes that do not execute the current code."""
     mask, before = active(), v.grad
     if v.size == 1 and v in (graph.scope() or graph.OUTSIDE).arguments:
         return _of_lanes(v, g.node, "dr.set_grad")
@@ -370,7 +354,8 @@ def accum_grad(target: object, source: object) -> None:
 
 
 def _of_lanes(v: Var, gradient: Node, what: str) -> Value:
-    """Returns what the lanes that execute the current code add to the gradient of a variable."""
+    """Returns the contribution of the lanes that execute the current code to the gradient of a
+    variable."""
     from ...ad.sink import in_active_lanes  # see `fitting`
 
     region = lane_region()
@@ -402,10 +387,6 @@ def clear_grad(arg: object, /) -> None:
     >>> x.grad
     [0]
     """
-    _clear_grad(arg)
-
-
-def _clear_grad(arg: object) -> None:
     for a in leaves((arg,)):  # even if suspended
         v = a._var or (scatter_target.variable(a) if graph.scopes else None)
         if v is not None:
@@ -478,7 +459,11 @@ def _replaced(a: Any, b: Any) -> Any:
     if not a._diff:
         return a
     gradients = iter(pytree.leaf_arrays(b))
-    return converted(a, type(a), lambda x, cls: _replaced_leaf(x, next(gradients)))
+
+    def replaced(x: Any, cls: Any) -> Any:
+        return leaf.from_value(cls, _with_gradient(leaf.value(x), leaf.value(next(gradients))))
+
+    return converted(a, type(a), replaced)
 
 
 def _check_form(a: Any, b: Any) -> None:
@@ -499,10 +484,6 @@ def _check_form(a: Any, b: Any) -> None:
                 _check_form(x, y)
 
 
-def _replaced_leaf(a: Any, b: Any) -> Any:
-    return leaf.from_value(type(a), _with_gradient(leaf.value(a), leaf.value(b)))
-
-
 def _with_gradient(a: Value, b: Value) -> Value:
     """Returns the first value with the derivatives of the second."""
     n, m = a.node.size, b.node.size
@@ -517,6 +498,6 @@ def _with_gradient(a: Value, b: Value) -> Value:
 
 ArrayBase.grad = property(
     lambda self: _gradient(self, True),
-    _set_grad,
+    set_grad,
     doc="The gradient; see `dr.grad` and `dr.set_grad`.",
 )

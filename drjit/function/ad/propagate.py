@@ -1,21 +1,26 @@
 """Traversals of the derivative graph that start or end at arrays and PyTrees: `dr.forward`,
-`dr.backward`, and their building blocks.
+`dr.backward`, their building blocks, and the context managers that suspend derivative tracking or
+confine traversals.
 
 Throughout, `args` are arrays or PyTrees of arrays. Anything other than differentiable floating
 point arrays is ignored.
 """
 
-from typing import Any, TypeVar, TypeVarTuple, overload
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, TypeVar, TypeVarTuple
 
+from ...ad import graph
 from ...ad import traverse as traversal
 from ...ad.flags import ADFlag, ADMode
-from ...ad.graph import Var
-from ...array import pytree
+from ...ad.graph import GradScope, Var
+from ...array import pytree, signatures
 from ...array.base import type_label
 from ...jit import flags as jit_flags
+from ...jit.enumeration import Named
 from ...jit.flags import JitFlag
 from ..signature import described
-from .grad import grad, variables
+from .grad import grad, leaves, variables
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -95,8 +100,8 @@ def _checked(args: tuple, flags: Any, what: str) -> list[Var]:
             is set.
     """
     _check_flags(flags, what)
-    found = variables(args)
-    if not found and not flags & ADFlag.AllowNoGrad and jit_flags.current & JitFlag.SymbolicCalls:
+    result = variables(args)
+    if not result and not flags & ADFlag.AllowNoGrad and jit_flags.current & JitFlag.SymbolicCalls:
         shown = ", ".join(type_label(a) for a in args)
         raise RuntimeError(
             f"{what}(<{shown}>): the argument does not depend on the input of a differentiation, "
@@ -104,7 +109,7 @@ def _checked(args: tuple, flags: Any, what: str) -> list[Var]:
             "dr.enable_grad(), or is it suspended, detached, or an integer? If this may happen, "
             "pass flags=dr.ADFlag.Default | dr.ADFlag.AllowNoGrad."
         )
-    return found
+    return result
 
 
 def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
@@ -211,14 +216,7 @@ def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
     return grad(args[0]) if len(args) == 1 else grad(args)
 
 
-@overload
-def forward_to(arg: T, /, flags: ADFlag | int = ADFlag.Default) -> T: ...
-
-
-@overload
-def forward_to(*args: *Ts, flags: ADFlag | int = ADFlag.Default) -> tuple[*Ts]: ...
-
-
+@signatures.gradients_of
 @described
 def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     """Propagates the gradients of inputs to `args`, and returns the gradients of `args`.
@@ -235,14 +233,7 @@ def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     return _to(ADMode.Forward, args, flags, "dr.forward_to")
 
 
-@overload
-def backward_to(arg: T, /, flags: ADFlag | int = ADFlag.Default) -> T: ...
-
-
-@overload
-def backward_to(*args: *Ts, flags: ADFlag | int = ADFlag.Default) -> tuple[*Ts]: ...
-
-
+@signatures.gradients_of
 @described
 def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     """Propagates the gradients of outputs back to `args` and to nothing else, and returns the
@@ -259,3 +250,127 @@ def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     [60]
     """
     return _to(ADMode.Backward, args, flags, "dr.backward_to")
+
+
+class ADScope(Named, Enum):
+    """The effect of an `ADContextManager`."""
+
+    Invalid = 0
+    Suspend = 1
+    Resume = 2
+    Isolate = 3
+
+
+ADScope.__module__ = "drjit.detail"
+
+
+class NullContextManager:
+    """A context manager that does nothing."""
+
+    __module__ = "drjit.detail"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class ADContextManager:
+    """The result of `suspend_grad`, `resume_grad` and `isolate_grad`: a context manager that enters
+    a scope of the derivative graph. `indices` are the numbers (`index_ad`) of the variables to
+    suspend or resume; if there are none, all are.
+
+    Raises:
+        RuntimeError: the kind of scope is invalid, or variables were passed for isolation.
+    """
+
+    __module__ = "drjit.detail"
+
+    def __init__(self, scope: ADScope, indices: Sequence[int], /) -> None:
+        if scope is ADScope.Invalid:
+            raise RuntimeError("drjit.detail.ADContextManager(): the kind of scope is invalid")
+        if scope is ADScope.Isolate and indices:
+            raise RuntimeError(
+                "drjit.detail.ADContextManager(): a scope that isolates does so for all variables, "
+                f"but {len(indices)} were given"
+            )
+        self._kind, self._variables = scope, frozenset(indices) if indices else None
+
+    def __enter__(self) -> None:
+        outer = graph.scope() or GradScope()
+        if self._kind is ADScope.Isolate:
+            inner = outer.isolated()
+        else:
+            inner = outer.switched(self._kind is ADScope.Resume, self._variables)
+        graph.push(inner)
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        inner = graph.pop()
+        if self._kind is ADScope.Isolate and kind is None:
+            traversal.finish_isolation(inner)
+
+
+def _entered(scope: ADScope, args: tuple, when: bool) -> ADContextManager | NullContextManager:
+    if not when:
+        return NullContextManager()
+    if not args:
+        return ADContextManager(scope, [])
+    found = [a._var.serial for a in leaves(args) if a._var is not None]
+    return ADContextManager(scope, found or [0])  # no variable has the number 0
+
+
+def resumed() -> graph.within:
+    """`resume_grad` of everything, for frequent use within the package."""
+    return graph.within((graph.scope() or GradScope()).switched(True, None))
+
+
+@described
+def suspend_grad(*args: object, when: bool = True) -> ADContextManager | NullContextManager:
+    """Context manager that disables derivative tracking for the given arrays or PyTrees, or for
+    everything if there are none.
+
+    Operations on suspended arrays record nothing, and their gradients read as 0. With `when=False`,
+    it does nothing. It may be nested with `resume_grad`.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> with dr.suspend_grad():
+    ...     y = x * 2
+    >>> dr.grad_enabled(y)
+    False
+    """
+    return _entered(ADScope.Suspend, args, when)
+
+
+@described
+def resume_grad(*args: object, when: bool = True) -> ADContextManager | NullContextManager:
+    """Context manager that enables derivative tracking again for the given arrays or PyTrees, or
+    for everything.
+
+    >>> x, y = ad.Float(1), ad.Float(1)
+    >>> dr.enable_grad(x, y)
+    >>> with dr.suspend_grad():
+    ...     with dr.resume_grad(x):
+    ...         print(dr.grad_enabled(x), dr.grad_enabled(y))
+    True False
+    """
+    return _entered(ADScope.Resume, args, when)
+
+
+@described
+def isolate_grad(when: bool = True) -> ADContextManager | NullContextManager:
+    """Context manager that confines reverse-mode traversals to the operations recorded within:
+    gradients stop at its boundary and are propagated further when it ends.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> y = x * 2
+    >>> with dr.isolate_grad():
+    ...     dr.backward(y * 3)
+    ...     print(x.grad, y.grad)
+    [0] [3]
+    >>> x.grad
+    [6]
+    """
+    return _entered(ADScope.Isolate, (), when)

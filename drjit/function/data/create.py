@@ -4,28 +4,26 @@ the program text."""
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from ...array import leaf, signatures
 from ...array.inline import RECORDERS
 from ...array.meta import DYNAMIC
-from ...array.pytree import ROLES, is_container, leaf_arrays, make_struct, map_tree, struct_fields
+from ...array.pytree import is_container, leaf_arrays, make_struct, map_tree, struct_fields
 from ...array.show import common_width
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.run import freeze_size
 from .. import conversion
-from ..arguments import unexpected
-from ..conversion import is_array, is_array_class, is_flat, label, nested, size_tuple, tensor
+from ..conversion import T, is_array, is_array_class, is_flat, label, nested, tensor
 from ..evaluation import copy, make_opaque
 
 if TYPE_CHECKING:
     from ...array.kinds import Convertible, Sizes
     from ...array.promotion import PyTree
-    from ...array.signatures import FlatT, TreeT
+    from ...array.signatures import FlatT
 
-T = TypeVar("T", bound=Any)
 
 Fill = Callable[[Any, Any, int | None, str], Any]
 """Creates an array of a one-dimensional class from a value and a size; for Python types, and with
@@ -37,7 +35,7 @@ def _build(dtype: Any, shape: Any, fill: Fill, value: Any, what: str) -> Any:
     """Creates an array, structure or number of type `dtype`."""
     if not isinstance(dtype, type):
         raise TypeError(f"{what}(): 'dtype' must be a type, not {dtype!r}")
-    sizes = size_tuple(shape, what)
+    sizes = conversion.size_tuple(shape, what)
     if is_array_class(dtype):
         return _array(dtype, sizes, fill, value, what)
     fields = struct_fields(dtype)
@@ -74,12 +72,6 @@ def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
         shape = sizes if isinstance(sizes, tuple) else (sizes,)
         flat = _array(dtype.Array, (prod(shape),), fill, value, what)
         return tensor(dtype, flat, shape)
-    if dtype._kind == "leaf":
-        if not isinstance(sizes, tuple):
-            return fill(dtype, value, sizes, what)
-        if len(sizes) != 1:
-            raise shape_mismatch(dtype, sizes, f"{what}()")
-        return fill(dtype, value, sizes[0], what)
     dims, traced = dtype.__meta__.dims, dtype.__meta__.is_jit
     if isinstance(sizes, tuple):
         if len(sizes) != len(dims) + traced:
@@ -146,36 +138,27 @@ class _Constants(dict[Any, Callable[[Any, int], Any]]):
     class or number, they return the number."""
 
     def __missing__(self, cls: Any) -> Callable[[Any, int], Any]:
-        made: Any = _no_constant
+        result: Any = _no_constant
         if not is_array_class(cls) or "__meta__" not in vars(cls):
-            return made  # classes of the program, which must not be kept alive
+            return result  # classes of the program, which must not be kept alive
         if cls._kind == "leaf":
-            made = leaf.constants(cls)
+            result = leaf.constants(cls)
         elif cls._size and cls.__meta__.kind in ("vector", "matrix") and cls.__meta__.is_jit:
-            made = _shared_constant(cls)
-        self[cls] = made
-        return made
+            result = _shared_constant(cls)
+        self[cls] = result
+        return result
 
 
 def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
     """Returns such a function for nested arrays, whose leaves share one literal."""
-    literal, of_node = ir.literals(cls._dtype), _repeated(cls)
+    literal, dims = ir.literals(cls._dtype), cls.__meta__.dims
+    leaves = leaf.copies(cls._leaf, prod(dims))
 
     def constant(number: Any, size: int) -> Any:
         n = literal(number, size)
-        return number if n is None else of_node(n)
+        return number if n is None else conversion.assemble(cls, leaves(n), dims)
 
     return constant
-
-
-def _repeated(cls: Any) -> Callable[[ir.Node], Any]:
-    """Returns a function that creates a nested array whose leaves are all equal to a node."""
-    count = cls._size
-    if cls.Value is cls._leaf:
-        components = leaf.copies(cls._leaf, count)
-        return lambda n: nested(cls, components(n))
-    row = _repeated(cls.Value)
-    return lambda n: nested(cls, [row(n) for _ in range(count)])
 
 
 def _no_constant(number: Any, size: int) -> Any:
@@ -188,9 +171,9 @@ _CONSTANTS = _Constants()
 def _filled(dtype: Any, value: Any, shape: Any, what: str) -> Any:
     """Creates an array, structure or number of type `dtype` that is filled with a value."""
     if type(shape) is int and 0 <= shape <= ir.LARGEST and isinstance(dtype, type):
-        made = _CONSTANTS[dtype](value, shape)
-        if made is not value:
-            return made
+        result = _CONSTANTS[dtype](value, shape)
+        if result is not value:
+            return result
     return _build(dtype, shape, _constant, value, what)
 
 
@@ -256,7 +239,7 @@ def _like(arg: Any, make: Callable[[Any, Any], Any], number: Any, what: str) -> 
         return make(kind, conversion.shape_of(arg, what) if width is None else width)
     if isinstance(arg, (bool, int, float)):
         return type(arg)(number)
-    raise unexpected(what, "an array, a number, or a tree of them", arg)
+    raise conversion.unexpected(what, "an array, a number, or a tree of them", arg)
 
 
 def zeros_like(arg: T, /) -> T:
@@ -314,8 +297,6 @@ def identity(dtype: type[T], size: "Sizes" = 1) -> T:
 
 def _range_class(dtype: Any, what: str) -> Any:
     """Returns the one-dimensional class in which a range is computed."""
-    if isinstance(dtype, type) and ROLES.get(dtype) == "leaf":
-        return dtype
     if not is_array_class(dtype):
         raise TypeError(f"{what}(): 'dtype' must be an array type, not {dtype!r}")
     if dtype._kind != "tensor" and not is_flat(dtype):
@@ -326,14 +307,7 @@ def _range_class(dtype: Any, what: str) -> Any:
     return dtype.Array if dtype._kind == "tensor" else dtype
 
 
-@overload
-def arange(dtype: "type[FlatT]", start: int, stop: int | None = None, step: int = 1) -> "FlatT": ...
-
-
-@overload
-def arange(dtype: "type[FlatT]", *, size: int) -> "FlatT": ...
-
-
+@signatures.ranged
 def arange(
     dtype: type[Any],
     start: int | None = None,
@@ -365,8 +339,7 @@ def arange(
             return leaf.lane(cls, freeze_size.parts(start, 1))
         start, stop = 0, size if start is None else start
     try:
-        index = operator.index
-        first, last, by = index(start), index(stop), index(step)  # type: ignore[arg-type]
+        first, last, by = map(operator.index, (start, stop, step))  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(
             f"{what}(): expected integers, either a size or start, stop and step; got "
@@ -387,21 +360,21 @@ def arange(
 def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any:
     """Returns equally spaced numbers, computed in a one-dimensional class."""
     if not cls.__meta__.is_jit:
-        found = nested(cls, [ir.normalize(cls._dtype, start + step * k) for k in range(count)])
+        result = nested(cls, [ir.normalize(cls._dtype, start + step * k) for k in range(count)])
     else:
-        found = leaf.lane(cls, count)
+        result = leaf.lane(cls, count)
         if (start, step) != (0, 1):
             t = cls._dtype
             if t.is_float:
                 fma = RECORDERS[op.fma][cls]
-                found = fma(found, ir.normalize(t, step), ir.normalize(t, start))
+                result = fma(result, ir.normalize(t, step), ir.normalize(t, start))
             else:
                 scale, offset = leaf.literal(cls, step), leaf.literal(cls, start)
-                found = leaf.apply(op.add, leaf.apply(op.mul, found, scale), offset)
+                result = leaf.apply(op.add, leaf.apply(op.mul, result, scale), offset)
     target = dtype.Array if dtype._kind == "tensor" else dtype
-    if type(found) is not target:
-        found = leaf.cast(target, found)
-    return found if target is dtype else tensor(dtype, found, (count,))
+    if type(result) is not target:
+        result = leaf.cast(target, result)
+    return result if target is dtype else tensor(dtype, result, (count,))
 
 
 def linspace(
@@ -447,14 +420,7 @@ def linspace(
 _MISSING = object()
 
 
-@overload
-def opaque(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T: ...
-
-
-@overload
-def opaque(arg: "TreeT", /) -> "TreeT": ...
-
-
+@signatures.evaluated
 def opaque(
     dtype: Any = _MISSING, value: Any = _MISSING, shape: Any = 1, *, arg: Any = _MISSING
 ) -> Any:
@@ -475,16 +441,16 @@ def opaque(
     if dtype is _MISSING:
         raise TypeError("dr.opaque(): expected an array or PyTree, or dr.opaque(dtype, value)")
     if value is not _MISSING:
-        made = _filled(dtype, value, shape, "dr.opaque")
+        result = _filled(dtype, value, shape, "dr.opaque")
     elif isinstance(dtype, type):
         raise RuntimeError(
             "dr.opaque(): expected an array, tensor, or PyTree, but received a type object, "
             f"{label(dtype)}, without a value. Did you mean dr.opaque(dtype, value, shape)?"
         )
     else:
-        made = copy(dtype)
-    make_opaque(made)
-    return made
+        result = copy(dtype)
+    make_opaque(result)
+    return result
 
 
 @signatures.width

@@ -1,4 +1,4 @@
-"""Changes of layout: slices, conversion between flat and nested arrays, indices of masks,
+"""Changes of layout: slices, the entries of arrays in another shape or type, indices of masks,
 reinterpretation of bits; also binary search."""
 
 import builtins
@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array import leaf, leaf_access, signatures, table
 from ...array.base import ArrayBase, KernelValue
@@ -20,13 +20,11 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.lazy import np
+from ...jit.run import freeze_size
 from ...jit.trace.access import Access
 from .. import conversion
-from ..arguments import unexpected
-from ..conversion import assemble, flat_class, is_array, is_array_class, label, nested
+from ..conversion import T, is_array, is_array_class, is_flat, label, nested
 from .memory import gather
-
-T = TypeVar("T", bound=Any)
 
 
 @signatures.sliced
@@ -63,14 +61,14 @@ def slice(value: Any, index: Any = 0) -> Any:
         if not meta.is_jit:
             return gather(type(value), value, index)
         index = conversion.index_leaf(index, type(value), what)
-    if conversion.is_flat(type(value)):
+    if is_flat(type(value)):
         return value[index]
     dims = conversion.dims_of(value, what)
     if not single:
         leaves, _ = conversion.even_leaves(value, what)
-        return assemble(type(value), [v[index] for v in leaves], dims)
+        return conversion.assemble(type(value), [v[index] for v in leaves], dims)
     cls = conversion.related(type(value), namespace="scalar")
-    return assemble(cls, [v[index] for v in inner(value)], dims)
+    return conversion.assemble(cls, [v[index] for v in inner(value)], dims)
 
 
 def _check_order(order: str, what: str) -> None:
@@ -111,20 +109,18 @@ def ravel(array: Any, order: str = "A") -> Any:
     _check_order(order, what)
     if isinstance(array, (list, tuple, KernelValue)):
         return _ravel_sequence(list(array), order)
-    if not is_array(array) or array._kind == "leaf":
+    if not is_array(array) or is_flat(type(array)):
         return array
     if array._kind == "tensor":
         if order == "F":
             raise RuntimeError(f"{what}({label(array)}): tensors are laid out in 'C' order only")
         return array._array
-    if conversion.is_flat(type(array)):
-        return array
     dims = conversion.dims_of(array, what)
     if not array.__meta__.is_jit:
         entries = list(inner(array))
         if order != "C":
             entries = [entries[k] for k in _column_major(dims)]
-        return nested(flat_class(type(array)), entries)
+        return nested(conversion.flat_class(type(array)), entries)
     leaves, width = conversion.even_leaves(array, what)
     cls, count = array._leaf, len(leaves)
     if count == 1:
@@ -169,11 +165,12 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:
     _check_order(order, what)
     if not is_array_class(dtype) or dtype._kind == "tensor":
         raise TypeError(f"{what}(): 'dtype' must be a nested array type, not {label(dtype)}")
-    if not is_array(array) or not conversion.is_flat(type(array)):
-        raise unexpected(what, f"array of type {label(flat_class(dtype))}", array)
-    if conversion.is_flat(dtype):
-        converted: Any = array if type(array) is dtype else dtype(array)
-        return converted
+    if not is_array(array) or not is_flat(type(array)):
+        raise conversion.unexpected(
+            what, f"array of type {label(conversion.flat_class(dtype))}", array
+        )
+    if is_flat(dtype):
+        return array if type(array) is dtype else dtype(array)  # type: ignore[return-value]
     dims = dtype.__meta__.dims
     if DYNAMIC in dims:
         raise TypeError(f"{what}(): the number of components of {label(dtype)} is not fixed")
@@ -193,19 +190,18 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
         values = [ir.normalize(dtype._dtype, v) for v in array._components]
         if order != "C":
             values = [values[positions.index(k)] for k in range(count)]
-        return assemble(dtype, values, dims)
+        return conversion.assemble(dtype, values, dims)
     width = size // count
+    lane = conversion.lanes(type(array), width)
     if count == 1:
         leaves = [array]
     elif order == "C":
-        lane = conversion.lanes(type(array), width)
         leaves = [conversion.pick(array, lane + k * width, what) for k in range(count)]
     else:
-        lane = conversion.lanes(type(array), width)
         at = Access(lane._node, what=what, packet=count)
         packet = leaf_access.gather_packet(array, at)
         leaves = [packet[positions.index(k)] for k in range(count)]
-    return assemble(dtype, [dtype._leaf(v) for v in leaves], dims)
+    return conversion.assemble(dtype, [dtype._leaf(v) for v in leaves], dims)
 
 
 @signatures.from_mask
@@ -221,11 +217,11 @@ def compress(arg: Any, /) -> Any:
     [0, 2]
     """
     if not is_array(arg):
-        raise unexpected("dr.compress", "a mask", arg)
+        raise conversion.unexpected("dr.compress", "a mask", arg)
     cls = type(arg)
-    if not conversion.is_flat(cls) or not cls._dtype.is_mask:
+    if not is_flat(cls) or not cls._dtype.is_mask:
         raise RuntimeError(f"dr.compress(<{label(cls)}>): expected a one-dimensional mask")
-    result = flat_class(cls, dt.u32)
+    result = conversion.flat_class(cls, dt.u32)
     if cls._kind == "leaf":
         return leaf_access.compress(arg, result)
     return nested(result, [i for i, on in enumerate(arg._components) if on])
@@ -304,3 +300,108 @@ def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
         else:
             high = middle
     return low
+
+
+@signatures.reshaped
+def reshape(
+    dtype: Any = None,
+    value: Any = None,
+    shape: Any = None,
+    order: str = "A",
+    shrink: bool = False,
+) -> Any:
+    """Returns the entries of an array as another type, or in another shape: `reshape(dtype, value,
+    shape)` or `reshape(value, shape)`.
+
+    `shape` includes the lanes: (3, n) for `Array3f`. One size may be -1 and is inferred from the
+    others. `order` is the order in which entries are read and written; see `ravel`. With `shrink`,
+    surplus entries at the end are dropped, and an int as the shape is the number of lanes, also for
+    nested arrays. PyTrees are reshaped array by array.
+
+    Raises:
+        RuntimeError: sizes do not agree, or `shape` does not match the type.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.reshape(Array2f, Float(1, 2, 3, 4), (2, -1))
+    [[1, 2],
+     [3, 4]]
+    """
+    if dtype is not None and not isinstance(dtype, type):
+        # Called without a type, all arguments shift by one.
+        if isinstance(shape, str):
+            order = shape
+        if value is not None:
+            shape = value
+        dtype, value = None, dtype
+    what = f"dr.reshape(<{label(dtype if dtype is not None else value)}>, <{label(value)}>)"
+    joined = isinstance(value, (list, tuple, KernelValue))
+    if joined and dtype is not None and is_array_class(dtype):
+        value = conversion.tensor_class(dtype)(value)
+    elif is_container(value):
+        sizes: Any = shape
+        return map_tree(lambda v: reshape(v, sizes, order, shrink=shrink), value, what=what)
+    if not is_array(value):
+        if dtype is None or not is_array_class(dtype):
+            return value
+        value = dtype(value)
+    dtype = type(value) if dtype is None else dtype
+    if not is_array_class(dtype):
+        raise TypeError(f"{what}: expected an array type, not {label(dtype)}")
+    sizes = _target_sizes(shape, what)
+    by_lanes = shrink and len(sizes) == 1 and type(value) is dtype
+    if by_lanes and dtype._kind == "nested" and dtype.__meta__.is_jit:
+        return conversion.map_leaves(
+            conversion.spread(value), lambda v: _reshape(type(v), v, sizes, order, True, what)
+        )
+    return _reshape(dtype, value, sizes, order, shrink, what)
+
+
+def _target_sizes(shape: Any, what: str) -> tuple[int, ...]:
+    sizes = conversion.integers(shape, f"{what}: 'shape' must be an int or a tuple of ints, not")
+    if any(s < -1 for s in sizes):
+        raise RuntimeError(f"{what}: invalid 'shape' entry (must be nonzero or -1), got {shape!r}")
+    if sizes.count(-1) > 1:
+        raise RuntimeError(f"{what}: only a single 'shape' entry may be equal to -1, got {shape!r}")
+    return sizes
+
+
+def _reshape(
+    dtype: Any, value: Any, shape: tuple[int, ...], order: str, shrink: bool, what: str
+) -> Any:
+    if dtype._kind == "tensor" and value._kind == "tensor" and order == "F":
+        raise RuntimeError(f"{what}: tensors are laid out in 'C' order only")
+    flat = ravel(value, order)
+    size = conversion.flat_size(flat)
+    if -1 in shape:
+        known = -prod(shape)
+        if known == 0 or size % known:
+            raise RuntimeError(
+                f"{what}: cannot infer a compatible shape, {size} entries do not fill {shape}"
+            )
+        shape = tuple([size // known if s == -1 else s for s in shape])
+    if shape == value.shape and type(value) is dtype:
+        return value
+    if shape == value.shape:  # regardless of the order of entries
+        order = "C"
+        flat = ravel(value, order)
+    count = prod(shape)
+    if shrink:
+        freeze_size.decided(size, *shape)
+    if count > size or (count < size and not shrink):
+        raise RuntimeError(
+            f"{what}: mismatched array sizes (input: {size}, target: {count}); the shape is {shape}"
+        )
+    if count < size:
+        flat = conversion.take_entries(flat, count, lambda i: i, what)
+    if dtype._kind == "tensor":
+        return conversion.tensor(dtype, dtype.Array(flat), shape)
+    dims = dtype.__meta__.dims if not is_flat(dtype) else ()
+    lanes = dtype.__meta__.is_jit or is_flat(dtype)
+    levels = shape[: len(dims)]
+    if len(shape) != len(dims) + lanes or not conversion.fits(dims, levels):
+        raise RuntimeError(f"{what}: the shape {shape} does not fit the type {label(dtype)}")
+    if not dims:
+        return dtype(flat)
+    if count == 0:
+        return conversion.assemble(dtype, [dtype._leaf() for _ in range(prod(dims))], levels)
+    return unravel_dims(dtype, flat, levels, order, what)

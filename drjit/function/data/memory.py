@@ -5,7 +5,7 @@ IndexError no later than the next synchronization.
 """
 
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ...array import leaf, leaf_access, signatures
 from ...array.base import ArrayBase, IncompatibleError
@@ -14,26 +14,18 @@ from ...array.pytree import is_container, map_tree, pairs
 from ...array.show import inner
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
+from ...jit.ir.node import normalize
 from ...jit.ir.op import ReduceMode, ReduceOp
+from ...jit.lazy import np
 from ...jit.trace.access import Access, is_idle
 from .. import conversion
-from ..conversion import (
-    access_to,
-    assemble,
-    is_array,
-    is_array_class,
-    label,
-    nested,
-    tensor,
-)
-from . import scalar_access
+from ..conversion import T, access_to, is_array, is_array_class, label, nested, tensor
 
 if TYPE_CHECKING:
     from ...array.kinds import Active, Convertible, Index
     from ...array.promotion import PyTree
     from ...array.signatures import LeafT
 
-T = TypeVar("T", bound=Any)
 
 REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
 _REFUSED = {(k, t) for k, o in op.REDUCTIONS.items() for t in dt.ALL if not o.accepts(t)}
@@ -104,7 +96,7 @@ def _gather_array(
     if source._kind == "tensor":
         source = source._array
     if not dtype.__meta__.is_jit:
-        return scalar_access.gather(dtype, source, index, active, shape)
+        return _gather_numbers(dtype, source, index, active, shape)
     if source._kind == "nested":
         return _gather_components(dtype, source, index, active, mode)
     if dtype.__meta__.namespace != source.__meta__.namespace or dtype._dtype is not source._dtype:
@@ -118,7 +110,7 @@ def _gather_array(
     if isinstance(index, ArrayBase) and index._kind == "nested":
         return _gather_components(dtype, source, index, active, mode)
     at = access_to(dtype, index, active, what, mode, packet=prod(dims))
-    return assemble(dtype, leaf_access.gather_packet(source, at), dims)
+    return conversion.assemble(dtype, leaf_access.gather_packet(source, at), dims)
 
 
 def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
@@ -295,7 +287,7 @@ def _scatter(
         )
     if kind != "leaf":
         if not cls.__meta__.is_jit:
-            scalar_access.scatter(reduce, target, value, index, active, what)
+            _scatter_numbers(reduce, target, value, index, active, what)
             return
         if cls._kind == "nested":
             _scatter_components(reduce, target, value, index, active, mode, what)
@@ -472,3 +464,87 @@ def scatter_cas(
         bits = conversion.with_dtype(cls, dt.u32 if cls._dtype is dt.f32 else dt.u64)
     same = leaf.apply(op.eq, *[leaf.bitcast(bits, v) for v in (old, expected)])
     return old, leaf.apply(op.and_, leaf.wrap(type(same), at.mask), same)
+
+
+# Arrays of `drjit.scalar`, which are lists of Python numbers
+
+
+def _positions(index: Any, what: str) -> list[int]:
+    if is_array(index) and index._kind != "tensor" and index.__meta__.is_jit:
+        raise TypeError(f"{what}(): the index is of type {label(index)}, which does not fit")
+    if is_array(index):
+        index = index._array._components if index._kind == "tensor" else index._components
+    return [int(i) for i in np.atleast_1d(np.asarray(index)).astype(np.int64).reshape(-1)]
+
+
+def _flags(active: Any, count: int, what: str) -> list[bool]:
+    if active is None or isinstance(active, (str, bytes)):
+        raise TypeError(
+            f"{what}(): 'active' is of type {label(active)}; expected a bool or a sequence of bools"
+        )
+    values = (
+        active._components if is_array(active) else np.atleast_1d(np.asarray(active, bool)).tolist()
+    )
+    return list(values) * count if len(values) == 1 else list(values)
+
+
+def _check_bounds(positions: list[int], enabled: list[bool], size: int, what: str) -> None:
+    for i, on in zip(positions, enabled, strict=True):
+        if on and not 0 <= i < size:
+            raise IndexError(f"{what}: index {i} is out of bounds for an array of size {size}")
+
+
+def _gather_numbers(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any:
+    """Reads entries of a one-dimensional array; see `drjit.gather`."""
+    what = "dr.gather"
+    fits = source._dtype is dtype._dtype and conversion.is_flat(type(source))
+    if source.__meta__.is_jit or not fits:
+        raise TypeError(
+            f"{what}({label(dtype)}): the source is of type {label(source)}; expected "
+            f"{label(conversion.flat_class(dtype))}"
+        )
+    positions, data = _positions(index, what), source._components
+    enabled = _flags(active, len(positions), what)
+    single = len(data) == 1  # broadcast to every index
+    zero = source._dtype.scalar(0).item()
+    if conversion.is_flat(dtype):
+        dims, count = (), 1
+    elif len(positions) == 1:
+        dims = dtype.__meta__.dims if shape is None else tuple(shape)
+        count = prod(dims)
+    else:
+        raise TypeError(f"{what}({label(dtype)}): expected one index, got {len(positions)}")
+    if not single:
+        _check_bounds(positions, enabled, len(data) // count, what)
+    entries = [
+        data[0 if single else i * count + j] if on else zero
+        for i, on in zip(positions, enabled, strict=True)
+        for j in range(count)
+    ]
+    return conversion.assemble(dtype, entries, dims) if dims else nested(dtype, entries)
+
+
+def _scatter_numbers(
+    reduce: str, target: Any, value: Any, index: Any, active: Any, what: str
+) -> None:
+    """Writes to, or combines with, entries of a one-dimensional array; see `drjit.scatter`."""
+    data, dtype = target._components, target._dtype
+    if not conversion.is_flat(type(target)):
+        raise TypeError(f"{what}(): the target is of type {label(target)}, not one-dimensional")
+    positions = _positions(index, what)
+    leaves = list(inner(value)) if is_array(value) else None
+    per_index = 1
+    if leaves is not None and not conversion.is_flat(type(value)) and len(positions) == 1:
+        per_index = len(leaves)
+    values = list(inner(type(target)(leaves if leaves is not None else value)))
+    enabled = _flags(active, len(positions), what)
+    _check_bounds(positions, enabled, len(data) // per_index, what)
+    if per_index == 1 and len(values) == 1:
+        values = values * len(positions)
+    where = [i * per_index + j for i in positions for j in range(per_index)]
+    if len(values) != len(where):
+        raise RuntimeError(f"{what}(): {len(values)} values for {len(where)} indices")
+    combine = op.REDUCTIONS[reduce].python if reduce else None
+    for k, (i, v) in enumerate(zip(where, values, strict=True)):
+        if enabled[k // per_index]:
+            data[i] = v if combine is None else normalize(dtype, combine(data[i], v))

@@ -23,7 +23,6 @@ from ...jit.lazy import np
 from ...jit.tuples import NamedTuple
 from .. import conversion
 from ..conversion import UserCall, is_array, label, nested, spread, tensor
-from . import entries
 from .memory import REDUCTIONS
 
 
@@ -35,8 +34,8 @@ def _extreme(op: ops.Op) -> Callable[[Any, Any], Any]:
     def chosen(a: Any, b: Any) -> Any:
         if is_array(a) or is_array(b):
             return elementwise(op, a, b, name=f"dr.{op.name[:3]}")
-        found = a if wins(a, b) or b != b else b
-        return float(found) if isinstance(a, float) or isinstance(b, float) else found
+        result = a if wins(a, b) or b != b else b
+        return float(result) if isinstance(a, float) or isinstance(b, float) else result
 
     return chosen
 
@@ -58,11 +57,6 @@ def _rule(key: str, o: ops.Op) -> ReductionRule:
 
 
 RULES = {key: _rule(key, o) for key, o in ops.REDUCTIONS.items()}
-
-
-def identity(rule: ReductionRule, dtype: dt.DType) -> Any:
-    """Returns the reduction of no entries."""
-    return ops.identity(rule.key, dtype)
 
 
 def check_mode(mode: Any, what: str | UserCall) -> None:
@@ -107,11 +101,9 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
             return _total(rule, value._components)
     what = UserCall(name, value)
     check_mode(mode, what)
-    if isinstance(value, KernelValue):
-        if axis in (0, (0,), Ellipsis):
-            return value._reduce(key)
-        return _reduce_python(rule, value, axis, mode, keepdims, name)
-    if not is_array(value):
+    if isinstance(value, KernelValue) and axis in (0, (0,), Ellipsis):
+        return value._reduce(key)
+    if isinstance(value, KernelValue) or not is_array(value):
         return _reduce_python(rule, value, axis, mode, keepdims, name)
     if not rule.op.accepts(value._dtype):
         raise RuntimeError(
@@ -145,7 +137,7 @@ def _reduce_nested(rule: ReductionRule, value: Any, axes: Sequence[int]) -> Any:
         reduced = [_reduce_nested(rule, c, below) for c in value._components]
         return nested(_rebuilt(cls, reduced), reduced)
     if not value._components:
-        start = identity(rule, cls._dtype)
+        start = ops.identity(rule.key, cls._dtype)
         return cls.Value(start) if value.__meta__.is_jit else ir.normalize(cls._dtype, start)
     total = _total(rule, value._components)
     return _reduce_nested(rule, total, below) if is_array(total) else total
@@ -220,9 +212,9 @@ def _reduce_tensor(rule: ReductionRule, value: Any, axes: tuple[int, ...], keepd
         return value
     count, outer, result, runs = _layout(shape, axes, keepdims)
     if array._kind == "nested":
-        reduced = _reduce_entries(rule, array, shape, axes)
+        reduced = _reduce_entries(rule, array, shape, axes, outer)
     elif outer == 0 or count == 0:
-        reduced = leaf.literal(type(array), identity(rule, cls._dtype), outer)
+        reduced = leaf.literal(type(array), ops.identity(rule.key, cls._dtype), outer)
     elif outer == 1:
         reduced = leaf_access.reduce_all(rule.key, array)
     else:
@@ -263,13 +255,14 @@ def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any
     return array if type(array) is cls else cls(array)
 
 
-def _reduce_entries(rule: ReductionRule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
-    """Reduces the storage of a `drjit.scalar` tensor."""
-    start, dtype = identity(rule, array._dtype), array._dtype
+def _reduce_entries(
+    rule: ReductionRule, array: Any, shape: tuple, axes: tuple[int, ...], outer: int
+) -> Any:
+    """Reduces the storage of a `drjit.scalar` tensor to `outer` entries."""
+    dtype = array._dtype
     if not array._components:
-        outer = product(n for a, n in enumerate(shape) if a not in axes)
-        return nested(type(array), [ir.normalize(dtype, start)] * outer)
-    moved = np.moveaxis(entries.host_entries(array, shape), axes, range(-len(axes), 0))
+        return nested(type(array), [ir.normalize(dtype, ops.identity(rule.key, dtype))] * outer)
+    moved = np.moveaxis(conversion.host_entries(array, shape), axes, range(-len(axes), 0))
     rows = moved.reshape(-1, product(shape[a] for a in axes))
     return nested(type(array), [ir.normalize(dtype, fold(rule.combine, r)) for r in rows])
 
@@ -428,8 +421,6 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 
 def _ones(mask: Any) -> Any:
     """Returns 1 where a mask is true and 0 elsewhere, as unsigned integers."""
-    if not is_array(mask):
-        return int(mask)
     cls = conversion.with_dtype(type(mask), dt.u32)
     return conversion.converted(mask, cls, lambda v, c: leaf.cast(c, v) if is_array(v) else int(v))
 

@@ -1,10 +1,10 @@
 """Axes of tensors: reordering, axes of size 1, and selection of entries along an axis."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ...array import leaf, table, tensor_index
-from ...array.base import ArrayBase, OperandError
+from ...array.base import OperandError
 from ...array.elementwise import elementwise
 from ...array.interop import is_foreign_array
 from ...array.special import kind_of
@@ -13,33 +13,30 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.lazy import np
 from .. import conversion
-from ..arguments import integers, unexpected
-from ..conversion import is_array, is_array_class, is_flat, label, normalized_axis, tensor
+from ..conversion import T, is_array, is_array_class, is_flat, label, tensor
 
 if TYPE_CHECKING:
     from ...array.kinds import Convertible, Index
 
-T = TypeVar("T", bound=Any)
-
 
 def tensor_argument(value: Any, what: str) -> Any:
-    """Returns the tensor itself.
+    """Returns the argument if it is a tensor.
 
     Raises:
         TypeError: the value is not a tensor.
     """
     if not is_array(value) or value._kind != "tensor":
-        raise unexpected(what, "a tensor such as TensorXf", value)
+        raise conversion.unexpected(what, "a tensor such as TensorXf", value)
     return value
 
 
 def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
     """Returns one or several axes, counted from the front and checked for duplicates."""
-    given = integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
-    found = tuple([normalized_axis(a, ndim, f"{what}()") for a in given])
-    if len(set(found)) < len(found):
+    given = conversion.integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
+    result = tuple([conversion.normalized_axis(a, ndim, f"{what}()") for a in given])
+    if len(set(result)) < len(result):
         raise RuntimeError(f"{what}(): duplicate axes in {axis!r}")
-    return found
+    return result
 
 
 def moveaxis(arg: T, /, source: int | Sequence[int], destination: int | Sequence[int]) -> T:
@@ -207,7 +204,7 @@ def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
         return take_interp(conversion.as_tensor(value), pos, axis)._array
     tensor_argument(value, what)
     if not value._dtype.is_float:
-        raise unexpected(what, "floating-point numbers", value)
+        raise conversion.unexpected(what, "floating-point numbers", value)
     (place,) = _axes(axis, len(value._shape), what)
     n = value._shape[place]
     if n == 0:
@@ -218,12 +215,9 @@ def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
         weight: Any = pos - first
         index: Any = first
     else:
-        own = pos._dtype if isinstance(pos, ArrayBase) else cls._dtype
-        dtype = (
-            own
-            if isinstance(pos, ArrayBase) and own.is_float
-            else max(cls._dtype, dt.f32, key=lambda d: d.itemsize)
-        )
+        dtype = getattr(pos, "_dtype", None)
+        if dtype is None or not dtype.is_float:
+            dtype = max(cls._dtype, dt.f32, key=lambda d: d.itemsize)
         try:
             at = conversion.with_dtype(cls, dtype)(pos)
         except TypeError as error:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array import leaf, leaf_access
 from ...array.pytree import is_container, map_tree
@@ -18,11 +18,8 @@ from ...jit.run import freeze_size
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
 from .. import conversion
-from ..arguments import integer
-from ..conversion import UserCall, is_array, is_flat, label, map_leaves, nested, spread, tensor
-from .reduce import RULES, ReductionRule, axes_of, check_mode, combine, fold, identity, reduction
-
-T = TypeVar("T", bound=Any)
+from ..conversion import T, UserCall, is_array, label, nested, spread, tensor
+from .reduce import RULES, ReductionRule, axes_of, check_mode, combine, fold, reduction
 
 
 class Scan(NamedTuple):
@@ -36,19 +33,20 @@ class Scan(NamedTuple):
         """Scans a traced array, as a whole or within runs."""
         if self.reverse:
             value = leaf_access.reverse(value, run)
-        found = leaf_access.prefix(self.rule.key, value, self.exclusive, run)
-        return leaf_access.reverse(found, run) if self.reverse else found
+        result = leaf_access.prefix(self.rule.key, value, self.exclusive, run)
+        return leaf_access.reverse(result, run) if self.reverse else result
 
     def of_numbers(self, dtype: DType, entries: list) -> list:
         """Scans entries of a `drjit.scalar` array."""
-        return [normalize(dtype, v) for v in self.of_list(entries, identity(self.rule, dtype))]
+        start = ops.identity(self.rule.key, dtype)
+        return [normalize(dtype, v) for v in self.of_list(entries, start)]
 
     def of_list(self, entries: list, start: Any) -> list:
         """Scans a list; `start` is the reduction of no entries."""
         if self.reverse:
             return self._replace(reverse=False).of_list(entries[::-1], start)[::-1]
-        found = [*accumulate(entries, partial(combine, self.rule))]
-        return [start, *found[:-1]][: len(found)] if self.exclusive else found
+        result = [*accumulate(entries, partial(combine, self.rule))]
+        return [start, *result[:-1]][: len(result)] if self.exclusive else result
 
 
 def prefix_reduce(
@@ -134,7 +132,7 @@ def _prefix_axis(scan: Scan, value: Any, axis: int, what: UserCall) -> Any:
         return nested(cls, [_prefix_axis(scan, c, axis - 1, what) for c in value._components])
     if not conversion.is_array_class(cls.Value):
         return nested(cls, scan.of_numbers(value._dtype, value._components))
-    start = cls.Value(identity(scan.rule, value._dtype))
+    start = cls.Value(ops.identity(scan.rule.key, value._dtype))
     return nested(cls, scan.of_list(value._components, start))
 
 
@@ -162,10 +160,8 @@ def _of_runs(f: Callable[[list], list], array: Any, size: int) -> Any:
 
 
 def _block_size(block_size: Any, what: UserCall) -> int:
-    if type(block_size) is int and block_size > 0:
-        return block_size
     expected = f"{what}: 'block_size' must be a positive int, not"
-    size = integer(block_size, expected)
+    size = conversion.integer(block_size, expected)
     if size < 0:
         raise TypeError(f"{expected} {block_size!r}")
     if size == 0:
@@ -176,14 +172,12 @@ def _block_size(block_size: Any, what: UserCall) -> int:
 def _each_flat(f: Callable[[Any], Any], value: Any, what: UserCall) -> Any:
     """Applies a function to the one-dimensional arrays of a PyTree; tensors become one-dimensional,
     with the length of the result."""
-    if getattr(value, "_kind", "") == "leaf" and not value._dtype.is_mask:
-        return f(value)
     if is_container(value):
         return map_tree(lambda v: _each_flat(f, v, what), value)
     if not is_array(value):
         return value
     flat = value._array if value._kind == "tensor" else value
-    if value._dtype.is_mask or not (value.__meta__.is_jit or is_flat(type(flat))):
+    if value._dtype.is_mask or not (value.__meta__.is_jit or conversion.is_flat(type(flat))):
         raise RuntimeError(f"{what}: not defined for {label(value)}")
     if value._kind == "tensor":
         found = f(flat)
@@ -191,7 +185,7 @@ def _each_flat(f: Callable[[Any], Any], value: Any, what: UserCall) -> Any:
         return tensor(type(value), found, value._shape if n == len(flat) else (n,))
     if not value.__meta__.is_jit:
         return f(value)
-    return map_leaves(spread(value) if value._kind == "nested" else value, f)
+    return conversion.map_leaves(spread(value) if value._kind == "nested" else value, f)
 
 
 def _check_block(rule: ReductionRule, value: Any, size: int, what: UserCall) -> None:
@@ -229,7 +223,7 @@ def block_reduce(op: ReduceOp, value: T, block_size: int, mode: str | None = Non
             # Pad the last run with neutral elements.
             index = conversion.lanes(cls, freeze_size.parts(n, size) * size)
             inside = index < n
-            fill = leaf.literal(cls, identity(rule, cls._dtype))
+            fill = leaf.literal(cls, ops.identity(rule.key, cls._dtype))
             at = Access(index._node, inside._node)
             v = leaf.apply(ops.select, inside, leaf_access.gather(v, at), fill)
         return leaf_access.block_reduce(rule.key, v, size)

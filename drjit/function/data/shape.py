@@ -1,13 +1,14 @@
-"""Changes of shape: grids, repetition, concatenation, and reversal of one-dimensional and nested
-arrays, tensors, and PyTrees."""
+"""Changes of shape: grids, repetition, concatenation, stacking, splitting, and reversal of
+one-dimensional and nested arrays, tensors, and PyTrees."""
 
 import operator
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Literal, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
-from ...array import leaf, leaf_access
+from ...array import leaf, leaf_access, signatures
 from ...array.base import ArrayBase
+from ...array.promote import promote
 from ...array.pytree import is_container, map_tree
 from ...array.tensor import joined
 from ...jit.ir import dtype as dt
@@ -15,13 +16,12 @@ from ...jit.ir.op import ReduceMode
 from ...jit.lazy import np
 from ...jit.trace.access import Access
 from .. import conversion
-from ..arguments import integers, unexpected
-from ..conversion import UserCall, is_array, is_flat, label, nested, pick, tensor
-from . import entries
-from .entries import flat_size
+from ..conversion import T, flat_size, is_array, is_flat, label, nested, tensor
 from .layout import ravel
+from .reorder import expand_dims, reshaped, tensor_argument
 
-T = TypeVar("T", bound=Any)
+if TYPE_CHECKING:
+    from ...array.signatures import TensorT
 
 
 def _each(f: Callable[[Any], Any], value: Any) -> Any:
@@ -36,22 +36,7 @@ def _each(f: Callable[[Any], Any], value: Any) -> Any:
 # Grids
 
 
-@overload
-def meshgrid(arg: T, /, *, indexing: Literal["xy", "ij"] = "xy") -> T: ...
-
-
-@overload
-def meshgrid(x: T, y: T, /, *, indexing: Literal["xy", "ij"] = "xy") -> tuple[T, T]: ...
-
-
-@overload
-def meshgrid(x: T, y: T, z: T, /, *, indexing: Literal["xy", "ij"] = "xy") -> tuple[T, T, T]: ...
-
-
-@overload
-def meshgrid(*args: Any, indexing: Literal["xy", "ij"] = "xy") -> Any: ...
-
-
+@signatures.grid
 def meshgrid(*args: Any, indexing: Literal["xy", "ij"] = "xy") -> Any:
     """Returns the coordinates of all points of a grid, given the coordinates along its axes, as
     one-dimensional arrays.
@@ -84,8 +69,8 @@ def meshgrid(*args: Any, indexing: Literal["xy", "ij"] = "xy") -> Any:
     sizes = [flat_size(args[k]) for k in order]
 
     def coordinates(axis: int) -> Any:
-        return entries.take_entries(
-            args[order[axis]], prod(sizes), lambda i: entries.places(i, sizes)[axis], what
+        return conversion.take_entries(
+            args[order[axis]], prod(sizes), lambda i: conversion.places(i, sizes)[axis], what
         )
 
     return tuple([coordinates(order.index(k)) for k in range(len(args))])
@@ -131,15 +116,27 @@ def repeat(value: T, repeats: SupportsIndex | ArrayBase, axis: int | None = None
         found = conversion.normalized_axis(axis, depth, what) if axis < 0 else axis
         if found != (0 if axis == 0 else depth - 1):
             raise RuntimeError(f"{what}(<{label(value)}>): only the lanes can be repeated")
-    return _each(lambda v: _repeat_flat(v, repeats, what), value)
+    return _each(lambda v: _repeat_flat(v, repeats, (1, flat_size(v), 1), what), value)
 
 
-def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
-    if not isinstance(repeats, int):
-        sources = _sources(value, repeats, flat_size(value), what)
-        empty = value._kind == "leaf" and sources._node.size == 0
-        return leaf.literal(type(value), 0, 0) if empty else pick(value, sources, what)
-    return entries.take_entries(value, flat_size(value) * repeats, lambda i: i // repeats, what)
+def _repeat_flat(array: Any, repeats: Any, blocks: tuple[int, int, int], what: str) -> Any:
+    """Repeats the entries of a flat array along the middle one of three axes."""
+    before, n, after = blocks
+    sources = None if isinstance(repeats, int) else _sources(array, repeats, n, what)
+    count = n * repeats if sources is None else len(sources)
+
+    def source(axis: int, place: Any) -> Any:
+        if axis != 1:
+            return place
+        if sources is None:
+            return place // repeats
+        if before * after == 1 or count == 1:  # the places are 0, 1, 2, ...
+            return sources
+        if isinstance(place, np.ndarray):
+            return sources[place]
+        return conversion.pick(sources, place, what)
+
+    return conversion.take_places(array, blocks, (before, count, after), source, what)
 
 
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
@@ -171,28 +168,14 @@ def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
 def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any:
     shape, array = value._shape, value._array
     if axis is None:
-        flat = _repeat_flat(array, repeats, what)
+        flat = _repeat_flat(array, repeats, (1, flat_size(array), 1), what)
         return tensor(type(value), flat, (flat_size(flat),))
-    k = conversion.normalized_axis(axis, len(shape), UserCall(what, value))
-    n = shape[k]
+    k = conversion.normalized_axis(axis, len(shape), conversion.UserCall(what, value))
     if type(repeats) is int and repeats == 1:
         return value
-    sources = None if isinstance(repeats, int) else _sources(array, repeats, n, what)
-    count = n * repeats if sources is None else len(sources)
-    blocks = prod(shape[:k]), n, prod(shape[k + 1 :])
-    result = blocks[0], count, blocks[2]
-
-    def index(i: Any) -> Any:
-        outer, place, inner = entries.places(i, result)
-        if sources is None:
-            place = place // repeats
-        elif isinstance(i, np.ndarray):
-            place = sources[place]
-        else:
-            place = pick(sources, place, what) if count > 1 else sources
-        return entries.flat_index((outer, place, inner), blocks)
-
-    flat = entries.take_entries(array, prod(result), index, what)
+    blocks = prod(shape[:k]), shape[k], prod(shape[k + 1 :])
+    flat = _repeat_flat(array, repeats, blocks, what)
+    count = flat_size(flat) // (blocks[0] * blocks[2])
     return tensor(type(value), flat, (*shape[:k], count, *shape[k + 1 :]))
 
 
@@ -217,7 +200,9 @@ def tile(value: T, reps: int | Sequence[int]) -> T:
     if not is_array(value):
         return value
     given = reps if isinstance(reps, tuple) or not isinstance(reps, Sequence) else list(reps)
-    times = integers(given, f"{what}(): 'reps' must be an int or a sequence of ints, not")
+    times = conversion.integers(
+        given, f"{what}(): 'reps' must be an int or a sequence of ints, not"
+    )
     if any(r < 0 for r in times):
         raise ValueError(f"{what}(): 'reps' must not be negative, got {reps!r}")
     depth = len(value._shape) if value._kind == "tensor" else is_flat(type(value))
@@ -231,7 +216,7 @@ def tile(value: T, reps: int | Sequence[int]) -> T:
 
     def tiled(v: Any) -> Any:
         n = flat_size(v)
-        return entries.take_entries(v, n * count, lambda i: i % n if n else i, what)
+        return conversion.take_entries(v, n * count, lambda i: i % n if n else i, what)
 
     return _each(tiled, value)
 
@@ -242,12 +227,7 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
     shape = (1,) * (depth - len(value._shape)) + value._shape
     times = (1,) * (depth - len(times)) + times
     result = tuple([n * r for n, r in zip(shape, times, strict=True)])
-
-    def index(i: Any) -> Any:
-        chosen = [p % n for p, n in zip(entries.places(i, result), shape, strict=True)]
-        return entries.flat_index(chosen, shape)
-
-    flat = entries.take_entries(value._array, prod(result), index, what)
+    flat = conversion.take_places(value._array, shape, result, lambda k, p: p % shape[k], what)
     return tensor(type(value), flat, result)
 
 
@@ -270,11 +250,11 @@ def concat(arr: Sequence[T], /, axis: int | None = 0) -> T:
     """
     what = "dr.concat"
     if not isinstance(arr, (list, tuple)):
-        raise unexpected(what, "a sequence of arrays", arr)
+        raise conversion.unexpected(what, "a sequence of arrays", arr)
     if not arr:
         raise RuntimeError(f"{what}(): at least one array is needed")
     if len(arr) == 1 and is_array(arr[0]) and (axis is not None or is_flat(type(arr[0]))):
-        conversion.normalized_axis(axis or 0, arr[0].ndim, UserCall(what, arr[0]))
+        conversion.normalized_axis(axis or 0, arr[0].ndim, conversion.UserCall(what, arr[0]))
         return arr[0]
     cls = type(arr[0])
     for a in arr:
@@ -287,11 +267,8 @@ def concat(arr: Sequence[T], /, axis: int | None = 0) -> T:
         return _concat_flat([ravel(a) for a in arr], what)
     if cls._kind == "tensor":
         return concat_tensors(arr, axis, what)
-    return _concat_axis(
-        arr,
-        conversion.normalized_axis(axis, arr[0].ndim, UserCall(what, cls)),
-        what,
-    )
+    axis = conversion.normalized_axis(axis, arr[0].ndim, conversion.UserCall(what, cls))
+    return _concat_axis(arr, axis, what)
 
 
 def _concat_axis(arr: Sequence[Any], axis: int, what: str) -> Any:
@@ -326,7 +303,7 @@ def _concat_flat(arr: Sequence[Any], what: str) -> Any:
 def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
     """Concatenates tensors of one type along an axis; see `concat`."""
     cls, shape = type(arr[0]), arr[0]._shape
-    k = conversion.normalized_axis(axis, len(shape), UserCall(what, cls))
+    k = conversion.normalized_axis(axis, len(shape), conversion.UserCall(what, cls))
     for position, a in enumerate(arr):
         other = a._shape
         if len(other) != len(shape) or other[:k] + other[k + 1 :] != shape[:k] + shape[k + 1 :]:
@@ -337,12 +314,11 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
     total = sum(a._shape[k] for a in arr)
     final = (*shape[:k], total, *shape[k + 1 :])
     if arr[0]._array._kind == "nested":
-        rows = np.concatenate([entries.host_entries(a._array, a._shape) for a in arr], k)
+        rows = np.concatenate([conversion.host_entries(a._array, a._shape) for a in arr], k)
         return tensor(cls, nested(cls.Array, rows.ravel().tolist()), final)
     if k == 0:
-        return tensor(
-            cls, joined([a._array for a in arr], [prod(a._shape) for a in arr], what), final
-        )
+        flat = joined([a._array for a in arr], [prod(a._shape) for a in arr], what)
+        return tensor(cls, flat, final)
     stride = prod(shape[k + 1 :])
     result = conversion.unwritten(cls.Array, prod(final))
     start = 0
@@ -374,23 +350,23 @@ def reverse(value: T, axis: int | tuple[int, ...] = 0) -> T:
     """
     what = "dr.reverse"
     axes = axis if isinstance(axis, tuple) else (axis,)
+    name = conversion.UserCall(what, value)
     if not is_array(value):
         if not isinstance(value, (list, tuple, str)):
-            raise unexpected(what, "an array or a sequence", value)
+            raise conversion.unexpected(what, "an array or a sequence", value)
         for a in axes:
-            conversion.normalized_axis(a, 1, UserCall(what, value))
+            conversion.normalized_axis(a, 1, name)
         return value[::-1]  # type: ignore[return-value]
-    name = UserCall(what, value)
-    found = {conversion.normalized_axis(a, value.ndim, name) for a in axes}
+    reversed_axes = {conversion.normalized_axis(a, value.ndim, name) for a in axes}
     if value._kind != "tensor":
-        return _reverse_axes(value, found, what)
-    shape, array = value._shape, value._array
+        return _reverse_axes(value, reversed_axes, what)
+    shape = value._shape
 
-    def index(i: Any) -> Any:
-        chosen = enumerate(zip(entries.places(i, shape), shape, strict=True))
-        return entries.flat_index([(n - 1) - p if k in found else p for k, (p, n) in chosen], shape)
+    def place(axis: int, p: Any) -> Any:
+        return (shape[axis] - 1) - p if axis in reversed_axes else p
 
-    return tensor(type(value), entries.take_entries(array, prod(shape), index, what), shape)
+    flat = conversion.take_places(value._array, shape, shape, place, what)
+    return tensor(type(value), flat, shape)
 
 
 def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
@@ -398,7 +374,195 @@ def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
         return value
     if is_flat(type(value)):
         n = flat_size(value)
-        return entries.take_entries(value, n, lambda i: (n - 1) - i, what)
+        return conversion.take_entries(value, n, lambda i: (n - 1) - i, what)
     below = {a - 1 for a in axes if a > 0}
     components = [_reverse_axes(c, below, what) if below else c for c in value._components]
     return nested(type(value), components[::-1] if 0 in axes else components)
+
+
+def _tensors(arrays: Any, what: str) -> list[Any]:
+    """Converts the arguments to tensors of one type."""
+    if not isinstance(arrays, (list, tuple)):
+        raise conversion.unexpected(what, "a sequence of tensors", arrays)
+    if not arrays:
+        raise RuntimeError(f"{what}(): at least one tensor is needed")
+    result = []
+    for a in arrays:
+        if not is_array(a):
+            raise conversion.unexpected(what, "tensors or arrays", a)
+        result.append(conversion.as_tensor(a))
+    classes = [type(a) for a in result]
+    if len(set(classes)) > 1:
+        # Promotion broadcasts nothing here: empty tensors are only used for their type.
+        cls = type(promote(*[c() for c in classes])[0])
+        result = [cls(a) for a in result]
+    return result
+
+
+@signatures.stacking_along
+def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
+    """Joins tensors of the same shape along a new axis. Other arrays are first converted to
+    tensors.
+
+    Raises:
+        RuntimeError: there are none, or the axis is out of bounds.
+        TypeError: an argument is not an array, or shapes differ.
+
+    >>> from drjit.llvm import TensorXf
+    >>> stack([TensorXf([1, 2]), TensorXf([3, 4])], axis=1)
+    [[1, 3],
+     [2, 4]]
+    """
+    what = "dr.stack"
+    found = _tensors(arrays, what)
+    shape = found[0]._shape
+    for number, a in enumerate(found):
+        if a._shape != shape:
+            raise TypeError(
+                f"{what}(): all inputs must have the same shape, but tensor {number} has "
+                f"{a._shape} and tensor 0 has {shape}"
+            )
+    place = conversion.normalized_axis(operator.index(axis), len(shape) + 1, f"{what}()")
+    return concat_tensors([expand_dims(a, place) for a in found], place, what)
+
+
+def _at_least(ndim: int, a: Any) -> Any:
+    """Returns a tensor with at least `ndim` dimensions, like NumPy's `atleast_1d`, `atleast_2d` and
+    `atleast_3d`."""
+    shape = a._shape
+    if ndim == 3 and len(shape) in (1, 2):
+        return reshaped(a, (*(1,) * (2 - len(shape)), *shape, 1))
+    return reshaped(a, (1,) * (ndim - len(shape)) + shape) if len(shape) < ndim else a
+
+
+@signatures.stacking
+def vstack(arrays: Sequence[Any], /) -> Any:
+    """Joins tensors along the first axis; one-dimensional ones are rows.
+
+    Raises:
+        RuntimeError: there are none.
+        TypeError: an argument is not an array, or shapes are incompatible.
+
+    >>> from drjit.llvm import Float
+    >>> vstack([Float(1, 2), Float(3, 4)])
+    [[1, 2],
+     [3, 4]]
+    """
+    what = "dr.vstack"
+    return concat_tensors([_at_least(2, a) for a in _tensors(arrays, what)], 0, what)
+
+
+row_stack = vstack
+
+
+@signatures.stacking
+def hstack(arrays: Sequence[Any], /) -> Any:
+    """Joins tensors along the second axis, or one-dimensional ones along their only axis.
+
+    Raises:
+        RuntimeError: there are none.
+        TypeError: an argument is not an array, or shapes are incompatible.
+    """
+    what = "dr.hstack"
+    found = [_at_least(1, a) for a in _tensors(arrays, what)]
+    return concat_tensors(found, 0 if len(found[0]._shape) == 1 else 1, what)
+
+
+@signatures.stacking
+def column_stack(arrays: Sequence[Any], /) -> Any:
+    """Joins tensors along the second axis; one-dimensional ones are columns.
+
+    Raises:
+        RuntimeError: there are none.
+        TypeError: an argument is not an array, or shapes are incompatible.
+    """
+    what = "dr.column_stack"
+    found = [_at_least(1, a) for a in _tensors(arrays, what)]
+    columns = [expand_dims(a, 1) if len(a._shape) == 1 else a for a in found]
+    return concat_tensors(columns, 1, what)
+
+
+@signatures.stacking
+def dstack(arrays: Sequence[Any], /) -> Any:
+    """Joins tensors along the third axis, which is added if missing; one-dimensional ones are rows.
+
+    Raises:
+        RuntimeError: there are none.
+        TypeError: an argument is not an array, or shapes are incompatible.
+    """
+    what = "dr.dstack"
+    return concat_tensors([_at_least(3, a) for a in _tensors(arrays, what)], 2, what)
+
+
+# Splitting
+
+
+def _pieces(value: Any, ends: Sequence[int | None], axis: int) -> list[Any]:
+    """Returns the tensors between consecutive positions along an axis."""
+    lead = (slice(None),) * axis
+    starts = [0, *ends[:-1]]
+    return [value[(*lead, slice(a, b))] for a, b in zip(starts, ends, strict=True)]
+
+
+_SECTIONS = "(): expected a number of parts or a list of positions, not"
+
+
+def _sections(count: Any, what: str) -> int:
+    n = conversion.integer(count, what + _SECTIONS)
+    if n <= 0:
+        raise ValueError(f"{what}(): the number of parts must be positive, got {n}")
+    return n
+
+
+def split(
+    value: "TensorT", indices_or_sections: int | Sequence[int], /, axis: int = 0
+) -> "list[TensorT]":
+    """Splits a tensor along an axis into equal parts, or at the given positions.
+
+    Raises:
+        TypeError: the value is not a tensor.
+        RuntimeError: it cannot be cut into that many equal parts, or the axis is out of bounds.
+        ValueError: the number of parts is not positive.
+
+    >>> from drjit.llvm import TensorXf
+    >>> split(TensorXf([1, 2, 3, 4]), [1, 3])
+    [[1], [2, 3], [4]]
+    """
+    what = "dr.split"
+    place, n = _axis_of(value, axis, what)
+    if isinstance(indices_or_sections, (list, tuple)):
+        ends = conversion.integers(indices_or_sections, what + _SECTIONS)
+        return _pieces(value, [*ends, None], place)
+    count = _sections(indices_or_sections, what)
+    if n % count:
+        raise RuntimeError(
+            f"{what}(): axis {place} of size {n} cannot be equally split into {count} parts; "
+            "dr.array_split() makes parts of different sizes"
+        )
+    return array_split(value, count, place)
+
+
+def array_split(
+    value: "TensorT", sections: int | Sequence[int], /, axis: int = 0
+) -> "list[TensorT]":
+    """Splits a tensor along an axis into a number of parts, the first of which may be longer by
+    one.
+
+    Raises:
+        TypeError: the value is not a tensor.
+        RuntimeError: the axis is out of bounds.
+        ValueError: the number of parts is not positive.
+    """
+    what = "dr.array_split"
+    place, n = _axis_of(value, axis, what)
+    if isinstance(sections, (list, tuple)):
+        return split(value, sections, place)
+    count = _sections(sections, what)
+    sizes = [n // count + (k < n % count) for k in range(count)]
+    return _pieces(value, np.cumsum(sizes).tolist(), place)
+
+
+def _axis_of(value: Any, axis: int, what: str) -> tuple[int, int]:
+    shape = tensor_argument(value, what)._shape
+    place = conversion.normalized_axis(operator.index(axis), len(shape), f"{what}()")
+    return place, shape[place]

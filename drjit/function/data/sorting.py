@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array import leaf_access, signatures
 from ...array.elementwise import elementwise
@@ -12,31 +12,18 @@ from ...jit.ir import op
 from ...jit.lazy import np
 from ...jit.run import freeze_size
 from .. import conversion
-from ..arguments import integer, unexpected
-from ..conversion import (
-    as_tensor,
-    is_array,
-    is_flat,
-    label,
-    lanes,
-    nested,
-    pick,
-    tensor,
-    tensor_class,
-)
+from ..conversion import T, is_array, is_flat, label, lanes, nested, pick, tensor
 from . import reduce
-
-T = TypeVar("T", bound=Any)
 
 
 def _array(value: Any, what: str) -> Any:
     if not is_array(value):
-        raise unexpected(what, "an array or tensor", value)
+        raise conversion.unexpected(what, "an array or tensor", value)
     return value
 
 
 def _axis(axis: Any, ndim: int, what: str) -> int:
-    number = integer(axis, f"{what}(): 'axis' must be an int, not")
+    number = conversion.integer(axis, f"{what}(): 'axis' must be an int, not")
     return conversion.normalized_axis(number, ndim, f"{what}()")
 
 
@@ -49,10 +36,10 @@ def _order_of(t: Any, axes: tuple[int, ...], descending: bool) -> tuple[Any, Any
     run = prod(shape[a] for a in axes)
     moved = permuted(t._array, shape, order)
     if moved._kind == "nested":
-        found = _order_on_host(moved, run, descending)
+        result = _order_on_host(moved, run, descending)
     else:
-        found = leaf_access.argsort(moved, conversion.flat_class(type(t), dt.u32), descending, run)
-    return moved, found, run, order
+        result = leaf_access.argsort(moved, conversion.flat_class(type(t), dt.u32), descending, run)
+    return moved, result, run, order
 
 
 def _order_on_host(flat: Any, run: int, descending: bool) -> Any:
@@ -68,14 +55,14 @@ def _order_on_host(flat: Any, run: int, descending: bool) -> Any:
 def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
     """Applies a function of a tensor and an axis to any array and returns an array of the same
     shape."""
-    t = as_tensor(_array(value, what))
+    t = conversion.as_tensor(_array(value, what))
     place = _axis(axis, len(t._shape), what)
-    found = t if prod(t._shape) == 0 else f(t, place)
+    result = t if prod(t._shape) == 0 else f(t, place)
     if value._kind == "tensor":
-        return found
+        return result
     if is_flat(type(value)):
-        return found._array
-    return conversion.with_dtype(type(value), found._dtype)(found)
+        return result._array
+    return conversion.with_dtype(type(value), result._dtype)(result)
 
 
 def sort(value: T, /, axis: int = -1, descending: bool = False) -> T:
@@ -120,9 +107,9 @@ def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
         cls = conversion.with_dtype(type(t), dt.u32)
         return tensor(cls, permuted_back(index, t._shape, order), t._shape)
 
-    found = _on_tensors(value, axis, "dr.argsort", along)
+    result = _on_tensors(value, axis, "dr.argsort", along)
     wanted = conversion.with_dtype(type(value), dt.u32)
-    return found if type(found) is wanted else wanted(found)  # if there are no entries
+    return result if type(result) is wanted else wanted(result)  # if there are no entries
 
 
 @signatures.middle
@@ -146,23 +133,23 @@ def median(
     """
     what = "dr.median"
     if not is_array(value):
-        found, place = _median_of_sequence(value, what)
-        return (found, place) if return_index else found
-    t = as_tensor(value)
+        result, place = _median_of_sequence(value, what)
+        return (result, place) if return_index else result
+    t = conversion.as_tensor(value)
     shape = t._shape
     axes = reduce.axes_of(axis, len(shape), tuple(range(len(shape))), what)
     run = prod([shape[a] for a in axes])
     if run == 0:
         raise RuntimeError(f"{what}(<{label(value)}>): there are no entries, the shape is {shape}")
     if axes and prod(shape):
-        moved, found, _, _ = _order_of(t, axes, False)
+        moved, result, _, _ = _order_of(t, axes, False)
     else:
         index_type = conversion.flat_class(type(t), dt.u32)
-        moved, found = t._array, index_type(lanes(type(t), prod(shape)))
+        moved, result = t._array, index_type(lanes(type(t), prod(shape)))
     freeze_size.decided(*shape)
     middle = (run - 1) // 2
     rows = prod(shape) // run
-    chosen = pick(found, lanes(type(t), rows) * run + middle, what)
+    chosen = pick(result, lanes(type(t), rows) * run + middle, what)
     kept = tuple([1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes])
     values = tensor(type(t), pick(moved, chosen, what), kept)
     indices = tensor(conversion.with_dtype(type(t), dt.u32), chosen % run, kept)
@@ -228,9 +215,9 @@ def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
 
 
 def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str) -> Any:
-    t = as_tensor(_array(value, what))
+    t = conversion.as_tensor(_array(value, what))
     if value._kind != "tensor" and not is_flat(type(value)):
-        raise unexpected(what, "a tensor or a one-dimensional array", value)
+        raise conversion.unexpected(what, "a tensor or a one-dimensional array", value)
     if axis is None:
         t = tensor(type(t), t._array, (prod(t._shape),))
     place = 0 if axis is None else _axis(axis, len(t._shape), what)
@@ -243,8 +230,8 @@ def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str)
         first = nested(type(order), [i % n for i in order._components[::n]])
     else:
         first = _first_of(t, place, best)
-    found = tensor(conversion.with_dtype(type(t), dt.u32), first, kept)
-    return found._array if axis is None or value._kind != "tensor" else found
+    result = tensor(conversion.with_dtype(type(t), dt.u32), first, kept)
+    return result._array if axis is None or value._kind != "tensor" else result
 
 
 def _first_of(t: Any, place: int, best: Any) -> Any:
@@ -258,7 +245,7 @@ def _first_of(t: Any, place: int, best: Any) -> Any:
     at = at // inner if inner > 1 else at
     at = at % n if prod(shape[:place]) > 1 else at
     keys = leaf_access.sort_keys(t._array)
-    keys = tensor(tensor_class(type(keys)), keys, shape)
+    keys = tensor(conversion.tensor_class(type(keys)), keys, shape)
     extreme = best(keys, axis=place, keepdims=True)
     chosen = elementwise(op.select, keys == extreme, tensor(index_type, at, shape), n)
     return reduce.min(chosen, axis=place)._array

@@ -7,13 +7,12 @@ of a GPU, arrays of either framework there.
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, repeat
-from types import ModuleType
 from typing import Any
 
-from ...ad import graph, lanes
+from ...ad import graph
 from ...ad.flags import ADFlag, ADMode
 from ...ad.graph import GradScope
-from ...array import foreign, interop, leaf, pytree, table
+from ...array import foreign, interop, pytree, table
 from ...array.base import type_label
 from ...array.namespace import chosen
 from ...array.show import is_array
@@ -22,12 +21,12 @@ from ...jit.device import Device, find, missing
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ..ad.custom import CustomOp, custom
-from ..ad.grad import accum_grad, clear_grad, enable_grad, grad, grad_enabled, leaves, variables
+from ..ad.grad import accum_grad, clear_grad, enable_grad, grad, grad_enabled, variables
 from ..ad.propagate import enqueue, traverse
 from ..data.create import zeros
 from ..data.shape import concat
-from ..evaluation import copy
 from ..evaluation import eval as evaluate
+from ..evaluation import separate
 
 Join = Callable[[Sequence[Any]], Any]
 Data = Any
@@ -58,21 +57,26 @@ class MissingFrameworkError(ModuleNotFoundError, RuntimeError):
     raise."""
 
 
+def imported(name: str, title: str) -> Any:
+    """Returns the module of a framework."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingFrameworkError(
+            f"dr.wrap(): {title} is not installed. Install it with `pip install {name}`."
+        ) from None
+
+
 class Framework:
     """An array framework that functions can be exchanged with."""
 
     name: str
     title: str
-    module: Any
+    call: Callable[..., CompletedCall]
+    """Calls a function of the framework: the class of such calls."""
 
     def __init__(self) -> None:
-        try:
-            self.module = importlib.import_module(self.name)
-        except ImportError:
-            raise MissingFrameworkError(
-                f"dr.wrap(): {self.title} is not installed. Install it with "
-                f"`pip install {self.name}`."
-            ) from None
+        self.module = imported(self.name, self.title)
 
     def is_array(self, value: Any) -> bool:
         """Returns whether a value is an array of the framework."""
@@ -94,12 +98,6 @@ class Framework:
         both = concat([zeros(type(x.real), size) + part for part in (x.real, x.imag)])
         return table.like(type(x), kind="tensor")(both, shape=(2, size))
 
-    def call(
-        self, function: Callable, join: Join, arrays: list, tracked: list[bool]
-    ) -> CompletedCall:
-        """Calls a function of the framework; `join` builds its arguments from arrays."""
-        raise NotImplementedError
-
     def expose(self, function: Callable) -> Callable:
         """Returns a Dr.Jit function as a function of the framework."""
         raise NotImplementedError
@@ -107,13 +105,13 @@ class Framework:
 
 def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
     """Returns the chosen leaves of a PyTree, and a function that puts others in their place."""
-    found = [v for v in pytree.leaves(tree) if chosen(v)]
+    result = [v for v in pytree.leaves(tree) if chosen(v)]
 
     def join(values: Sequence[Any]) -> Any:
         following = iter(values)
         return pytree.map_tree(lambda v: next(following) if chosen(v) else v, tree, what="dr.wrap")
 
-    return found, join
+    return result, join
 
 
 def mapped(
@@ -239,9 +237,7 @@ class Evaluation:
         if self.inputs:
             # An argument that is returned needs a gradient separate from the result's.
             with graph.within(GradScope()):
-                self.outputs = copy(self.outputs)
-                for a in leaves(self.outputs):
-                    a._var = lanes.copy(leaf.value(a)).var
+                self.outputs = [separate(x) for x in self.outputs]
         evaluate(self.outputs)
 
     def values(self) -> list[Data]:
@@ -277,10 +273,10 @@ class Evaluation:
                     accum_grad(x, _built(type(x), g))
             enqueue(mode, starts)
             traverse(mode, ADFlag.ClearVertices)
-            found = grad(ends)
+            result = grad(ends)
             clear_grad((self.inputs, self.outputs))
-        evaluate(found)
-        return found
+        evaluate(result)
+        return result
 
 
 class _Foreign(CustomOp):
@@ -312,7 +308,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     arrays, join = split((args, kwargs), is_array)
     evaluate(arrays)
     tracked = [x._dtype.is_float and grad_enabled(x) for x in arrays]
-    call = framework.call(function, join, arrays, tracked)
+    call = framework.call(framework, function, join, arrays, tracked)
     namespaces = {x._namespace for x in arrays} or {chosen()}
     backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
     namespace = backend if backend == "scalar" else f"{backend}.ad"
@@ -320,8 +316,3 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     call.name, call.values, call.framework = label(function), [], framework
     inputs = [*compress(arrays, tracked)]
     return call.join(custom(_Foreign, call, inputs, results) if inputs else results)
-
-
-def module_name(framework: str | ModuleType) -> str:
-    """Returns the name of a framework given as a name or a module."""
-    return framework.__name__ if isinstance(framework, ModuleType) else framework

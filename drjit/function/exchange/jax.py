@@ -41,11 +41,6 @@ class Jax(Framework):
             )
         return self.module.numpy.asarray(data)
 
-    def call(
-        self, function: Callable, join: Join, arrays: list, tracked: list[bool]
-    ) -> CompletedCall:
-        return _JaxCall(self, function, join, arrays, tracked)
-
     def expose(self, function: Callable) -> Callable:
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -82,15 +77,15 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
     differentiable = trial.differentiable()
 
     def primal(*data: Any) -> list[np.ndarray]:
-        found = Evaluation(function, join, [np.asarray(d) for d in data], none, jax).values()
-        for v, shape in zip(found, shapes, strict=True):
+        result = Evaluation(function, join, [np.asarray(d) for d in data], none, jax).values()
+        for v, shape in zip(result, shapes, strict=True):
             if v.shape != shape.shape:
                 raise TypeError(
                     f"dr.wrap(): {label(function)}() returned an array of shape {v.shape}, but of "
                     f"shape {shape.shape} for arguments that are 0; JAX's transformations need "
                     "shapes that do not depend on values"
                 )
-        return found
+        return result
 
     def gradient(data: Any, gradients: Any) -> list[np.ndarray]:
         found = Evaluation(function, join, [np.asarray(d) for d in data], floats, jax)
@@ -155,3 +150,6 @@ class _JaxCall(CompletedCall):
         _, found, _ = self.jax.module.jvp(self.pure, (self.inputs,), (known,), has_aux=True)
         others = (np.zeros(*s) for s, f in zip(self.shapes, self.floats, strict=True) if not f)
         return placed(self.floats, map(np.asarray, found), others)
+
+
+Jax.call = _JaxCall

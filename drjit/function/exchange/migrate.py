@@ -54,7 +54,7 @@ def migrate(value: Any, backend: JitBackend) -> Any:
 
 
 def _counterpart(cls: Any, backend: JitBackend) -> Any:
-    """Returns the class for which a class stands on a backend: itself if it belongs to none."""
+    """Returns the counterpart of a class on a backend; the class itself if it belongs to none."""
     if issubclass(cls, ArrayBase) and cls is not ArrayBase:
         meta = cls.__meta__
         there = not meta.is_jit or meta.backend is backend

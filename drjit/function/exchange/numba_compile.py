@@ -65,9 +65,8 @@ def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) ->
         signature = context.resolve_function_type(numba.typeof(function), tuple(types), {})
         if signature is None:
             raise UncompilableError(f"dr.wrap(): {title}() has no signature for {tuple(types)}")
-        returned = signature.return_type
-        result = _structure(returned, title)
-        source, names = _adapter(arguments, result, precision, returned)
+        result = _structure(signature.return_type, title)
+        source, names = _adapter(arguments, result, precision)
         names["function"] = function
         exec(source, names)
         codes = [code for s in arguments for code in flat(s)]
@@ -95,8 +94,7 @@ def _numba_type(structure: Structure) -> Any:
         return types.complex64 if parts[0] == "f32" else types.complex128
     if cls is tuple:
         return types.Tuple(inner)
-    uniform = len(set(inner)) == 1
-    if uniform:
+    if len(set(inner)) == 1:
         return types.NamedUniTuple(inner[0], len(inner), cls)
     return types.NamedTuple(inner, cls)
 
@@ -120,7 +118,7 @@ def _structure(numba_type: Any, title: str) -> Structure:
 
 
 def _adapter(
-    arguments: tuple[Structure, ...], result: Structure, precision: str, returned: Any
+    arguments: tuple[Structure, ...], result: Structure, precision: str
 ) -> tuple[str, dict[str, Any]]:
     """Returns the text of the function between numbers and structures, and the names it uses."""
     import numpy as np
@@ -148,10 +146,8 @@ def _adapter(
                 return [f"np.{_NAMES[precision]}({value})"]
             return [value]
         cls, parts = s
-        if cls is complex:
-            pair = zip(parts, (f"{value}.real", f"{value}.imag"), strict=True)
-            return [x for part, at in pair for x in spread(part, at)]
-        return [x for k, part in enumerate(parts) for x in spread(part, f"{value}[{k}]")]
+        steps = (".real", ".imag") if cls is complex else [f"[{k}]" for k in range(len(parts))]
+        return [x for part, at in zip(parts, steps, strict=True) for x in spread(part, value + at)]
 
     call = ", ".join([build(s) for s in arguments])
     values = ", ".join(spread(result, "r"))
@@ -202,8 +198,8 @@ def _plain(ir: str) -> str:
 def _foreign(
     title: str, arguments: list[str], results: list[str], ir: str, entry: str
 ) -> ForeignFunction:
-    """Makes a module the code of a function of scalars, under names that depend on its contents
-    only."""
+    """Returns the function of scalars whose code is a module, with names that depend on the
+    contents of the module alone."""
     ir = _plain(ir)
     raised = {name: pickle.loads(_bytes(text)) for name, text in _PICKLED.findall(ir)}
     own = {name: f'"%.{k}"' for k, name in enumerate(dict.fromkeys(_DEFINED.findall(ir)))}
@@ -219,10 +215,10 @@ def _foreign(
     _find_symbols(ir)
     ir = ir.replace('@"%.', f'@"{name}.').replace('@"%"', f'@"{name}"')
     total = not errors and _is_total(ir)
-    made = ForeignFunction(name, title, arguments, results, ir, errors, total)
-    foreign.functions[name] = made
-    numpy_target.namespace[name] = partial(numpy_foreign.call, made)
-    return made
+    result = ForeignFunction(name, title, arguments, results, ir, errors, total)
+    foreign.functions[name] = result
+    numpy_target.namespace[name] = partial(numpy_foreign.call, result)
+    return result
 
 
 _DIVISION = re.compile(r" = [us](?:div|rem) ")
@@ -233,7 +229,7 @@ _CALLED = re.compile(r'call .*?@([\w.$]+|"[^"]*")\(')
 
 def _is_total(ir: str) -> bool:
     """Returns whether functions can be called for any numbers and have no loops: branches and calls
-    lead to what follows, and nothing is read from memory but what is on the stack."""
+    lead forwards only, and only the stack is read."""
     place = {}
     for m in re.finditer(r'^define .*?@("[^"]*")\(', ir, re.MULTILINE):
         place[m[1]] = len(place)
@@ -309,7 +305,7 @@ def _raised(kind: Any, arguments: Any, place: Any) -> Raised:
 
 
 def _find_symbols(ir: str) -> None:
-    """Notes the addresses of functions of Numba's run time that a module calls."""
+    """Records the addresses of the functions of Numba's run time that a module calls."""
     from llvmlite import binding
 
     for line in ir.split("\n"):

@@ -12,8 +12,7 @@ from numba.extending import NativeValue, lower_builtin, register_model, typeof_i
 
 from ...jit.ir import dtype as dt
 from .bridge import label
-from .numba_callable import NumbaCallable
-from .numba_native import OUT_OF_BOUNDS
+from .numba_callable import OUT_OF_BOUNDS, NumbaCallable
 
 
 def expose(function: Callable) -> NumbaCallable:
@@ -23,7 +22,7 @@ def expose(function: Callable) -> NumbaCallable:
 
 
 class FunctionType(types.Callable, types.Opaque):
-    """The type of one function: what is called is known when the caller is compiled."""
+    """The type of a single function, so that the callee is known when its caller is compiled."""
 
     def __init__(self, function: NumbaCallable) -> None:
         self.function = function
@@ -93,7 +92,8 @@ def _unbox(_: Any, __: Any, c: Any) -> Any:
 
 @cache
 def _lower(function: NumbaCallable) -> None:
-    """Registers how calls of a function are compiled; keeps it, whose address they contain."""
+    """Registers how calls of a function are compiled, and keeps it alive: compiled code contains
+    its address."""
 
     @lower_builtin((FunctionType, function), types.VarArg(types.Any))
     def _call(context: Any, builder: Any, sig: Any, args: tuple) -> Any:

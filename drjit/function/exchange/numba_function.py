@@ -16,7 +16,7 @@ from ...jit.ir import node as ir
 from ...jit.ir.node import Node
 from ...jit.trace import foreign_call
 from ..ad.custom import ValueOp, attached, weighted_sum
-from .bridge import MissingFrameworkError, label, mapped
+from .bridge import imported, label, mapped, placed
 
 _NUMBERS = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
@@ -34,18 +34,7 @@ def adopt(function: Any, derivative: Any) -> Callable:
 
 def _dispatcher(function: Any) -> Any:
     """Returns a function as one that Numba compiles."""
-    return function if hasattr(function, "py_func") else module().njit(function)
-
-
-def module() -> Any:
-    """Returns the package Numba."""
-    try:
-        import numba
-    except ImportError:
-        raise MissingFrameworkError(
-            "dr.wrap(): Numba is not installed. Install it with `pip install numba`."
-        ) from None
-    return numba
+    return function if hasattr(function, "py_func") else imported("numba", "Numba").njit(function)
 
 
 class _Arguments:
@@ -66,7 +55,8 @@ class _Arguments:
         self.namespace = next((s for s in spaces if s.endswith(".ad")), spaces[0] if spaces else "")
 
     def _add(self, value: Any, path: str) -> Any:
-        """Adds what is in a value and returns its structure, with places instead of types."""
+        """Adds the contents of a value and returns its structure, with indices into `leaves` in
+        place of types."""
         role = pytree.role(type(value))
         if role == "leaf" or type(value) in _NUMBERS:
             self.leaves.append(value)
@@ -114,12 +104,12 @@ class _Arguments:
 
     def nodes(self) -> list[Node]:
         """Returns the values that are passed."""
-        found = []
+        result = []
         for k, value in enumerate(self.leaves):
             t = self._dtype(k)
             n = value._node if _is_array(value) else ir.literal(t, value)
-            found.append(ir.cast(_passed(t), n))
-        return found
+            result.append(ir.cast(_passed(t), n))
+        return result
 
     def key(self) -> tuple:
         """Returns the structure with codes of types."""
@@ -131,7 +121,8 @@ class _Arguments:
 
 
 class _NumbaFunction:
-    """A function of Numba and the one for its derivatives, compiled for each types of arguments."""
+    """A function of Numba and the one for its derivatives, compiled once for each combination
+    of argument types."""
 
     def __init__(self, function: Any, derivative: Any) -> None:
         self.function, self.derivative = function, derivative
@@ -159,8 +150,10 @@ class _NumbaFunction:
 
         def array(_: str) -> Any:
             n, v = next(following)
-            made = leaf.from_value(table.find(given.namespace, "leaf", n.dtype), as_value((n, v)))
-            return made if given.shape is None else _tensor(made, given)
+            result = leaf.from_value(table.find(given.namespace, "leaf", n.dtype), as_value((n, v)))
+            if given.shape is None:
+                return result
+            return table.find(given.namespace, "tensor", result._dtype)(result, given.shape)
 
         def node(cls: Any, parts: tuple) -> Any:
             if cls is complex and given.shape is None:
@@ -172,26 +165,25 @@ class _NumbaFunction:
     def _for(self, function: Any, given: _Arguments) -> Any:
         precision = _passed(given.precision).code if given.precision else ""
         key = function, given.key(), precision
-        found = self._compiled.get(key)
-        if found is None:
+        result = self._compiled.get(key)
+        if result is None:
             from .numba_compile import compiled
 
             name = getattr(function, "__name__", "a function")
             with progress.Task(f"compiling {name}() with Numba"):
-                found = self._compiled[key] = compiled(*key)
+                result = self._compiled[key] = compiled(*key)
         if given.namespace.startswith("cuda"):
-            _check_gpu(function, found.function)
-        return found
+            _check_gpu(function, result.function)
+        return result
 
     def _variables(
         self, given: _Arguments, nodes: list[Node], results: list[Node]
     ) -> list[Var | None]:
         """Records the call for derivatives; returns the variables of the results."""
-        found: list[Var | None] = [None] * len(results)
         places = [k for k, a in enumerate(given.leaves) if _is_array(a) and a._var is not None]
         rows = [k for k, n in enumerate(results) if n.dtype.is_float]
         if not places or not rows:
-            return found
+            return [None] * len(results)
         partials: list[list[Node]] | None = None
         if self.derivative is not None:
             flat = foreign_call.call(self._derivative_for(given, len(results)).function, nodes)
@@ -199,10 +191,8 @@ class _NumbaFunction:
             partials = [[flat[r * count + k] for k in places] for r in rows]
         arguments = [given.leaves[k]._var for k in places]
         operation = _Derivatives(self.title, partials)
-        made = attached(operation, [results[r] for r in rows], arguments)
-        for r, v in zip(rows, made, strict=True):
-            found[r] = v
-        return found
+        variables = attached(operation, [results[r] for r in rows], arguments)
+        return placed([n.dtype.is_float for n in results], variables)
 
     def _derivative_for(self, given: _Arguments, results: int) -> Any:
         compiled = self._for(self.derivative, given)
@@ -268,7 +258,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _passed(dtype: dt.DType) -> dt.DType:
-    """Returns the type that numbers are passed as: Numba computes with halves on no processor."""
+    """Returns the type in which numbers are passed: Numba has no half precision on processors."""
     return dt.f32 if dtype is dt.f16 else dtype
 
 
@@ -284,7 +274,3 @@ def _record(name: str, fields: tuple[str, ...]) -> type:
 
 def _instance(cls: Any, parts: tuple) -> Any:
     return parts if cls is tuple else cls(*parts)
-
-
-def _tensor(array: Any, given: _Arguments) -> Any:
-    return table.find(given.namespace, "tensor", array._dtype)(array, given.shape)

@@ -4,15 +4,15 @@ import math
 import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
-from ...array import pytree
+from ...array import pytree, signatures
 from ...array.base import ArrayBase, type_label
 from ...jit.lazy import np
 from ..ad.grad import detach, enable_grad, grad_enabled
 from ..inspect.traits import shape
 from . import array_file
-from .array_format import Contents, FileFormatError, StoredArray, damage, short
+from .array_file import Contents, FileFormatError, StoredArray, damage, short
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
     """
     path = Path(path)
     what = f"dr.save({str(path)!r})"
-    array_file.check(path, what)
+    array_file.format_of(path, what)
     found: dict[str, Any] = {}
     _collect(state, "", found, what)
     if not found:
@@ -65,16 +65,7 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
     array_file.write(path, arrays, {"version": _VERSION, "text": text}, what)
 
 
-@overload
-def load(
-    path: str | os.PathLike[str], state: None = None, /, *, strict: bool = True
-) -> dict[str, Any]: ...
-
-
-@overload
-def load(path: str | os.PathLike[str], state: T, /, *, strict: bool = True) -> T: ...
-
-
+@signatures.loading
 def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = True) -> Any:
     """Restores the contents of a file written by `save`, and returns the state.
 
@@ -270,6 +261,15 @@ def _collect(value: Any, name: str, found: dict[str, Any], what: str) -> None:
         _collect(part, f"{name}.{key}" if name else str(key), found, what)
 
 
+def _restored(value: Any, name: str, entries: dict[str, Any]) -> Any:
+    """Returns a value with the given contents: the object itself if it can be changed."""
+    if isinstance(value, (ArrayBase, str, *_NUMBERS)):
+        return entries.get(name, value)
+    prefix = f"{name}." if name else ""
+    parts = _parts(value, name, "dr.load()")
+    return _with_parts(value, {k: _restored(v, f"{prefix}{k}", entries) for k, v in parts})
+
+
 def _parts(value: Any, name: str, what: str) -> Sequence[tuple[Any, Any]]:
     """Returns the names and parts of a value that is not an entry itself."""
     if _knows_state(value):
@@ -313,49 +313,32 @@ def _is_state(part: Any) -> bool:
     )
 
 
-def _restored(value: Any, name: str, entries: dict[str, Any]) -> Any:
-    """Returns a value with the given contents: the object itself if it can be changed."""
-    if isinstance(value, (ArrayBase, str, *_NUMBERS)):
-        return entries.get(name, value)
-    prefix = f"{name}." if name else ""
+def _with_parts(value: Any, parts: dict[Any, Any]) -> Any:
+    """Returns a value with other parts, by the names that `_parts` gives them."""
     if _knows_state(value):
-        own = value.state_dict()
-        own.update({key: entries[prefix + key] for key in own if prefix + key in entries})
-        value.load_state_dict(own)
+        value.load_state_dict(parts)
     elif hasattr(value, "set_tensor"):
         for key, level in _levels(value).items():
-            tensor = entries.get(prefix + key)
-            if level is None and tensor is not None:
-                value.set_tensor(tensor)
-            elif tensor is not None:
-                value.set_tensor(level, tensor, rebuild=False)
+            if level is None:
+                value.set_tensor(parts[key])
+            else:
+                value.set_tensor(level, parts[key], rebuild=False)
         value.update_inplace()
     elif isinstance(value, MutableMapping):
-        value.update({k: _restored(v, f"{prefix}{k}", entries) for k, v in value.items()})
+        value.update(parts)
     elif isinstance(value, Mapping):
-        return type(value)({k: _restored(v, f"{prefix}{k}", entries) for k, v in value.items()})  # type: ignore[call-arg]
-    elif isinstance(value, (list, tuple)):
-        parts = [_restored(v, f"{prefix}{k}", entries) for k, v in enumerate(value)]
-        if isinstance(value, tuple):
-            return pytree.rebuilt(type(value), None, parts)
-        value[:] = parts
+        return type(value)(parts)  # type: ignore[call-arg]
+    elif isinstance(value, list):
+        value[:] = parts.values()
+    elif isinstance(value, tuple):
+        return pytree.rebuilt(type(value), None, list(parts.values()))
     else:
-        return _restored_fields(value, prefix, entries)
-    return value
-
-
-def _restored_fields(value: Any, prefix: str, entries: dict[str, Any]) -> Any:
-    """Does the same for a structure with fields."""
-    names = tuple(pytree.field_names(type(value)) or ())
-    old = [getattr(value, key, None) for key in names]
-    new = [
-        _restored(part, prefix + key.lstrip("_"), entries) if _is_state(part) else part
-        for key, part in zip(names, old, strict=True)
-    ]
-    changed = [(k, b) for k, a, b in zip(names, old, new, strict=True) if a is not b]
-    try:
-        for key, part in changed:
-            setattr(value, key, part)
-    except AttributeError:  # a frozen data class
-        return pytree.make_struct(type(value), names, new)
+        old = {key: getattr(value, key, None) for key in pytree.field_names(type(value)) or ()}
+        new = {key: parts.get(key.lstrip("_"), part) for key, part in old.items()}
+        try:
+            for key, part in new.items():
+                if part is not old[key]:
+                    setattr(value, key, part)
+        except AttributeError:  # a frozen data class
+            return pytree.make_struct(type(value), tuple(new), list(new.values()))
     return value

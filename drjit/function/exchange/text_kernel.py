@@ -1,15 +1,19 @@
 """`kernel`: kernel texts that a user wrote as functions of arrays."""
 
 import inspect
+import linecache
+import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
-from types import FunctionType
-from typing import Any, TypeAlias, overload
+from types import FunctionType, SimpleNamespace
+from typing import Any, TypeAlias
 from weakref import ref
+from zlib import crc32
 
 from ...ad.graph import Value, Var
-from ...array import leaf, namespace, table
+from ...array import leaf, namespace, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.leaf_access import replace
 from ...jit import flags
@@ -28,20 +32,19 @@ from ...jit.text.user.text import read
 from ...jit.tuples import NamedTuple
 from ..ad.custom import attached
 from ..signature import importable_name
-from . import text_source
-from .text_arguments import NUMBERS, Parameters
-from .text_derivative import UNKNOWN, Derivatives, KernelCall, Rules
+from .text_call import NUMBERS, UNKNOWN, Derivatives, KernelCall, Parameters, Rules
 
 _NAMES = ("__doc__", "__module__", "__qualname__")
 _DEBUG = int(JitFlag.Debug)
 _STEPPING = _DEBUG | int(JitFlag.Breakpoint)
 
 
-class _Short(NamedTuple):
-    """A call without checks and targets, for some classes of arguments: its kernel (as a weak
-    reference: tables of kernels may be emptied), the positions of arrays, for each whether it has
-    an entry for each lane or a single one (0: any number), positions and types of numbers, and
-    for each result its class and whether it has an entry for each lane."""
+class _FastPath(NamedTuple):
+    """What calls with arguments of certain classes need, of kernels without bounds checks and
+    targets: the kernel (a weak reference, because kernels can be forgotten); the positions of
+    arrays among the arguments, and for each whether it has an entry per lane (`_EACH`), a single
+    one (1), or any number (0); the positions and types of numbers; and for each result its class,
+    and whether it has an entry per lane."""
 
     kernel: Any
     arrays: tuple[int, ...]
@@ -65,7 +68,7 @@ class TextKernel:
         self._parameters = Parameters(read_text, source.title)
         if rules.derivative is not None:
             self._parameters.check_derivative()
-        self._short: dict[tuple, _Short] = {}
+        self._fast_paths: dict[tuple, _FastPath] = {}
         self.__name__ = source.title
 
     def __reduce__(self) -> Any:
@@ -83,15 +86,13 @@ class TextKernel:
             str(words[k]) if words[k].kind == "store" else f"{words[k].dtype.code} number"
             for k in self._read.layout.outputs
         ]
-        results = ", ".join(made) or "None"
-        return f"<kernel {self._title}({', '.join(given)}) -> {results}>"
+        return f"<kernel {self._title}({', '.join(given)}) -> {', '.join(made) or 'None'}>"
 
     @property
     def __signature__(self) -> inspect.Signature:
-        kinds = inspect.Parameter
-        given = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self._parameters.names]
-        size = kinds("size", kinds.KEYWORD_ONLY, default=None)
-        return inspect.Signature([*given, size])
+        signature = self._parameters.signature
+        size = inspect.Parameter("size", inspect.Parameter.KEYWORD_ONLY, default=None)
+        return signature.replace(parameters=[*signature.parameters.values(), size])
 
     @property
     def source(self) -> str:
@@ -127,10 +128,10 @@ class TextKernel:
 
     def __call__(self, *args: Any, size: int | None = None, **kwargs: Any) -> Any:
         """Launches the kernel; see `kernel`."""
-        if size is None and not kwargs and self._short:
-            found = self._again(args)
-            if found is not NotImplemented:
-                return found
+        if size is None and not kwargs and self._fast_paths:
+            result = self._call_fast(args)
+            if result is not NotImplemented:
+                return result
         return self._call(args, kwargs, size, 0)
 
     def step(self, *args: Any, size: int | None = None, **kwargs: Any) -> Any:
@@ -142,7 +143,7 @@ class TextKernel:
 
     def _call(self, args: tuple, kwargs: dict, size: int | None, flags_set: int) -> Any:
         parameters = self._parameters
-        if kwargs or len(args) != len(parameters.names):
+        if kwargs or len(args) != len(self._read.arguments):
             args = parameters.bound(args, kwargs)
         given = dict(zip(self._read.arguments, args, strict=True))
         arrays = parameters.arrays(given)
@@ -156,28 +157,28 @@ class TextKernel:
         schedule.evaluate([a._node for a in arrays.values()], device)
         flags.current |= flags_set
         try:
-            found = self._launched(arrays, numbers, lanes, device)
+            found = self._launch(arrays, numbers, lanes, device)
         finally:
             flags.current = before
-        self._remember(args, found, space, device)
+        self._add_fast_path(args, found, space, device)
         return self._results(found, given, arrays, space)
 
-    def _remember(self, args: tuple, found: list[Node], space: str, device: Any) -> None:
-        """Prepares for calls with arguments of these classes."""
+    def _add_fast_path(self, args: tuple, found: list[Node], space: str, device: Any) -> None:
+        """Adds a fast path for arguments of the classes of these, if there can be one."""
         text, words = self._read, self._read.words
         given = [words[k] for k in text.arguments]
         plain = not text.layout.checks and not text.layout.targets and found
         plain = plain and not any(w.dtype.is_vector for w in words.values())
         if not plain or any(w.ranges for w in given) or not any(w.lanes for w in given):
             return
-        # What the short way does not convert is left to the long one.
+        # The fast path converts no numbers.
         arrays = {k: j for j, k in enumerate(text.arguments) if words[k].kind == "array"}
         numbers = [(j, words[k].dtype) for j, k in enumerate(text.arguments) if k not in arrays]
         if any(type(args[j]) not in NUMBERS for j, _ in numbers):
             return
         places = [(arrays[k], words[k]) for k in text.layout.inputs]
         literals = {k: j for j, k in enumerate(text.arguments)}
-        self._short[_classes(args)] = _Short(
+        self._fast_paths[_classes(args)] = _FastPath(
             ref(self._kernel(device)),
             tuple([j for j, _ in places]),
             tuple([_EACH if w.lanes else int(w.single) for _, w in places]),
@@ -190,10 +191,10 @@ class TextKernel:
             ),
         )
 
-    def _again(self, args: tuple) -> Any:
-        """Launches the kernel in the shortest way, for evaluated arrays without derivatives, if it
-        was called with arguments of these classes before; otherwise returns NotImplemented."""
-        plan = self._short.get(_classes(args))
+    def _call_fast(self, args: tuple) -> Any:
+        """Launches the kernel on the fast path, which is for evaluated arrays without derivatives.
+        Returns NotImplemented if there is none for the classes of the arguments."""
+        plan = self._fast_paths.get(_classes(args))
         if plan is None or pending.effects or innermost() is not None:
             return NotImplemented
         made = plan.kernel()
@@ -228,7 +229,7 @@ class TextKernel:
         ]
         return found[0] if len(found) == 1 else tuple(found)
 
-    def _launched(
+    def _launch(
         self, arrays: dict[int, Any], numbers: dict[int, Any], lanes: int, device: Any
     ) -> list[Node]:
         """Launches the kernel; returns nodes of the results."""
@@ -250,33 +251,20 @@ class TextKernel:
         literals = [ir.make(LITERAL, words[k].dtype, 1, (), numbers[k]) for k in at.literals]
         with schedule.lock:
             inputs = [schedule.materialize(arrays[k]._node, device) for k in at.inputs]
-            own = self._targets(arrays, device)
+            for a in {id(arrays[k]): arrays[k] for k in at.targets}.values():
+                replace(a, lambda taken: taken.own())  # others may share its memory
             targets = []
             for k in at.targets:
                 w, n = words[k], arrays[k]._node
                 targets.append(pending.Effect(n.data, w.dtype, n.size, w.reduce, w.mode))
             made = self._kernel(device)
-            parts = made, lanes, inputs, literals, checks, targets
-            if targets and made.can_be_interrupted:
-                with interrupt.postponed():
-                    buffers = launch.run(*parts)
-            else:
-                buffers = launch.run(*parts)
-            del own
+            with interrupt.postponed() if targets and made.can_be_interrupted else nullcontext():
+                buffers = launch.run(made, lanes, inputs, literals, checks, targets)
         schedule.catch_up()
         return [
             ir.buffer(t, lanes if stored else 1, b)  # type: ignore[arg-type]
             for (t, stored, _), b in zip(outputs, buffers, strict=False)
         ]
-
-    def _targets(self, arrays: dict[int, Any], device: Any) -> list[Any]:
-        """Makes sure that nobody else holds the memory of arrays that are written to."""
-        seen = []
-        for k in self._read.layout.targets:
-            if not any(arrays[k] is a for a in seen):
-                replace(arrays[k], lambda taken: taken.own())
-                seen.append(arrays[k])
-        return seen
 
     def _kernel(self, device: Any) -> Any:
         """Returns the kernel of a device."""
@@ -288,12 +276,8 @@ class TextKernel:
     ) -> Any:
         classes = [table.find(space, "leaf", n.dtype.element) for n in found]
         variables = self._variables(found, classes, given, arrays)
-        results = []
-        for cls, n, v in zip(classes, found, variables, strict=True):
-            a = _wrapped(cls, n)
-            if v is not None:
-                a._var = v
-            results.append(a)
+        values = map(Value, found, variables)
+        results = [_wrapped(cls, value) for cls, value in zip(classes, values, strict=True)]
         return results[0] if len(results) == 1 else tuple(results) or None
 
     def _variables(
@@ -309,8 +293,8 @@ class TextKernel:
         ]  # fmt: skip
         own = {j: arrays[k]._var for j, k in read if arrays[k]._var is not None}
         rows = [k for k, n in enumerate(found) if n.dtype.is_float and not n.dtype.is_vector]
-        changed = [arrays[k] for k in at.targets]
-        changed = [a for a in changed if a._diff and a._dtype.is_float]
+        targets = [arrays[k] for k in at.targets]
+        changed = [a for a in targets if a._diff and a._dtype.is_float]
         nodes = [*[found[k] for k in rows], *[a._node for a in changed]]
         if not own or not nodes:
             return variables
@@ -333,12 +317,12 @@ def _detached(value: Any) -> Any:
     return leaf.wrap(type(value), value._node) if isinstance(value, ArrayBase) else value
 
 
-def _wrapped(cls: Any, n: Node) -> Any:
+def _wrapped(cls: Any, value: Value) -> Any:
     """Returns an array, or a cooperative vector with features of a class."""
-    if not n.dtype.is_vector:
-        return leaf.wrap(cls, n)
+    if not value.node.dtype.is_vector:
+        return leaf.from_value(cls, value)
     # Its class belongs to a package that builds on this one.
-    return import_module("drjit.nn.coopvec").wrap(cls, Value(n))
+    return import_module("drjit.nn.coopvec").wrap(cls, value)
 
 
 def _classes(args: tuple) -> tuple:
@@ -368,19 +352,7 @@ def _fast_math() -> bool:
 Rule: TypeAlias = Callable[..., Any] | str | None
 
 
-@overload
-def kernel(
-    text: str | Callable[..., Any],
-    /,
-    *,
-    derivative: Rule = None,
-    backward: Rule = None,
-    forward: Rule = None,
-) -> TextKernel: ...
-@overload
-def kernel(
-    *, derivative: Rule = None, backward: Rule = None, forward: Rule = None
-) -> Callable[[str | Callable[..., Any]], TextKernel]: ...
+@signatures.compiling
 def kernel(
     text: str | Callable[..., Any] | None = None,
     /,
@@ -484,12 +456,56 @@ def _rule(name: str, function: Any) -> Any:
 
 def _made(rules: Rules, text: str | Callable[..., Any]) -> TextKernel:
     if isinstance(text, str):
-        return TextKernel(text_source.of_text(text), rules)
+        return TextKernel(_source_of_text(text), rules)
     if not isinstance(text, FunctionType):
         raise TypeError(
             f"dr.kernel(): expected a function or the text of a kernel, got {type_label(text)}"
         )
-    made = TextKernel(text_source.of_function(text), rules)
+    result = TextKernel(_source_of_function(text), rules)
     for name in _NAMES:
-        setattr(made, name, getattr(text, name))
-    return made
+        setattr(result, name, getattr(text, name))
+    return result
+
+
+def _source_of_text(text: str) -> Source:
+    """Returns the source of a text without a file."""
+    lines = textwrap.dedent(text).strip("\n").split("\n")
+    file = f"<kernel text {crc32(text.encode()):08x}>"
+    linecache.cache[file] = (len(text), None, [f"{line}\n" for line in lines], file)
+    title = next((v[4:].partition("(")[0] for v in lines if v.startswith("def ")), "kernel")
+    code = SimpleNamespace(co_filename=file, co_name=title)
+    return Source(title, file, 0, lines, 0, code, {}.__getitem__)
+
+
+def _source_of_function(function: FunctionType) -> Source:
+    """Returns the source of a function.
+
+    Raises:
+        TypeError: it is not available.
+    """
+    code = function.__code__
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise TypeError(
+            f"dr.kernel: the source of {function.__name__}() is not available; pass the text as a "
+            "string: dr.kernel('def kernel(i, p): ...')"
+        ) from None
+    start = next((k for k, v in enumerate(lines) if v.lstrip().startswith("def ")), None)
+    if start is None:
+        raise TypeError(f"dr.kernel: {function.__name__} is not a function defined by def")
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    own = textwrap.dedent("".join(lines[start:])).rstrip("\n").split("\n")
+
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=False))
+
+    def constant(name: str) -> Any:
+        if name not in cells:
+            return function.__globals__[name]
+        try:
+            return cells[name].cell_contents
+        except ValueError:
+            raise KeyError(name) from None
+
+    above = first - 1 + start
+    return Source(function.__name__, code.co_filename, above, own, indent, code, constant)

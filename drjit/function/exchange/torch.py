@@ -43,14 +43,14 @@ class Torch(Framework):
                 f"dr.wrap(): a tensor is on the device '{value.device}'; move it with .cpu()"
             )
         try:
-            found = value.detach().resolve_neg().resolve_conj()
+            result = value.detach().resolve_neg().resolve_conj()
             if value.device.type == "cpu":
-                return found.numpy()
-            if found.is_complex():
+                return result.numpy()
+            if result.is_complex():
                 raise TypeError("split it into real and imaginary part")
-            if found.layout is not self.module.strided:
+            if result.layout is not self.module.strided:
                 raise TypeError("make it dense with .to_dense()")
-            return found
+            return result
         except RuntimeError:
             raise TypeError(
                 "dr.wrap(): a PyTorch tensor has no values yet; Dr.Jit functions cannot be called "
@@ -78,11 +78,6 @@ class Torch(Framework):
         if forward_ad._current_level >= 0 and forward_ad.unpack_dual(value).tangent is not None:
             return True
         return value.requires_grad and self.module.is_grad_enabled()
-
-    def call(
-        self, function: Callable, join: Join, arrays: list, tracked: list[bool]
-    ) -> CompletedCall:
-        return _TorchCall(self, function, join, arrays, tracked)
 
     def expose(self, function: Callable) -> Callable:
         @wraps(function)
@@ -176,15 +171,13 @@ def _autograd_function(framework: Torch) -> Any:
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
             tensors = ctx.saved_tensors
-            derivative = ctx.call.backward
-            found = DrJitDerivative.apply(derivative, len(tensors), *tensors, *gradients)
+            found = DrJitDerivative.apply(ctx.call.backward, len(tensors), *tensors, *gradients)
             return None, *found
 
         @staticmethod
         def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, ...]:
             tensors = ctx.saved_tensors
-            derivative = ctx.call.forward
-            return DrJitDerivative.apply(derivative, len(tensors), *tensors, *tangents)
+            return DrJitDerivative.apply(ctx.call.forward, len(tensors), *tensors, *tangents)
 
     return DrJitFunction
 
@@ -216,10 +209,10 @@ class _TorchCall(CompletedCall):
         if known:
             # Unlike `torch.autograd.grad`, this reaches parameters that the function uses.
             self.torch.module.autograd.backward(*zip(*known, strict=True), retain_graph=True)
-        found = [self._data(t.grad, t) for t in self.inputs]
+        result = [self._data(t.grad, t) for t in self.inputs]
         for t in self.inputs:
             t.grad = None
-        return found
+        return result
 
     def forward(self, tangents: list[Data]) -> list[Data]:
         torch = self.torch.module
@@ -251,3 +244,6 @@ class _TorchCall(CompletedCall):
         if gradient is None:
             gradient = self.torch.module.zeros_like(value)
         return self.torch.data(gradient)
+
+
+Torch.call = _TorchCall

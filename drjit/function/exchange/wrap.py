@@ -7,7 +7,7 @@ from typing import Any
 
 from ...array import signatures
 from . import numba_function
-from .bridge import Framework, adopt, module_name
+from .bridge import Framework, adopt, imported
 from .jax import Jax
 from .torch import Torch
 
@@ -20,7 +20,7 @@ def _framework(name: str) -> Framework:
 
 
 def _known(framework: Any, argument: str) -> str:
-    name = module_name(framework)
+    name = framework.__name__ if isinstance(framework, ModuleType) else framework
     if name not in ("drjit", "numba") and name not in _FRAMEWORKS:
         names = ", ".join(repr(n) for n in ("drjit", *_FRAMEWORKS, "numba"))
         raise ValueError(f"dr.wrap(): unknown '{argument}' {framework!r}; expected one of {names}")
@@ -115,7 +115,7 @@ def wrap(
     if inside == "numba":
         return lambda function: numba_function.adopt(function, derivative)
     if outside == "numba":
-        numba_function.module()
+        imported("numba", "Numba")
         from .numba_extension import expose
 
         return expose

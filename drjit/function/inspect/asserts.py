@@ -25,7 +25,7 @@ from ...jit.ir.node import LITERAL
 from ...jit.lazy import np
 from ...jit.trace import record
 from ...jit.tuples import NamedTuple
-from ..conversion import is_array, nested
+from ..conversion import is_array, plain
 from ..data.reduce import all as all_entries
 from .format import active_lanes, formatted, print_later, select_lanes, value_text
 
@@ -138,17 +138,11 @@ def _promoted(what: str, a: Any, b: Any) -> tuple[Any, Any]:
         if isinstance(a, complex) or isinstance(b, complex):
             cls = type(a) if is_array(a) else type(b)
             a, b = (v if is_array(v) else cls(v) for v in (a, b))
-        x, y = promote(*[_plain(v) if is_array(v) else v for v in (a, b)])
+        x, y = promote(plain(a), plain(b))
         return x, y
     except TypeError as error:
         names = f"{type_label(a)} and {type_label(b)}"
         raise IncompatibleError(f"{what}(): cannot compare {names}: {error}") from None
-
-
-def _plain(value: Any) -> Any:
-    if value._kind != "nested" or type(value) is value.Array:
-        return value
-    return nested(value.Array, value._components)
 
 
 def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bool) -> Any:
@@ -239,16 +233,16 @@ def _difference(
     for name, value in ((" ACTUAL: ", a), (" DESIRED: ", b)):
         lines.append(name + value_text(value).replace("\n", "\n" + " " * len(name)))
     return lines, [
-        f"entry {_shown(at)}: actual {_number(x[at])}, desired {_number(y[at])}"
+        f"entry {_index_text(at)}: actual {_number_text(x[at])}, desired {_number_text(y[at])}"
         for at in map(tuple, np.argwhere(differs)[:3].tolist())
     ]
 
 
-def _number(value: Any) -> str:
+def _number_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, np.floating) else str(value)
 
 
-def _shown(index: tuple[int, ...]) -> str:
+def _index_text(index: tuple[int, ...]) -> str:
     return str(index[0]) if len(index) == 1 else str(index)
 
 
@@ -319,7 +313,7 @@ def assert_equal(
         if _is_recorded(a) or _is_recorded(b):
             report.check_later(a != b)
             continue
-        equal = _active(_equality(a, b))
+        equal = _active(_host(a == b))
         if not equal.all():
             report.fail(equal, path, _values(a, b, equal, limit))
 
@@ -354,20 +348,18 @@ def _active(held: np.ndarray) -> np.ndarray:
     return held | ~lanes if len({held.shape[-1:] or (1,), lanes.shape} - {(1,)}) < 2 else held
 
 
-def _equality(a: Any, b: Any) -> np.ndarray:
-    if is_array(a) or is_array(b):
-        return components(a == b)
-    return np.asarray(a == b)
+def _host(value: Any) -> np.ndarray:
+    """Returns an array, or a number, as a NumPy array."""
+    return components(value) if is_array(value) else np.asarray(value)
 
 
 def _values(a: Any, b: Any, equal: np.ndarray, limit: int) -> list[str]:
     """Returns the first differing values, line by line."""
-    x, y = (components(v) if is_array(v) else np.asarray(v) for v in (a, b))
-    x, y = np.broadcast_to(x, equal.shape), np.broadcast_to(y, equal.shape)
+    x, y = (np.broadcast_to(_host(v), equal.shape) for v in (a, b))
     lines = []
     for at in map(tuple, np.argwhere(~equal)[:limit].tolist()):
-        where = f"entry {_shown(at)}: " if at else ""
-        lines.append(f"  {where}{_number(x[at])} != {_number(y[at])}")
+        where = f"entry {_index_text(at)}: " if at else ""
+        lines.append(f"  {where}{_number_text(x[at])} != {_number_text(y[at])}")
     return lines
 
 
@@ -418,7 +410,7 @@ class Report(NamedTuple):
             lines = [f"Assertion failure: {formatted('dr.format', (self.fmt, *args), kwargs)}"]
         lines += shown
         if held.size > 1:
-            first = _shown(tuple(np.argwhere(failing)[0].tolist()))
+            first = _index_text(tuple(np.argwhere(failing)[0].tolist()))
             inside = f" of {path}" if path else ""
             lines.append(
                 f"  {failing.sum()} of {held.size} entries{inside} fail, the first is entry {first}"

@@ -13,7 +13,7 @@ from . import layered
 Colors = Mapping[str, tuple[str, str]]
 Rows = Sequence[Sequence[str]]
 
-MOST = 1000
+MAX_NODES = 1000
 """The number of nodes, the newest, that a picture has at most."""
 
 # What X11, and so the DOT language, calls these colours.
@@ -48,7 +48,7 @@ class Drawing:
     def svg(self) -> str:
         """The picture, as SVG."""
         boxes, legend = self._boxes, self._legend
-        left_out = len(boxes) - MOST
+        left_out = len(boxes) - MAX_NODES
         if left_out > 0:
             boxes = {n: boxes[n] for n in sorted(boxes)[left_out:]}
             legend = [*legend, (f"{left_out:,} older ones are not shown", "white")]
@@ -91,8 +91,7 @@ def label_row(name: str) -> list[str]:
 
 def _escaped(cell: str) -> str:
     """Returns a text as part of a record in the DOT language, in a string of that language."""
-    record = "".join("\\" + c if c in '\\"{}|<>' else c for c in cell)
-    return record
+    return "".join("\\" + c if c in '\\"{}|<>' else c for c in cell)
 
 
 def _record(rows: Rows) -> str:
@@ -109,14 +108,12 @@ def _edges(target: Any) -> list[tuple[int, int, str]]:
     return [(s.serial, target.serial, str(k) if several else "") for k, s in sources]
 
 
-def _legend(kinds: Iterable[str], colors: Colors) -> list[str]:
+def _legend(used: Sequence[tuple[str, str]]) -> list[str]:
     """Returns the box that explains the colours in use, or nothing if there are none."""
-    used = sorted(set(kinds) & set(colors))
     if not used:
         return []
     lines = ["    subgraph cluster_legend {", '        label="Legend";']
-    for number, kind in enumerate(used):
-        text, color = colors[kind]
+    for number, (text, color) in enumerate(used):
         lines.append(f'        l{number} [style=filled fillcolor={color} label="{text}"];')
     return [*lines, "    }"]
 
@@ -147,21 +144,21 @@ def picture(
         '    edge [fontname="monospace"];',
     ]
     edges: list[tuple[int, int, str]] = []
-    kinds, boxes = [], {}
+    kinds, boxes = set(), {}
     for node, kind, rows in nodes:
         color = colors[kind][1] if kind in colors else ""
         style = f" fillcolor={color} style=filled" if color else ""
         lines.append(f'    {node.serial} [label="{{{_record(rows)}}}"{style}];')
         edges += _edges(node)
-        kinds.append(kind)
+        kinds.add(kind)
         boxes[node.serial] = layered.Box(rows, _HEX.get(color, "#ffffff"))
     edges = [e for e in edges if e[0] in boxes]
     for a, b, text in edges:
         shown = f' [label=" {text}"]' if text else ""
-        ends = f"{a} -> {b}" if forward else f"{b} -> {a}"
-        lines.append(f"    {ends}{shown};")
-    text = "\n".join([*lines, *_legend(kinds, colors), "}"]) + "\n"
+        lines.append(f"    {a} -> {b}{shown};" if forward else f"    {b} -> {a}{shown};")
+    used = [colors[kind] for kind in sorted(kinds & set(colors))]
+    text = "\n".join([*lines, *_legend(used), "}"]) + "\n"
     if as_string:
         return text
-    explained = [(colors[k][0], _HEX[colors[k][1]]) for k in sorted(set(kinds) & set(colors))]
-    return Drawing(text, boxes, edges, explained, forward)
+    legend = [(description, _HEX[color]) for description, color in used]
+    return Drawing(text, boxes, edges, legend, forward)

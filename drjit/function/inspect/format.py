@@ -87,24 +87,20 @@ def print(
         return
     if is_array(active):
         active = active_lanes(active, "drjit.print")  # whose memory the mask below is
-    mask = host_mask(active, "drjit.print")
+    _check_mask(active, "drjit.print")
+    mask = leaf.host(active) if is_array(active) else np.array([active])
     if not mask.any() or scope.nothing_runs():
         return
     if mask.size > 1:
         args, kwargs = select_lanes((args, kwargs), mask)
-    text = formatted("drjit.print", args, kwargs, limit)
-    _writer(file)(text + end)
+    _writer(file)(formatted("drjit.print", args, kwargs, limit) + end)
 
 
 def _writer(file: TextIO | None) -> Callable[[str], object]:
     """Returns what writes to a file, or to standard output. That is None in services and programs
     with windows, for which, like Python's `print`, it does nothing."""
     stream = sys.stdout if file is None else file
-    return _ignore if stream is None else stream.write
-
-
-def _ignore(text: str) -> None:
-    """Writes nothing."""
+    return (lambda text: None) if stream is None else stream.write
 
 
 def active_lanes(active: Any, what: str) -> Any:
@@ -161,8 +157,7 @@ def print_later(
                 location,
             )
         found = {id(v): column for v, column in zip(values, columns, strict=True)}
-        text = formatted(what, *_shown(args, kwargs, found, lanes), limit)
-        write(text + end)
+        write(formatted(what, *_shown(args, kwargs, found, lanes), limit) + end)
 
     sampling.when_complete(sample, show)
 
@@ -208,16 +203,6 @@ def _check_mask(active: Any, what: str) -> None:
     raise RuntimeError(
         f"{what}(): 'active' must be a 1-D mask or a bool, not '{type_label(active)}'"
     )
-
-
-def host_mask(active: Any, what: str) -> np.ndarray:
-    """Converts a mask, or a Python bool, to a NumPy array.
-
-    Raises:
-        RuntimeError: it is neither.
-    """
-    _check_mask(active, what)
-    return leaf.host(active) if is_array(active) else np.array([active])
 
 
 def select_lanes(tree: Any, mask: np.ndarray) -> Any:

@@ -6,16 +6,17 @@ Times are in milliseconds, as everywhere in the public interface.
 import enum
 import inspect
 import io
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from ...array.pytree import leaf_arrays
-from ...jit.device import Kernel, devices
+from ...jit.device import devices
 from ...jit.enumeration import Named
 from ...jit.flags import JitFlag, scoped_set_flag
 from ...jit.run import history, schedule
-from . import html
 
 
 class KernelType(Named, enum.Enum):
@@ -120,7 +121,7 @@ class KernelSource(str):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return html.source_table(self)
+        return _source_table(self)
 
 
 def kernel_source(*values: object) -> KernelSource:
@@ -195,49 +196,40 @@ class KernelTable(list[KernelInfo]):
     """Kernels and their cost; prints as a table, which in notebooks has bars, and the texts beneath
     the names."""
 
-    def __repr__(self) -> str:
-        total, _ = self._totals()
-        titles = (
-            "kernel",
-            "tier",
-            "launches",
-            "time [ms]",
-            "",
-            "compile [ms]",
-            "statements",
-            "bytes",
-        )
-        rows = [
-            (
-                r.name, r.tier, f"{r.launches:,}", f"{r.time:,.3f}", _blocks(r.time, total),
-                f"{r.compile_time:,.1f}", f"{r.statements:,}", f"{r.bytes:,}",
-            )
+    _TITLES = "kernel", "tier", "launches", "time [ms]", "compile [ms]", "statements", "bytes"
+
+    def _rows(self) -> list[list[str]]:
+        return [
+            [
+                r.name, r.tier, f"{r.launches:,}", f"{r.time:,.3f}", f"{r.compile_time:,.1f}",
+                f"{r.statements:,}", f"{r.bytes:,}",
+            ]
             for r in self
         ]  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+
+    def __repr__(self) -> str:
+        total, _ = self._totals()
+        bars = ["", *[_blocks(r.time, total) for r in self]]
+        rows = [self._TITLES, *self._rows()]
+        rows = [[*row[:4], blocks, *row[4:]] for row, blocks in zip(rows, bars, strict=True)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(
             "  ".join(
                 cell.ljust(w) if k in (0, 4) else cell.rjust(w)
                 for k, (cell, w) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
-            for row in [titles, *rows]
+            for row in rows
         )
 
     def _repr_html_(self) -> str:
         total, compiling = self._totals()
-        titles = "kernel", "tier", "time [ms]", "compile [ms]", "launches", "statements"
-        rows = []
-        for r in self:
-            text = "\n".join(map(html.coloured, r.source.splitlines()))
-            name = f"<details><summary>{escape(r.name)}</summary><pre>{text}</pre></details>"
-            compiled = html.bar(r.compile_time / compiling, second=True, width=8)
-            rows.append(
-                (
-                    name, r.tier, f"{html.bar(r.time / total)} {r.time:,.3f}",
-                    f"{compiled} {r.compile_time:,.1f}", f"{r.launches:,}", f"{r.statements:,}",
-                )
-            )  # fmt: skip
-        return html.page(html.table(titles, rows, left=2))
+        rows = self._rows()
+        for r, row in zip(self, rows, strict=True):
+            text = "\n".join(map(_coloured, r.source.splitlines()))
+            row[0] = f"<details><summary>{escape(r.name)}</summary><pre>{text}</pre></details>"
+            row[3] = f"{_html_bar(r.time / total)} {row[3]}"
+            row[4] = f"{_html_bar(r.compile_time / compiling, second=True, width=8)} {row[4]}"
+        return _page(_html_table(self._TITLES, rows, left=2))
 
     def _totals(self) -> tuple[float, float]:
         """Returns the time of all launches and that of compiling, but never 0."""
@@ -251,13 +243,6 @@ def _blocks(time: float, total: float) -> str:
     """Returns a bar for a part of the total time, in steps of half a character."""
     halves = round(2 * _BAR * time / total)
     return "█" * (halves // 2) + "▌" * (halves % 2)
-
-
-def _info(k: Kernel) -> KernelInfo:
-    time = k.mean_time * k.launches
-    return KernelInfo(
-        k.name, k.tier, k.launches, time * 1e3, k.seconds * 1e3, k.statements, len(k.text), k.text
-    )
 
 
 def kernels() -> KernelTable:
@@ -274,7 +259,13 @@ def kernels() -> KernelTable:
     """
     for device in devices():
         device.sync()
-    rows = [_info(k) for device in devices() for k in device.kernels() if k.launches]
+    rows = [
+        KernelInfo(
+            k.name, k.tier, k.launches, k.mean_time * k.launches * 1e3, k.seconds * 1e3,
+            k.statements, len(k.text), k.text,
+        )
+        for device in devices() for k in device.kernels() if k.launches
+    ]  # fmt: skip
     return KernelTable(sorted(rows, key=lambda row: -row.time))
 
 
@@ -285,3 +276,111 @@ def flush_kernel_cache() -> None:
         device.forget_kernels()
     with schedule.lock:
         schedule.forget_kernels()
+
+
+# The style of what notebooks show. Its colours are legible on light and on dark pages, because a
+# page does not tell which it is; text has the colour of the page.
+_RULES = {
+    "": "overflow-x:auto;font-size:13px",
+    "table": "border-collapse:collapse;margin:0;border:0;background:none;color:inherit;"
+    "font-size:inherit;width:auto",
+    "table tr": "background:none;border:0",
+    "table td": "border:0;padding:0 .8em 0 0;text-align:left;vertical-align:top;white-space:pre;"
+    "line-height:1.5;max-width:none",
+    "table th": "border:0;padding:0 .8em 0 0;text-align:left;white-space:pre",
+    "table .n": "text-align:right",
+    "code": "font-family:monospace;background:none;border:0;padding:0;color:inherit;"
+    "font-size:inherit;white-space:pre",
+    "table td.u": "padding-right:1.5em;border-right:2px solid #8886",
+    "table td.c": "padding-left:1em;font-family:monospace",
+    "table tr.g td": "background:#8881",
+    "pre": "font-size:inherit;background:none;color:inherit;border:0;padding:0",
+    "details pre": "margin:.3em 0 .3em 1em",
+    "summary": "cursor:pointer",
+    ".b": "display:inline-block;height:.75em;min-width:1px;background:#2f7fd0",
+    ".b2": "background:#d08a2f",
+    # Of code: comments, keywords, calls, types, numbers, strings.
+    ".f": "color:#7a7a7a",
+    ".k": "color:#b0489b",
+    ".o": "color:#2f7fd0",
+    ".t": "color:#2a8a78",
+    ".d": "color:#b5651d",
+    ".s": "color:#5f8a1f",
+}
+_STYLE = f"<style>{''.join(f'.drjit {k}{{{v}}}' for k, v in _RULES.items())}</style>"
+
+_TOKEN = re.compile(
+    r"(?P<f>#.*)|(?P<s>'[^']*'|\"[^\"]*\")|(?P<k>\b(?:def|while|for|if|else|return|in|and|or|not|"
+    r"True|False|None|import|from|with|as|lambda|break|continue|pass)\b)|"
+    r"(?P<t>\b(?:[uif](?:8|16|32|64)|mask)\b)|"
+    r"(?P<d>(?<![\w.])(?:0x[0-9a-fA-F]+|\d+\.?\d*(?:e[+-]?\d+)?)\b)|(?P<o>\b\w+(?=\())"
+)
+_NOTED = re.compile(r"^(.*?)  # (\S+):(\d+) ?(.*)$")
+_CELL = re.compile(r"\d+\.py|<(?:stdin|ipython-input.*)>")
+
+
+def _page(content: str) -> str:
+    """Returns an element of a page with its style."""
+    return f'{_STYLE}<div class="drjit">{content}</div>'
+
+
+def _coloured(code: str) -> str:
+    """Returns a line of Python or of a kernel, as HTML."""
+    parts, end = [], 0
+    for found in _TOKEN.finditer(code):
+        parts.append(escape(code[end : found.start()], quote=False))
+        parts.append(f'<span class="{found.lastgroup}">{escape(found[0], quote=False)}</span>')
+        end = found.end()
+    return "".join([*parts, escape(code[end:], quote=False)])
+
+
+def _noted(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the lines of a kernel without the comments that say where they come from, and what
+    these say: a file, a line, and the text there."""
+    for line in text.splitlines():
+        found = _NOTED.match(line)
+        yield (found[1], found.groups()[1:]) if found else (line, ("", "", ""))
+
+
+def _source_table(text: str) -> str:
+    """Returns a kernel beside the user's lines that its comments name."""
+    lines = list(_noted(text))
+    if not any(place[1] for _, place in lines):
+        body = "\n".join(_coloured(line) for line, _ in lines)
+        return _page(f"<pre><code>{body}</code></pre>")
+    rows, shaded = [], False
+    for place, run in groupby(lines, lambda row: row[1]):
+        code = [line for line, _ in run]
+        shaded = bool(place[1]) and not shaded
+        kind = ' class="g"' if shaded else ""
+        first = f'<td class="u" rowspan="{len(code)}">{_user_line(*place)}</td>'
+        for line in code:
+            rows.append(f'<tr{kind}>{first}<td class="c">{_coloured(line)}</td></tr>')
+            first = ""
+    return _page(f"<table>{''.join(rows)}</table>")
+
+
+def _user_line(file: str, line: str, text: str) -> str:
+    if not line:
+        return ""
+    place = f"line {line}" if _CELL.fullmatch(file) else f"{file}:{line}"
+    return f'<span class="f">{escape(place)}</span>  <code>{_coloured(text)}</code>'
+
+
+def _html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Returns a table of cells in HTML; numbers, all but the first `left` columns, end on the
+    right."""
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        kinds = [' class="n"' if k >= left else "" for k in range(len(cells))]
+        parts = zip(kinds, cells, strict=True)
+        return f"<tr>{''.join(f'<{tag}{kind}>{cell}</{tag}>' for kind, cell in parts)}</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><thead>{line('th', titles)}</thead><tbody>{body}</tbody></table>"
+
+
+def _html_bar(part: float, second: bool = False, width: float = 12) -> str:
+    """Returns a bar whose length is a part of `width` (in em)."""
+    kind = "b b2" if second else "b"
+    return f'<span class="{kind}" style="width:{max(part, 0) * width:.2f}em"></span>'

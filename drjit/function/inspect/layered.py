@@ -58,13 +58,13 @@ def layers(nodes: Sequence[Hashable], edges: Sequence[tuple]) -> dict:
     for a, b, *_ in edges:
         before[b].append(a)
         after[a].append(b)
-    found: dict = {}
+    result: dict = {}
     for n in nodes:
-        found[n] = max((found[a] + 1 for a in before[n] if a in found), default=0)
+        result[n] = max((result[a] + 1 for a in before[n] if a in result), default=0)
     for n in nodes:
         if not before[n] and after[n]:
-            found[n] = min(found[b] for b in after[n]) - 1
-    return found
+            result[n] = min(result[b] for b in after[n]) - 1
+    return result
 
 
 def svg(

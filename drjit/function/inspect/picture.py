@@ -160,9 +160,9 @@ def _bytes(values: np.ndarray, low: float, high: float, srgb: bool) -> np.ndarra
         light = x[:, :, :3]
         curve = 1.055 * np.maximum(light, 0.0031308) ** (1 / 2.4) - 0.055
         x[:, :, :3] = np.where(light <= 0.0031308, 12.92 * light, curve)
-    found = (x * 255 + 0.5).astype(np.uint8)
+    result = (x * 255 + 0.5).astype(np.uint8)
     if missing.any():
-        found = np.repeat(found, 3, axis=2) if found.shape[2] == 1 else found
-        found[missing, :3] = _NOT_A_NUMBER
-        found[missing, 3:] = 255
-    return found
+        result = np.repeat(result, 3, axis=2) if result.shape[2] == 1 else result
+        result[missing, :3] = _NOT_A_NUMBER
+        result[missing, 3:] = 255
+    return result

@@ -363,11 +363,9 @@ def diff_array_t(arg: Any, /) -> Any:
 def detached_t(arg: Any, /) -> Any:
     """Returns the non-differentiable counterpart of the type."""
     meta = _meta(arg)
-    return (
-        table.move(_class(arg), meta.namespace.removesuffix(".ad"))
-        if meta and meta.is_diff
-        else _class(arg)
-    )
+    if meta is None or not meta.is_diff:
+        return _class(arg)
+    return table.move(_class(arg), meta.namespace.removesuffix(".ad"))
 
 
 # Sizes of values
@@ -436,10 +434,10 @@ def _width(value: Any) -> int:
         return 1
     if isinstance(value, ArrayBase) and value._namespace == "scalar":
         return len(value._array._components if value._kind == "tensor" else value._components)
-    found = show.common_width(pytree.leaf_arrays(value))
-    if found is None:
+    result = show.common_width(pytree.leaf_arrays(value))
+    if result is None:
         raise show.ragged(value, "dr.width()")
-    return found
+    return result
 
 
 # The backend of drjit.auto

@@ -1,10 +1,13 @@
-"""Labels of traced values, and lists and graphs of live ones: `whos` and `graphviz`."""
+"""Labels of traced values, and lists and drawings of all that are live, of both graphs: of traced
+values (`whos`, `graphviz`) and of derivatives (`whos_ad`, `graphviz_ad`)."""
 
 import gc
 import sys
-from typing import Any, Literal, overload
+from typing import Any
 
-from ...array import pytree
+from ...ad import graph
+from ...ad.graph import Var
+from ...array import pytree, signatures
 from ...jit.device import Buffer, Device, current, devices
 from ...jit.ir import label
 from ...jit.ir.node import Node, shared
@@ -81,8 +84,7 @@ def _backends(nodes: list[Node]) -> dict[Node, str]:
         if isinstance(place, Device):
             found[n] = place.backend.name
         else:
-            known = [found[d] for d in n.deps if d in found]
-            found[n] = next(iter(known), "")
+            found[n] = next((found[d] for d in n.deps if d in found), "")
     return {n: name or current().backend.name for n, name in found.items()}
 
 
@@ -153,15 +155,13 @@ _COLORS = {
     "labeled": ("Labeled", "wheat"),
     "evaluated": ("Evaluated", "lightblue2"),
     "effect": ("Side effect", "salmon"),
+    "gradient": ("Gradient present", "yellowgreen"),
+    "input": ("Input", "salmon"),
+    "output": ("Output", "lightblue2"),
 }
 
 
-@overload
-def graphviz(as_string: Literal[False] = False) -> drawing.Drawing: ...
-@overload
-def graphviz(as_string: Literal[True]) -> str: ...
-@overload
-def graphviz(as_string: bool) -> drawing.Drawing | str: ...
+@signatures.drawn
 def graphviz(as_string: bool = False) -> drawing.Drawing | str:
     """Returns the graph of all live traced values, as text in the DOT language or as an object that
     notebooks display as a picture, without any other package. `view()` of the object opens the
@@ -186,3 +186,68 @@ def graphviz(as_string: bool = False) -> drawing.Drawing | str:
         rows += [[title], kinds, [f"r{n.serial}"]]
         nodes.append((n, kind if name is None else "labeled", rows))
     return drawing.picture(nodes, _COLORS, True, as_string)
+
+
+# ---- The derivative graph
+
+
+def _title(v: Var) -> str:
+    return v.rule.name if v.rule is not None else ""
+
+
+def whos_ad(as_string: bool = False) -> str | None:
+    """Prints (or returns as a string) all variables of the derivative graph.
+
+    `Refs` counts the arrays and operations that refer to a variable. In debug mode, the line that
+    recorded it is also shown.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> x.label = "position"
+    >>> "position" in dr.whos_ad(as_string=True)
+    True
+    """
+    rule = "  " + "=" * 57
+    lines = ["", "  ID        Type        Size     Refs    Label", rule]
+    taped = {id(v) for tape in graph.tapes() for v in tape}
+    variables = graph.living()
+    counts = [*map(sys.getrefcount, variables)]
+    for v, count in zip(variables, counts, strict=True):
+        refs = count - 2 - (id(v) in taped)  # the lists, and the argument of the call
+        name = (graph.labels.get(v) or _title(v)) + graph.where(v)
+        lines.append(f"  {v.serial:<9} {v.dtype.code:<8}{v.size:8}{refs:9}    {name}".rstrip())
+    return drawing.printed([*lines, rule, ""], as_string)
+
+
+def _kind(v: Var, used: set[Var]) -> str:
+    if v in graph.labels:
+        return "labeled"
+    if v.grad is not None:
+        return "gradient"
+    if v.rule is None:
+        return "input"
+    return "" if v in used else "output"
+
+
+@signatures.drawn
+def graphviz_ad(as_string: bool = False) -> drawing.Drawing | str:
+    """Returns the derivative graph, as text in the DOT language or as an object that notebooks
+    display as a picture, like that of `dr.graphviz`.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> y = dr.sin(x)
+    >>> print(dr.graphviz_ad(as_string=True))
+    digraph {
+    ...
+    """
+    found = graph.living()
+    used = {d for v in found for d in v.deps if d is not None}
+    nodes = []
+    for v in found:
+        title = (
+            drawing.label_row(graph.labels[v]) if v in graph.labels else [_title(v) or "(unnamed)"]
+        )
+        rows = [title, [f"Type: {v.dtype.code}", f"Size: {v.size}"], [f"a{v.serial}"]]
+        nodes.append((v, _kind(v, used), rows))
+    return drawing.picture(nodes, _COLORS, False, as_string)

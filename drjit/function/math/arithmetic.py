@@ -6,7 +6,7 @@ are promoted as by operators. For Python numbers alone, the result is a Python n
 """
 
 import math
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array import extrema, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
@@ -22,39 +22,7 @@ from ...jit.lazy import np
 from . import complex
 from . import transcendental as functions
 from .complex import negative
-from .transcendental import NUMBERS, acos, asin, elementary, sqrt, unsupported
-
-T = TypeVar("T", bound=Any)
-
-_ARRAYS = (ArrayBase, KernelValue)
-
-
-# Explicit loops: every call of `select` or `minimum` runs this, and generators are slow.
-def _is_number(*args: Any) -> bool:
-    for a in args:  # noqa: SIM110
-        if not isinstance(a, NUMBERS):
-            return False
-    return True
-
-
-def _is_array(*args: Any) -> bool:
-    for a in args:  # noqa: SIM110
-        if isinstance(a, _ARRAYS):
-            return True
-    return False
-
-
-def _only_numbers(title: str, *args: Any) -> bool:
-    """Returns whether there are only numbers and no array.
-
-    Raises:
-        TypeError: there is neither a number nor an array.
-    """
-    if _is_array(*args):
-        return False
-    if not _is_number(*args):
-        raise unsupported(title.removeprefix("dr."), *args)
-    return True
+from .transcendental import acos, asin, elementary, has_array, only_numbers, sqrt
 
 
 def _number(value: Any) -> int | float:
@@ -118,10 +86,10 @@ def _select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     if result is not None:
         return result
     if isinstance(arg0, bool):
-        if _is_array(arg1, arg2):
+        if has_array(arg1, arg2):
             return elementwise(op.select, arg0, arg1, arg2, name="dr.select")
         return arg1 if arg0 else arg2
-    if not _is_array(arg0, arg1, arg2):
+    if not has_array(arg0, arg1, arg2):
         raise IncompatibleError(
             f"dr.select(): expected a mask or a bool, got {type_label(type(arg0))}; one of the "
             "arguments has to be an array"
@@ -132,13 +100,13 @@ def _select(arg0: Any, arg1: Any, arg2: Any) -> Any:
 
 
 def _select_entry(mask: Any, a: Any, b: Any) -> Any:
-    if not _is_array(a, b) and (a is b or a == b):
+    if not has_array(a, b) and (a is b or a == b):
         return a
     return _select_leaf(mask, a, b)
 
 
 def _select_leaf(mask: Any, a: Any, b: Any) -> Any:
-    if not _is_array(a, b) and not (_is_operand(a) and _is_operand(b)):
+    if not has_array(a, b) and not (_is_operand(a) and _is_operand(b)):
         if a is b or a == b:
             return a
         raise RuntimeError(
@@ -176,14 +144,14 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
             return elementwise(o, other, v, name=title)
         taken = elementwise(op.gt, v, other, name=title)
         return elementwise(op.select, taken, other, v, name=title)
-    if _only_numbers(title, a, b):
+    if only_numbers(title, a, b):
         a, b = _as_numbers(a, b)
         decisive = a if keeps_nan else b
         return a if decisive != decisive or (a < b if is_minimum else a > b) else b
     # With a number that is not NaN, ordering the operands is enough, unless the order also decides
     # which of two equal ones receives the gradient.
     for number, array, exceeds in zip((b, a), (a, b), extrema.exceeding(o), strict=True):
-        if not _is_number(number) or number != number:
+        if not functions.are_numbers(number) or number != number:
             continue
         if keeps_nan and isinstance(array, ArrayBase) and extrema.is_tracked(array):
             taken = elementwise(exceeds, array, number, name=title)
@@ -300,7 +268,7 @@ def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
     result = RECORDED[op.fma](arg0, arg1, arg2)
     if result is not None:
         return result
-    if _only_numbers(name, arg0, arg1, arg2):
+    if only_numbers(name, arg0, arg1, arg2):
         a, b, c = _as_numbers(arg0, arg1, arg2)
         return elementwise(op.fma, a, b, c) if isinstance(a, float) else a * b + c
     for a in (arg0, arg1, arg2):
@@ -358,18 +326,16 @@ def rcp(arg: Any, /) -> Any:
     result = RECORDED[op.div](1, arg)
     if result is not None:
         return result
-    if _is_array(arg):
-        result = by_formula("rcp", arg)
-        if result is not None:
-            return result
-        if arg.__meta__.kind == "matrix":
-            return reciprocal(arg)
-        if not arg.__meta__.dtype.is_float:
-            raise RuntimeError(f"dr.rcp(): operation not supported for {type_label(arg)}")
-        return elementwise(op.div, 1, arg, name="dr.rcp")
-    if not _is_number(arg):
-        raise unsupported("rcp", arg)
-    return elementwise(op.div, 1.0, float(arg))
+    if only_numbers("dr.rcp", arg):
+        return elementwise(op.div, 1.0, float(arg))
+    result = by_formula("rcp", arg)
+    if result is not None:
+        return result
+    if arg.__meta__.kind == "matrix":
+        return reciprocal(arg)
+    if not arg.__meta__.dtype.is_float:
+        raise RuntimeError(f"dr.rcp(): operation not supported for {type_label(arg)}")
+    return elementwise(op.div, 1, arg, name="dr.rcp")
 
 
 @signatures.elementary
@@ -382,7 +348,7 @@ def rsqrt(arg: Any, /) -> Any:
     root = RECORDED[op.sqrt](arg)
     if root is not None:
         return 1 / root
-    if _is_array(arg):
+    if has_array(arg):
         result = by_formula("rsqrt", arg)
         if result is not None:
             return result
@@ -399,7 +365,7 @@ def hypot(a: Any, b: Any) -> Any:
     >>> dr.hypot(Float(3, 1e30), Float(4, 1e30))
     [5, 1.41421e+30]
     """
-    if _only_numbers("dr.hypot", a, b):
+    if only_numbers("dr.hypot", a, b):
         a, b = float(a), float(b)
     else:
         a, b = promote(a, b, name="dr.hypot")
@@ -422,7 +388,7 @@ def power(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.power(Float(1, 2, 3), 2), dr.power(Int(3), 5), dr.power(Float(2), 0.5), dr.power(2, -1)
     ([1, 4, 9], [243], [1.41421], 0.5)
     """
-    if _only_numbers("dr.power", arg0, arg1):
+    if only_numbers("dr.power", arg0, arg1):
         base, exponent = functions.to_float(arg0), functions.to_float(arg1)
         try:
             return math.pow(base, exponent)
@@ -444,15 +410,13 @@ def abs(arg: Any, /) -> Any:
     result = RECORDED[op.abs](arg)
     if result is not None:
         return result
-    if _is_array(arg):
-        formula = formulas.get((arg.__meta__.kind, "abs"))
-        if formula is not None:
-            return formula(tuple(arg._components))
-        return elementwise(op.abs, arg, name="dr.abs")
-    if not _is_number(arg):
-        raise unsupported("abs", arg)
-    value = _number(arg)
-    return -value if value < 0 else value + 0
+    if only_numbers("dr.abs", arg):
+        value = _number(arg)
+        return -value if value < 0 else value + 0
+    formula = formulas.get((arg.__meta__.kind, "abs"))
+    if formula is not None:
+        return formula(tuple(arg._components))
+    return elementwise(op.abs, arg, name="dr.abs")
 
 
 @signatures.numeric
@@ -462,18 +426,16 @@ def sign(arg: Any, /) -> Any:
     >>> dr.sign(Float(-2, 0, 3)), dr.sign(-2)
     ([-1, 1, 1], -1)
     """
-    if _is_array(arg):
-        if isinstance(arg, KernelValue):
-            return elementwise(op.select, arg >= 0, arg._with_number(1), arg._with_number(-1))
-        cls = type(arg)
-        if cls._dtype.is_mask:
-            raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
-        _, *signs = promote(arg, 1, -1 if cls._dtype.is_signed else 1, name="dr.sign")
-        return select(arg >= 0, *signs)
-    if not _is_number(arg):
-        raise unsupported("sign", arg)
-    value = _number(arg)
-    return type(value)(1 if value >= 0 else -1)
+    if only_numbers("dr.sign", arg):
+        value = _number(arg)
+        return type(value)(1 if value >= 0 else -1)
+    if isinstance(arg, KernelValue):
+        return elementwise(op.select, arg >= 0, arg._with_number(1), arg._with_number(-1))
+    cls = type(arg)
+    if cls._dtype.is_mask:
+        raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
+    _, *signs = promote(arg, 1, -1 if cls._dtype.is_signed else 1, name="dr.sign")
+    return select(arg >= 0, *signs)
 
 
 @signatures.binary
@@ -483,7 +445,7 @@ def copysign(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.copysign(Float(1, -2), Float(-0.0, 3))
     [-1, 2]
     """
-    if _only_numbers("dr.copysign", arg0, arg1):
+    if only_numbers("dr.copysign", arg0, arg1):
         a, b = _as_numbers(arg0, arg1)
         return math.copysign(a, b) if isinstance(a, float) else -abs(a) if b < 0 else abs(a)
     a, b = promote(arg0, arg1, name="dr.copysign")
@@ -502,7 +464,7 @@ def mulsign(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.mulsign(Float(1, -2), Float(-3, -4))
     [-1, 2]
     """
-    if _only_numbers("dr.mulsign", arg0, arg1):
+    if only_numbers("dr.mulsign", arg0, arg1):
         a = _number(arg0)
         return -a if arg1 < 0 else a
     return select(arg1 < 0, -arg0, arg0)
@@ -515,8 +477,8 @@ def step(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.step(Float(1, 2, 3), 2)
     [0, 1, 1]
     """
-    if not _is_array(arg0, arg1):
-        raise unsupported("step", arg0, arg1)
+    if not has_array(arg0, arg1):
+        raise functions.unsupported("step", arg0, arg1)
     for a in (arg0, arg1):
         if isinstance(a, KernelValue):
             return elementwise(op.select, arg0 < arg1, a._with_number(0), a._with_number(1))
@@ -643,7 +605,7 @@ def log2i(arg: Any, /) -> Any:
     >>> dr.log2i(UInt(1, 8, 9)), dr.log2i(9)
     ([0, 3, 3], 3)
     """
-    bits = type(arg)._dtype.bits if _is_array(arg) else 32
+    bits = type(arg)._dtype.bits if has_array(arg) else 32
     return (bits - 1) - lzcnt(arg)
 
 
@@ -663,7 +625,7 @@ def mul_hi(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.mul_hi(UInt(2**31), UInt(4)), dr.mul_hi(-1, 5)
     ([2], -1)
     """
-    if _is_array(arg0, arg1):
+    if has_array(arg0, arg1):
         return elementwise(op.mul_hi, arg0, arg1, name="dr.mul_hi")
     a, b = _factors("mul_hi", arg0, arg1)
     return a * b >> 32
@@ -676,7 +638,7 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.mul_wide(UInt(2**31), UInt(4)), dr.mul_wide(Int(-1), 5)
     ([8589934592], [-5])
     """
-    if not _is_array(arg0, arg1):
+    if not has_array(arg0, arg1):
         a, b = _factors("mul_wide", arg0, arg1)
         return a * b
     a, b = promote(arg0, arg1, name="dr.mul_wide")

@@ -1,19 +1,16 @@
 """Colour: the transfer curve of sRGB, and conversions between linear sRGB and Oklab."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 from ...array.base import ArrayBase, type_label
 from ...array.promote import number_type
 from ...array.special import of_components
-from ..arguments import unexpected
-from ..conversion import nested, related, tensor
+from ..conversion import T, nested, related, tensor, unexpected
 from ..data.layout import ravel, unravel
 from .arithmetic import abs as abs_
 from .arithmetic import clip as clip_
 from .arithmetic import fma, maximum, mulsign, power, select
 from .transcendental import cbrt
-
-T = TypeVar("T", bound=Any)
 
 Matrix = tuple[tuple[float, float, float], ...]
 

@@ -6,7 +6,7 @@ from typing import Any
 from ...array.base import ArrayBase
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
-from ..arguments import unexpected
+from ..conversion import unexpected
 
 e = math.e
 pi = math.pi

@@ -14,7 +14,7 @@ from ...jit.lazy import np
 from ...jit.primitives.matmul import REMEMBERED, ProductLayout, layout
 from .. import conversion
 from ..conversion import UserCall, is_array, is_flat, label, tensor
-from .dot import dot
+from .vector import dot
 
 
 @signatures.matrix_product

@@ -38,10 +38,10 @@ def multiply(p: Quad, q: Quad) -> Quad:
 
 def _sum_of_products(*pairs: tuple[Any, Any]) -> Any:
     (a, b), (c, d), *others = pairs
-    found = fma(a, b, c * d)
+    result = fma(a, b, c * d)
     for a, b in others:
-        found = fma(a, b, found)
-    return found
+        result = fma(a, b, result)
+    return result
 
 
 def _squared(*parts: Any) -> Any:

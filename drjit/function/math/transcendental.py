@@ -38,6 +38,37 @@ def unsupported(name: str, *args: Any) -> TypeError:
     )
 
 
+_ARRAYS = (ArrayBase, KernelValue)
+
+
+# Explicit loops: every call of `select` or `minimum` runs this, and generators are slow.
+def are_numbers(*args: Any) -> bool:
+    for a in args:  # noqa: SIM110
+        if not isinstance(a, NUMBERS):
+            return False
+    return True
+
+
+def has_array(*args: Any) -> bool:
+    for a in args:  # noqa: SIM110
+        if isinstance(a, _ARRAYS):
+            return True
+    return False
+
+
+def only_numbers(title: str, *args: Any) -> bool:
+    """Returns whether there are only numbers and no array.
+
+    Raises:
+        TypeError: there is neither a number nor an array.
+    """
+    if has_array(*args):
+        return False
+    if not are_numbers(*args):
+        raise unsupported(title.removeprefix("dr."), *args)
+    return True
+
+
 def to_float(x: Any) -> float:
     """Converts a number to a float; integers that are too large become infinite."""
     try:
@@ -339,8 +370,6 @@ def atan2(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.atan2(Float(1, -1, 0), Float(0, 0, -1))
     [1.5708, -1.5708, 3.14159]
     """
-    if isinstance(arg0, (ArrayBase, KernelValue)) or isinstance(arg1, (ArrayBase, KernelValue)):
-        return elementwise(op.atan2, arg0, arg1, name="dr.atan2")
-    if isinstance(arg0, NUMBERS) and isinstance(arg1, NUMBERS):
+    if only_numbers("dr.atan2", arg0, arg1):
         return math.atan2(to_float(arg0), to_float(arg1))
-    raise unsupported("atan2", arg0, arg1)
+    return elementwise(op.atan2, arg0, arg1, name="dr.atan2")

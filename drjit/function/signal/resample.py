@@ -5,30 +5,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any
 
+from ...array import signatures
 from ...array.meta import DYNAMIC
 from ...array.table import find
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from .. import conversion
-from ..arguments import integers, unexpected
-from ..conversion import is_array, is_flat, tensor
-from ..data import entries
+from ..conversion import T, integers, is_array, is_flat, tensor, unexpected
 from ..data.layout import ravel
 from ..data.reduce import axes_of, check_mode
 from ..evaluation import eval as evaluate
 from .resampler import Resampler, numbers
-
-if TYPE_CHECKING:
-    from ...array.signatures import TensorT
-    from ...texture.texels import Texels
-
-    TextureT = TypeVar("TextureT", bound=Texels)
-else:  # a bound in words would be compiled
-    TextureT = TypeVar("TextureT")
-
-T = TypeVar("T", bound=Any)
 
 
 @contextmanager
@@ -181,16 +170,7 @@ def convolve(
     return _result(source, flat, sizes, mode)
 
 
-@overload
-def upsample(
-    t: "TensorT",
-    shape: Sequence[int] | None = None,
-    scale_factor: Sequence[int] | None = None,
-) -> "TensorT": ...
-@overload
-def upsample(
-    t: TextureT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None
-) -> TextureT: ...
+@signatures.upsampling
 def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
     """Repeats every entry of a tensor, as often as given by `scale_factor` or by a target `shape`,
     whose sizes must be multiples of the tensor's; omitted axes do not change. A texture is sampled
@@ -229,12 +209,8 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
     if target == sizes:
         return tensor(type(t), type(t._array)(t._array), target)
     factors = [m // n if n else 1 for n, m in zip(sizes, target, strict=True)]
-
-    def index(i: Any) -> Any:
-        found = zip(entries.places(i, target), factors, strict=True)
-        return entries.flat_index([p // f for p, f in found], sizes)
-
-    return tensor(type(t), entries.take_entries(t._array, prod(target), index, what), target)
+    flat = conversion.take_places(t._array, sizes, target, lambda k, p: p // factors[k], what)
+    return tensor(type(t), flat, target)
 
 
 def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
@@ -251,7 +227,7 @@ def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
         values = [v for centre in centres for v in t.eval(vector(*centre))]
         made = tensor(cls, cls.Array(values), (*target, t.shape[-1]))
         return type(t)(made, filter_mode=t.filter_mode(), wrap_mode=t.wrap_mode())
-    places = entries.places(conversion.lanes(cls, prod(target)), target)
+    places = conversion.places(conversion.lanes(cls, prod(target)), target)
     position = [
         (vector.Value(p) + 0.5) * (1 / n) for p, n in zip(places[::-1], target[::-1], strict=True)
     ]

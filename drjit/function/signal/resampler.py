@@ -1,32 +1,30 @@
 """Resampling of one axis: the samples that contribute to each result, their weights, and the
 application of these.
 
-Weights are computed on the host in double precision. They are applied by traced gathers and
-products, so the result is part of the expression that uses it and is differentiated like any other.
+Weights are values of a filter, computed on the host in double precision. They are applied by traced
+gathers and products, so the result is part of the expression that uses it and is differentiated
+like any other.
 """
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, reduce
-from itertools import accumulate
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, cast
 
 from ...array import leaf, leaf_access
-from ...array.base import ArrayBase
 from ...array.interop import components
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ...jit.run import freeze
 from ...jit.trace.access import Access
-from ..arguments import unexpected
-from ..conversion import flat_class, is_array, is_flat
+from .. import conversion
+from ..conversion import T, flat_class, is_array, is_flat, unexpected
+from ..data.scan import block_sum
 from ..evaluation import eval as evaluate
-from ..math.arithmetic import fma
-from .filters import FILTERS, where
-from .taps import Place, accumulator, folded
+from ..kernel_loop import kernel_loop
+from ..math.arithmetic import fma, maximum, minimum, select
 
-T = TypeVar("T", bound=Any)
 BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 
 # With more taps than this, they are a loop in the kernel. The derivative of a loop would store its
@@ -35,8 +33,9 @@ _UNROLLED = 16
 _TAPS_PER_KERNEL = 32
 # So many weights are Python numbers: they take less time than importing NumPy.
 _FEW = 2048
-# In a loop over at least this many taps of adjacent samples, several lanes share the taps of a
-# result, so that they read adjacent samples at the same time.
+_NEIGHBOURS = (8, 4)
+# In a loop over at least this many taps, several lanes share the taps of a result, so that they
+# read adjacent samples at the same time. (The results of a convolution are adjacent themselves.)
 _SHARED = 128
 _LANES_PER_RESULT = 16
 
@@ -62,7 +61,7 @@ class Resampler:
     """The number of samples that contribute to each result."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        discrete = "kernel" in kwargs or (len(args) > 1 and not _is_integer(args[1]))
+        discrete = "kernel" in kwargs or (len(args) > 1 and hasattr(args[1], "__len__"))
         (self._from_kernel if discrete else self._from_filter)(*args, **kwargs)
 
     def _from_filter(
@@ -151,9 +150,8 @@ class Resampler:
         if 0 in (self.source_res, self.target_res):
             raise _refused("the source and target resolution must not be zero")
         if boundary not in BOUNDARIES:
-            raise _refused(
-                f"invalid boundary mode {boundary!r}; expected one of {_quoted(BOUNDARIES)}"
-            )
+            names = ", ".join(map(repr, BOUNDARIES))
+            raise _refused(f"invalid boundary mode {boundary!r}; expected one of {names}")
         self.boundary = boundary
         self.symbolic = bool(symbolic)
         self._tables: dict[tuple[Any, str], Any] = {}
@@ -170,15 +168,13 @@ class Resampler:
         self._row_scale: list[float] | None = None
         if not normalize:
             return
-        total = _part_sums(weights)
         if self.boundary != "zero":
-            whole = total(0, taps)
-            self._kernel = [w / whole for w in weights]
+            self._kernel = _normalized(weights)
             return
 
         def scale(j: int) -> float:
             begin = min(max(-shift - j, 0), taps)
-            return 1 / total(begin, min(max(n - shift - j, begin), taps))
+            return 1 / _total(weights[begin : min(max(n - shift - j, begin), taps)])
 
         # Results between these do not reach beyond the ends.
         left = min(max(-shift, 0), n)
@@ -240,35 +236,30 @@ class Resampler:
             return source
         cls, work = type(source), accumulator(type(source))
         size = outer * self.target_res * stride
-        looped = self.taps > _UNROLLED and source._var is None
-        if looped and stride % 4 == 0 and not self.symbolic:
-            return self._by_records(source, work, outer, stride)
-        lanes = _LANES_PER_RESULT if looped and stride == 1 and self.taps >= _SHARED else 1
-        place = Place(self, work, outer, stride, lanes)
-        total = place.totals(source)[0] if looped else work(0)
-        for k in range(0 if looped else self.taps):
-            where, weight, active = place.tap(k)
-            value = leaf_access.gather(source, Access(where._node, active._node, "dr.resample"))
-            total = fma(work(value), weight, total)
-            if k % _TAPS_PER_KERNEL == _TAPS_PER_KERNEL - 1 and not self.symbolic:
-                evaluate(total)
-        if place.scale is not None:
-            total = total * place.scale
-        return leaf.resize(cls(total), size)
-
-    def _by_records(self, source: Any, work: Any, outer: int, stride: int) -> Any:
-        """Like `resample_fwd`, with several neighbours along the following axes in one lane; they
-        have the same weights and are read together.
-        """
-        count = 8 if stride % 8 == 0 else 4
-        place = Place(self, work, outer, stride // count)
-        totals = place.totals(source, count)
-        if place.scale is not None:
-            totals = [total * place.scale for total in totals]
-        cls, size = type(source), outer * self.target_res * stride
+        if self.taps <= _UNROLLED or source._var is not None:
+            taps = Taps(self, work, outer, stride)
+            totals = [work(0)]
+            for k in range(self.taps):
+                where, weight, active = taps.tap(k)
+                at = Access(where._node, active._node, "dr.resample")
+                totals = [fma(work(leaf_access.gather(source, at)), weight, totals[0])]
+                if k % _TAPS_PER_KERNEL == _TAPS_PER_KERNEL - 1 and not self.symbolic:
+                    evaluate(totals)
+        else:
+            # Neighbours along the following axes have the same weights: a lane reads several.
+            counts = () if self.symbolic else _NEIGHBOURS
+            count = next((n for n in counts if stride % n == 0), 1)
+            shared = stride == 1 and self._kernel is None and self.taps >= _SHARED
+            lanes = _LANES_PER_RESULT if shared else 1
+            taps = Taps(self, work, outer, stride // count, lanes)
+            totals = taps.sums(source, count)
+        if taps.scale is not None:
+            totals = [total * taps.scale for total in totals]
+        if len(totals) == 1:
+            return leaf.resize(cls(totals[0]), size)
         result = leaf.literal(cls, 0, size)
-        lane = leaf.lane(flat_class(cls, dt.u32), size // count)
-        at = Access(lane._node, what="dr.resample", packet=count)
+        lane = leaf.lane(flat_class(cls, dt.u32), size // len(totals))
+        at = Access(lane._node, what="dr.resample", packet=len(totals))
         leaf_access.scatter(result, [cls(t) for t in totals], at)
         return result
 
@@ -286,19 +277,19 @@ class Resampler:
             out = np.zeros((outer, self.source_res, stride))
             weights, index = self._rows()
             for k in range(self.taps):
-                for row, i in enumerate(index[:, k]):
-                    out[:, i] += weights[row, k] * blocks[:, row]
+                at: Any = slice(None), index[:, k]
+                np.add.at(out, at, weights[:, k, None] * blocks)
             return type(target)(out.ravel())
         if outer == 0:
             return target
         cls, work = type(target), accumulator(type(target))
-        place = Place(self, work, outer, stride)
+        taps = Taps(self, work, outer, stride)
         value = work(target)
-        if place.scale is not None:
-            value = value * place.scale
+        if taps.scale is not None:
+            value = value * taps.scale
         result = leaf.literal(work, 0, outer * self.source_res * stride)
         for k in range(self.taps):
-            where, weight, active = place.tap(k)
+            where, weight, active = taps.tap(k)
             at = Access(where._node, active._node, "dr.resample", reduce="add")
             leaf_access.scatter(result, [value * weight], at)
         return cls(result)
@@ -324,38 +315,16 @@ def _mistyped(text: str) -> TypeError:
     return TypeError(f"drjit.Resampler(): {text}")
 
 
-def _part_sums(w: list[float]) -> Callable[[int, int], float]:
-    """Returns a function for the sums of ranges: differences, where a range begins and ends in the
-    middle."""
-    head, size = [*accumulate(w, initial=0.0)], len(w)
-    tail = [*accumulate(w[::-1], initial=0.0)][::-1]
-    absolute = _part_sums([abs(v) for v in w]) if min(w) < 0 else None
-
-    def total(begin: int, end: int) -> float:
-        found = tail[begin] if end == size else head[end] - head[begin]
-        found = head[end] if begin == 0 else found
-        _check_sums(found, absolute(begin, end) if absolute else found)
-        return found
-
+def _total(weights: list[float]) -> float:
+    """Returns the sum of weights, by which they can be divided."""
+    total = math.fsum(weights)
+    _check_sums(total, math.fsum(map(abs, weights)))
     return total
 
 
-def _normalized(row: list[float]) -> list[float]:
-    total = _sum(row)
-    _check_sums(total, _sum([abs(w) for w in row]))
-    return [w / total for w in row]
-
-
-def _sum(a: list[float]) -> float:
-    """Returns the sum in the order of NumPy's."""
-    n = len(a)
-    if n > 128:
-        half = n // 2 - n // 2 % 8
-        return _sum(a[:half]) + _sum(a[half:])
-    whole = n - n % 8
-    p = [reduce(operator.add, a[k:whole:8], 0.0) for k in range(8)]
-    total = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
-    return reduce(operator.add, a[whole:], total)
+def _normalized(weights: list[float]) -> list[float]:
+    total = _total(weights)
+    return [w / total for w in weights]
 
 
 def _check_sums(sums: Any, sizes: Any) -> None:
@@ -366,18 +335,6 @@ def _check_sums(sums: Any, sizes: Any) -> None:
             "the weights of some results sum up to zero, because the filter is "
             "too narrow, or vanishes at all samples; it cannot be normalised"
         )
-
-
-def _is_integer(value: Any) -> bool:
-    try:
-        operator.index(value)
-    except TypeError:
-        return False
-    return not isinstance(value, ArrayBase)
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 def numbers(kernel: Any) -> list[float]:
@@ -395,14 +352,16 @@ def numbers(kernel: Any) -> list[float]:
         ) from None
 
 
-def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable, float]:
+def _filter(filter: Any, radius: Any, convolve: bool) -> tuple[Callable, float]:
     """Returns a filter as a function of a number or of a NumPy array, and its radius."""
     if isinstance(filter, str):
-        preset = FILTERS.get(filter)
-        if preset is None:
-            raise _refused(f"unknown filter {filter!r}; expected one of {_quoted(FILTERS)}")
+        if filter not in FILTERS:
+            raise _refused(
+                f"unknown filter {filter!r}; expected one of {', '.join(map(repr, FILTERS))}"
+            )
+        preset, own_radius = FILTERS[filter]
         if radius is None:
-            return preset.function, preset.radius
+            return preset, own_radius
         if not convolve:
             raise _refused(
                 "'filter_radius' must be None with a preset filter, whose "
@@ -410,7 +369,7 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
             )
         if not 0 < radius < math.inf:
             raise _refused(f"the filter radius must be positive, got {radius}")
-        return preset.function, preset.radius * radius
+        return preset, own_radius * radius
     if not callable(filter):
         raise _mistyped(f"'filter' must be a preset's name or a function, got {filter!r}")
     if radius is None:
@@ -418,7 +377,7 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
     if not 0 <= radius < math.inf:
         raise _refused(f"the filter radius must be positive, got {radius}")
 
-    function = cache(lambda x: float(cast(Any, filter)(x)))
+    function = cache(lambda x: float(cast("Any", filter)(x)))
 
     def sampled(x: Any) -> Any:
         if not isinstance(x, np.ndarray):
@@ -428,3 +387,194 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
         return values[places].reshape(x.shape)
 
     return sampled, float(radius)
+
+
+def folded(index: np.ndarray, size: int, boundary: str) -> np.ndarray:
+    """Maps positions of samples to indices into an array of `size` samples, extended according to a
+    boundary mode."""
+    if boundary == "wrap":
+        return index % size
+    if boundary in ("reflect", "mirror"):
+        twice = boundary == "reflect"  # the samples at the ends occur twice in a row
+        period = max(2 * (size - 1 + twice), 1)
+        index = index % period
+        return np.minimum(index, period - twice - index) % size
+    return np.clip(index, 0, size - 1)
+
+
+class Taps:
+    """The taps of a resampler, the samples that contribute to each result, as traced arrays: their
+    positions in the storage, and their weights."""
+
+    def __init__(self, r: "Resampler", work: Any, outer: int, stride: int, lanes: int = 1) -> None:
+        self.r, self.work, self.stride, self.lanes = r, work, stride, lanes
+        total = outer * max(r.source_res, r.target_res * lanes) * stride
+        small = max(total, r.target_res * r.taps) < 1 << 31
+        self.signed = flat_class(work, dt.i32 if small else dt.i64)
+        unsigned = flat_class(work, dt.u32 if small else dt.u64)
+        lane = leaf.lane(unsigned, outer * r.target_res * stride * lanes)
+        self.number = None  # number of the lane among those of a result
+        if lanes > 1:
+            lane, number = _divided(lane, lanes)
+            self.number = self.signed(number)
+        rest, inner = _divided(lane, stride) if stride > 1 else (lane, None)
+        block, row = _divided(rest, r.target_res) if outer > 1 else (None, rest)
+        self.row = self.signed(row)
+        base = None if block is None else self.signed(block) * (r.source_res * stride)
+        if inner is not None:
+            base = self.signed(inner) if base is None else base + self.signed(inner)
+        self.base = base
+        self.yes = conversion.yes(work)
+        self.scale = None
+        self.table = None
+        if r._kernel is None:
+            first = r.table(self.signed, "first", lambda: r._first)
+            self.first = conversion.pick(first, self.row, "dr.resample")
+        else:
+            self.first = self.row + r._shift
+            if r._row_scale is not None:
+                scale = r.table(work, "scale", lambda: r._row_scale)
+                self.scale = conversion.pick(scale, self.row, "dr.resample")
+        self.low, high = int(r._first[0]), int(r._first[-1]) + r.taps - 1
+        n = r.source_res
+        far = self.low <= -n or high >= 2 * n - 1
+        if far and r.boundary in ("wrap", "reflect", "mirror"):
+            self.table = r.table(
+                self.signed,
+                "folded",
+                lambda: folded(np.arange(self.low, high + 1), r.source_res, r.boundary),
+            )
+
+    def tap(self, k: Any) -> tuple[Any, Any, Any]:
+        """Returns index, weight and mask of the k-th tap of every result; `k` is a number or an
+        array."""
+        r = self.r
+        j = self.first + k
+        active = self.yes
+        if self.table is not None:
+            j = _entry(self.table, j - self.low)
+        elif r.boundary == "zero":
+            active = (j >= 0) & (j < r.source_res)
+        else:
+            j = _folded_once(j, r.source_res, r.boundary)
+        where = j * self.stride if self.stride > 1 else j
+        if self.base is not None:
+            where = where + self.base
+        if r._kernel is None:
+            if self.lanes > 1:
+                weights = r.table(self.work, "rows", lambda: r._rows()[0].ravel())
+                return where, _entry(weights, self.row * r.taps + k), active
+            weights = r.table(self.work, "columns", lambda: r._columns)
+            return where, _entry(weights, self.row + k * r.target_res), active
+        if isinstance(k, int):
+            return where, self.work(float(r._kernel[k])), active
+        return where, _entry(r.table(self.work, "kernel", lambda: r._kernel), k), active
+
+    def sums(self, source: Any, count: int = 1) -> list[Any]:
+        """Returns the weighted sums of all taps, computed in a loop. With `count`, positions refer
+        to records of that many entries, and there is a sum for each of them.
+        """
+        work, taps = self.work, self.r.taps
+
+        def body(k: Any, *sums: Any) -> list[Any]:
+            where, weight, active = self.tap(k)
+            at = Access(where._node, active._node, "dr.resample", count, inside=True)
+            values = leaf_access.gather_packet(source, at)
+            found = [fma(work(v), weight, total) for v, total in zip(values, sums, strict=True)]
+            return [k + self.lanes, *found]
+
+        start = self.signed(0) if self.number is None else self.number
+        state = [start, *[work(0) for _ in range(count)]]
+        totals = kernel_loop(state, lambda k, *_: k < taps, body)[1:]
+        return totals if self.lanes == 1 else [block_sum(t, self.lanes) for t in totals]
+
+
+def _entry(table: Any, index: Any) -> Any:
+    return leaf_access.gather(table, Access(index._node, what="dr.resample", inside=True))
+
+
+def _folded_once(j: Any, n: int, boundary: str) -> Any:
+    """`folded` as traced operations, for positions less than n beyond the ends."""
+    if boundary == "wrap":
+        j = select(j < 0, j + n, j)
+        return select(j >= n, j - n, j)
+    if boundary in ("reflect", "mirror"):
+        twice = boundary == "reflect"
+        j = maximum(j, -twice - j)
+        return minimum(j, 2 * (n - 1) + twice - j)
+    return minimum(maximum(j, 0), n - 1)
+
+
+def _divided(a: Any, n: int) -> tuple[Any, Any]:
+    """Returns quotient and remainder for the price of one division."""
+    quotient = a // n
+    return quotient, a - quotient * n
+
+
+def accumulator(cls: Any) -> Any:
+    """Returns the type in which sums are computed: half precision would round after every tap."""
+    return flat_class(cls, dt.f32) if cls._dtype is dt.f16 else cls
+
+
+# Reconstruction filters, as functions of the distance in samples: a number, or a NumPy array for
+# many at once.
+
+
+def where(chosen: Any, x: Any) -> Any:
+    """Returns `x` where a condition holds, and 0 elsewhere."""
+    if isinstance(chosen, bool):
+        return x if chosen else 0.0
+    return np.where(chosen, x, 0.0)
+
+
+def _applied(name: str, x: Any) -> Any:
+    return getattr(np if isinstance(x, np.ndarray) else math, name)(x)
+
+
+def _sinc(x: Any) -> Any:
+    y = math.pi * (x + where(x == 0, 1e-20))
+    return _applied("sin", y) / y
+
+
+def box(x: Any) -> Any:
+    # A sample half way between two results counts for the first one only.
+    return where((x > -0.5) & (x <= 0.5), 1.0)
+
+
+def linear(x: Any) -> Any:
+    return where(abs(x) < 1, 1 - abs(x))
+
+
+def hamming(x: Any) -> Any:
+    """A sinc with the window of R. W. Hamming, "Digital Filters" (1977)."""
+    return where(abs(x) < 1, _sinc(x) * (0.54 + 0.46 * _applied("cos", math.pi * x)))
+
+
+def cubic(x: Any) -> Any:
+    """R. Keys, "Cubic Convolution Interpolation for Digital Image Processing" (1981), a = -1/2."""
+    x = abs(x)
+    near = (1.5 * x - 2.5) * x * x + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return where(x < 1, near) + where((x >= 1) & (x < 2), far)
+
+
+def lanczos(x: Any) -> Any:
+    """C. E. Duchon, "Lanczos Filtering in One and Two Dimensions" (1979), with three lobes."""
+    return where(abs(x) < 3, _sinc(x) * _sinc(x / 3))
+
+
+def gaussian(x: Any) -> Any:
+    """Standard deviation 1/2, shifted down to be 0 at the radius."""
+    above = _applied("exp", -2 * x * x) - math.exp(-8.0)
+    return where(above > 0, above)
+
+
+FILTERS: dict[str, tuple[Callable, float]] = {
+    "box": (box, 0.5),
+    "linear": (linear, 1.0),
+    "hamming": (hamming, 1.0),
+    "cubic": (cubic, 2.0),
+    "lanczos": (lanczos, 3.0),
+    "gaussian": (gaussian, 2.0),
+}
+"""The filters, and the distances beyond which they are 0."""
