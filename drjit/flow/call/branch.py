@@ -11,12 +11,11 @@ from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
 from ...jit import flags
-from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node
-from ...jit.ir.scope import StateTarget, active, nothing_runs
+from ...jit.ir.scope import StateTarget, active, nothing_runs, using
 from ...jit.trace import record
 from ..region.captured import WeakValue
 from ..region.merging import joined, same_constant, spread, spreading

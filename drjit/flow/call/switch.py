@@ -22,12 +22,11 @@ from ...function.ad.scopes import isolate_grad
 from ...function.conversion import mask_leaf
 from ...function.protocols import CallablePT
 from ...jit import flags
-from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
 from ...jit.ir.node import LITERAL, Node
-from ...jit.ir.scope import StateTarget
+from ...jit.ir.scope import StateTarget, using
 from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
 from ...jit.trace.access import Access

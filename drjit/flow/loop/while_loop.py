@@ -13,10 +13,9 @@ from ...array import leaf, signatures
 from ...array.base import type_label
 from ...array.tree import Tree
 from ...jit import flags
-from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
-from ...jit.ir.scope import ACTIVE, StateTarget
+from ...jit.ir.scope import ACTIVE, StateTarget, using
 from ...jit.trace import record
 from ..region.captured import WeakValue
 from ..region.merging import has_vectors, joined, reading, spread, spreading
