@@ -1,4 +1,4 @@
-"""Calls of one of several functions, selected lane by lane.
+"""Calls of one of several functions, selected lane by lane: `switch`, `dispatch` and `func`.
 
 In symbolic mode every function is traced once and becomes a block of the kernel that runs where
 some lane needs it. In evaluated mode lanes are grouped by function, and every function is called
@@ -7,21 +7,24 @@ for its group. Derivatives of symbolic calls are in `gradient`.
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, wraps
 from itertools import repeat
 from operator import and_
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ...ad import capture, graph
 from ...ad.graph import Value, Var
-from ...array import leaf, leaf_access
-from ...array.base import ArrayBase, listed, type_label
+from ...array import leaf, leaf_access, table
+from ...array.base import ArrayBase, IncompatibleError, listed, type_label
 from ...array.leaf import wrap
-from ...array.tree import Tree
+from ...array.pytree import leaf_arrays
+from ...array.tree import Tree, traced
 from ...function.ad.scopes import isolate_grad
 from ...function.conversion import mask_leaf
-from ...function.protocols import CallablePT
+from ...function.evaluation import copy
+from ...function.protocols import CallablePT, CallableSelfPT
 from ...jit import flags
+from ...jit.backend import JitBackend
 from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
@@ -35,6 +38,7 @@ from ..region.merging import has_vectors, joined, masked, reading, same_constant
 from ..region.messages import failed, matched
 from ..region.state import chosen_mode, copied
 from .gradient import RecordedCall
+from .instance import InstanceArray
 
 if TYPE_CHECKING:
     from ...array.kinds import Index
@@ -388,3 +392,147 @@ def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
             target._assign(leaf.resize(value, size))
         elif count and not same_constant(leaf.value(target), leaf.value(value)):
             leaf_access.scatter(target, [leaf.resize(value, count)], at)
+
+
+T = TypeVar("T")
+
+
+def dispatch(
+    inst: "InstanceArray",
+    target: CallableSelfPT[Any, ..., T],
+    *args: Any,
+    mode: str | None = None,
+    label: str | None = None,
+    **kwargs: Any,
+) -> T:
+    """Calls `target(instance, *args, **kwargs)`, where `inst` may refer to a different object in
+    every lane (see `instance_t`); null pointers return zeros. Everything else is as in `switch`.
+
+    In symbolic mode, `target` is traced once for every registered object, whether or not any lane
+    refers to it. Data members that are arrays have gradients.
+
+    Raises:
+        RuntimeError: no object is registered, or as for `switch`.
+        TypeError: `inst` is not an array of references, `target` is not callable, or as for
+            `switch`.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> class Circle:
+    ...     def __init__(self, radius):
+    ...         self.radius = Float(radius)
+    ...     def area(self, scale):
+    ...         return scale * self.radius * self.radius
+    >>> p = dr.instance_t(Float, Circle)([Circle(1), Circle(2), None])
+    >>> dr.dispatch(p, Circle.area, Float(1, 2, 3))
+    [1, 8, 0]
+    """
+    what = f"dr.dispatch({label})" if isinstance(label, str) else "dr.dispatch()"
+    symbolic = check_mode(what, mode, label)
+    if not isinstance(inst, InstanceArray):
+        error = IncompatibleError if isinstance(inst, ArrayBase) else TypeError
+        raise error(
+            f"{what}: 'inst' is of type {type_label(inst)}; expected an array of references to "
+            "Python objects (dr.instance_t)"
+        )
+    if not callable(target):
+        raise TypeError(f"{what}: 'target' is {target!r}, which cannot be called")
+    objects = inst.instances()
+    if not objects:
+        raise RuntimeError(
+            f"{what}: no object of class {inst.domain.__qualname__} is registered, so that the "
+            "type of the result is not known"
+        )
+    functions = [Callee(k, partial(target, o), target, o) for k, o in objects.items()]
+    active, args, kwargs = split_mask(what, inst.index, args, kwargs)
+    return run(what, symbolic, functions, inst.index, active, args, kwargs)
+
+
+def reorder_threads(key: ArrayBase, num_bits: int, value: T) -> T:
+    """Returns a copy of the value, a PyTree with at least one array. It marks a place where capable
+    hardware should reorder lanes, so that neighbours call the same functions; CPUs cannot.
+
+    `key` is a 32-bit unsigned integer array, of which only the lowest `num_bits` bits are used.
+
+    Raises:
+        RuntimeError: the key has another type, or there is no array in `value`.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> dr.reorder_threads(UInt(1, 0), 1, Float(3, 4))
+    [3, 4]
+    """
+    if not isinstance(key, ArrayBase):
+        raise TypeError(
+            f"dr.reorder_threads(): 'key' is of type {type_label(key)}; expected a traced array"
+        )
+    if key._kind != "leaf" or key._dtype is not dt.u32:
+        raise RuntimeError(
+            f"dr.reorder_threads(): 'key' is of type {type_label(key)}; expected a traced 32-bit "
+            "unsigned integer array such as drjit.llvm.UInt"
+        )
+    if not traced(value):
+        raise RuntimeError(
+            f"dr.reorder_threads(): 'value' of type {type_label(value)} contains no traced array"
+        )
+    return copy(value)
+
+
+F = TypeVar("F", bound=Callable)
+
+
+@overload
+def func(f: None = None, *, backend: JitBackend | None = None) -> Callable[[F], F]: ...
+
+
+@overload
+def func(f: F, *, backend: JitBackend | None = None) -> F: ...
+
+
+def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
+    """Decorator of functions that are called like those of `dr.switch`: the body is traced with
+    symbolic arguments and becomes a block of the kernel, which is skipped if no lane is active.
+
+    The Python code runs at every call. Calls with the same trace share one body, which is compiled
+    once. `backend` is required if no argument of the first call is a traced array.
+
+    Raises:
+        RuntimeError: there is neither a traced array nor a `backend`, or the function fails;
+            `__cause__` has the reason.
+
+    >>> @dr.func
+    ... def plus_one(x):
+    ...     return x + 1
+    >>> plus_one(Float(1, 2))
+    [2, 3]
+    """
+    if f is not None and not callable(f):
+        raise TypeError(f"dr.func(): expected a function, got {type_label(f)}")
+
+    def decorator(f: Callable) -> Callable:
+        given = known = None
+        if backend is not None and backend is not JitBackend.Invalid:
+            given = backend.name.lower()
+
+        @wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal known
+            namespace = known = given or _namespace((args, kwargs)) or known
+            if namespace is None:
+                raise RuntimeError(
+                    "dr.func(): could not detect the backend from the input arguments: no argument "
+                    "is a traced array, which would say where the function runs. Give the "
+                    "decorator the backend: @dr.func(backend=dr.JitBackend.LLVM)"
+                )
+            number = leaf.literal(table.find(namespace, "leaf", dt.u32), 0)
+            return switch(number, [f], *args, **kwargs)
+
+        return call
+
+    return decorator if f is None else decorator(f)
+
+
+def _namespace(arguments: Any) -> str | None:
+    """Returns the namespace of the function's number, given the arguments."""
+    for a in leaf_arrays(arguments):
+        if a.__meta__.is_jit:
+            return a._namespace
+    return None

@@ -105,7 +105,7 @@ def _traced(
     title: str, what: str,
 ) -> Any:  # fmt: skip
     from .file import Traced
-    from .sizes import traced
+    from .trace import traced
 
     general, fixed, reasons = traced(function, arguments, what)
     return Traced(name, parameters, general, tuple(fixed), reasons, title)

@@ -15,9 +15,9 @@ from ...jit.target.scalar import ExportedModule
 from ...jit.target.scalar.expressions import CannotExport, constant
 from ...jit.target.scalar.kernel import KernelFunction, kernel
 from ...jit.target.scalar.module import definitions_of
-from ..freeze.sizes import General, _Number
-from .sizes import text as size_text
+from ..freeze.recordings import General, _Number
 from .trace import Leaf, OtherValue, TracedKernel, TreePart
+from .trace import text as size_text
 
 _SUPPORT = os.path.join(os.path.dirname(__file__), "support.py")
 FEW = 8  # entries of a constant that are written as numbers

@@ -25,11 +25,10 @@ from ...jit.run.freeze_size import plain
 from ...jit.trace.access import Replacement
 from ...jit.tuples import NamedTuple
 from ..region.state import call
-from .codegen import replay_writer
 from .fast_path import Check, MatchedInputs, fast_path
 from .layout import FreeVariables, InputLayout
 from .recordings import Family, Structure
-from .result import Snapshot, reproduce
+from .result import Snapshot, replay_writer, reproduce
 
 # Flags for what happens besides the computation.
 _IMPORTANT = ~int(

@@ -140,7 +140,7 @@ def syntax(
 
 
 def _transformed(f: types.FunctionType, recursive: bool, *show: bool) -> types.CodeType:
-    from .source import transformed
+    from .transform import transformed
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the compiler warns of, it has when it met the text
