@@ -5,6 +5,7 @@ and later calls repeat them for other inputs.
 import weakref
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
+from types import MethodType
 from typing import Any
 
 from ...ad import graph
@@ -64,7 +65,7 @@ class _FastPath(NamedTuple):
 
 
 class FrozenFunction:
-    """A function with its recordings. It is called with a tree of inputs.
+    """A function with its recordings, called with a tree of inputs.
 
     At most `limit` recordings are kept, the most recently used ones (-1: all). After `warn_after`
     of them, each further one causes a warning (-1: none). With `auto_opaque`, a literal becomes
@@ -112,6 +113,10 @@ class FrozenFunction:
         """Calls the function, or replays its recording for matching inputs."""
         return self.call(arg, None, (arg,))
 
+    def _run(self, tree: Any) -> Any:
+        """Calls the function as it is."""
+        return self._function(tree)
+
     def _implicit(self, tree: Any) -> list[Any]:
         """Returns further inputs, which the function reads without receiving them as arguments."""
         return []
@@ -120,9 +125,9 @@ class FrozenFunction:
         """The same for a tree that consists of `inputs` with `names`."""
         now = flags.current
         if not (now & _FREEZING and self._limit) or innermost() is not None:
-            return self._function(tree)
+            return self._run(tree)
         if now & _RECORDING and active() is not None:
-            return self._function(tree)
+            return self._run(tree)
         implicit = self._implicit(tree)
         if self._fast_paths and (not graph.scopes or graph.scope() is None):
             found = self._call_fast(names, now & _IMPORTANT, inputs, implicit)
@@ -264,7 +269,7 @@ class FrozenFunction:
         with ADContextManager(ADScope.Isolate, ()):
             try:
                 recorder.start()
-                result = plain(call(self._what, self._function, tree))
+                result = plain(call(self._what, self._run, tree))
                 schedule.evaluate(snapshot.nodes() + _all_nodes(result, inputs))
                 inner = graph.scope()
                 waiting = list(inner.postponed) if inner is not None else []
@@ -370,21 +375,21 @@ def _own(layout: InputLayout | MatchedInputs, k: int) -> None:
 
 
 class Frozen(FrozenFunction):
-    """A function made by `freeze`: `call` takes the positional and named arguments of `f`, the
+    """A function made by `freeze`, which takes the positional and named arguments of `f`, the
     function itself. With `enabled` off, that is called as it is."""
 
     def __init__(
-        self, f: Callable, state_fn: Callable | None, enabled: bool, call: Callable, *options: Any
+        self, f: Callable, state_fn: Callable | None, enabled: bool, *options: Any
     ) -> None:
         update_wrapper(self, f)
-        super().__init__(call, *options)
+        super().__init__(f, *options)
         self.f, self.enabled, self._state_fn = f, enabled, state_fn
         self._free_variables = FreeVariables(f)
 
     def __reduce__(self) -> Any:
         """A frozen function is pickled without its recordings."""
         options = self._limit, self._warn_after, self._backend, self._auto_opaque
-        return importable_name(self) or (_frozen, (self.f, self._state_fn, self.enabled, *options))
+        return importable_name(self) or (Frozen, (self.f, self._state_fn, self.enabled, *options))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.enabled:
@@ -392,6 +397,10 @@ class Frozen(FrozenFunction):
         inputs = (*args, *kwargs.values()) if kwargs else args
         names = (len(args), *kwargs)
         return self.call((args, kwargs), names, inputs)
+
+    def _run(self, tree: tuple[tuple, dict]) -> Any:
+        args, kwargs = tree
+        return self.f(*args, **kwargs)
 
     def _implicit(self, tree: tuple[tuple, dict]) -> list[Any]:
         found = self._free_variables.values()
@@ -402,25 +411,7 @@ class Frozen(FrozenFunction):
         return found
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else FrozenMethod(self, instance)
-
-
-class FrozenMethod:
-    """A frozen function as a method of an object."""
-
-    _by_identity = True
-
-    def __init__(self, function: Frozen, instance: Any) -> None:
-        self.__func__, self.__self__ = function, instance
-
-    def __reduce__(self) -> Any:
-        return FrozenMethod, (self.__func__, self.__self__)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__func__(self.__self__, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__func__, name)
+        return self if instance is None else MethodType(self, instance)
 
 
 @freezing
@@ -482,18 +473,9 @@ def freeze(
     def decorator(f: Callable) -> Frozen:
         most = -1 if limit is None else limit
         only = JitBackend.Invalid if backend is None else backend
-        return _frozen(f, state_fn, enabled, most, warn_after, only, auto_opaque)
+        return Frozen(f, state_fn, enabled, most, warn_after, only, auto_opaque)
 
     return decorator if f is None else decorator(f)
-
-
-def _frozen(f: Callable, state_fn: Callable | None, enabled: bool, *options: Any) -> Frozen:
-    def call(arguments: tuple[tuple, dict]) -> Any:
-        args, kwargs = arguments
-        return f(*args, **kwargs)
-
-    update_wrapper(call, f)
-    return Frozen(f, state_fn, enabled, call, *options)
 
 
 def freeze_discard(arg0: JitBackend, arg1: str, /) -> None:

@@ -10,7 +10,7 @@ import enum
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -55,7 +55,7 @@ class InputLayout:
         key, objects = self.key, self.objects
         for v in values:
             cls = type(v)
-            kind = _kinds[cls]
+            kind = kind_of(cls)
             if kind == "constant":
                 key += (cls, v)
                 continue
@@ -130,7 +130,7 @@ class InputLayout:
             return
         keys, parts = opened(value, kind)
         if kind == "struct":
-            fields = len(_names[type(value)])  # which its class determines
+            fields = len(fields_of(type(value)))  # which its class determines
             key.append(keys[fields:])
             self._add(parts[:fields])
             parts = parts[fields:]
@@ -183,7 +183,7 @@ def opened(value: Any, kind: str) -> tuple[Any, Any]:
     """Returns the keys, attribute names or shape of a container, and its parts. Of a structure,
     fields come before other attributes."""
     if kind == "struct":
-        names = _names[type(value)]
+        names = fields_of(type(value))
         attributes = getattr(value, "__dict__", ())
         # Code may depend on attributes that are not fields.
         names = (*names, *[name for name in attributes if name not in names])
@@ -224,11 +224,6 @@ _FIXED = (ModuleType, type, BuiltinFunctionType)
 _module = sys.modules[__name__]
 
 
-def fields_of(cls: type) -> tuple[str, ...]:
-    """Returns the names of the fields of a structure."""
-    return _names[cls]
-
-
 _BY_VALUE: dict[str, Callable[[Any], Any]] = {
     "number": _number, "set": frozenset, "host": _host_array, "foreign": _foreign_array,
     "hashed": reference_to,
@@ -247,44 +242,28 @@ _CLASSES: tuple[tuple[Any, str], ...] = (
 )
 
 
-class _IsFixed(dict[type, bool]):
-    """Whether values of a class are modules, classes or built-in functions."""
-
-    def __missing__(self, cls: type) -> bool:
-        found = self[cls] = issubclass(cls, _FIXED)
-        return found
-
-
-_is_fixed = _IsFixed()
-_names: dict[type, tuple[str, ...]] = {}  # attribute names of structures
-
-
-class _Kinds(dict[type, str]):
-    """How values are visited, by class."""
-
-    def __missing__(self, cls: type) -> str:
-        found = self[cls] = _classify(cls)
-        return found
-
-
-_kinds = _Kinds({
+_EXACT = {
     **dict.fromkeys((bool, int, str, bytes, type(None)), "constant"),
     set: "set", slice: "slice", MethodType: "method", partial: "partial",
-})  # fmt: skip
+}  # fmt: skip
 
 
-def kind_of(cls: type) -> str:
-    """Returns the kind of a class's values: the kinds of PyTrees, and a few more."""
-    return _kinds[cls]
+@cache
+def fields_of(cls: Any) -> tuple[str, ...]:
+    """Returns the names of the fields of a structure; nothing for other classes."""
+    return tuple(getattr(cls, "_traversed", field_names(cls)) or ())
 
 
-def _classify(cls: Any) -> str:
+@cache
+def kind_of(cls: Any) -> str:
+    """Returns how values of a class are visited: the kinds of PyTrees, and a few more."""
+    if cls in _EXACT:
+        return _EXACT[cls]
     if issubclass(cls, ArrayBase):
         is_leaf = cls._kind == "leaf" and cls._namespace != "scalar"
         return "leaf" if is_leaf else "tensor" if cls._kind == "tensor" else "nested"
-    names = getattr(cls, "_traversed", field_names(cls))
-    if names is not None and not issubclass(cls, KernelValue):
-        _names[cls] = tuple(names)
+    is_struct = field_names(cls) is not None or hasattr(cls, "_traversed")
+    if is_struct and not issubclass(cls, KernelValue):
         return "struct"
     if getattr(cls, "_by_identity", False):  # which only functions of this package say
         return "other"
@@ -292,6 +271,12 @@ def _classify(cls: Any) -> str:
         if issubclass(cls, classes):
             return kind
     return "foreign" if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__") else "object"
+
+
+@cache
+def _is_fixed(cls: type) -> bool:
+    """Returns whether values of a class are modules, classes or built-in functions."""
+    return issubclass(cls, _FIXED)
 
 
 # The free variables of a function.
@@ -326,13 +311,13 @@ class FreeVariables:
         scope, found = self._scope, [*self._objects]
         for name in self._names:
             v = scope.get(name, _module)  # which is left out
-            if not _is_fixed[type(v)]:
+            if not _is_fixed(type(v)):
                 found.append(v)
         for cell in self._cells:
             try:
                 v = cell.cell_contents
             except ValueError:  # not yet set
                 continue
-            if not _is_fixed[type(v)]:
+            if not _is_fixed(type(v)):
                 found.append(v)
         return found
