@@ -11,14 +11,7 @@ from ..ad.vector import pack, unpack
 from ..array.base import type_label
 from ..function.arguments import is_real
 from ..function.data.reshape import reshape
-from ..function.inspect.traits import (
-    float32_array_t,
-    is_float_v,
-    is_half_v,
-    is_tensor_v,
-    shape,
-    tensor_t,
-)
+from ..function.inspect import traits
 from ..function.math.arithmetic import abs, fma, round
 from ..function.math.transcendental import sin
 from ..hashgrid import HashEncoding
@@ -73,8 +66,8 @@ class Encoding(Module):
             raise ValueError(f"drjit.nn.{self!r}: an encoding of no octaves has no features")
         # Half precision has too few digits for phases.
         kind: Any = arg.type if isinstance(arg, CoopVec) else type(arg)
-        if is_half_v(kind):
-            single = float32_array_t(kind)
+        if traits.is_half_v(kind):
+            single = traits.float32_array_t(kind)
             if isinstance(arg, CoopVec):
                 found: Any = cast(self._encode(cast(arg, single)), kind)
                 return found
@@ -84,14 +77,15 @@ class Encoding(Module):
     def _channels(self, arg: Any) -> int:
         if isinstance(arg, CoopVec):
             return len(arg)
-        if not is_tensor_v(arg) or not is_float_v(arg):
+        if not traits.is_tensor_v(arg) or not traits.is_float_v(arg):
             raise TypeError(
                 f"drjit.nn.{self!r}: expected a tensor of floating point numbers of shape "
                 f"(coordinates, N) or a cooperative vector, got {type_label(arg)}"
             )
-        if len(shape(arg)) != 2:
+        shape = traits.shape(arg)
+        if len(shape) != 2:
             raise ValueError(
-                f"drjit.nn.{self!r}: expected a tensor of shape (coordinates, N), got {shape(arg)}"
+                f"drjit.nn.{self!r}: expected a tensor of shape (coordinates, N), got {shape}"
             )
         return len(arg)
 
@@ -105,7 +99,7 @@ class Encoding(Module):
             parts = [x for x in unpack(Value(arg._node, visible(arg._var))) for _ in range(waves)]
             x = wrap(arg.type, pack(parts))
             return self._wave(x, *[wrap(arg.type, Value(n)) for n in constants])
-        kind, n = type(arg), shape(arg)[1]
+        kind, n = type(arg), traits.shape(arg)[1]
         scale, shift = _octaves(self.octaves, self.shift)
         column = (1, self.octaves, 1, 1)
         wave = self._wave(
@@ -252,7 +246,11 @@ class HashEncodingLayer(Module):
         the encoding's parameters.
         """
         features = self.encoding(arg)
-        return tensor_t(type(features))(features) if is_tensor_v(arg) else CoopVec(features)
+        return (
+            traits.tensor_t(type(features))(features)
+            if traits.is_tensor_v(arg)
+            else CoopVec(features)
+        )
 
     @property
     def data(self) -> Any:

@@ -70,18 +70,11 @@ class MatrixView:
         "transpose": bool,
     }
 
-    buffer: Any
-    dtype: VarType
-    offset: int
-    shape: tuple[int, int]
-    size: int
-    stride: int
-    transpose: bool
-
     def __init__(self) -> None:
         self._operand_cache: tuple[Any, Any] = (None, None)  # see `_operand`
         self._layout: LayoutName = "row_major"
-        self.buffer, self.dtype = None, VarType.Void
+        self.buffer: Any = None
+        self.dtype = VarType.Void
         self.shape, self.offset, self.size, self.stride = (0, 0), 0, 0, 0
         self.transpose = False
 
@@ -383,13 +376,8 @@ def matvec(
     [[17, 36]]
     """
     what = "drjit.nn.matvec()"
-    if (
-        type(A) is not MatrixView
-        or not (b is None or type(b) is MatrixView)
-        or (type(x) is not CoopVec)
-    ):
-        _check_operands({"A": A} if b is None else {"A": A, "b": b}, x, what)
     views = {"A": A} if b is None else {"A": A, "b": b}
+    _check_operands(views, x, what)
     (place, *bias), cls = _operands(views, x._type, what)
     if transpose:
         place = place.turned

@@ -226,10 +226,8 @@ class Module(MutableMapping[str, Any]):
         return missing, unexpected
 
     def _own(self, given: dict[str, Any]) -> dict[str, Any]:
-        prefix = getattr(self, "prefix", "")
-        if not prefix:
-            return given
-        return {key: value for key, value in given.items() if str(key).startswith(f"{prefix}.")}
+        path = self._path()
+        return {key: value for key, value in given.items() if str(key).startswith(path)}
 
     def _lookup(self, key: str, parameters: dict[str, Any]) -> Any:
         if key not in parameters:
@@ -444,24 +442,18 @@ Container: TypeAlias = list[Any] | tuple[Any, ...] | dict[Any, Any]
 
 
 @overload
-def pack(arg: ModuleT, /, *, layout: Layout = "inference") -> ModuleT: ...
+def pack(arg: ModuleT, /, layout: Layout = "inference") -> ModuleT: ...
 @overload
-def pack(arg: ModuleT, layout: Layout, /) -> ModuleT: ...
+def pack(arg: ArrayBase | MatrixView, /, layout: Layout = "inference") -> MatrixView: ...
 @overload
-def pack(arg: ArrayBase | MatrixView, /, *, layout: Layout = "inference") -> MatrixView: ...
-@overload
-def pack(arg: ArrayBase | MatrixView, layout: Layout, /) -> MatrixView: ...
-@overload
-def pack(arg: Container, /, *, layout: Layout = "inference") -> Any: ...
-@overload
-def pack(arg: Container, layout: Layout, /) -> Any: ...
+def pack(arg: Container, /, layout: Layout = "inference") -> Any: ...
 @overload
 def pack(*args: ArrayBase | MatrixView, layout: Layout = "inference") -> tuple[MatrixView, ...]: ...
 @overload
 def pack(
     *args: Module | Container | ArrayBase | MatrixView, layout: Layout = "inference"
 ) -> tuple[Any, ...]: ...
-def pack(*args: Any, layout: Layout = "inference") -> Any:
+def pack(*args: Any, layout: Layout = "inference") -> Any:  # pyright: ignore[reportInconsistentOverload]
     """Replaces the arrays, tensors and views in PyTrees by views of one new buffer. Returns a tuple
     if there are several arguments. A packed module is a network for cooperative vectors.
 

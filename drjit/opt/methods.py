@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict, Unpack
 
 from ..array.base import ArrayBase, type_label
 from ..array.pytree import leaf_arrays
@@ -249,6 +249,16 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
         )
 
 
+class _AdamOptions(TypedDict, total=False):
+    beta_1: float
+    beta_2: float
+    epsilon: float
+    mask_updates: bool
+    promote_fp16: bool
+    uniform: bool
+    amsgrad: bool
+
+
 class AdamW(Adam):
     """Adam with decoupled weight decay, from Loshchilov and Hutter, "Decoupled Weight Decay
     Regularization" (2019): a step also multiplies parameters by 1 - lr·λ, with λ = `weight_decay`.
@@ -270,28 +280,12 @@ class AdamW(Adam):
         lr: float | ArrayBase,
         params: Mapping[str, ArrayBase] | None = None,
         *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-8,
         weight_decay: float = 0.01,
-        mask_updates: bool = False,
-        promote_fp16: bool = True,
-        uniform: bool = False,
-        amsgrad: bool = False,
+        **options: Unpack[_AdamOptions],
     ) -> None:
         self._check_not_negative(weight_decay=weight_decay)
         self.weight_decay = weight_decay
-        super().__init__(
-            lr,
-            params,
-            beta_1=beta_1,
-            beta_2=beta_2,
-            epsilon=epsilon,
-            mask_updates=mask_updates,
-            promote_fp16=promote_fp16,
-            uniform=uniform,
-            amsgrad=amsgrad,
-        )
+        super().__init__(lr, params, **options)
 
     def _options(self) -> str:
         return f"{super()._options()},\n  weight_decay = {option(self.weight_decay)}"

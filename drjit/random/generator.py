@@ -18,15 +18,7 @@ from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
 from ..array.pytree import leaf_arrays
-from ..function.conversion import (
-    assemble,
-    fits,
-    flat_class,
-    is_array_class,
-    normalized_axis,
-    size_tuple,
-    tensor,
-)
+from ..function import conversion
 from ..function.data.create import arange, shape_mismatch
 from ..function.data.memory import gather
 from ..function.data.reduce import any as any_of
@@ -176,7 +168,7 @@ class Generator:
         [4, 0, 3, 6, 2, 7, 5, 1]
         """
         what = "Generator.permutation()"
-        if is_array_class(x):
+        if conversion.is_array_class(x):
             return self._order(x, _length(what, *args, **kwargs))
         if not isinstance(x, ArrayBase) or (x._kind == "nested" and x.__meta__.dims != (DYNAMIC,)):
             raise RuntimeError(
@@ -184,10 +176,10 @@ class Generator:
                 f"tensor, not {type_label(x)}"
             )
         if x._kind != "tensor":
-            normalized_axis(_axis(*args, **kwargs), 1, what)
+            conversion.normalized_axis(_axis(*args, **kwargs), 1, what)
             order = self._order(type(x), len(x))
             return gather(type(x), x, order) if len(x) > 1 else copy(x)
-        axis = normalized_axis(_axis(*args, **kwargs), len(x._shape), what)
+        axis = conversion.normalized_axis(_axis(*args, **kwargs), len(x._shape), what)
         order = self._order(type(x), x._shape[axis])
         selection = (slice(None),) * axis
         return x[(*selection, order)] if x._shape[axis] > 1 else copy(x)
@@ -195,8 +187,8 @@ class Generator:
     def _order(self, cls: Any, n: int) -> Any:
         """Returns a permutation of 0 ... n-1; draws no numbers if there is only one."""
         if n < 2:
-            return arange(flat_class(cls, dt.u32), n)
-        return argsort(self.random(flat_class(cls, dt.f32), n))
+            return arange(conversion.flat_class(cls, dt.u32), n)
+        return argsort(self.random(conversion.flat_class(cls, dt.f32), n))
 
 
 def _length(what: str, n: Any = None, /, **kwargs: Any) -> int:
@@ -369,11 +361,11 @@ class _Target:
     def __init__(self, cls: Any, shape: Any, what: str, integer: bool = False) -> None:
         what = f"Generator.{what}()"
         self.plain = cls is (int if integer else float)
-        if not self.plain and not is_array_class(cls):
+        if not self.plain and not conversion.is_array_class(cls):
             raise RuntimeError(f"{what}: 'dtype' must be an array type, not {cls!r}")
         self.dtype: DType = (dt.i32 if integer else dt.f64) if self.plain else cls._dtype
         self._check_dtype(cls, what, integer)
-        sizes = size_tuple(shape, what.removesuffix("()"))
+        sizes = conversion.size_tuple(shape, what.removesuffix("()"))
         self.shape = sizes if isinstance(sizes, tuple) else (sizes,)
         self.cls = cls
         self.words = words("scalar" if self.plain else cls._namespace)
@@ -385,7 +377,7 @@ class _Target:
         if not tensors and not self.plain:
             *dims, self.size = self.shape if traced and self.shape else (*self.shape, 1)
             self.dims = tuple(dims)
-            if (traced and not self.shape) or not fits(cls.__meta__.dims, self.dims):
+            if (traced and not self.shape) or not conversion.fits(cls.__meta__.dims, self.dims):
                 raise shape_mismatch(cls, self.shape, what)
         self.count = self.size if self.by_entry else prod(self.dims)
 
@@ -403,8 +395,8 @@ class _Target:
             return numbers[0]
         if self.cls._kind == "tensor":
             array = self.cls.Array(numbers) if self.by_entry else numbers[0]
-            return tensor(self.cls, array, self.shape)
-        return assemble(self.cls, numbers, self.dims)
+            return conversion.tensor(self.cls, array, self.shape)
+        return conversion.assemble(self.cls, numbers, self.dims)
 
 
 def _state(value: Any, bits: int, name: str) -> Any:

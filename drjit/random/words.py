@@ -2,7 +2,7 @@
 arrays and, in `drjit.scalar`, for Python integers.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ..array import leaf, table
@@ -30,19 +30,9 @@ class Words:
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self.traced = namespace != "scalar"
-        for name, dtype in (
-            ("Bool", dt.mask), ("UInt", dt.u32), ("UInt64", dt.u64), ("Int64", dt.i64),
-            ("Float16", dt.f16), ("Float", dt.f32), ("Float64", dt.f64),
-        ):  # fmt: skip
-            setattr(self, name, table.find(namespace, "leaf", dtype))
-
-    Bool: Any
-    UInt: Any
-    UInt64: Any
-    Int64: Any
-    Float16: Any
-    Float: Any
-    Float64: Any
+        find = partial(table.find, namespace, "leaf")
+        self.Bool, self.UInt, self.UInt64 = find(dt.mask), find(dt.u32), find(dt.u64)
+        self.Int64, self.Float, self.Float64 = find(dt.i64), find(dt.f32), find(dt.f64)
 
     def word(self, dtype: DType, value: Any, what: str) -> Any:
         """Converts an argument to a word of the namespace; an array becomes a new object.

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from ...ad import capture
-from ...ad.graph import Value, node_of
+from ...ad.graph import Value
 from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
@@ -17,19 +16,9 @@ from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node
 from ...jit.ir.scope import StateTarget, active, nothing_runs, using
 from ...jit.trace import record
-from ..region.captured import WeakValue
+from ..region import state as region
 from ..region.merging import joined, same_constant, spread, spreading
-from ..region.state import (
-    RecordAgain,
-    State,
-    call,
-    captured_arrays,
-    check_mode,
-    chosen_mode,
-    mask_of,
-    names,
-    profile_of,
-)
+from ..region.state import ClosureArrays, RecordAgain, State, WeakValue, call
 from .gradient import RecordedCall
 from .outcome import Branch, BranchOutcome, diverging
 
@@ -66,20 +55,20 @@ def if_stmt(
     """
     what = f"dr.if_stmt('{label}')" if label else "dr.if_stmt()"
     if mode is not None:
-        check_mode(mode, what)
+        region.check_mode(mode, what)
     if not isinstance(args, tuple):
         raise TypeError(f"{what}: 'args' must be a tuple, not {type_label(args)}")
-    titles = names(len(args), arg_labels, "args", what)
+    titles = region.names(len(args), arg_labels, "args", what)
     if mode == "scalar" or (type(cond) is bool and mode is None):
         return call(what, true_fn if cond else false_fn, *args)
-    mask = mask_of(cond, what, "'cond'")
+    mask = region.mask_of(cond, what, "'cond'")
     if mask._node.size == 0 and active().size and not nothing_runs():
         raise RuntimeError(f"{what}: 'cond' cannot be empty")
     if mask._node.op is LITERAL and mask._node.size:
         if 0 in [a._node.size for a in pytree.leaf_arrays(args)]:
             State(args, titles, what).check_initialized()
         return call(what, true_fn if mask._node.data else false_fn, *args)
-    mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
+    mode = region.chosen_mode(mode, JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
     if mode == "evaluated":
@@ -95,9 +84,6 @@ def if_stmt(
         return SymbolicBranch(branch, label or "").run()
 
 
-_size = attrgetter("node.size")
-
-
 class SymbolicBranch:
     """A branch whose functions are recorded with arrays that stand for their arguments.
 
@@ -111,14 +97,14 @@ class SymbolicBranch:
         if wide == 1:
             wide = max(sizes, default=1)
         self.captured: dict[int, WeakValue] = {}
-        self.tables = profile_of(branch.bodies[0]).tables
+        self.tables = region.profile_of(branch.bodies[0]).tables
         self.presumed_tables: set[int] = set()
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:
                 self._capture(k)
             elif k in self.tables:
                 self._presume(k)
-        self.closure = captured_arrays(branch.bodies, branch.args.leaves)
+        self.closure = ClosureArrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
         self.inner_arguments: list[list[Value]] = []
 
@@ -171,21 +157,18 @@ class SymbolicBranch:
             saved.restore(args.leaves[k])
             self.captured[k] = WeakValue(leaf.value(args.leaves[k]))
         self.closure.restore()
-        self.closure = captured_arrays(self.branch.bodies, args.leaves)
+        self.closure = ClosureArrays(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
-        for values in self.inner_arguments:
-            for k in self._places():
-                if values[k].node is n:
-                    return k
-        return None
+        rows = ((k, values[k]) for values in self.inner_arguments for k in self._places())
+        return next((k for k, v in rows if v.node is n), None)
 
     def _places(self) -> Sequence[int]:
         return [k for k in range(len(self.branch.before)) if k not in self.captured]
 
     def _record(self) -> Any:
         branch = self.branch
-        places = self._places() if self.captured else range(len(branch.before))
+        places = self._places()
         self.outcomes, self.inner_arguments = [], []
         branch.first = ir.next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
@@ -196,11 +179,7 @@ class SymbolicBranch:
         recorded = RecordedCall(branch.what, arguments, places, masks, self.captured.keys())
         del arguments
         scope = capture.body(outer_gradients)
-        first, second = branch.bodies
-        bodies = (
-            partial(self._body, first, recorded, scope),
-            partial(self._body, second, recorded, scope),
-        )
+        bodies = [partial(self._body, f, recorded, scope) for f in branch.bodies]
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         outer_gradients.finish()
         unchanged = self._unchanged(places)
@@ -220,9 +199,7 @@ class SymbolicBranch:
         branch, args = self.branch, self.branch.args
         with scope as inner:
             values = recorded.begin(nodes, inner)
-            given: list[Value | None] = [*values]
-            for k in self.captured:
-                given[k] = None
+            given = [None if k in self.captured else v for k, v in enumerate(values)]
             args.put(given)
             self.inner_arguments.append(values)
             result = call(branch.what, function, *args.values)
@@ -230,7 +207,6 @@ class SymbolicBranch:
                 self._check()
             outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size
-            outcome.fits = all(found) and {1, size}.issuperset(map(_size, found))
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
             args.restore_variables(branch.before)
@@ -242,8 +218,6 @@ class SymbolicBranch:
                     branch.diverging += sorted(more)
                     raise RecordAgain
                 branch.check(self.outcomes)  # here, so that an error undoes the recording
-        if outcome.fits:
-            return [*map(node_of, found)]  # type: ignore[arg-type]
         final: list[Node] = []
         for k, v in enumerate(found):
             n = None if v is None else v.node

@@ -17,17 +17,8 @@ from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import active, stack
 from ...jit.trace import record
 from ...jit.trace.substitute import Substitution
-from ..region.recording import (
-    NOTHING,
-    Memories,
-    Recomputation,
-    RecordedOp,
-    RecordedRegion,
-    Targets,
-    Term,
-    is_zero,
-    starts,
-)
+from ..region import recording
+from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
 
 _rule = attrgetter("rule")
 
@@ -75,7 +66,7 @@ class RecordedCall(RecordedOp):
     def follows(self) -> bool:
         return all(body.follows for body in self.bodies)
 
-    def term(self, number: int) -> Term | None:
+    def term(self, number: int) -> recording.Term | None:
         """What one of the results is if it is an argument plus something; see
         `recording.starts`."""
         return self._terms.get(sorted(self.outputs)[number])
@@ -111,7 +102,7 @@ class RecordedCall(RecordedOp):
     ) -> None:
         """Records the dependences of a function's results while its scope `inner` is open.
         `arguments` are what `begin` has returned. None stands for arrays that it has written to."""
-        found = [v or NOTHING for v in results] if None in results else [*results]
+        found = [v or recording.NOTHING for v in results] if None in results else [*results]
         inputs = [*map(variable_of, arguments)]
         body = RecordedRegion(names, inputs, found, self.targets, inner)  # type: ignore[arg-type]
         self.bodies.append(body)
@@ -124,15 +115,17 @@ class RecordedCall(RecordedOp):
             self.free_variables = list(dict.fromkeys([*self.free_variables, *body.free_variables]))
 
     @cached_property
-    def _terms(self) -> dict[int, Term]:
+    def _terms(self) -> dict[int, recording.Term]:
         """The results that are, in all functions, the same argument plus something: an enclosing
         loop may be a sum, in which case it calls this."""
-        terms: dict[int, Term] = {}
+        terms: dict[int, recording.Term] = {}
         for k in self.outputs:
             first, *rest = [self._starts(body, k) for body in self.bodies]
             for start, others in first.items():
                 if all(start in found for found in rest):
-                    terms[k] = Term(start, others.union(*[found[start] for found in rest]))
+                    terms[k] = recording.Term(
+                        start, others.union(*[found[start] for found in rest])
+                    )
                     break
         return terms
 
@@ -145,7 +138,7 @@ class RecordedCall(RecordedOp):
             if own is not None and outer is not None and own.serial >= body.begin
         }
         v, found = body.results[k].var, {}
-        for own in body.of_bits(starts(v, body.reach(inputs), body)):
+        for own in body.of_bits(recording.starts(v, body.reach(inputs), body)):
             others = {inputs.get(d, d) for d in body.sources([v]) if d is not own}
             found[inputs[own]] = {d for d in others if d.serial < body.begin}
         return found

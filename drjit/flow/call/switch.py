@@ -192,10 +192,7 @@ def _guarded(what: str, function: Callee, args: tuple, kwargs: dict[str, Any]) -
 
 def split_mask(what: str, index: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
     """Returns the mask of the active lanes; functions receive one that is always true."""
-    if "active" in kwargs:
-        mask = kwargs["active"]
-    else:
-        mask = args[-1] if args else None
+    mask = kwargs.get("active", args[-1] if args else None)
     if mask is None or not _is_mask(mask):
         return mask_leaf(True, type(index), what), args, kwargs
     active = mask_leaf(mask, type(index), what)
@@ -532,7 +529,4 @@ def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
 
 def _namespace(arguments: Any) -> str | None:
     """Returns the namespace of the function's number, given the arguments."""
-    for a in leaf_arrays(arguments):
-        if a.__meta__.is_jit:
-            return a._namespace
-    return None
+    return next((a._namespace for a in leaf_arrays(arguments) if a.__meta__.is_jit), None)

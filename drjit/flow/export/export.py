@@ -71,9 +71,7 @@ def export(
     >>> "def wave(x, y):" in text, "from numba import njit" in text
     (True, True)
     """
-    from .file import (
-        write,
-    )  # loads the translation of kernel texts, which most programs do not need
+    from .file import write  # with the translation of kernel texts, for few programs
 
     what = f"dr.export({getattr(function, '__qualname__', 'function')})"
     if not callable(function):

@@ -4,7 +4,7 @@ sizes are free, and how numbers depend on them.
 """
 
 from collections.abc import Callable, Sequence
-from math import gcd
+from math import gcd, prod
 from typing import Any, NamedTuple
 
 from ...array import tree
@@ -21,7 +21,7 @@ from ...jit.ir.node import BUFFER, LITERAL, Node, buffer
 from ...jit.run import freeze, schedule
 from ...jit.run.freeze import Literal, RecordedLaunch, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
-from ..freeze.layout import FreeVariables, InputLayout, kind_of, opened
+from ..freeze.layout import InputLayout, free_variables, kind_of, opened
 from ..freeze.recordings import Different, General, _Number, _Proportion, merged
 from ..freeze.result import Snapshot
 from ..region.state import call
@@ -214,10 +214,8 @@ def stand_in(value: Any, factors: dict[int, int], what: str, size: int | None = 
         shape = tuple(value._shape)
         if shape:
             shape = (shape[0] * factors.get(shape[0], 1), *shape[1:])
-        count = 1
-        for n in shape:
-            count *= n
-        return tree.rebuilt(type(value), shape, [stand_in(value._array, factors, what, count)])
+        array = stand_in(value._array, factors, what, prod(shape))
+        return tree.rebuilt(type(value), shape, [array])
     if kind == "nested":
         found = dimensions(value)
         lanes = size if size is not None else (found[0] * factors.get(found[0], 1) if found else 0)
@@ -238,8 +236,8 @@ def recording(
     function: Callable, arguments: Sequence[Any], sizes: tuple[int, ...], what: str
 ) -> Recording:
     """Traces a function; returns the recording, whose outcome describes arguments and result."""
-    free = FreeVariables(function)
-    before = free.values()
+    outside = free_variables(function)
+    before = outside()
     try:
         layout = InputLayout(None, (tuple(arguments),), before)
     except TypeError as error:
@@ -265,7 +263,7 @@ def recording(
                 tracer.stop()
     finally:
         flags.set_flag(JitFlag.Debug, debug)
-    after = free.values()
+    after = outside()
     changed = outcome.arrays or outcome.gradients or outcome.contents
     if changed or any(a is not b for a, b in zip(before, after, strict=False)):
         raise RuntimeError(

@@ -27,7 +27,7 @@ from ...jit.trace.access import Replacement
 from ...jit.tuples import NamedTuple
 from ..region.state import call
 from .fast_path import Check, MatchedInputs, fast_path
-from .layout import FreeVariables, InputLayout
+from .layout import InputLayout, free_variables
 from .recordings import Family, Structure
 from .result import Snapshot, replay_writer, reproduce
 
@@ -43,10 +43,6 @@ _FREEZING, _RECORDING = int(JitFlag.KernelFreezing), int(JitFlag.FreezingScope)
 
 
 _SOME, _FAST_PATHS = 2, 4  # after how many replays to make a fast path, and how many to keep
-
-
-def _important() -> int:
-    return flags.current & _IMPORTANT
 
 
 class _FastPath(NamedTuple):
@@ -93,13 +89,7 @@ class FrozenFunction:
         """Forgets all recordings."""
         self._structures: dict[tuple, Structure] = {}
         self._fast_paths: list[_FastPath] = []  # the last one first
-        self._recordings = 0
-
-    @property
-    def n_recordings(self) -> int:
-        """The number of times that the function has been recorded since it was created or
-        cleared."""
-        return self._recordings
+        self.n_recordings = 0  # since it was created or cleared
 
     @property
     def n_cached_recordings(self) -> int:
@@ -147,7 +137,9 @@ class FrozenFunction:
                 check = fast_path(layout, inputs, implicit, set(data), replay)
                 if check is not None:
                     final = ready.at_once is not None
-                    row = _FastPath(names, _important(), check, final, family, sizes, ready, data)
+                    row = _FastPath(
+                        names, now & _IMPORTANT, check, final, family, sizes, ready, data
+                    )
                     self._fast_paths = [row, *self._fast_paths[: _FAST_PATHS - 1]]
             try:
                 return _replayed(ready, layout, data)
@@ -214,7 +206,7 @@ class FrozenFunction:
         """Returns the recordings that the inputs may match, and the numbers of the input literals
         that are data."""
         key = layout.key
-        key.append(_important())
+        key.append(flags.current & _IMPORTANT)
         if graph.scope() is not None:
             variables = [v for v in layout.objects if isinstance(v, graph.Var)]
             seen = [graph.visible(v) is not None for v in variables]
@@ -290,20 +282,20 @@ class FrozenFunction:
                 "new array; a PyTree could be changed"
             )
         if isinstance(recording, str):
-            self._recordings += 1
+            self.n_recordings += 1
             log.once(f"{self._what} is traced in every call: %s.", recording)
         else:
             with schedule.lock:
-                self._recordings += family.add(recording)
+                self.n_recordings += family.add(recording)
                 self._evict()
-        if 0 <= self._warn_after < self._recordings:
+        if 0 <= self._warn_after < self.n_recordings:
             log.log(
                 log.LogLevel.Warn,
                 "%s has been recorded %d times, which costs more than calling the function as it "
                 "is. Are there Python numbers or sizes that change from call to call? Numbers can "
                 "be given as arrays, such as dr.opaque(Float, x).",
                 self._what,
-                self._recordings,
+                self.n_recordings,
             )
 
     def _evict(self) -> None:
@@ -384,7 +376,7 @@ class Frozen(FrozenFunction):
         update_wrapper(self, f)
         super().__init__(f, *options)
         self.f, self.enabled, self._state_fn = f, enabled, state_fn
-        self._free_variables = FreeVariables(f)
+        self._free_variables = free_variables(f)
 
     def __reduce__(self) -> Any:
         """A frozen function is pickled without its recordings."""
@@ -403,7 +395,7 @@ class Frozen(FrozenFunction):
         return self.f(*args, **kwargs)
 
     def _implicit(self, tree: tuple[tuple, dict]) -> list[Any]:
-        found = self._free_variables.values()
+        found = self._free_variables()
         if self._state_fn is not None:
             args, kwargs = tree
             state = self._state_fn(*args, **kwargs)

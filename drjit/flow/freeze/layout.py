@@ -282,38 +282,29 @@ def _is_fixed(cls: type) -> bool:
 # The free variables of a function.
 
 
-class FreeVariables:
-    """The variables outside a function that its code refers to, those of its closure, the defaults
-    of its arguments, and the object itself if it is not a Python function."""
+def free_variables(function: Any) -> Callable[[], list[Any]]:
+    """Returns a function that returns the current values of the variables outside a function that
+    its code refers to, except modules and classes; of those of its closure; the defaults of its
+    arguments; and the object itself if it is not a Python function."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return lambda: [function]
+    pending: list[CodeType] = [code]
+    names: dict[str, None] = {}
+    for c in pending:  # the list grows during iteration
+        used = [i.argval for i in dis.get_instructions(c) if i.opname == "LOAD_GLOBAL"]
+        names.update(dict.fromkeys(used))
+        pending += [k for k in c.co_consts if isinstance(k, CodeType)]
+    scope, cells = function.__globals__, function.__closure__ or ()
+    defaults = [d for d in (function.__defaults__, function.__kwdefaults__) if d]
 
-    __slots__ = ("_cells", "_names", "_objects", "_scope")
-
-    def __init__(self, function: Any) -> None:
-        self._names: tuple[str, ...] = ()
-        self._cells, self._objects, self._scope = (), [], {}
-        code = getattr(function, "__code__", None)
-        if code is None:
-            self._objects = [function]
-            return
-        pending: list[CodeType] = [code]
-        names: dict[str, None] = {}
-        for c in pending:  # the list grows during iteration
-            used = [i.argval for i in dis.get_instructions(c) if i.opname == "LOAD_GLOBAL"]
-            names.update(dict.fromkeys(used))
-            pending += [k for k in c.co_consts if isinstance(k, CodeType)]
-        self._names, self._scope = tuple(names), function.__globals__
-        self._cells = function.__closure__ or ()
-        defaults = (function.__defaults__ or (), function.__kwdefaults__ or {})
-        self._objects = [d for d in defaults if d]
-
-    def values(self) -> list[Any]:
-        """Returns their current values, except modules and classes."""
-        scope, found = self._scope, [*self._objects]
-        for name in self._names:
+    def values() -> list[Any]:
+        found = [*defaults]
+        for name in names:
             v = scope.get(name, _module)  # which is left out
             if not _is_fixed(type(v)):
                 found.append(v)
-        for cell in self._cells:
+        for cell in cells:
             try:
                 v = cell.cell_contents
             except ValueError:  # not yet set
@@ -321,3 +312,5 @@ class FreeVariables:
             if not _is_fixed(type(v)):
                 found.append(v)
         return found
+
+    return values

@@ -8,7 +8,7 @@ every term is that of the sum, so that one pass, in any order, does.
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...ad import capture, sink
@@ -21,28 +21,20 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.dtype import DType
-from ...jit.ir.node import LARGEST, Node
+from ...jit.ir.node import Node
 from ...jit.ir.scope import ACTIVE, active, innermost
 from ...jit.run import freeze, freeze_size, schedule
 from ...jit.trace import access, record
 from ...jit.trace.access import Access, Replacement
 from ..region.merging import masked
-from ..region.recording import (
-    EVERYWHERE,
-    Memories,
-    Recomputation,
-    RecordedOp,
-    RecordedRegion,
-    Targets,
-    is_zero,
-)
+from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
 
 # ---- What iterations began with
 
 
 _WHAT = "gradient of dr.while_loop()"
 MEMORY = 1 << 30
-"""Maximum memory, in bytes, for stored variables of a loop."""
+"""Maximum memory, in bytes, for stored variables of a loop; with more, they are computed again."""
 PACKET = 16
 CHECKPOINTS = 12
 """Maximum number of iterations that a lane stores at a time. With this many, 2**12 iterations take
@@ -60,8 +52,7 @@ def zero(dtype: DType) -> Node:
 
 
 class StoredTrajectory:
-    """The variables at the places `needed` in all iterations, whose number per lane is bounded, or
-    in as many as fit into `MEMORY`, from which the others are recomputed.
+    """The variables at the places `needed` in all iterations, whose number per lane is bounded.
 
     `count` is the number of iterations of each lane, which may exceed the bound. The iterations of
     a packet of lanes are stored side by side.
@@ -70,24 +61,15 @@ class StoredTrajectory:
     def __init__(self, replay: "RecordedLoop", iterations: int, needed: set[int]) -> None:
         self.replay, self.start = replay, []
         lanes = freeze_size.parts(replay.size, PACKET) * PACKET
-        kinds = replay.kinds()
-        total = iterations * lanes * sum(t.itemsize for k, t in kinds.items() if k in needed)
-        self._stride = max(1, -(-total // MEMORY), -(-iterations * lanes // LARGEST))
-        if self._stride == 1:
-            kinds = {k: t for k, t in kinds.items() if k in needed}
-        rows = -(-iterations // self._stride)
-        self._memory = memory = {k: _unwritten(t, rows * lanes) for k, t in kinds.items()}
+        kinds = {k: t for k, t in replay.kinds().items() if k in needed}
+        self._memory = memory = {k: _unwritten(t, iterations * lanes) for k, t in kinds.items()}
         lane = ir.lane(replay.size)
-        packet = ir.apply(op.mul, ir.apply(op.quotient, lane, number(PACKET)), number(rows))
+        packet = ir.apply(op.mul, ir.apply(op.quotient, lane, number(PACKET)), number(iterations))
         first = ir.apply(op.mul, packet, number(PACKET))
         self._first = ir.apply(op.add, first, ir.apply(op.remainder, lane, number(PACKET)))
 
         def store(nodes: list[Node]) -> None:
             mask = ir.apply(op.lt, nodes[-1], number(iterations))
-            if self._stride > 1:
-                mask = ir.apply(
-                    op.and_, mask, ir.apply(op.eq, self._remainder(nodes[-1]), number(0))
-                )
             at = Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
             for k, n in zip(replay.places, nodes, strict=False):
                 if k in memory:
@@ -98,12 +80,8 @@ class StoredTrajectory:
         count = replay.counting(store)[-1]
         self.count = ir.resize(count, replay.size)
 
-    def _remainder(self, iteration: Node) -> Node:
-        return ir.apply(op.remainder, iteration, number(self._stride))
-
     def _place(self, iteration: Node) -> Node:
-        row = ir.apply(op.quotient, iteration, number(self._stride))
-        return ir.apply(op.add, self._first, ir.apply(op.mul, row, number(PACKET)))
+        return ir.apply(op.add, self._first, ir.apply(op.mul, iteration, number(PACKET)))
 
     def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
         """Returns the needed variables at the beginning of an iteration. `kept` is what a reverse
@@ -115,8 +93,6 @@ class StoredTrajectory:
             access.gather(self._memory[k], at) if k in self._memory else self.replay.before[k].node
             for k in self.replay.places
         ]
-        if self._stride > 1:
-            begin = self.replay.advanced(begin, self._remainder(iteration))
         return begin, kept
 
     def discard(self) -> None:
@@ -193,7 +169,7 @@ class CheckpointedTrajectory:
         ]
 
     def discard(self) -> None:
-        """Does nothing: there is nothing to discard."""
+        """There is nothing to discard."""
 
 
 def _is(height: Node, k: int) -> Node:
@@ -212,14 +188,20 @@ def trajectory(
     replay: "RecordedLoop", limit: int, places: set[int]
 ) -> StoredTrajectory | CheckpointedTrajectory:
     """Returns the earlier values of the variables at some places in a loop that takes at most
-    `limit` iterations, if that is positive."""
-    if record.recording() or any(t.is_vector for t in replay.kinds().values()):
+    `limit` iterations, if that is positive: in memory, unless the loop is part of a kernel with an
+    unknown number of lanes, or they would take more than `MEMORY`."""
+    kinds = replay.kinds()
+    if record.recording() or any(t.is_vector for t in kinds.values()):
         return CheckpointedTrajectory(replay, limit)
-    if 0 < limit * replay.size * 8 * len(places) <= MEMORY:
+    most = MEMORY // max(1, replay.size * sum(t.itemsize for k, t in kinds.items() if k in places))
+    if 0 < limit <= most:
         found = StoredTrajectory(replay, limit, places)
         if _most(found) <= limit:
             return found
-    return StoredTrajectory(replay, _largest(replay.count()), places)
+    limit = _largest(replay.count())
+    if limit <= most:
+        return StoredTrajectory(replay, limit, places)
+    return CheckpointedTrajectory(replay, limit)
 
 
 def _most(found: StoredTrajectory) -> int:
@@ -283,7 +265,7 @@ class Dependences:
 class RecordedLoop(RecordedOp):
     """A recorded loop as its derivatives need it.
 
-    `before` is what the variables were, `paths` are their names, `places` the positions of those
+    `before` is what the variables were, `paths` gives their names, `places` the positions of those
     that are symbolic, `changing` those that the loop changes. `condition` is that of the loop,
     `recorded` the body as it was traced, and `after` what it makes of the symbolic variables.
 
@@ -293,7 +275,7 @@ class RecordedLoop(RecordedOp):
     """
 
     def __init__(
-        self, what: str, paths: Sequence[str], before: list[Value], places: list[int],
+        self, what: str, paths: Callable[[], list[str]], before: list[Value], places: list[int],
         condition: Node, dependences: Dependences, targets: Targets, changing: set[int],
         sums: set[int], limit: int | None,
     ) -> None:  # fmt: skip
@@ -399,7 +381,7 @@ class RecordedLoop(RecordedOp):
                 replaces entries of arrays.
         """
         wrong = [k for k in self.outputs if k not in self.sums] or self.outputs
-        name = f"'{self.paths[wrong[0]]}'" if wrong else "an array"
+        name = f"'{self.paths()[wrong[0]]}'" if wrong else "an array"
         hint = "Leave 'max_iterations' out, or give an upper bound."
         text = (
             f"{self.what}: max_iterations=-1 promises a loop that only sums up terms which do not "
@@ -487,7 +469,7 @@ class RecordedLoop(RecordedOp):
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that the loop was recorded for."""
         if self._mask is None or self._mask is active():
-            return EVERYWHERE
+            return nullcontext()
         return masked(self._mask)
 
     def nodes(self) -> list[Node]:

@@ -29,7 +29,6 @@ from ...jit.trace.substitute import Span, Substitution
 from ...jit.tuples import NamedTuple
 
 _serial = attrgetter("serial")
-EVERYWHERE = nullcontext()
 NOTHING = Value(literal(dt.mask, False), None)
 Memories = list[list[Node]]
 """The memory of the derivatives of targets: of each the node, or none."""
@@ -317,12 +316,9 @@ class RecordedRegion:
         """Propagates gradients of results, and of targets, which are in `memories`, back to
         inputs of the body. Returns the gradients of the inputs and, lane by lane, of the variables
         from outside. Primal values are taken from `copies`, if given."""
-        self._bind(memories)
-        before = []
-        for v in self.free_variables:
-            before.append((v, v.grad, v.grad_var))
-            v.grad = v.grad_var = None
-        try:
+        with self._memories(memories):
+            for v in self.free_variables:
+                v.grad = v.grad_var = None
             for v, g in seeds:
                 v.grad = g if v.grad is None else apply(op.add, v.grad, g)
             for _, w in self.written:
@@ -338,8 +334,6 @@ class RecordedRegion:
             variables.reverse()
             self._visit(ADMode.Backward, variables, copies)
             return [None if v is None else v.grad for v in (*inputs, *self.free_variables)]
-        finally:
-            self._clear(before)
 
     def push(
         self, seeds: Iterable[tuple[Var | None, Node]], results: Iterable[Var | None],
@@ -347,9 +341,7 @@ class RecordedRegion:
     ) -> list[Node | None]:  # fmt: skip
         """Propagates tangents of inputs of the body, and of variables from outside, forward to
         results and targets."""
-        self._bind(memories)
-        before = [(v, v.grad, v.grad_var) for v in self.free_variables]
-        try:
+        with self._memories(memories):
             for _, w in self.written:
                 w.var.grad = literal(w.var.dtype, 0)  # so that scatters are visited
             for v, g in seeds:
@@ -364,8 +356,21 @@ class RecordedRegion:
                     variables.append(v)
             self._visit(ADMode.Forward, [*sources, *variables], copies)
             return [None if v is None else v.grad for v in results]
+
+    @contextmanager
+    def _memories(self, memories: Memories) -> Iterator[None]:
+        """Has targets store their derivatives in `memories` during a traversal, which leaves no
+        gradients behind in the body, and those of earlier variables as they were."""
+        for k, w in self.written:
+            w.memory.held = memories[k]
+        before = [(v, v.grad, v.grad_var) for v in self.free_variables]
+        try:
+            yield
         finally:
-            self._clear(before)
+            for v in self.variables:
+                v.grad = v.grad_var = None
+            for v, g, own in before:
+                v.grad, v.grad_var = g, own
 
     @staticmethod
     def _visit(mode: ADMode, variables: list[Var], copies: Substitution | None) -> None:
@@ -396,16 +401,6 @@ class RecordedRegion:
         finally:
             for v, inputs, result in before:
                 v.inputs, v.result = inputs, result
-
-    def _bind(self, memories: Memories) -> None:
-        for k, w in self.written:
-            w.memory.held = memories[k]
-
-    def _clear(self, before: list[tuple[Var, Node | None, Var | None]]) -> None:
-        for v in self.variables:
-            v.grad = v.grad_var = None
-        for v, g, own in before:
-            v.grad, v.grad_var = g, own
 
     def recomputed(
         self, values: Sequence[Value], places: Sequence[int], mask: Node,
@@ -452,7 +447,7 @@ class RecordedOp(ValueOp):
 
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that take part."""
-        return EVERYWHERE
+        return nullcontext()
 
     def push(self, tangents: list[Node]) -> list[Node]:
         """The tangents of the results from those of the arguments."""

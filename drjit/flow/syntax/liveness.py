@@ -113,15 +113,16 @@ class _Uses(ast.NodeVisitor):
 
 def reads(*nodes: Any) -> Names:
     """Returns the names that expressions or statements read."""
-    return frozenset(_uses(nodes).reads)
+    return frozenset(uses(nodes).reads)
 
 
 def writes(*nodes: Any) -> Names:
     """Returns the names that expressions or statements assign or delete."""
-    return frozenset(_uses(nodes).writes)
+    return frozenset(uses(nodes).writes)
 
 
-def _uses(nodes: Iterable[Any]) -> _Uses:
+def uses(nodes: Iterable[Any]) -> _Uses:
+    """Returns the names that expressions or statements read and write."""
     found = _Uses()
     for n in nodes:
         if n is not None:
@@ -129,16 +130,9 @@ def _uses(nodes: Iterable[Any]) -> _Uses:
     return found
 
 
-def in_place(*nodes: Any) -> tuple[Names, Names]:
-    """Returns the names that expressions or statements change by in-place operators, and those that
-    they assign in other ways."""
-    found = _uses(nodes)
-    return frozenset(found.augmented), frozenset(found.bound)
-
-
 def all_writes(body: Iterable[ast.stmt]) -> Names:
     """Returns the names that statements assign, including nested ones."""
-    found = _uses(body).writes
+    found = uses(body).writes
     for s in body:
         for n in ast.walk(s):
             if isinstance(n, ast.ExceptHandler) and n.name:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from ...jit.parsing import syntax_tree
 from ..region.state import FLOW
-from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, in_place, parameters, reads
+from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, parameters, reads, uses
 from .liveness import writes as writes_of
 
 # What stands for parts of a statement in the text that replaces it.
@@ -199,7 +199,8 @@ class Transformer:
         results = sorted(((frozenset(args) - dead) | (assigned & after)) - hint.exclude)
         self._check_captured(s, assigned & frozenset(results), "branch")
         inner = bound | frozenset(args)
-        augmented, rebound = in_place(*s.body, *s.orelse)
+        inside = uses([*s.body, *s.orelse])
+        augmented, rebound = frozenset(inside.augmented), frozenset(inside.bound)
         body, first = self.block(s.body, inner)
         orelse, second = self.block(s.orelse, inner)
         number = self._number()
