@@ -55,7 +55,7 @@ class MatrixView:
     """
 
     __slots__ = (
-        "_layout", "_operand_cache", "buffer", "dtype", "offset", "shape", "size", "stride",
+        "_layout", "buffer", "dtype", "offset", "shape", "size", "stride",
         "transpose",
     )  # fmt: skip
 
@@ -71,7 +71,6 @@ class MatrixView:
     }
 
     def __init__(self) -> None:
-        self._operand_cache: tuple[Any, Any] = (None, None)  # see `_operand`
         self._layout: LayoutName = "row_major"
         self.buffer: Any = None
         self.dtype = VarType.Void
@@ -313,8 +312,7 @@ def _check_operands(views: dict[str, Any], x: Any, what: str) -> None:
 
 def _operands(views: dict[str, Any], cls: Any, what: str) -> tuple[list[Matrix], Any]:
     """Returns where the entries of views are, and the class of the product of the matrix with
-    features of class `cls`. What was found is kept with what it was found for, because views are
-    used in every step of a training and rarely change.
+    features of class `cls`, which is differentiable if the matrix is.
 
     Raises:
         RuntimeError: a view exceeds its buffer, element types differ, or the arrays are of
@@ -322,35 +320,24 @@ def _operands(views: dict[str, Any], cls: Any, what: str) -> tuple[list[Matrix],
     """
     places = []
     for name, v in views.items():
-        buffer = v.buffer
-        size = buffer._node.size if isinstance(buffer, ArrayBase) and buffer._kind == "leaf" else 0
-        key = (type(buffer), size, cls, v.shape, v.stride, v.offset, v.transpose, v._layout)
-        if v._operand_cache[0] != key:
-            v._operand_cache = key, _operand(v, cls, name, what)
-        place, cls = v._operand_cache[1]
+        check(v, what)
+        buffer: Any = v.buffer
+        if buffer._dtype is not cls._dtype:
+            raise IncompatibleError(
+                f"{what}: '{name}' has entries of type {buffer._dtype.name}, but 'x' has features "
+                f"of type {cls._dtype.name}. Convert the vector with drjit.nn.cast(), or pack "
+                "matrices of that type."
+            )
+        if buffer._backend is not cls._backend:
+            raise IncompatibleError(
+                f"{what}: {type_label(buffer)} and {type_label(cls)} are of different backends"
+            )
+        if buffer._diff and not cls._diff:
+            cls = type(buffer)
+        (rows, columns), reversible = v.shape, v._layout != "inference"
+        place = matrix(int(v.offset), rows, columns, int(v.stride), bool(v.transpose), reversible)
         places.append(place)
     return places, cls
-
-
-def _operand(v: MatrixView, cls: Any, name: str, what: str) -> tuple[Matrix, Any]:
-    """Returns where the entries of a view are, and the class of products with it."""
-    check(v, what)
-    buffer: Any = v.buffer
-    if buffer._dtype is not cls._dtype:
-        raise IncompatibleError(
-            f"{what}: '{name}' has entries of type {buffer._dtype.name}, but 'x' has features of "
-            f"type {cls._dtype.name}. Convert the vector with drjit.nn.cast(), or pack matrices of "
-            "that type."
-        )
-    if buffer._backend is not cls._backend:
-        raise IncompatibleError(
-            f"{what}: {type_label(buffer)} and {type_label(cls)} are of different backends"
-        )
-    rows, columns = v.shape
-    reversible = v._layout != "inference"
-    place = matrix(int(v.offset), rows, columns, int(v.stride), bool(v.transpose), reversible)
-    # Differentiable if the matrix is.
-    return place, type(buffer) if buffer._diff and not cls._diff else cls
 
 
 def matvec(

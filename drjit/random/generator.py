@@ -246,7 +246,8 @@ class Philox4x32Generator(Generator):
 
     def _draw(self, target: "_Target", make: Any) -> list[Any]:
         w = target.words
-        seed, counter = self._key(w), self._begin(w)
+        seed = self._key(w)
+        counter = self._counter = into(w, dt.u32, self._counter, not self._stays_literal())
         found, calls = self._numbers(target, make, seed, counter)
         self._end(w, counter, 1 if target.by_entry else calls)
         return found
@@ -288,10 +289,6 @@ class Philox4x32Generator(Generator):
             )
         self._seed = into(w, dt.u64, self._seed, not self._stays_literal())
         return self._seed
-
-    def _begin(self, w: Words) -> Any:
-        self._counter = into(w, dt.u32, self._counter, not self._stays_literal())
-        return self._counter
 
     def _end(self, w: Words, counter: Any, calls: int) -> None:
         """Advances the counter."""

@@ -14,7 +14,7 @@ from ..function.kernel_loop import kernel_loop
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.run import launch
-from .words import Words, words
+from .words import Words, state_property, words
 
 MULTIPLIER = 0x5851F42D4C957F2D
 INVERSE = pow(MULTIPLIER, -1, 1 << 64)
@@ -85,25 +85,14 @@ class Generator:
         self._inc = w.low64(sequence << 1 | 1)
         self._state = self._following(w.low64(self._inc + state))
 
-    @property
-    def state(self) -> Any:
-        """The state of the linear congruential generator, an unsigned 64-bit integer."""
-        return self._state
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        launch.changing(self)
-        self._state = self._words.word(dt.u64, value, "PCG32.state")
-
-    @property
-    def inc(self) -> Any:
-        """The increment of the linear congruential generator, an odd 64-bit integer."""
-        return self._inc
-
-    @inc.setter
-    def inc(self, value: Any) -> None:
-        launch.changing(self)
-        self._inc = self._words.word(dt.u64, value, "PCG32.inc")
+    state = state_property(
+        "state", "The state of the linear congruential generator, an unsigned 64-bit integer.",
+        lambda g, v: g._words.word(dt.u64, v, "PCG32.state"),
+    )  # fmt: skip
+    inc = state_property(
+        "inc", "The increment of the linear congruential generator, an odd 64-bit integer.",
+        lambda g, v: g._words.word(dt.u64, v, "PCG32.inc"),
+    )  # fmt: skip
 
     def _following(self, state: Any) -> Any:
         return self._words.low64(state * MULTIPLIER + self._inc)

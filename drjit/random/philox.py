@@ -3,14 +3,13 @@ random numbers: as easy as 1, 2, 3", 2011): every block of four numbers is a fun
 counter, so that entries are computed independently and in any order.
 """
 
-from operator import attrgetter
 from typing import Any, ClassVar
 
 from ..array import table
 from ..function.conversion import nested
 from ..jit.ir import dtype as dt
 from ..jit.run import launch
-from .words import Words, words
+from .words import Words, state_property, words
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 # The golden ratio and the square root of 3, minus one.
@@ -59,16 +58,6 @@ def normals(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
     return [w.rounded(dt.f16, v) for v in found] if dtype is dt.f16 else found
 
 
-def _vector(name: str, doc: str) -> property:
-    """Returns a property for part of the state that converts assigned values."""
-
-    def assign(self: Any, value: Any) -> None:
-        launch.changing(self)
-        setattr(self, f"_{name}", self._types[name](value))
-
-    return property(attrgetter(f"_{name}"), assign, doc=doc)
-
-
 class Generator:
     """Blocks of pseudorandom numbers by the Philox4x32 algorithm.
 
@@ -113,17 +102,14 @@ class Generator:
         )
         self._iterations = _rounds(iterations)
 
-    seed = _vector("seed", "The key, the upper and lower half of the seed.")
-    counter = _vector("counter", "The counter of the next block, four 32-bit integers.")
-
-    @property
-    def iterations(self) -> int:
-        """The number of rounds."""
-        return self._iterations
-
-    @iterations.setter
-    def iterations(self, value: int) -> None:
-        self._iterations = _rounds(value)
+    seed = state_property(
+        "seed", "The key, the upper and lower half of the seed.", lambda g, v: g._types["seed"](v)
+    )
+    counter = state_property(
+        "counter", "The counter of the next block, four 32-bit integers.",
+        lambda g, v: g._types["counter"](v),
+    )  # fmt: skip
+    iterations = state_property("iterations", "The number of rounds.", lambda g, v: _rounds(v))
 
     def _block(self, mask: Any, what: str) -> list[Any]:
         w = self._words

@@ -2,7 +2,9 @@
 arrays and, in `drjit.scalar`, for Python integers.
 """
 
+from collections.abc import Callable
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any
 
 from ..array import leaf, table
@@ -16,6 +18,7 @@ from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import BUFFER, normalize
 from ..jit.lazy import np
+from ..jit.run import launch
 
 _BITS = {32: 0xFFFFFFFF, 64: 0xFFFFFFFFFFFFFFFF}
 
@@ -143,6 +146,16 @@ class Words:
         length = math.sqrt(-2.0 * math.log(1.0 - radius))
         sine, cosine = math.sincos(two_pi * angle)
         return length * cosine, length * sine
+
+
+def state_property(name: str, doc: str, convert: Callable[[Any, Any], Any]) -> Any:
+    """Returns a property for a part of a generator's state, which converts what is assigned."""
+
+    def assign(self: Any, value: Any) -> None:
+        launch.changing(self)
+        setattr(self, f"_{name}", convert(self, value))
+
+    return property(attrgetter(f"_{name}"), assign, doc=doc)
 
 
 @cache

@@ -18,7 +18,7 @@ from ...jit.ir.scope import StateTarget, active, nothing_runs, using
 from ...jit.trace import record
 from ..region import state as region
 from ..region.merging import joined, same_constant, spread, spreading
-from ..region.state import ClosureArrays, RecordAgain, State, WeakValue, call
+from ..region.state import RecordAgain, State, WeakValue, call
 from .gradient import RecordedCall
 from .outcome import Branch, BranchOutcome, diverging
 
@@ -104,7 +104,7 @@ class SymbolicBranch:
                 self._capture(k)
             elif k in self.tables:
                 self._presume(k)
-        self.closure = ClosureArrays(branch.bodies, branch.args.leaves)
+        self.closure = region.captured_arrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
         self.inner_arguments: list[list[Value]] = []
 
@@ -157,7 +157,7 @@ class SymbolicBranch:
             saved.restore(args.leaves[k])
             self.captured[k] = WeakValue(leaf.value(args.leaves[k]))
         self.closure.restore()
-        self.closure = ClosureArrays(self.branch.bodies, args.leaves)
+        self.closure = region.captured_arrays(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
         rows = ((k, values[k]) for values in self.inner_arguments for k in self._places())
@@ -203,7 +203,7 @@ class SymbolicBranch:
             args.put(given)
             self.inner_arguments.append(values)
             result = call(branch.what, function, *args.values)
-            if self.captured or self.closure.arrays:
+            if self.captured or self.closure.rows:
                 self._check()
             outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size

@@ -10,9 +10,7 @@ from operator import attrgetter
 from ...ad import capture, graph, sink
 from ...ad.algebra import RECORDED
 from ...ad.graph import GradScope, Value, Var, as_value, node_of, variable_of
-from ...function.ad.custom import attached
 from ...jit.ir import node, op
-from ...jit.ir.dtype import DType
 from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import active, stack
 from ...jit.trace import record
@@ -154,18 +152,13 @@ class RecordedCall(RecordedOp):
         found = unrecorded(results)
         if not self.outputs and not self.targets.rows:
             return found
-        numbers, targets = sorted(self.outputs), self.targets
+        numbers = sorted(self.outputs)
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        outputs, inputs = [results[k] for k in numbers], self.differentiable_inputs()
-        if targets.rows:
-            outputs += targets.outputs()
-            inputs += targets.inputs()
-        variables = attached(self, outputs, inputs)
-        for k, v in zip(numbers, variables, strict=False):
+        outputs = [results[k] for k in numbers]
+        variables = self._attached(outputs, self.differentiable_inputs())
+        for k, v in zip(numbers, variables, strict=True):
             found[k] = as_value((results[k], v))
-        if targets.rows:
-            targets.attach(variables[len(numbers) :])
         return found
 
     def differentiable_inputs(self) -> list[Var]:
@@ -238,13 +231,11 @@ class RecordedCall(RecordedOp):
         numbers = sorted(self.outputs)
         pairs = zip(self._inputs(body), seeds, strict=True)
         found = body.push(pairs, [body.results[k].var for k in numbers], memories, copies)
-        pairs_ = zip(numbers, found, strict=True)
-        return [node.literal(self._type(k), 0) if g is None else g for k, g in pairs_]
-
-    def _type(self, k: int) -> DType:
-        """Returns the type of a result."""
-        kinds = [b.results[k] for b in self.bodies if b.results[k].var is not None]
-        return kinds[0].node.dtype
+        kinds = [
+            next(b.results[k].node.dtype for b in self.bodies if b.results[k].var is not None)
+            for k in numbers
+        ]
+        return [g or node.literal(t, 0) for t, g in zip(kinds, found, strict=True)]
 
     def _inputs(self, body: RecordedRegion) -> list[Var]:
         """Returns the variables that stand for arguments in a function."""

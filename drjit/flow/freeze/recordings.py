@@ -90,9 +90,8 @@ def merged(a: Recording, b: Recording) -> General:
         or a.count != b.count
         or a.written != b.written
         or not _same_constants(a, b)
+        or any(getattr(s, "sizes", None) is not None for s in a.steps)
     ):
-        raise Different
-    if any(getattr(s, "sizes", None) is not None for s in a.steps):
         raise Different
     merger = _Merger(a, b)
     even = merger.divisions()
@@ -244,8 +243,6 @@ _tick = count().__next__
 class Family:
     """The recordings for inputs that differ only in the sizes of arrays."""
 
-    __slots__ = ("general", "last_use", "ready", "recorded")
-
     def __init__(self) -> None:
         self.recorded: dict[tuple[int, ...], Recording] = {}
         self.general: list[General] = []
@@ -316,8 +313,6 @@ class Family:
 class Structure:
     """The recordings for one input structure by the values of literals, the latest values, and the
     literals that change from call to call and are therefore data."""
-
-    __slots__ = ("changing", "families", "last")
 
     def __init__(self, values: list[Any], changing: set[int]) -> None:
         self.last, self.changing = values, changing

@@ -15,7 +15,6 @@ from ...ad import capture, sink
 from ...ad.algebra import RECORDED
 from ...ad.graph import Value, Var, visible
 from ...array import leaf
-from ...function.ad.custom import attached
 from ...jit import log
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
@@ -310,10 +309,7 @@ class RecordedLoop(RecordedOp):
         loops = [n.deps[0] for n in own if n.op is op.result and n.deps[0].op is op.loop]
         self.loop = weakref.ref(loops[0]) if loops else None
         outputs = [finals[self.places.index(k)] for k in self.outputs]
-        inputs = [*self.differentiable_inputs(), *self.targets.inputs()]
-        found = attached(self, [*outputs, *self.targets.outputs()], inputs)
-        self.targets.attach(found[len(outputs) :])
-        pairs = zip(outputs, found, strict=False)
+        pairs = zip(outputs, self._attached(outputs, self.differentiable_inputs()), strict=True)
         return {k: Value(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
 
     def differentiable_inputs(self) -> list[Var]:

@@ -20,7 +20,7 @@ from ...jit.trace import record
 from ..region import state as region
 from ..region.merging import has_vectors, joined, reading, spread, spreading
 from ..region.recording import NOTHING, RecordedRegion, Targets, adds_to
-from ..region.state import ClosureArrays, PrivateState, RecordAgain, State, WeakValue, call
+from ..region.state import PrivateState, RecordAgain, State, WeakValue, call
 from . import evaluated as loop_evaluated
 from .gradient import Dependences, RecordedLoop
 
@@ -245,7 +245,7 @@ class SymbolicLoop:
         self.loop, self.limit = loop, limit
         self.before: list[Value | None] = [*before]
         self.state = loop.start
-        self.closure = ClosureArrays((loop.cond, loop.body), loop.start.leaves)
+        self.closure = region.captured_arrays((loop.cond, loop.body), loop.start.leaves)
         self.serials = [v.node.serial for v in before]
         self.captured = self._non_lane_arrays(loop.test._node.size)
         self.lanes_are_known = loop.test._node.size != 1
@@ -428,8 +428,7 @@ class SymbolicLoop:
                     {v.var: b.var for v, b in pairs if v and b and v.var and visible(b.var)}  # type: ignore[misc]
                 )
             self.after, arrays = self.loop.run_body(self.state)
-            if self.closure.arrays:
-                self.closure.check(self.loop.what)
+            self.closure.check(self.loop.what)
             self.results = results = leaf.values(arrays)
             for k in self.captured:
                 self._check_captured(k, results[k].node)

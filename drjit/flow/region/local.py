@@ -99,8 +99,6 @@ class EntryLayout:
     """The structure of the entries of local memory: `entry` has it, and `apart` is its
     decomposition."""
 
-    __slots__ = ("apart", "entry")
-
     def __init__(self, entry: Any) -> None:
         self.entry, self.apart = entry, Tree((entry,))
 

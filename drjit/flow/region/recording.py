@@ -18,7 +18,7 @@ from ...ad import capture, graph, lanes, traverse
 from ...ad.flags import ADMode
 from ...ad.graph import GradScope, Value, Var, variable_of, visible
 from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
-from ...function.ad.custom import HUB, ValueOp
+from ...function.ad.custom import HUB, ValueOp, attached
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -46,8 +46,6 @@ class Target:
     """A target: the `array`, until it has been attached, the reductions with which bodies write to
     it, and its variable `before`. Within another body, the latter stands for the target in that
     body, and `memory` is where that body stores the target's derivatives."""
-
-    __slots__ = ("array", "before", "dtype", "kinds", "memory", "size")
 
     def __init__(self, array: Any) -> None:
         self.array, self.dtype, self.size = array, array._node.dtype, array._node.size
@@ -444,6 +442,16 @@ class RecordedOp(ValueOp):
     is its name."""
 
     what: str
+    targets: Targets
+
+    def _attached(self, outputs: list[Node], inputs: list[Var]) -> list[Var | None]:
+        """Connects the results, and what was written to, to the variables they were computed from;
+        returns the variables of the results."""
+        count = len(outputs)
+        outputs, inputs = outputs + self.targets.outputs(), inputs + self.targets.inputs()
+        found = attached(self, outputs, inputs)
+        self.targets.attach(found[count:])
+        return found[:count]
 
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that take part."""

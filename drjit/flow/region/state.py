@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from itertools import chain
+from itertools import zip_longest
 from math import prod
 from operator import is_not
 from types import CodeType, FunctionType, ModuleType
@@ -76,36 +76,51 @@ class WeakValue:
         return Value(literal(self.dtype, 0, self.size), self.var)
 
 
-class AttributeArrays:
-    """The arrays, by `name`, among the attributes of an object other than a PyTree, so that a loop
-    or branch cannot exchange their values."""
+class OuterArrays:
+    """Arrays, by name, that functions reach other than through the variables, as they are before
+    these run: those that they capture, or attributes of an `owner` that is no PyTree, the object of
+    the state at a `place`."""
 
-    def __init__(self, place: int, owner: Any, arrays: dict[str, Any]) -> None:
-        self.place, self.owner, self.arrays = place, owner, arrays
-        self._before = [WeakValue(leaf.value(a)) for a in self._leaves()]
+    def __init__(
+        self, arrays: Iterable[tuple[str, Any]], owner: Any = None, place: int = 0
+    ) -> None:
+        self.owner, self.place = owner, place
+        self.rows = [
+            (name, array, [WeakValue(leaf.value(a)) for a in leaf_arrays(array)])
+            for name, array in arrays
+        ]
 
-    def _leaves(self) -> list[Any]:
-        return [*chain.from_iterable(map(leaf_arrays, self.arrays.values()))]
-
-    def changed(self, written: Set[int]) -> str | None:
+    def changed(self, written: Set[int] = frozenset()) -> str | None:
         """Returns the name of an array that has changed other than by a scatter, if any. The nodes
         of scatters have the serial numbers `written`, or are pending."""
-        now, before = vars(self.owner), iter(self._before)
-        for name, array in self.arrays.items():
-            if now.get(name) is not array:
+        for name, array, before in self.rows:
+            if self.owner is not None and vars(self.owner).get(name) is not array:
                 return name
-            for a in leaf_arrays(array):
-                n, saved = a._node, next(before, None)
-                same = saved is not None and n.serial == saved.serial
-                if not same and n.op is not AFTER and n.serial not in written:
+            for a, saved in zip_longest(leaf_arrays(array), before):
+                if a is None or saved is None:
+                    return name
+                n = a._node
+                if n.serial != saved.serial and n.op is not AFTER and n.serial not in written:
                     return name
         return None
 
+    def check(self, what: str) -> None:
+        """Raises a RuntimeError if a captured array has changed other than by a scatter; its
+        contents are restored."""
+        if (name := self.changed()) is not None:
+            self.restore()
+            raise RuntimeError(
+                f"{what}: the captured variable '{name}' changes. Pass it as one of the "
+                "variables, and return it."
+            )
+
     def restore(self) -> None:
         """Undoes changes."""
-        vars(self.owner).update(self.arrays)
-        for a, saved in zip(self._leaves(), self._before, strict=False):
-            saved.restore(a)
+        for name, array, before in self.rows:
+            if self.owner is not None:
+                vars(self.owner)[name] = array
+            for a, saved in zip(leaf_arrays(array), before, strict=False):
+                saved.restore(a)
 
 
 def arrays_in_attributes(value: Any) -> dict[str, Any]:
@@ -121,38 +136,11 @@ def arrays_in_attributes(value: Any) -> dict[str, Any]:
     return found
 
 
-class ClosureArrays:
-    """The contents of arrays that functions capture from enclosing functions, except those in
-    `state`, before they run.
-
-    A loop or branch cannot exchange their values, so its functions may read them and scatter to
-    them, but not change them otherwise.
-    """
-
-    def __init__(self, functions: Sequence[Callable[..., Any]], state: Iterable[Any]) -> None:
-        own = {id(a) for a in state}
-        self.arrays = [
-            (name, a, WeakValue(leaf.value(a)))
-            for name, a in _captured(functions)
-            if id(a) not in own
-        ]
-
-    def check(self, what: str) -> None:
-        """Raises a RuntimeError if an array has changed other than by a scatter; its contents are
-        restored.
-        """
-        for name, a, before in self.arrays:
-            if a._node.serial != before.serial and a._node.op is not AFTER:
-                self.restore()
-                raise RuntimeError(
-                    f"{what}: the captured variable '{name}' changes. Pass it as one of the "
-                    "variables, and return it."
-                )
-
-    def restore(self) -> None:
-        """Undoes changes."""
-        for _, a, before in self.arrays:
-            before.restore(a)
+def captured_arrays(functions: Sequence[Callable[..., Any]], state: Iterable[Any]) -> OuterArrays:
+    """Returns the arrays that functions capture from enclosing functions, except those in
+    `state`."""
+    own = {id(a) for a in state}
+    return OuterArrays([row for row in _captured(functions) if id(row[1]) not in own])
 
 
 def _captured(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
@@ -269,8 +257,6 @@ class BodyProfile:
     differentiable arrays from outside.
     """
 
-    __slots__ = ("tables", "tracks")
-
     def __init__(self) -> None:
         self.tables: set[int] = set()
         self.tracks = False
@@ -320,7 +306,7 @@ class State:
     """
 
     _undone = False  # whether containers that have since been restored had changed
-    attributes: Sequence[AttributeArrays] = ()
+    attributes: Sequence[OuterArrays] = ()
     origin: "State | None" = None
     """What the values are the results of, for messages."""
     _containers: Sequence[tuple[Any, Any, Sequence[Any]]] = ()
@@ -334,7 +320,7 @@ class State:
         self.leaves = tree.leaves
         if watched and (tree.inside or tree.others):
             self.attributes = [
-                AttributeArrays(k, tree.objects[k], found)
+                OuterArrays(found.items(), tree.objects[k], k)
                 for k in self._watch(tree)
                 if (found := arrays_in_attributes(tree.objects[k]))
             ]
