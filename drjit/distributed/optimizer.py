@@ -95,12 +95,6 @@ class Bucket:
         """Whether the gradients are those that were sent."""
         return all(a._var.grad is g for a, g in zip(self.parameters, self.sent, strict=True))
 
-    def evaluate(self) -> list:
-        """Starts the computation of the gradients, and returns them."""
-        found = _gradients(self.parameters)
-        self.sent = [a._var.grad for a in self.parameters]
-        return found
-
 
 def _gradients(parameters: list) -> list:
     """Starts the computation of gradients, and returns them with an entry for each lane."""
@@ -122,10 +116,6 @@ class GradientStep:
         self.started = 0
         self.early: Future | None = None
         self.completed: list[Var] = []
-
-    def is_of(self, parameters: Sequence[Any]) -> bool:
-        """Returns whether the parameters are still these."""
-        return self.variables == [a._var for a in parameters]
 
     def layout(self) -> str:
         kinds = [[f"{type_label(a)}[{len(a)}]" for a in b.parameters] for b in self.buckets]
@@ -159,7 +149,7 @@ class Averages:
 
     def _current(self) -> GradientStep:
         parameters = self._parameters()
-        if self._step is None or not self._step.is_of(parameters):
+        if self._step is None or self._step.variables != [a._var for a in parameters]:
             if self._order is not None and len(self._order) != len(parameters):
                 self._order = None
             # The last ones are commonly complete first.
@@ -203,7 +193,8 @@ class Averages:
         return self._sender.send(lambda: collective.check_same(engine, what, layout, early), here)
 
     def _send(self, bucket: Bucket, here: bool) -> Future:
-        gradients, engine = bucket.evaluate(), self._sender.engine
+        gradients, engine = _gradients(bucket.parameters), self._sender.engine
+        bucket.sent = [a._var.grad for a in bucket.parameters]
         if not all(g._device is CPU for g in gradients):  # waits for the device, in this thread
             data = [engine.data(g) for g in gradients]
             return self._sender.send(lambda: _average(engine, gradients, data), here)

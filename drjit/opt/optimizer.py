@@ -431,24 +431,21 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     def _unchanged(self, key: str, job: StepInputs, active: Any) -> Any:
         """Returns a mask of the entries that stay unchanged, or None if all of them change."""
         mask = None
-        if active is not None:
-            mask = self._mask(active, job.value, key)
+        if isinstance(active, (bool, np.bool_)):
+            mask = None if active else type(leaf_arrays(job.value)[0]).Mask(True)
+        elif active is not None:
+            is_array = isinstance(active, ArrayBase)
+            if not is_array or active._kind != "leaf" or not active._dtype.is_mask:
+                raise IncompatibleError(
+                    f"dr.opt.{type(self).__name__}.step(): 'active' must be a bool or a flat mask, "
+                    f"not {type_label(type(active))}"
+                )
+            self._check_size(active, job.value, key, "'active'")
+            mask = ~active
         if self.mask_updates:
             untouched = job.grad == 0
             return untouched if mask is None else untouched | mask
         return mask
-
-    def _mask(self, active: Any, x: Any, name: str) -> Any:
-        is_array = isinstance(active, ArrayBase)
-        if not is_array and isinstance(active, (bool, np.bool_)):
-            return None if active else type(leaf_arrays(x)[0]).Mask(True)
-        if not is_array or active._kind != "leaf" or not active._dtype.is_mask:
-            raise IncompatibleError(
-                f"dr.opt.{type(self).__name__}.step(): 'active' must be a bool or a flat mask, not "
-                f"{type_label(type(active))}"
-            )
-        self._check_size(active, x, name, "'active'")
-        return ~active
 
     def _check_size(self, given: Any, x: Any, name: str, role: str) -> None:
         for component in leaf_arrays(x):

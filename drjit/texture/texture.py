@@ -23,22 +23,8 @@ from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.lazy import np
 from ..jit.trace.access import Access
-from .sampling import (
-    Channels,
-    FilterMode,
-    MipFilter,
-    Taps,
-    WrapMode,
-    cells,
-    clamped,
-    convert,
-    derivatives,
-    footprint,
-    spline_weights,
-    texels_and_weights,
-    weighted_sum,
-    wrapped,
-)
+from . import sampling
+from .sampling import Channels, FilterMode, MipFilter, Taps, WrapMode
 from .texels import Texels
 
 
@@ -75,7 +61,7 @@ class TexelReader:
 
     def texel(self, number: Any) -> Channels:
         """Returns the channels of a texel, given its number."""
-        values = [convert(self.number, v) for v in self._stored(number)]
+        values = [sampling.convert(self.number, v) for v in self._stored(number)]
         if self.texture._dtype is not dt.u8:
             return values
         decoded = self.texture._decoded
@@ -109,7 +95,7 @@ class TexelReader:
             sums = records.mixture(leaf.value(self.source), self.dtype, places)
             if sums is not None:
                 return [leaf.from_value(cls, v) for v in sums]
-        return weighted_sum(self.texel, numbers, weights)
+        return sampling.weighted_sum(self.texel, numbers, weights)
 
 
 class Texture(Texels):
@@ -164,7 +150,7 @@ class Texture(Texels):
             )
         where, _ = self._components(pos, what, dt.u32)
         taps = [Taps([p], []) for p in where]
-        number, _ = next(cells(taps, self._sizes()))
+        number, _ = next(sampling.cells(taps, self._sizes()))
         array, count = self._tensor._array, self.channel_count()
         active = True if active is None else active
         encoded = [self._encoded(v, channel) for channel, v in enumerate(value)]
@@ -181,7 +167,9 @@ class Texture(Texels):
             TypeError: the position has the wrong number of components.
         """
         where, _ = self._components(pos, self._name("wrap"), dt.i32)
-        found = [wrapped(self._wrap, p, n)[0] for p, n in zip(where, self._sizes(), strict=True)]
+        found = [
+            sampling.wrapped(self._wrap, p, n)[0] for p, n in zip(where, self._sizes(), strict=True)
+        ]
         cls = table.find(self._namespace, "vector", dt.i32, (self._dims,))
         return assemble(cls, found, (self._dims,))
 
@@ -218,7 +206,7 @@ class Texture(Texels):
         where, dtype = self._components(pos, self._name("eval_fetch"))
         texel = TexelReader(self, dtype, active, "eval_fetch").texel
         sizes = self._sizes()
-        found = cells(_taps(where, sizes, self._wrap, 2), sizes)
+        found = sampling.cells(_taps(where, sizes, self._wrap, 2), sizes)
         return tuple([self._vector(dtype, texel(number)) for number, _ in found])
 
     def eval_cubic(self, pos: Any, active: Any = True, force_nonaccel: bool = False) -> Any:
@@ -258,7 +246,7 @@ class Texture(Texels):
         where, dtype = self._components(pos, self._name(method))
         sizes, n = self._sizes(), self._dims
         texel = TexelReader(self, dtype, active, method).texel
-        found = derivatives(texel, _taps(where, sizes, self._wrap, 4, order), sizes, order)
+        found = sampling.derivatives(texel, _taps(where, sizes, self._wrap, 4, order), sizes, order)
 
         def channel(c: int, *axes: int) -> Any:
             orders = tuple([axes.count(k) for k in range(n)])
@@ -307,7 +295,7 @@ class Texture(Texels):
         what = self._name("eval_filtered")
         where, dtype = self._components(pos, what)
         axes = [[self._number(v, dtype) for v in self._components(d, what)[0]] for d in (ddx, ddy)]
-        lod, taps, axis = footprint(axes[0], axes[1], self._sizes(), self._aniso)
+        lod, taps, axis = sampling.footprint(axes[0], axes[1], self._sizes(), self._aniso)
         if self._aniso == 1:
             return self._vector(dtype, self._at_level(where, lod, dtype, active, "eval_filtered"))
         spacing = 1.0 / taps
@@ -365,7 +353,7 @@ class Texture(Texels):
                 _nearby_texel(self._wrap, first + k if k else first, size) for k in range(count)
             ]
             taps.append(Taps(positions, _weights(rest)))
-        numbers, weights = texels_and_weights(taps, sizes)
+        numbers, weights = sampling.texels_and_weights(taps, sizes)
         if isinstance(level, ArrayBase):
             start = pick(self._starts, leaf.cast(flat_class(type(level), dt.u32), level), "Texture")
         else:
@@ -406,7 +394,7 @@ class Texture(Texels):
 def _texels_read(where: list[Any], sizes: Sequence[int], wrap: WrapMode, count: int) -> list[Any]:
     """Returns the numbers of the texels that a filter reads, followed by their weights unless there
     is only one texel."""
-    numbers, weights = texels_and_weights(_taps(where, sizes, wrap, count), sizes)
+    numbers, weights = sampling.texels_and_weights(_taps(where, sizes, wrap, count), sizes)
     return numbers if count == 1 else numbers + weights
 
 
@@ -421,8 +409,8 @@ def _taps(
         first, rest = _split(p * n, count)
         if count == 4:
             first = first - 1
-        weights = spline_weights(rest, order) if count == 4 else _weights(rest)
-        found.append(Taps(wrapped(wrap, first, n, count), weights))
+        weights = sampling.spline_weights(rest, order) if count == 4 else _weights(rest)
+        found.append(Taps(sampling.wrapped(wrap, first, n, count), weights))
     return found
 
 
@@ -464,7 +452,7 @@ def _nearby_texel(mode: WrapMode, i: Any, size: Any) -> Any:
     if mode is WrapMode.Repeat:
         i = select(i < 0, i + size, i)
         i = select(i >= size, i - size, i)
-    return clamped(i, size)
+    return sampling.clamped(i, size)
 
 
 def _float_type(pos: Any) -> DType:

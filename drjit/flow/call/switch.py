@@ -16,7 +16,6 @@ from ...ad import capture, graph
 from ...ad.graph import Value, Var
 from ...array import leaf, leaf_access, table
 from ...array.base import ArrayBase, IncompatibleError, listed, type_label
-from ...array.leaf import wrap
 from ...array.pytree import leaf_arrays
 from ...array.tree import Tree, traced
 from ...function.ad.scopes import isolate_grad
@@ -309,7 +308,7 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
         if around is not scope.ACTIVE:  # which has no value outside a kernel
             mask = node.apply(op.and_, mask, around)
         mask = node.resize(mask, call.size)
-        lanes = leaf_access.compress(wrap(mask_class, mask), index_class)
+        lanes = leaf_access.compress(leaf.wrap(mask_class, mask), index_class)
         count = lanes._node.size
         waiting -= 1
         if count == 0 and (waiting or first):

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from math import gcd, prod
 from typing import Any, NamedTuple
 
-from ...array import tree
+from ...array import leaf, tree
 from ...array.base import ArrayBase, type_label
-from ...array.leaf import wrap
 from ...function.ad.scopes import ADContextManager, ADScope
 from ...jit import flags, log
 from ...jit.device import Buffer
@@ -209,7 +208,9 @@ def stand_in(value: Any, factors: dict[int, int], what: str, size: int | None = 
     if kind == "leaf":
         n = value._node
         lanes = size if size is not None else n.size * factors.get(n.size, 1)
-        return wrap(type(value), buffer(n.dtype, lanes, value._device.allocate_for(n.dtype, lanes)))
+        return leaf.wrap(
+            type(value), buffer(n.dtype, lanes, value._device.allocate_for(n.dtype, lanes))
+        )
     if kind == "tensor":
         shape = tuple(value._shape)
         if shape:
