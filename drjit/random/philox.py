@@ -58,7 +58,7 @@ def normals(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
     return [w.rounded(dt.f16, v) for v in found] if dtype is dt.f16 else found
 
 
-class Generator:
+class Philox:
     """Blocks of pseudorandom numbers by the Philox4x32 algorithm.
 
     The key is the 64-bit `seed`. The counter consists of `counter_0`, `counter_1`, `counter_2` and
@@ -163,7 +163,7 @@ for _bits, _count, _dtype in ((16, 4, dt.f16), (32, 4, dt.f32), (64, 2, dt.f64))
         lambda w, x, t=_dtype: normals(w, x, t),
     )
 for _name, (_doc, _result, _make) in _METHODS.items():
-    setattr(Generator, _name, _method(_name, _doc, _result, _make))
+    setattr(Philox, _name, _method(_name, _doc, _result, _make))
 
 
 def _members(namespace: str) -> dict[str, Any]:
@@ -175,4 +175,4 @@ def _members(namespace: str) -> dict[str, Any]:
     return {"_words": words(namespace), "_types": types, "DRJIT_STRUCT": fields}
 
 
-table.derive("Philox4x32", Generator, _members)
+table.derive("Philox4x32", Philox, _members)

@@ -17,7 +17,7 @@ from ...jit.ir.node import AFTER, LITERAL, Node
 from ...jit.ir.scope import StateTarget, active, nothing_runs, using
 from ...jit.trace import record
 from ..region import state as region
-from ..region.merging import joined, same_constant, spread, spreading
+from ..region.merging import on_features, same_constant, to_features, to_vectors
 from ..region.state import RecordAgain, State, WeakValue, call
 from .gradient import RecordedCall
 from .outcome import Branch, BranchOutcome, diverging
@@ -72,13 +72,13 @@ def if_stmt(
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
     if mode == "evaluated":
-        args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
+        args, true_fn, false_fn = to_features(args), on_features(true_fn), on_features(false_fn)
     state = State(args, titles, what)
     branch = Branch(state, mask, (true_fn, false_fn), rv_labels, strict)
     with using(mask._device):
         if mode == "evaluated":
             evaluate(mask, args)
-            return joined(branch.select())
+            return to_vectors(branch.select())
         if mask._node.size == 0:
             return branch.select()
         return SymbolicBranch(branch, label or "").run()

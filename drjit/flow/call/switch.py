@@ -33,7 +33,7 @@ from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
-from ..region.merging import has_vectors, joined, masked, reading, same_constant, spread
+from ..region import merging
 from ..region.messages import failed, matched
 from ..region.state import chosen_mode, copied
 from .gradient import RecordedCall
@@ -218,9 +218,9 @@ def run(
 ) -> Any:
     """Calls for every active lane the function with the number `chosen` in that lane."""
     arguments = Tree((args, kwargs))
-    if has_vectors(arguments):
-        functions = [f._replace(run=reading(f.run)) for f in functions]
-        arguments = Tree((spread(args), spread(kwargs)))
+    if merging.has_vectors(arguments):
+        functions = [f._replace(run=merging.taking_features(f.run)) for f in functions]
+        arguments = Tree((merging.to_features(args), merging.to_features(kwargs)))
     nodes = [chosen._node, active._node, *[a._node for a in arguments.leaves]]
     if not symbolic and scope.active() is not scope.ACTIVE:
         nodes.append(scope.active())  # each of whose lanes makes the call
@@ -249,8 +249,8 @@ def _result(
     """Returns the result of a function that is called for `count` lanes, or any number."""
     result = _guarded(call.what, function, args, kwargs)
     tree = Tree((result,))
-    if has_vectors(tree):
-        tree = Tree((spread(result),))
+    if merging.has_vectors(tree):
+        tree = Tree((merging.to_features(result),))
     for a in tree.leaves:
         if a._node.size != 1 and a._node.size != count and count is not None:
             raise _misfit(call, function, a._node.size, count) from _mixture(a, count)
@@ -289,7 +289,7 @@ def _symbolic(call: FunctionCall) -> Any:
     if flags.current & JitFlag.OptimizeCalls and any(zeros):
         pairs = zip(nodes, zeros, strict=True)
         nodes = [node.literal(n.dtype, 0, n.size) if zero else n for n, zero in pairs]
-    return joined(results[0].filled(recorded.attached(nodes))[0], results[0])
+    return merging.to_vectors(results[0].filled(recorded.attached(nodes))[0], results[0])
 
 
 def _is_zero(v: Value) -> bool:
@@ -313,7 +313,7 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
         waiting -= 1
         if count == 0 and (waiting or first):
             continue  # if no function was called, call the last one for its types
-        with scope.group(lanes._node, call.size), masked(_every(count), other=True):
+        with scope.group(lanes._node, call.size), merging.masked(_every(count), other=True):
             with scope.unmasked():
                 arrays = _grouped(call, lanes)
             # Gradients propagated by the function reach the entries of its lanes here, and go on
@@ -329,7 +329,7 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
         with scope.unmasked():
             _merge(merged, result.leaves, lanes, call.size)
     assert first is not None
-    return joined(first.put_together(merged)[0], first)
+    return merging.to_vectors(first.put_together(merged)[0], first)
 
 
 def _every(count: int) -> Node:
@@ -386,7 +386,7 @@ def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
     for target, value in zip(merged, result, strict=True):
         if count == size:
             target._assign(leaf.resize(value, size))
-        elif count and not same_constant(leaf.value(target), leaf.value(value)):
+        elif count and not merging.same_constant(leaf.value(target), leaf.value(value)):
             leaf_access.scatter(target, [leaf.resize(value, count)], at)
 
 

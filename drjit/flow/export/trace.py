@@ -20,8 +20,8 @@ from ...jit.ir.node import BUFFER, LITERAL, Node, buffer
 from ...jit.run import freeze, schedule
 from ...jit.run.freeze import Literal, RecordedLaunch, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
-from ..freeze.layout import InputLayout, free_variables, kind_of, opened
-from ..freeze.recordings import Different, General, _Number, _Proportion, merged
+from ..freeze.layout import InputLayout, evaluated_layout, free_variables, kind_of, nodes_in, opened
+from ..freeze.recordings import Different, General, Proportion, SizedNumber, merged
 from ..freeze.result import Snapshot
 from ..region.state import call
 
@@ -239,31 +239,21 @@ def recording(
     """Traces a function; returns the recording, whose outcome describes arguments and result."""
     outside = free_variables(function)
     before = outside()
-    try:
-        layout = InputLayout(None, (tuple(arguments),), before)
-    except TypeError as error:
-        raise TypeError(f"{what}: {error}") from None
-    todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
-    if todo:
-        schedule.evaluate(todo)
+    layout = evaluated_layout(what, None, (tuple(arguments),), before)
     schedule.evaluate([])
     snapshot = Snapshot(layout, what)
     own = InputLayout(None, (tuple(arguments),), ()).nodes
     held = list(own)  # so that a scatter copies instead of changing them
     tracer = Tracer([n.data for n in own], what)
-    debug = flags.flag(JitFlag.Debug)
-    flags.set_flag(JitFlag.Debug, True)  # so that values know their lines
-    try:
-        with ADContextManager(ADScope.Isolate, ()):
-            try:
-                tracer.start()
-                result = plain(call(what, lambda a: function(*a), tuple(arguments)))
-                schedule.evaluate([*snapshot.nodes(), *_nodes(result, arguments, before)])
-                outcome = snapshot.outcome(tracer, result, [])
-            finally:
-                tracer.stop()
-    finally:
-        flags.set_flag(JitFlag.Debug, debug)
+    # In debug mode, values know their lines.
+    with flags.scoped_set_flag(JitFlag.Debug), ADContextManager(ADScope.Isolate, ()):
+        try:
+            tracer.start()
+            result = plain(call(what, lambda a: function(*a), tuple(arguments)))
+            schedule.evaluate([*snapshot.nodes(), *nodes_in(result, arguments, before)])
+            outcome = snapshot.outcome(tracer, result, [])
+        finally:
+            tracer.stop()
     after = outside()
     changed = outcome.arrays or outcome.gradients or outcome.contents
     if changed or any(a is not b for a, b in zip(before, after, strict=False)):
@@ -275,11 +265,6 @@ def recording(
     parts = (described(tuple(arguments), tracer.slot, what), described(result, tracer.slot, what))
     del held
     return tracer.recording(sizes, parts)
-
-
-def _nodes(*values: Any) -> list[Node]:
-    found = InputLayout(None, (), values).nodes
-    return [n for n in found if n.op is not LITERAL]
 
 
 # ---- Sizes
@@ -381,12 +366,12 @@ def traced(
 
 def text(number: Any, names: Sequence[str]) -> str:
     """Returns a number of a recording as an expression of the sizes with these names."""
-    if type(number) is not _Number:
+    if type(number) is not SizedNumber:
         return str(int(number))
     return min((_proportion(o, names) for o in number.options), key=len)
 
 
-def _proportion(p: _Proportion, names: Sequence[str]) -> str:
+def _proportion(p: Proportion, names: Sequence[str]) -> str:
     shared = gcd(p.value, p.at)
     factor, divisor = p.value // shared, p.at // shared
     parts = names[p.which] if p.length == 1 else f"(-(-{names[p.which]} // {p.length}))"

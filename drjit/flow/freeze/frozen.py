@@ -10,7 +10,6 @@ from typing import Any
 
 from ...ad import graph
 from ...array.base import ArrayBase, type_label
-from ...array.pytree import too_deep
 from ...array.signatures import freezing
 from ...function.ad.scopes import ADContextManager, ADScope
 from ...function.signature import importable_name
@@ -27,7 +26,7 @@ from ...jit.trace.access import Replacement
 from ...jit.tuples import NamedTuple
 from ..region.state import call
 from .fast_path import Check, MatchedInputs, fast_path
-from .layout import InputLayout, free_variables
+from .layout import InputLayout, evaluated_layout, free_variables, nodes_in
 from .recordings import Family, Structure
 from .result import Snapshot, replay_writer, reproduce
 
@@ -123,7 +122,7 @@ class FrozenFunction:
             found = self._call_fast(names, now & _IMPORTANT, inputs, implicit)
             if found is not None:
                 return found[0]
-        layout = self._layout(names, inputs, implicit)
+        layout = evaluated_layout(self._what, names, inputs, implicit)
         if self._backend is not JitBackend.Invalid:
             self._check_backend(layout)
         sizes = tuple(layout.sizes)
@@ -141,11 +140,9 @@ class FrozenFunction:
                         names, now & _IMPORTANT, check, final, family, sizes, ready, data
                     )
                     self._fast_paths = [row, *self._fast_paths[: _FAST_PATHS - 1]]
-            try:
-                return _replayed(ready, layout, data)
-            except SizeChanged:
-                with schedule.lock:
-                    family.drop(sizes)
+            found = _replayed(ready, layout, data, family)
+            if found is not None:
+                return found[0]
         self._prepare(layout, data)
         with progress.Task(f"recording {self._what}"):
             recording, result = self._recorded(tree, (inputs, implicit), layout)
@@ -168,26 +165,8 @@ class FrozenFunction:
                     self._fast_paths = [t for t in self._fast_paths if t is not s]
                     s.replay.uses = _SOME - 1  # for a new one
                     return None
-                try:
-                    return (_replayed(s.replay, found, s.data),)
-                except SizeChanged:
-                    with schedule.lock:
-                        s.family.drop(s.sizes)
-                    return None
+                return _replayed(s.replay, found, s.data, s.family)
         return None
-
-    def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> InputLayout:
-        """Returns the decomposed and evaluated inputs."""
-        try:
-            layout = InputLayout(names, inputs, implicit)
-        except RecursionError:
-            raise too_deep() from None
-        except TypeError as error:
-            raise TypeError(f"{self._what}: {error}") from None
-        todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
-        if todo:
-            schedule.evaluate(todo)
-        return layout
 
     def _check_backend(self, layout: InputLayout) -> None:
         """Raises if inputs belong to another backend than the requested one, or if that is not
@@ -262,7 +241,7 @@ class FrozenFunction:
             try:
                 recorder.start()
                 result = plain(call(self._what, self._run, tree))
-                schedule.evaluate(snapshot.nodes() + _all_nodes(result, inputs))
+                schedule.evaluate(snapshot.nodes() + nodes_in(result, inputs))
                 inner = graph.scope()
                 waiting = list(inner.postponed) if inner is not None else []
                 outcome = snapshot.outcome(recorder, result, waiting)
@@ -311,14 +290,6 @@ class FrozenFunction:
                 del self._structures[key]
 
 
-def _all_nodes(*trees: Any) -> list[Node]:
-    """Returns the values in what a call has left behind."""
-    try:
-        return InputLayout(None, (), trees).nodes
-    except RecursionError:
-        raise too_deep() from None
-
-
 def _as_data(n: Node, holders: list[tuple[Any, str]]) -> Node:
     """A literal as a buffer on the device of the arrays that hold it."""
     found = (o._device for o, _ in holders if isinstance(o, ArrayBase))
@@ -326,16 +297,25 @@ def _as_data(n: Node, holders: list[tuple[Any, str]]) -> Node:
     return (schedule.materialize if n.size > schedule.FEW else schedule.filled)(n, device)
 
 
-def _replayed(replay: Replay, layout: InputLayout | MatchedInputs, data: list[int]) -> Any:
-    """Returns the result of a recorded call for other inputs, of which the literals with the
-    numbers `data` are data, and applies its changes to these."""
+def _replayed(
+    replay: Replay, layout: InputLayout | MatchedInputs, data: list[int], family: Family
+) -> tuple | None:
+    """Returns a tuple with the result of a recorded call for other inputs, of which the literals
+    with the numbers `data` are data, and applies its changes to these. Returns None, and forgets
+    the recording, if it turns out not to match."""
     recording = replay.recording
     for k in data:
         layout.nodes[k] = _as_data(layout.nodes[k], layout.holders[k])
     for k in recording.written:
         _own(layout, k)
     outcome = recording.outcome
-    result = reproduce(outcome, layout, replay(layout.nodes))
+    try:
+        values = replay(layout.nodes)
+    except SizeChanged:
+        with schedule.lock:
+            family.drop(recording.sizes)
+        return None
+    result = reproduce(outcome, layout, values)
     if outcome.waiting:
         waiting = [layout.objects[k] for k in outcome.waiting]
         inside = [v for v in waiting if v.rule is not None]
@@ -345,7 +325,7 @@ def _replayed(replay: Replay, layout: InputLayout | MatchedInputs, data: list[in
                 scope.postponed.update(dict.fromkeys(inside))
                 arrays = (o._device for o in layout.objects if isinstance(o, ArrayBase))
                 scope.device = next(arrays, None)
-    return result
+    return (result,)
 
 
 def _own(layout: InputLayout | MatchedInputs, k: int) -> None:

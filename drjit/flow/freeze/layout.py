@@ -17,8 +17,9 @@ from typing import Any
 from ...array import pytree, tree
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.pytree import CONTAINERS, field_names
-from ...jit.ir.node import LITERAL, Node
+from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.lazy import np
+from ...jit.run import schedule
 from ..call.instance import InstanceArray
 
 
@@ -168,6 +169,30 @@ class InputLayout:
             "array nor a PyTree (list, tuple, dictionary, data class, or class with "
             "DRJIT_STRUCT), and not hashable"
         )
+
+
+def evaluated_layout(
+    what: str, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]
+) -> InputLayout:
+    """Returns the decomposed inputs of the function `what`, whose values have been evaluated."""
+    try:
+        layout = InputLayout(names, inputs, implicit)
+    except RecursionError:
+        raise pytree.too_deep() from None
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from None
+    todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
+    if todo:
+        schedule.evaluate(todo)
+    return layout
+
+
+def nodes_in(*trees: Any) -> list[Node]:
+    """Returns the values in what a call has left behind."""
+    try:
+        return InputLayout(None, (), trees).nodes
+    except RecursionError:
+        raise pytree.too_deep() from None
 
 
 def reference_to(value: Any) -> Any:

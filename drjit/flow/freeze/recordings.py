@@ -25,7 +25,7 @@ class Different(Exception):
     """The recordings differ in more than sizes."""
 
 
-class _Proportion(NamedTuple):
+class Proportion(NamedTuple):
     """A number that was `value` when size number `which` consisted of `at` parts of a length."""
 
     value: int
@@ -40,11 +40,11 @@ class _Proportion(NamedTuple):
         return number
 
 
-class _Number(NamedTuple):
+class SizedNumber(NamedTuple):
     """A number that depends on sizes; `options` are equally good explanations. `dtype` is the
     element type of a literal, which may be the reciprocal."""
 
-    options: tuple[_Proportion, ...]
+    options: tuple[Proportion, ...]
     dtype: DType | None = None
     inverse: bool = False
 
@@ -62,7 +62,7 @@ class General(NamedTuple):
 
     recording: Recording
     fixed: tuple[tuple[int, int], ...]
-    even: tuple[tuple[int | _Number, int], ...]
+    even: tuple[tuple[int | SizedNumber, int], ...]
 
     def for_sizes(self, sizes: tuple[int, ...]) -> Recording | None:
         """Returns the recording for given sizes, or None if it cannot be determined."""
@@ -122,7 +122,7 @@ class _Merger:
             for length in lengths
         ]
 
-    def divisions(self) -> tuple[tuple[int | _Number, int], ...]:
+    def divisions(self) -> tuple[tuple[int | SizedNumber, int], ...]:
         """The sizes that were divided without remainder, each with the length of the parts."""
         found = []
         if len(self._first) != len(self._second):
@@ -160,7 +160,7 @@ class _Merger:
             ) else self._literal(a, b)  # fmt: skip
             return tuple(items) if cls is tuple else cls(*items)
         if cls is int and a != b:
-            return _Number(self._options(a, b))
+            return SizedNumber(self._options(a, b))
         if cls is np.ndarray:
             same = a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
         else:
@@ -169,9 +169,9 @@ class _Merger:
             raise Different
         return a
 
-    def _options(self, a: int, b: int) -> tuple[_Proportion, ...]:
+    def _options(self, a: int, b: int) -> tuple[Proportion, ...]:
         found = [
-            _Proportion(a, k, n, length)
+            Proportion(a, k, n, length)
             for k, length, n, m in self._pairs
             if n != m and a * m == b * n
         ]
@@ -190,7 +190,7 @@ class _Merger:
             value = self._explained(dtype, x, y)
         return [dtype, value, *[self.merge(p, q) for p, q in zip(rest, others, strict=True)]]
 
-    def _explained(self, dtype: DType, x: Any, y: Any) -> _Number:
+    def _explained(self, dtype: DType, x: Any, y: Any) -> SizedNumber:
         """Returns a literal that is a number of entries, or the reciprocal of one."""
         for inverse in (False, True):
             numbers = [_as_integer(1 / v if inverse and v else v) for v in (x, y)]
@@ -198,7 +198,7 @@ class _Merger:
                 n is not None and n > 0 and _literal(dtype, n, inverse) == v
                 for n, v in zip(numbers, (x, y), strict=True)
             ):
-                return _Number(self._options(*numbers), dtype, inverse)  # type: ignore[arg-type]
+                return SizedNumber(self._options(*numbers), dtype, inverse)  # type: ignore[arg-type]
         raise Different
 
 
@@ -224,7 +224,7 @@ def _literal(dtype: DType, number: int, inverse: bool) -> Any:
 
 def _filled(d: Any, sizes: tuple[int, ...]) -> Any:
     """Returns nested tuples with numbers in place of proportions."""
-    if type(d) is _Number:
+    if type(d) is SizedNumber:
         return d.value(sizes)
     if not isinstance(d, tuple) or type(d) is ValueNumber:
         return d

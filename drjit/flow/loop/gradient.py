@@ -57,12 +57,12 @@ class StoredTrajectory:
     a packet of lanes are stored side by side.
     """
 
-    def __init__(self, replay: "RecordedLoop", iterations: int, needed: set[int]) -> None:
-        self.replay, self.start = replay, []
-        lanes = freeze_size.parts(replay.size, PACKET) * PACKET
-        kinds = {k: t for k, t in replay.kinds().items() if k in needed}
+    def __init__(self, loop: "RecordedLoop", iterations: int, needed: set[int]) -> None:
+        self.loop, self.start = loop, []
+        lanes = freeze_size.parts(loop.size, PACKET) * PACKET
+        kinds = {k: t for k, t in loop.kinds().items() if k in needed}
         self._memory = memory = {k: _unwritten(t, iterations * lanes) for k, t in kinds.items()}
-        lane = ir.lane(replay.size)
+        lane = ir.lane(loop.size)
         packet = ir.apply(op.mul, ir.apply(op.quotient, lane, number(PACKET)), number(iterations))
         first = ir.apply(op.mul, packet, number(PACKET))
         self._first = ir.apply(op.add, first, ir.apply(op.remainder, lane, number(PACKET)))
@@ -70,14 +70,14 @@ class StoredTrajectory:
         def store(nodes: list[Node]) -> None:
             mask = ir.apply(op.lt, nodes[-1], number(iterations))
             at = Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
-            for k, n in zip(replay.places, nodes, strict=False):
+            for k, n in zip(loop.places, nodes, strict=False):
                 if k in memory:
                     after = access.scatter(Replacement(memory.pop(k)), [n], at)
                     if after is not None:
                         memory[k] = after
 
-        count = replay.counting(store)[-1]
-        self.count = ir.resize(count, replay.size)
+        count = loop.counting(store)[-1]
+        self.count = ir.resize(count, loop.size)
 
     def _place(self, iteration: Node) -> Node:
         return ir.apply(op.add, self._first, ir.apply(op.mul, iteration, number(PACKET)))
@@ -89,8 +89,8 @@ class StoredTrajectory:
         """
         at = Access(self._place(iteration), what=_WHAT, inside=True)
         begin = [
-            access.gather(self._memory[k], at) if k in self._memory else self.replay.before[k].node
-            for k in self.replay.places
+            access.gather(self._memory[k], at) if k in self._memory else self.loop.before[k].node
+            for k in self.loop.places
         ]
         return begin, kept
 
@@ -106,13 +106,13 @@ class CheckpointedTrajectory:
     bound on the number of iterations, if any.
     """
 
-    def __init__(self, replay: "RecordedLoop", limit: int) -> None:
-        self.replay = replay
-        self.count = replay.count()
+    def __init__(self, loop: "RecordedLoop", limit: int) -> None:
+        self.loop = loop
+        self.count = loop.count()
         self._depth = min(CHECKPOINTS, limit.bit_length()) if limit > 0 else CHECKPOINTS
-        kinds = replay.kinds()
+        kinds = loop.kinds()
         # The bottom of the stack: the number of the iteration, and the variables.
-        self._bottom = [number(0), *[replay.before[k].node for k in kinds]]
+        self._bottom = [number(0), *[loop.before[k].node for k in kinds]]
         # The height of the stack, and its entries, with those of each variable side by side.
         types = [dt.u32, *kinds.values()]
         self.start = [number(0), *[zero(t) for t in types for _ in range(self._depth)]]
@@ -151,21 +151,19 @@ class CheckpointedTrajectory:
             ]
             return [height, position, *values, *[n for c in columns for n in c]]
 
-        found = record.loop([height, *top, *kept[1:]], test, body, self.replay.what)
+        found = record.loop([height, *top, *kept[1:]], test, body, self.loop.what)
         return self._begin(found[2 : 1 + width]), [found[0], *found[1 + width :]]
 
     def _columns(self, entries: list[Node]) -> list[list[Node]]:
         return [entries[k : k + self._depth] for k in range(0, len(entries), self._depth)]
 
     def _begin(self, values: list[Node]) -> list[Node]:
-        moving = dict(zip(self.replay.kinds(), values, strict=True))
-        return [moving.get(k, self.replay.before[k].node) for k in self.replay.places]
+        moving = dict(zip(self.loop.kinds(), values, strict=True))
+        return [moving.get(k, self.loop.before[k].node) for k in self.loop.places]
 
     def _advanced(self, values: list[Node], count: Node) -> list[Node]:
-        after = self.replay.advanced(self._begin(values), count)
-        return [
-            n for k, n in zip(self.replay.places, after, strict=True) if k in self.replay.changing
-        ]
+        after = self.loop.advanced(self._begin(values), count)
+        return [n for k, n in zip(self.loop.places, after, strict=True) if k in self.loop.changing]
 
     def discard(self) -> None:
         """There is nothing to discard."""
@@ -184,23 +182,23 @@ def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
 
 
 def trajectory(
-    replay: "RecordedLoop", limit: int, places: set[int]
+    loop: "RecordedLoop", limit: int, places: set[int]
 ) -> StoredTrajectory | CheckpointedTrajectory:
     """Returns the earlier values of the variables at some places in a loop that takes at most
     `limit` iterations, if that is positive: in memory, unless the loop is part of a kernel with an
     unknown number of lanes, or they would take more than `MEMORY`."""
-    kinds = replay.kinds()
+    kinds = loop.kinds()
     if record.recording() or any(t.is_vector for t in kinds.values()):
-        return CheckpointedTrajectory(replay, limit)
-    most = MEMORY // max(1, replay.size * sum(t.itemsize for k, t in kinds.items() if k in places))
+        return CheckpointedTrajectory(loop, limit)
+    most = MEMORY // max(1, loop.size * sum(t.itemsize for k, t in kinds.items() if k in places))
     if 0 < limit <= most:
-        found = StoredTrajectory(replay, limit, places)
+        found = StoredTrajectory(loop, limit, places)
         if _most(found) <= limit:
             return found
-    limit = _largest(replay.count())
+    limit = _largest(loop.count())
     if limit <= most:
-        return StoredTrajectory(replay, limit, places)
-    return CheckpointedTrajectory(replay, limit)
+        return StoredTrajectory(loop, limit, places)
+    return CheckpointedTrajectory(loop, limit)
 
 
 def _most(found: StoredTrajectory) -> int:

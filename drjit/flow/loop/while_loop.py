@@ -18,7 +18,7 @@ from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ...jit.ir.scope import ACTIVE, StateTarget, using
 from ...jit.trace import record
 from ..region import state as region
-from ..region.merging import has_vectors, joined, reading, spread, spreading
+from ..region.merging import has_vectors, on_features, taking_features, to_features, to_vectors
 from ..region.recording import NOTHING, RecordedRegion, Targets, adds_to
 from ..region.state import PrivateState, RecordAgain, State, WeakValue, call
 from . import evaluated as loop_evaluated
@@ -77,7 +77,9 @@ def while_loop(
         compress = bool(flags.current & JitFlag.CompressLoops)
     if evaluated and compress and not record.recording() and has_vectors(Tree(state)):
         options = labels, label, mode, strict, compress, max_iterations
-        return joined(while_loop(spread(state), reading(cond), spreading(body), *options))
+        return to_vectors(
+            while_loop(to_features(state), taking_features(cond), on_features(body), *options)
+        )
     if mode == "scalar":
         return _scalar(state, cond, body, call(what, cond, *state), what)
     start = State(state, titles, what)
@@ -256,9 +258,8 @@ class SymbolicLoop:
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
         self.profile = region.profile_of(loop.body)
         self.tracked = _differentiable(before)
-        self.tracking = bool(self.tracked)
-        self.tracking_is_presumed = self.profile.tracks and not self.tracking
-        self.tracking = self.tracking or self.tracking_is_presumed
+        self.tracking_is_presumed = self.profile.tracks and not self.tracked
+        self.tracking = bool(self.tracked) or self.tracking_is_presumed
         self.dependences: Dependences | None = None
         self.condition = ACTIVE
         self.targets: Targets
