@@ -3,6 +3,7 @@ random numbers: as easy as 1, 2, 3", 2011): every block of four numbers is a fun
 counter, so that entries are computed independently and in any order.
 """
 
+from functools import partial
 from typing import Any, ClassVar
 
 from ..array import table
@@ -152,16 +153,12 @@ for _bits, _count, _dtype in ((16, 4, dt.f16), (32, 4, dt.f32), (64, 2, dt.f64))
     _kind = f"float{_bits}x{_count}"
     _number = "four" if _count == 4 else "two"
     _TYPES[_kind] = (_dtype, _count)
-    _METHODS[f"next_{_kind}"] = (
-        f"Returns {_number} uniform float{_bits} numbers in [0, 1).",
-        _kind,
-        lambda w, x, t=_dtype: units(w, x, t),
-    )
-    _METHODS[f"next_{_kind}_normal"] = (
-        f"Returns {_number} standard normal float{_bits} numbers.",
-        _kind,
-        lambda w, x, t=_dtype: normals(w, x, t),
-    )
+    for _suffix, _law, _make in (
+        ("", "uniform float{} numbers in [0, 1)", units),
+        ("_normal", "standard normal float{} numbers", normals),
+    ):
+        _doc = f"Returns {_number} {_law.format(_bits)}."
+        _METHODS[f"next_{_kind}{_suffix}"] = _doc, _kind, partial(_make, dtype=_dtype)
 for _name, (_doc, _result, _make) in _METHODS.items():
     setattr(Philox, _name, _method(_name, _doc, _result, _make))
 

@@ -111,15 +111,12 @@ def _traced(
 
 def _parameters(function: Callable, count: int, what: str) -> tuple[str, ...]:
     """Returns names for the arguments of a function."""
-    names: list[str] = []
     try:
         found = signature(function).parameters.values()
     except (TypeError, ValueError):
         found = ()
-    for p in found:
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
-            names.append(p.name)
-    names = names[:count]
+    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [p.name for p in found if p.kind in by_position][:count]
     names += [f"argument{k}" for k in range(len(names), count)]
     if len(set(names)) < len(names):
         raise TypeError(f"{what}: cannot name the arguments")

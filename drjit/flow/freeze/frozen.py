@@ -41,13 +41,13 @@ _IMPORTANT = ~int(
 _FREEZING, _RECORDING = int(JitFlag.KernelFreezing), int(JitFlag.FreezingScope)
 
 
-_SOME, _FAST_PATHS = 2, 4  # after how many replays to make a fast path, and how many to keep
+_REPLAYS, _FAST_PATHS = 2, 4  # how many replays come before a fast path; how many of these to keep
 
 
 class _FastPath(NamedTuple):
-    """A recording, and the function that tells whether inputs match it, or also performs the call
-    if that is possible (see `fast_path`); not `final` if it may become possible. `data` are the
-    numbers of the literals that are data."""
+    """A recording, and a `check` that tells whether inputs match it, and where possible performs
+    the call as well (see `fast_path`). It is not `final` if that may still become possible. `data`
+    are the numbers of the literals that are data."""
 
     names: Any
     flags: int
@@ -131,7 +131,7 @@ class FrozenFunction:
             ready = family.find(sizes)
         if ready is not None:
             ready.uses += 1
-            if ready.uses == _SOME and graph.scope() is None:
+            if ready.uses == _REPLAYS and graph.scope() is None:
                 replay = None if data else replay_writer(ready, layout.objects)
                 check = fast_path(layout, inputs, implicit, set(data), replay)
                 if check is not None:
@@ -163,7 +163,7 @@ class FrozenFunction:
                     return found
                 if not s.final and s.replay.at_once is not None:
                     self._fast_paths = [t for t in self._fast_paths if t is not s]
-                    s.replay.uses = _SOME - 1  # for a new one
+                    s.replay.uses = _REPLAYS - 1  # for a new one
                     return None
                 return _replayed(s.replay, found, s.data, s.family)
         return None

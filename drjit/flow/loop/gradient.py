@@ -1,9 +1,10 @@
 """Derivatives of symbolic loops, computed from the recorded body.
 
-Forward mode runs tangents along with the state. Reverse mode runs the loop backwards: it visits
-iterations from the last to the first, has the body on what they began with (a trajectory), and
-propagates gradients through it. A loop that only sums up terms needs no storage: the gradient of
-every term is that of the sum, so that one pass, in any order, does.
+Forward mode advances tangents along with the state. Reverse mode runs the loop backwards: it visits
+iterations from the last to the first, computes the body again from the state at their beginning,
+which a trajectory recovers, and propagates gradients through it. A loop that only sums up terms
+needs no trajectory: the gradient of every term is that of the sum, so that one pass in any order
+suffices.
 """
 
 import weakref
@@ -28,7 +29,7 @@ from ...jit.trace.access import Access, Replacement
 from ..region.merging import masked
 from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
 
-# ---- What iterations began with
+# ---- Trajectories: the state at the beginning of each iteration
 
 
 _WHAT = "gradient of dr.while_loop()"
@@ -221,7 +222,7 @@ def _unwritten(dtype: DType, size: int) -> Node:
     return freeze.uninitialized(dtype, size)
 
 
-# ---- Derivatives
+# ---- The recorded loop
 
 
 SUM = -1

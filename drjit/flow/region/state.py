@@ -176,9 +176,6 @@ def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
     yield from (f.__kwdefaults__ or {}).items()
 
 
-# ---- The statement
-
-
 MODES = (None, "scalar", "symbolic", "evaluated")
 _SIMPLE = frozenset((*NUMBERS, str, type(None), type))
 

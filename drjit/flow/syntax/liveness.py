@@ -35,6 +35,12 @@ class _Uses(ast.NodeVisitor):
     def writes(self) -> set[str]:
         return self.augmented | self.bound
 
+    def visit_all(self, nodes: Iterable[Any]) -> "_Uses":
+        for n in nodes:
+            if n is not None:
+                self.visit(n)
+        return self
+
     def visit_Name(self, node: ast.Name) -> None:
         (self.reads if isinstance(node.ctx, ast.Load) else self.bound).add(node.id)
 
@@ -68,23 +74,18 @@ class _Uses(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: Any) -> None:
         self.bound.add(node.name)
-        for e in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
-            if e is not None:
-                self.visit(e)
+        self.visit_all([*node.decorator_list, *node.args.defaults, *node.args.kw_defaults])
         self._inner(node.body, parameters(node.args))
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        for e in (*node.args.defaults, *node.args.kw_defaults):
-            if e is not None:
-                self.visit(e)
+        self.visit_all([*node.args.defaults, *node.args.kw_defaults])
         self._inner([node.body], parameters(node.args))
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.bound.add(node.name)
-        for e in (*node.decorator_list, *node.bases, *[k.value for k in node.keywords]):
-            self.visit(e)
+        self.visit_all([*node.decorator_list, *node.bases, *node.keywords])
         self._inner(node.body, [])
 
     def _comprehension(self, node: Any) -> None:
@@ -123,11 +124,7 @@ def writes(*nodes: Any) -> Names:
 
 def uses(nodes: Iterable[Any]) -> _Uses:
     """Returns the names that expressions or statements read and write."""
-    found = _Uses()
-    for n in nodes:
-        if n is not None:
-            found.visit(n)
-    return found
+    return _Uses().visit_all(nodes)
 
 
 def all_writes(body: Iterable[ast.stmt]) -> Names:

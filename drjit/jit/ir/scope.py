@@ -1,7 +1,8 @@
 """A thread's open recordings: the bodies of the symbolic loops and branches that it is tracing.
 
 A scope holds the mask of the lanes that execute the code being traced. It collects the code's side
-effects, which belong to the loop or branch and not to the surrounding program.
+effects, which belong to the loop or branch and not to the surrounding program. The device on which
+a thread computes with constants alone is chosen here as well (`using`).
 """
 
 import threading
