@@ -13,7 +13,7 @@ from ...array.base import type_label
 from ...array.tree import Tree
 from ...function.ad.scopes import isolate_grad
 from ...jit.ir.node import AFTER
-from ...jit.ir.scope import all_lanes
+from ...jit.ir.scope import all_lanes, stack
 from ...jit.tuples import NamedTuple
 from ..region.merging import masked, merged
 from ..region.state import RecordAgain, State, call
@@ -55,7 +55,10 @@ class BranchOutcome:
     `places` says where in the result the arguments are that it has changed in place, by number (see
     `State.objects`). If functions run one after the other, `argument_versions` are the versions of
     those in the result, or their contents if they are one-dimensional arrays, and
-    `argument_contents` is what the arrays of all arguments hold."""
+    `argument_contents` is what the arrays of all arguments hold. `fits` says whether all contents
+    are known to have as many entries as the condition, or one."""
+
+    fits = False
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
@@ -125,6 +128,7 @@ class Branch:
         self.first = 0  # nodes with serial numbers from here on belong to the functions
         self.diverging: list[int] = []
         self.unmergeable: set[int] = set()  # further ones, whose versions cannot be merged
+        self.writes = False  # whether a function has written to arrays, or might
         self.sizes = [*map(_size, self.before)]
         if 0 in self.sizes and mask._node.size:
             args.check_initialized()
@@ -199,10 +203,11 @@ class Branch:
         if others:
             found = found.like(others[0].versions[0], self.strict)
         outcome = BranchOutcome(found)
-        for k, v in enumerate(contents_of(args.leaves)):
-            if v is None:
-                self.before[k] = None
-        given = [v and g for v, g in zip(self.before, given, strict=True)]
+        if contents_of is not leaf.values:
+            for k, v in enumerate(contents_of(args.leaves)):
+                if v is None:
+                    self.before[k] = None
+            given = [v and g for v, g in zip(self.before, given, strict=True)]
         if changed := args.changed(given):
             outcome.places = outcome.located(args, changed)
             for k in changed:
@@ -229,6 +234,11 @@ class Branch:
 
             return contents_of
         # Nothing may hold pending tables, because the other function may write to them.
+        if not self.writes:
+            opened = stack()
+            if opened and not opened[-1].afters and None not in self.before:
+                return leaf.values  # type: ignore[return-value]
+            self.writes = True
         first = self.first
         tables = {id(a) for a, v in zip(self.args.leaves, self.before, strict=True) if v is None}
         return lambda arrays: [
@@ -278,6 +288,8 @@ class Branch:
         """Raises a RuntimeError if the sizes of results are incompatible, or if one function
         returns an array that was written to, and the other one a different array."""
         first, second = outcomes
+        if first.fits and second.fits:
+            return
         size = self.mask._node.size
         rows = zip(first.contents, second.contents, first.arrays, second.arrays, strict=True)
         for k, (a, b, one, other) in enumerate(rows):

@@ -136,9 +136,20 @@ def arrays_in_attributes(value: Any) -> dict[str, Any]:
     return found
 
 
+_CLOSED = (), (FLOW,)
+_NO_ARRAYS = OuterArrays(())
+
+
 def captured_arrays(functions: Sequence[Callable[..., Any]], state: Iterable[Any]) -> OuterArrays:
     """Returns the arrays that functions capture from enclosing functions, except those in
     `state`."""
+    for f in functions:
+        if isinstance(f, FunctionType) and (
+            f.__defaults__ or f.__kwdefaults__ or f.__code__.co_freevars not in _CLOSED
+        ):
+            break
+    else:
+        return _NO_ARRAYS  # as for most functions that `syntax` makes
     own = {id(a) for a in state}
     return OuterArrays([row for row in _captured(functions) if id(row[1]) not in own])
 
@@ -259,8 +270,9 @@ class BodyProfile:
         self.tracks = False
 
 
-_profiles: dict[int, tuple[BodyProfile, weakref.ref[CodeType]]] = {}
-"""By the identity of code objects, while these exist: to compare two of them takes long."""
+_profiles: weakref.WeakKeyDictionary[CodeType, BodyProfile] = weakref.WeakKeyDictionary()
+# The same by the identities of code objects, while these exist: to compare two of them takes long.
+_by_identity: dict[int, tuple[BodyProfile, weakref.ref[CodeType]]] = {}
 
 
 def profile_of(body: Callable[..., Any]) -> BodyProfile:
@@ -269,10 +281,10 @@ def profile_of(body: Callable[..., Any]) -> BodyProfile:
     if code is None:
         return BodyProfile()
     key = id(code)
-    entry = _profiles.get(key)
+    entry = _by_identity.get(key)
     if entry is None:
-        reference = weakref.ref(code, lambda _: _profiles.pop(key, None))
-        entry = _profiles[key] = BodyProfile(), reference
+        reference = weakref.ref(code, lambda _: _by_identity.pop(key, None))
+        entry = _by_identity[key] = _profiles.setdefault(code, BodyProfile()), reference
     return entry[0]
 
 
