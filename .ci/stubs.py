@@ -226,7 +226,7 @@ def variates() -> list[str]:
     lines = ["state: Part[UInt64]", "inc: Part[UInt64]"]
     types = {"uint32": "UInt", "uint64": "UInt64"}
     types |= {"float16": "Float16", "float32": "Float", "float64": "Float64"}
-    drawn = {n: f for n, f in vars(pcg.Generator).items() if n[:5] in ("next_", "prev_")}
+    drawn = {n: f for n, f in vars(pcg.Pcg32).items() if n[:5] in ("next_", "prev_")}
     for name, function in drawn.items():
         kind = name.split("_")[1]
         if name.endswith("bounded"):
@@ -235,7 +235,7 @@ def variates() -> list[str]:
         lines.append(method(name, function, types.get(kind, "T"), before))
     for bits, result in (("32", "UInt"), ("64", "UInt64")):
         name = f"next_uint{bits}_bounded"
-        function = getattr(pcg.Generator, name)
+        function = getattr(pcg.Pcg32, name)
         lines.append(method(name, function, result, "bound: int, "))
     return lines
 
@@ -245,7 +245,7 @@ def blocks() -> list[str]:
     types = {name: type_name("vector", d, (n,)) for name, (d, n) in philox._TYPES.items()}
     lines = [f"{name}: Part[{types[name]}]" for name in ("seed", "counter")]
     for name, (_, kind, _) in philox._METHODS.items():
-        lines.append(method(name, getattr(philox.Generator, name), types[kind]))
+        lines.append(method(name, getattr(philox.Philox, name), types[kind]))
     return lines
 
 

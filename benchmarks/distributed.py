@@ -16,12 +16,12 @@ import numpy as np
 import drjit as dr
 from drjit import distributed
 from drjit.auto.ad import TensorXf
-from drjit.distributed import buckets
+from drjit.distributed import optimizer
 
 
 def slow_down(bits_per_second: float) -> None:
     """Makes every exchange of gradients last as long as on a network."""
-    average, n = buckets._average, distributed.world_size()
+    average, n = optimizer._average, distributed.world_size()
 
     def slow(engine, gradients, data):
         start = time.perf_counter()
@@ -30,7 +30,7 @@ def slow_down(bits_per_second: float) -> None:
         time.sleep(max(0.0, start + sent / bits_per_second - time.perf_counter()))
         return found
 
-    buckets._average = slow
+    optimizer._average = slow
 
 
 def main() -> None:

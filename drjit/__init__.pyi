@@ -39,11 +39,11 @@ from .array.annotations import Ts as Ts
 from .array.annotations import ValCpT as ValCpT
 from .array.annotations import ValT as ValT
 from .flow.call.branch import if_stmt as if_stmt
-from .flow.call.dispatch import dispatch as dispatch
-from .flow.call.dispatch import reorder_threads as reorder_threads
-from .flow.call.func import func as func
 from .flow.call.instance import InstanceArray as InstanceArray
 from .flow.call.instance import instance_t as instance_t
+from .flow.call.switch import dispatch as dispatch
+from .flow.call.switch import func as func
+from .flow.call.switch import reorder_threads as reorder_threads
 from .flow.call.switch import switch as switch
 from .flow.export.export import export as export
 from .flow.freeze.frozen import freeze as freeze

@@ -5,10 +5,8 @@ first used, so that `import drjit` stays fast.
 _NAMES = {
     "array.annotations": "AnyArray ArrayT MaskT PlainT RedT SelfCpT SelfT T Ts ValCpT ValT",
     "flow.call.branch": "if_stmt",
-    "flow.call.dispatch": "dispatch reorder_threads",
-    "flow.call.func": "func",
     "flow.call.instance": "InstanceArray instance_t",
-    "flow.call.switch": "switch",
+    "flow.call.switch": "dispatch func reorder_threads switch",
     "flow.export.export": "export",
     "flow.freeze.frozen": "freeze",
     "flow.loop.while_loop": "while_loop",

@@ -255,9 +255,9 @@ def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def computing_nodes() -> Iterator[None]:
     """What tests compute from nodes, without classes of arrays, is on the chosen device."""
     import drjit as dr  # only here: it reads the environment that is set above
-    from drjit.jit import device
+    from drjit.jit.ir import scope
 
-    with device.using(dr.llvm.Float._device):
+    with scope.using(dr.llvm.Float._device):
         yield
 
 

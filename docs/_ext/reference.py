@@ -38,7 +38,7 @@ PAGES = {
     "control-flow": (
         "Control flow",
         "flow.syntax.decorator flow.loop.while_loop flow.call.branch flow.call.switch "
-        "flow.call.dispatch flow.call.func flow.call.instance",
+        "flow.call.instance",
     ),
     "evaluation": (
         "Evaluation, freezing, kernels",

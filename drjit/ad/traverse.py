@@ -14,9 +14,10 @@ from typing import Any
 
 from ..jit import collector, locks
 from ..jit import substitutes as native
-from ..jit.device import Device, current, using
+from ..jit.device import Device, current
 from ..jit.ir import node
 from ..jit.ir.node import LITERAL
+from ..jit.ir.scope import using
 from ..jit.locks import catch_up, due, is_held, lock
 from . import completion, generated, steps
 from .algebra import PLAIN, set_keep_graph

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from ..ad import lanes, matrix, scatter_target
 from ..ad.graph import Value, visible
-from ..jit.device import current, using
+from ..jit.device import current
 from ..jit.ir import dtype as dt
 from ..jit.ir import node as ir
 from ..jit.ir import op
 from ..jit.ir.node import LITERAL, Node
-from ..jit.ir.scope import recording
+from ..jit.ir.scope import recording, using
 from ..jit.primitives import collective, sorting
 from ..jit.run import launch, pending, schedule
 from ..jit.trace import access

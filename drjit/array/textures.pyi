@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Any, Generic, SupportsIndex, overload
 
-from ..texture.modes import FilterMode, MipBasis, MipFilter, WrapMode
+from ..texture.sampling import FilterMode, MipBasis, MipFilter, WrapMode
 from ..texture.texture import Texture
 from .base import ArrayBase
 from .kinds import (

@@ -18,8 +18,8 @@ from .graphics import register_gl_texture as register_gl_texture
 from .graphics import unmap_graphics_resource as unmap_graphics_resource
 from .graphics import unregister_cuda_resource as unregister_cuda_resource
 from ..jit.device import Event as _Event
-from ..random.pcg import Generator as _PCG32
-from ..random.philox import Generator as _Philox4x32
+from ..random.pcg import Pcg32 as _PCG32
+from ..random.philox import Philox as _Philox4x32
 _Bool: TypeAlias = bool | Bool
 class Bool(Leaf[_Bool, Bool, bool], Masks[_Bool, Bool], ABool, ToInt8[Int8, UInt8, Int, UInt, Int64, UInt64, Float16, Float, Float64]):
     Value: ClassVar[type[bool]]

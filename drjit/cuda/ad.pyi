@@ -10,8 +10,8 @@ from ..llvm import ad as _llvm_ad
 from .. import cuda as _cuda
 from .graphics import green_context as green_context
 from ..jit.device import Event as _Event
-from ..random.pcg import Generator as _PCG32
-from ..random.philox import Generator as _Philox4x32
+from ..random.pcg import Pcg32 as _PCG32
+from ..random.philox import Philox as _Philox4x32
 _Bool: TypeAlias = bool | Bool | _cuda.Bool
 class Bool(Leaf[_Bool, Bool, bool], Masks[_Bool, Bool], ABool, ToInt8[Int8, UInt8, Int, UInt, Int64, UInt64, Float16, Float, Float64]):
     Value: ClassVar[type[bool]]

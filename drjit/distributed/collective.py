@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..array import leaf, tree
+from ..array import leaf, pytree, tree
 from ..array.base import ArrayBase, type_label
 from ..array.tree import Tree
 from ..function import evaluation
@@ -204,12 +204,12 @@ def _apply(operation: str, value: Any, option: Any) -> Any:
     engine = current()
     leaves, n = list(parts.leaves), engine.size
     if operation in ("all_gather", "reduce_scatter"):
-        leaves = _even(parts)
+        leaves = _even(value)
     agree(what, parts, option)
     if n == 1:
         return parts.put_together([type(a)(a) for a in leaves])[0]
     if operation == "reduce_scatter":
-        shapes = [k[0] if k else 1 for k in _tensors(parts).values()] + [len(a) for a in leaves]
+        shapes = [k[0] if k else 1 for k in _shapes(parts)] + [len(a) for a in leaves]
         for size in shapes:
             if size % n:
                 raise RuntimeError(f"{what}: {size} entries cannot be divided among {n} processes")
@@ -236,31 +236,19 @@ def _apply(operation: str, value: Any, option: Any) -> Any:
     return parts.put_together(found, make)[0]
 
 
-def _tensors(parts: Tree) -> dict[int, Any]:
-    """Returns the shapes of tensors by position."""
-    return {
-        k: keys
-        for k, keys in parts.keys.items()
-        if issubclass(parts.classes[k], ArrayBase) and parts.classes[k]._kind == "tensor"
-    }
+def _shapes(parts: Tree) -> list[tuple[int, ...]]:
+    """Returns the shapes of tensors."""
+    return [v._shape for v in parts.objects if isinstance(v, ArrayBase) and v._kind == "tensor"]
 
 
-def _even(parts: Tree) -> list:
+def _even(value: Any) -> list:
     """Returns the one-dimensional arrays, those of a nested array with the same number of lanes."""
-    from ..array.pytree import leaf_arrays
     from ..function.conversion import even_leaves
 
     found: list[Any] = []
-    seen = 0
-    for k, count in enumerate(parts.counts):
-        if k < seen:
-            continue
-        v = parts.objects[k]
-        if isinstance(v, ArrayBase) and v._kind == "nested":
-            found += even_leaves(v, "drjit.distributed")[0]
-            seen = k + len(Tree((v,)).objects)
-        elif count == -1:
-            found += leaf_arrays(v)
+    for a in pytree.arrays(value):
+        nested = a._kind == "nested"
+        found += even_leaves(a, "drjit.distributed")[0] if nested else pytree.leaf_arrays(a)
     return found
 
 
@@ -294,7 +282,7 @@ def agree(what: str, parts: Tree, option: Any) -> None:
         f"{type_label(a)} of {len(a)} entries{', tracked' if grad_enabled(a) else ''}"
         for a in parts.leaves
     ]
-    shapes = [f"a tensor of shape {k}" for k in _tensors(parts).values()]
+    shapes = [f"a tensor of shape {k}" for k in _shapes(parts)]
     text = f"{what} of {'; '.join(shapes + kinds)} with {option}"
     check_same(current(), what, text)
 

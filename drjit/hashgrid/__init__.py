@@ -2,10 +2,8 @@
 resolution, looked up and interpolated at positions of any dimension.
 """
 
-from .encoding import HashEncoding, cosine_ramp
-from .grid import HashGridEncoding
-from .levels import div_round_up, next_multiple
-from .permuto import PermutoEncoding
+from .encoding import HashEncoding, cosine_ramp, div_round_up, next_multiple
+from .lattices import HashGridEncoding, PermutoEncoding
 
 __all__ = [
     "HashEncoding", "HashGridEncoding", "PermutoEncoding", "cosine_ramp", "div_round_up",

@@ -26,7 +26,8 @@ _KNOWN = sys.stdlib_module_names - {"_dbm", "_gdbm", "_sqlite3"} | {"drjit", "ll
 _BINARY = (".so", ".pyd")
 _RELEASING = ("drjit.", "llvmlite.")  # whose finalizers release memory only
 PAUSED = 1 << 30  # the threshold while it is paused: never reached, and no program has it
-_usual: int | None = None  # the program's threshold while ours is in force
+usual: int | None = None
+"""The threshold of the program, while ours is in force: see `defer`."""
 pauses: list[Any] = []
 """The reasons for which it is paused."""
 _before = 700  # the threshold before it was
@@ -149,23 +150,23 @@ def catch_up() -> None:
 def defer() -> None:
     """Raises the threshold of the young generation until `resume`. If the program sets a threshold
     or disables the collector in the meantime, its setting wins."""
-    global _usual
+    global usual
     if not pauses:
         _restore()  # after an interrupt in there
     young, *older = gc.get_threshold()
     # Another thread may have paused it meanwhile, but not between the test and the call.
     if 0 < young < MOST and not pauses:
-        _usual = young
+        usual = young
         gc.set_threshold(MOST, *older)
 
 
 def resume() -> None:
     """Restores the program's own threshold."""
-    global _usual, _before
-    if _usual is not None:
-        usual, _usual = _usual, None
+    global usual, _before
+    if usual is not None:
+        own, usual = usual, None
         young, *older = gc.get_threshold()
         if young == MOST and not pauses:
-            gc.set_threshold(usual, *older)
+            gc.set_threshold(own, *older)
         elif _before == MOST:
-            _before = usual
+            _before = own

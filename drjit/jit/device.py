@@ -442,7 +442,8 @@ class _ChosenDevice(threading.local):
     device: Device | None = None
 
 
-_thread = _ChosenDevice()
+chosen = _ChosenDevice()
+"""The device that `scope.using` has chosen for this thread, if any."""
 
 
 def register(device: Device) -> None:
@@ -484,23 +485,7 @@ def devices() -> list[Device]:
 
 def current() -> Device:
     """Returns the device on which this thread computes with constants alone."""
-    return _thread.device or next(iter(_devices.values()))
-
-
-class using:  # a class, as these take less time than generators
-    """Makes a device the current one in a block of statements; None changes nothing."""
-
-    __slots__ = ("before", "device")
-
-    def __init__(self, device: Device | None) -> None:
-        self.device = device
-
-    def __enter__(self) -> None:
-        self.before = _thread.device
-        _thread.device = self.device or self.before
-
-    def __exit__(self, *_: object) -> None:
-        _thread.device = self.before
+    return chosen.device or next(iter(_devices.values()))
 
 
 def raise_first(errors: Sequence[BaseException]) -> NoReturn:

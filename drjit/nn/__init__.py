@@ -9,9 +9,9 @@ from ..hashgrid import HashGridEncoding as HashGridEncoding
 from ..hashgrid import PermutoEncoding as PermutoEncoding
 from .coopvec import CoopVec as CoopVec
 from .coopvec import cast as cast
+from .encode import HashEncodingLayer as HashEncodingLayer
 from .encode import SinEncode as SinEncode
 from .encode import TriEncode as TriEncode
-from .hash_layer import HashEncodingLayer as HashEncodingLayer
 from .layers import GELU as GELU
 from .layers import Cast as Cast
 from .layers import Exp as Exp
@@ -30,7 +30,7 @@ from .matrix import matvec as matvec
 from .matrix import unpack as unpack
 from .matrix import view as view
 from .module import Module as Module
-from .packed import pack as pack
+from .module import pack as pack
 from .save import load as load
 from .save import save as save
 

@@ -135,11 +135,10 @@ class CoopVec(KernelValue, Generic[T]):
         found = derivatives.unpack(as_value((self._node, self._var)))
         return map(leaf.from_value, repeat(cls), found)
 
-    def __getitem__(self, key: object) -> NoReturn:
+    def __getitem__(self, *_: object) -> NoReturn:
         raise TypeError(_INDEX)
 
-    def __setitem__(self, key: object, value: object) -> NoReturn:
-        raise TypeError(_INDEX)
+    __setitem__ = __getitem__
 
     def __repr__(self) -> str:
         shape = (len(self), self._node.size)

@@ -1,19 +1,20 @@
-"""Frequency encodings: a few coordinates become many features by periodic functions of increasing
-frequency, which lets small networks learn details.
+"""Layers that encode positions: by periodic functions of increasing frequency, which turn a few
+coordinates into many features, so that small networks learn details; and by hash encodings.
 """
 
 from functools import lru_cache
 from math import pi
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 from ..ad.graph import Value, visible
 from ..ad.vector import pack, unpack
 from ..array.base import type_label
 from ..function.conversion import is_real
 from ..function.data.layout import reshape
-from ..function.inspect.traits import float32_array_t, is_float_v, is_half_v, is_tensor_v, shape
+from ..function.inspect import traits
 from ..function.math.arithmetic import abs, fma, round
 from ..function.math.transcendental import sin
+from ..hashgrid import HashEncoding
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node, literal
 from ..jit.lazy import np
@@ -65,8 +66,8 @@ class Encoding(Module):
             raise ValueError(f"drjit.nn.{self!r}: an encoding of no octaves has no features")
         # Half precision has too few digits for phases.
         kind: Any = arg.type if isinstance(arg, CoopVec) else type(arg)
-        if is_half_v(kind):
-            single = float32_array_t(kind)
+        if traits.is_half_v(kind):
+            single = traits.float32_array_t(kind)
             if isinstance(arg, CoopVec):
                 found: Any = cast(self._encode(cast(arg, single)), kind)
                 return found
@@ -76,14 +77,15 @@ class Encoding(Module):
     def _channels(self, arg: Any) -> int:
         if isinstance(arg, CoopVec):
             return len(arg)
-        if not is_tensor_v(arg) or not is_float_v(arg):
+        if not traits.is_tensor_v(arg) or not traits.is_float_v(arg):
             raise TypeError(
                 f"drjit.nn.{self!r}: expected a tensor of floating point numbers of shape "
                 f"(coordinates, N) or a cooperative vector, got {type_label(arg)}"
             )
-        if len(shape(arg)) != 2:
+        shape = traits.shape(arg)
+        if len(shape) != 2:
             raise ValueError(
-                f"drjit.nn.{self!r}: expected a tensor of shape (coordinates, N), got {shape(arg)}"
+                f"drjit.nn.{self!r}: expected a tensor of shape (coordinates, N), got {shape}"
             )
         return len(arg)
 
@@ -97,7 +99,7 @@ class Encoding(Module):
             parts = [x for x in unpack(Value(arg._node, visible(arg._var))) for _ in range(waves)]
             x = wrap(arg.type, pack(parts))
             return self._wave(x, *[wrap(arg.type, Value(n)) for n in constants])
-        kind, n = type(arg), shape(arg)[1]
+        kind, n = type(arg), traits.shape(arg)[1]
         scale, shift = _octaves(self.octaves, self.shift)
         column = (1, self.octaves, 1, 1)
         wave = self._wave(
@@ -196,3 +198,64 @@ class SinEncode(Encoding):
         phase = x * scale
         phase = (phase - round(phase)) + (shift + quarter)
         return sin((phase - round(phase)) * (2 * pi))
+
+
+class HashEncodingLayer(Module):
+    """A layer that maps a position to its features in a hash encoding.
+
+    The layer refers to the encoding, whose parameters do not become part of the network: they are
+    not entries of the mapping, `nn.pack` does not move them, and they must be added to the
+    optimizer separately.
+
+    Raises:
+        TypeError: `encoding` is not a hash encoding.
+
+    >>> from drjit import nn
+    >>> from drjit.llvm import Float, TensorXf
+    >>> enc = nn.HashGridEncoding(Float, 2, n_levels=4)
+    >>> net = nn.Sequential(nn.HashEncodingLayer(enc), nn.Linear(-1, 3)).alloc(TensorXf, 2)
+    >>> list(net), net.layers[1]
+    (['layers.1.weights', 'layers.1.bias'], Linear(in_features=8, out_features=3))
+    """
+
+    def __init__(self, encoding: HashEncoding) -> None:
+        if not isinstance(encoding, HashEncoding):
+            raise TypeError(
+                "drjit.nn.HashEncodingLayer(): expected a hash encoding such as "
+                f"nn.HashGridEncoding(), got {type_label(encoding)}"
+            )
+        self.encoding = encoding
+
+    def _alloc(self, dtype: type, size: int, rng: Generator) -> tuple[Self, int]:
+        if size not in (-1, self.encoding.dimension):
+            raise ValueError(
+                f"drjit.nn.HashEncodingLayer: the encoding has dimension "
+                f"{self.encoding.dimension}, but the input has {size} features"
+            )
+        return type(self)(self.encoding), self.encoding.n_output_features
+
+    @overload
+    def __call__(self, arg: CoopVec[Any], /) -> CoopVec[Any]: ...
+
+    @overload
+    def __call__(self, arg: Any, /) -> Any: ...
+
+    def __call__(self, arg: Any, /) -> Any:
+        """Returns the features at a position: a tensor of shape (n_output_features, N) for a tensor
+        of shape (dimension, N), and otherwise a cooperative vector. The features have the type of
+        the encoding's parameters.
+        """
+        features = self.encoding(arg)
+        return (
+            traits.tensor_t(type(features))(features)
+            if traits.is_tensor_v(arg)
+            else CoopVec(features)
+        )
+
+    @property
+    def data(self) -> Any:
+        """The parameters of the encoding."""
+        return self.encoding.params
+
+    def __repr__(self) -> str:
+        return repr(self.encoding)

@@ -55,7 +55,7 @@ class MatrixView:
     """
 
     __slots__ = (
-        "_layout", "_operand_cache", "buffer", "dtype", "offset", "shape", "size", "stride",
+        "_layout", "buffer", "dtype", "offset", "shape", "size", "stride",
         "transpose",
     )  # fmt: skip
 
@@ -70,18 +70,10 @@ class MatrixView:
         "transpose": bool,
     }
 
-    buffer: Any
-    dtype: VarType
-    offset: int
-    shape: tuple[int, int]
-    size: int
-    stride: int
-    transpose: bool
-
     def __init__(self) -> None:
-        self._operand_cache: tuple[Any, Any] = (None, None)  # see `_operand`
         self._layout: LayoutName = "row_major"
-        self.buffer, self.dtype = None, VarType.Void
+        self.buffer: Any = None
+        self.dtype = VarType.Void
         self.shape, self.offset, self.size, self.stride = (0, 0), 0, 0, 0
         self.transpose = False
 
@@ -320,8 +312,7 @@ def _check_operands(views: dict[str, Any], x: Any, what: str) -> None:
 
 def _operands(views: dict[str, Any], cls: Any, what: str) -> tuple[list[Matrix], Any]:
     """Returns where the entries of views are, and the class of the product of the matrix with
-    features of class `cls`. What was found is kept with what it was found for, because views are
-    used in every step of a training and rarely change.
+    features of class `cls`, which is differentiable if the matrix is.
 
     Raises:
         RuntimeError: a view exceeds its buffer, element types differ, or the arrays are of
@@ -329,35 +320,24 @@ def _operands(views: dict[str, Any], cls: Any, what: str) -> tuple[list[Matrix],
     """
     places = []
     for name, v in views.items():
-        buffer = v.buffer
-        size = buffer._node.size if isinstance(buffer, ArrayBase) and buffer._kind == "leaf" else 0
-        key = (type(buffer), size, cls, v.shape, v.stride, v.offset, v.transpose, v._layout)
-        if v._operand_cache[0] != key:
-            v._operand_cache = key, _operand(v, cls, name, what)
-        place, cls = v._operand_cache[1]
+        check(v, what)
+        buffer: Any = v.buffer
+        if buffer._dtype is not cls._dtype:
+            raise IncompatibleError(
+                f"{what}: '{name}' has entries of type {buffer._dtype.name}, but 'x' has features "
+                f"of type {cls._dtype.name}. Convert the vector with drjit.nn.cast(), or pack "
+                "matrices of that type."
+            )
+        if buffer._backend is not cls._backend:
+            raise IncompatibleError(
+                f"{what}: {type_label(buffer)} and {type_label(cls)} are of different backends"
+            )
+        if buffer._diff and not cls._diff:
+            cls = type(buffer)
+        (rows, columns), reversible = v.shape, v._layout != "inference"
+        place = matrix(int(v.offset), rows, columns, int(v.stride), bool(v.transpose), reversible)
         places.append(place)
     return places, cls
-
-
-def _operand(v: MatrixView, cls: Any, name: str, what: str) -> tuple[Matrix, Any]:
-    """Returns where the entries of a view are, and the class of products with it."""
-    check(v, what)
-    buffer: Any = v.buffer
-    if buffer._dtype is not cls._dtype:
-        raise IncompatibleError(
-            f"{what}: '{name}' has entries of type {buffer._dtype.name}, but 'x' has features of "
-            f"type {cls._dtype.name}. Convert the vector with drjit.nn.cast(), or pack matrices of "
-            "that type."
-        )
-    if buffer._backend is not cls._backend:
-        raise IncompatibleError(
-            f"{what}: {type_label(buffer)} and {type_label(cls)} are of different backends"
-        )
-    rows, columns = v.shape
-    reversible = v._layout != "inference"
-    place = matrix(int(v.offset), rows, columns, int(v.stride), bool(v.transpose), reversible)
-    # Differentiable if the matrix is.
-    return place, type(buffer) if buffer._diff and not cls._diff else cls
 
 
 def matvec(
@@ -383,13 +363,8 @@ def matvec(
     [[17, 36]]
     """
     what = "drjit.nn.matvec()"
-    if (
-        type(A) is not MatrixView
-        or not (b is None or type(b) is MatrixView)
-        or (type(x) is not CoopVec)
-    ):
-        _check_operands({"A": A} if b is None else {"A": A, "b": b}, x, what)
     views = {"A": A} if b is None else {"A": A, "b": b}
+    _check_operands(views, x, what)
     (place, *bias), cls = _operands(views, x._type, what)
     if transpose:
         place = place.turned

@@ -6,14 +6,14 @@ from types import ModuleType as _ModuleType
 
 from ..array.annotations import ArrayOrFloat as LearningRate
 from ..array.annotations import Extra as Extra
-from .adam import Adam as Adam
-from .adam import AdamW as AdamW
-from .muon import Muon as Muon
+from .methods import SGD as SGD
+from .methods import Adam as Adam
+from .methods import AdamW as AdamW
+from .methods import Muon as Muon
+from .methods import RMSProp as RMSProp
 from .optimizer import Optimizer as Optimizer
-from .parameter import RateCache as _LRCache  # the name in annotations of `_step`
-from .rmsprop import RMSProp as RMSProp
+from .optimizer import RateCache as _LRCache  # the name in annotations of `_step`
 from .scaler import GradScaler as GradScaler
-from .sgd import SGD as SGD
 
 __all__ = sorted(  # all of the above
     name

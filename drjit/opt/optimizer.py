@@ -7,19 +7,53 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from math import prod
 from typing import Any, ClassVar, Generic, overload
 
+from ..ad.graph import new_input
+from ..array import leaf
+from ..array.annotations import ArrayOrFloat as LearningRate
+from ..array.annotations import Extra
 from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..array.pytree import leaf_arrays, map_tree, walk
 from ..function import evaluation
 from ..function.ad import grad as derivatives
-from ..function.ad.propagate import resumed
-from ..function.conversion import is_real, related
+from ..function.ad import propagate
+from ..function.conversion import converted, is_real, map_leaves, related
+from ..function.data import create
 from ..function.inspect import traits
 from ..function.math import arithmetic
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
 from ..jit.run.freeze import active as active_recorder
-from . import parameter
-from .parameter import Extra, LearningRate, RateCache, State, StepInputs
+from ..jit.tuples import NamedTuple
+
+State = tuple[Any, bool, LearningRate | None, Extra]
+"""A differentiable parameter (in single precision if promoted from half precision), whether it is
+promoted, its individual learning rate, and the optimizer's state."""
+
+
+class StepInputs(NamedTuple):
+    """The inputs of a parameter's step: entries and gradients, detached and in the form of
+    `entries`, the learning rate, and the optimizer's state."""
+
+    value: Any
+    grad: Any
+    lr: Any
+    extra: Any
+
+
+class RateCache(dict):
+    """Caches products of learning rates and factors for all parameters of a step."""
+
+    def product(self, tp: type, *args: LearningRate) -> Any:
+        """Returns the product of numbers and arrays as an array of type `tp`."""
+        # An array must outlive its id in the key.
+        key = (tp, *[id(a) if isinstance(a, ArrayBase) else a for a in args])
+        if key not in self:
+            product = tp(prod([a for a in args if not isinstance(a, ArrayBase)]))
+            for a in args:
+                if isinstance(a, ArrayBase):
+                    product = product * tp(a)
+            self[key] = product, args
+        return self[key][0]
 
 
 class Optimizer(MutableMapping[str, Any], Generic[Extra]):
@@ -102,6 +136,18 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         if params is not None:
             self.update(params)
 
+    def _check_fractions(self, **values: float) -> None:
+        for name, value in values.items():
+            if not 0 <= value < 1:
+                what = f"dr.opt.{type(self).__name__}(): {name!r}"
+                raise RuntimeError(f"{what} must be in [0, 1), not {value}")
+
+    def _check_not_negative(self, **values: float) -> None:
+        for name, value in values.items():
+            if not value >= 0:
+                what = f"dr.opt.{type(self).__name__}(): {name!r}"
+                raise RuntimeError(f"{what} must be >= 0, not {value}")
+
     # ---- Interface of subclasses
 
     def _filter(self, params: Mapping[str, ArrayBase], /) -> Mapping[str, ArrayBase]:
@@ -178,17 +224,14 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         promoted = self.promote_fp16 and cls._dtype is dt.f16
         if promoted:
             value = related(cls, dtype=dt.f32)(value)
-        with resumed():
-            value = parameter.tracked(value, parameter.entries(value))
+        with propagate.resumed():
+            value = tracked(value, entries(value))
         # Data from the beginning, so that the first step runs the same program as all others.
         evaluation.make_opaque(value)
         if key in self.state:
             old, _, lr, extra = self.state[key]
-            if parameter.layout(old) == parameter.layout(value):
-                before, now = (
-                    parameter.entries_class(type(old)),
-                    parameter.entries_class(type(value)),
-                )
+            if layout(old) == layout(value):
+                before, now = entries_class(type(old)), entries_class(type(value))
                 if before is not now:
                     extra = map_tree(lambda v: now(v) if type(v) is before else v, extra)
                 self.state[key] = value, promoted, lr, extra
@@ -358,14 +401,14 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
                 if mask is not None:
                     x = arithmetic.select(mask, job.value, x)
                     extra = self._select(mask, job.extra, extra)
-                state[key] = parameter.tracked(value, x), promoted, lr, extra
+                state[key] = tracked(value, x), promoted, lr, extra
             self.state.update(state)
         if eval:
             evaluation.eval(state, gradients)
 
     def _job(self, key: str, grad_scale: Any) -> StepInputs:
         value, _, lr, extra = self.state[key]
-        x, grad = parameter.entries(value), parameter.entries(value.grad)
+        x, grad = entries(value), entries(value.grad)
         if grad_scale is not None:
             grad = self._scaled(grad, grad_scale, key)
         rate = self.lr if lr is None else lr
@@ -387,24 +430,21 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     def _unchanged(self, key: str, job: StepInputs, active: Any) -> Any:
         """Returns a mask of the entries that stay unchanged, or None if all of them change."""
         mask = None
-        if active is not None:
-            mask = self._mask(active, job.value, key)
+        if isinstance(active, (bool, np.bool_)):
+            mask = None if active else type(leaf_arrays(job.value)[0]).Mask(True)
+        elif active is not None:
+            is_array = isinstance(active, ArrayBase)
+            if not is_array or active._kind != "leaf" or not active._dtype.is_mask:
+                raise IncompatibleError(
+                    f"dr.opt.{type(self).__name__}.step(): 'active' must be a bool or a flat mask, "
+                    f"not {type_label(type(active))}"
+                )
+            self._check_size(active, job.value, key, "'active'")
+            mask = ~active
         if self.mask_updates:
             untouched = job.grad == 0
             return untouched if mask is None else untouched | mask
         return mask
-
-    def _mask(self, active: Any, x: Any, name: str) -> Any:
-        is_array = isinstance(active, ArrayBase)
-        if not is_array and isinstance(active, (bool, np.bool_)):
-            return None if active else type(leaf_arrays(x)[0]).Mask(True)
-        if not is_array or active._kind != "leaf" or not active._dtype.is_mask:
-            raise IncompatibleError(
-                f"dr.opt.{type(self).__name__}.step(): 'active' must be a bool or a flat mask, not "
-                f"{type_label(type(active))}"
-            )
-        self._check_size(active, x, name, "'active'")
-        return ~active
 
     def _check_size(self, given: Any, x: Any, name: str, role: str) -> None:
         for component in leaf_arrays(x):
@@ -431,14 +471,14 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         >>> list(Adam(1e-3, {"x": Float(1)}).state_dict())
         ['lr', 'x.value', 'x.steps', 'x.first_moment', 'x.second_moment']
         """
-        found: dict[str, Any] = {"lr": parameter.stored_rate(self.lr)}
+        found: dict[str, Any] = {"lr": stored_rate(self.lr)}
         for key, (value, _, lr, extra) in self.state.items():
             found[f"{key}.value"] = derivatives.detach(value, False)
             if lr is not None:
-                found[f"{key}.lr"] = parameter.stored_rate(lr)
+                found[f"{key}.lr"] = stored_rate(lr)
             for name, part in self._named(extra):
                 if name is not None:
-                    found[f"{key}.{name}"] = parameter.stored(part, value)
+                    found[f"{key}.{name}"] = stored(part, value)
         return found
 
     def _named(self, extra: Extra) -> list[tuple[str | None, Any]]:
@@ -473,28 +513,26 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
 
         state: dict[str, State[Extra]] = {}
         for key, (old, promoted, _, extra) in self.state.items():
-            value = parameter.restored(saved[f"{key}.value"], old, f"{what}: '{key}.value'")
+            value = restored(saved[f"{key}.value"], old, f"{what}: '{key}.value'")
             following = iter([name for name, _ in self._named(extra)])
 
             def part(v: Any, key: str = key, names: Any = following, old: Any = old) -> Any:
                 name = next(names)
                 full = f"{key}.{name}"
-                return (
-                    v
-                    if name is None
-                    else parameter.loaded(saved[full], v, old, f"{what}: '{full}'")
-                )
+                if name is None:
+                    return v
+                return loaded(saved[full], v, old, f"{what}: '{full}'")
 
             extra = map_tree(part, extra)
-            rate = parameter.loaded_rate(saved.get(f"{key}.lr"), old)
+            rate = loaded_rate(saved.get(f"{key}.lr"), old)
             if rate is not None:
                 rate = self._factor(rate, "load_state_dict")
-            with resumed():
-                value = parameter.tracked(old, parameter.entries(value))
+            with propagate.resumed():
+                value = tracked(old, entries(value))
             evaluation.make_opaque(value)
             state[key] = value, promoted, rate, extra
         some = next(iter(self.values()), None)
-        lr = parameter.loaded_rate(saved["lr"], some)
+        lr = loaded_rate(saved["lr"], some)
         self.lr = None if lr is None else self._factor(lr, "load_state_dict")
         self.state.update(state)
 
@@ -502,14 +540,14 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         """Restores an optimizer that was pickled, which arrays are without derivatives."""
         self.__dict__.update(state)
 
-        def tracked(value: Any) -> Any:
+        def differentiable(value: Any) -> Any:
             if derivatives.grad_enabled(value):
                 return value
-            with resumed():
-                return parameter.tracked(value, parameter.entries(value))
+            with propagate.resumed():
+                return tracked(value, entries(value))
 
         self.state = {
-            key: (tracked(value), promoted, lr, extra)
+            key: (differentiable(value), promoted, lr, extra)
             for key, (value, promoted, lr, extra) in self.state.items()
         }
 
@@ -529,3 +567,118 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     def _options(self) -> str:
         """Returns the part of `repr` after the learning rates."""
         return ""
+
+
+# ---- Parameters: how they are created, laid out and saved
+
+
+def option(value: float) -> str:
+    """Formats a number for `repr`: 0.95, 0, 1e-08."""
+    return f"{value:g}"
+
+
+def entries_class(cls: type) -> Any:
+    """Returns the class of a parameter's entries in a step: the flat array of a tensor, and the
+    nested array for complex numbers, quaternions and matrices."""
+    return related(cls, kind="leaf", dims=()) if cls._kind == "tensor" else traits.array_t(cls)  # type: ignore[attr-defined]
+
+
+def entries(value: Any) -> Any:
+    """Returns the detached entries of a parameter."""
+    flat = value._array if value._kind == "tensor" else value
+    return with_leaves(type(flat).Array, flat, detached_leaves(flat))
+
+
+def detached_leaves(value: Any) -> list[Any]:
+    return [leaf.wrap(type(a), a._node) for a in leaf_arrays(value)]
+
+
+def with_leaves(cls: Any, like: Any, leaves: Iterable[Any]) -> Any:
+    """Returns an array of class `cls` with the structure of `like` and the given components."""
+    following = iter(leaves)
+    return converted(like, cls, lambda *_: next(following))
+
+
+def blank(value: Any) -> Any:
+    """Returns evaluated zeros for the entries of a parameter."""
+    zeros = map_leaves(entries(value), create.zeros_like)
+    evaluation.make_opaque(zeros)
+    return zeros
+
+
+def layout(value: Any) -> tuple:
+    """Returns the properties that an assignment must preserve for the state to be kept."""
+    return traits.shape(value), [len(a) for a in leaf_arrays(value)]
+
+
+def like(value: Any, x: Any) -> Any:
+    """Returns the given entries in the shape of a parameter."""
+    return with_leaves(type(value), value, leaf_arrays(x))
+
+
+def tracked(value: Any, x: Any) -> Any:
+    """Returns a new differentiable parameter like `value`, with the given entries. Called within
+    `propagate.resumed`."""
+    leaves = detached_leaves(x)
+    for a in leaves:
+        a._var = new_input(a._node)
+    return with_leaves(type(value), value, leaves)
+
+
+def stored_rate(rate: Any) -> Any:
+    return derivatives.detach(rate, False) if isinstance(rate, ArrayBase) else np.array(rate)
+
+
+def loaded_rate(saved: Any, parameter: Any) -> Any:
+    """Returns a saved learning rate; an array is converted to the parameter's kind."""
+    if saved is None or isinstance(saved, ArrayBase):
+        return saved
+    host = np.asarray(saved)
+    if host.ndim == 0 or parameter is None:
+        return host.item()
+    return type(leaf_arrays(parameter)[0])(host)
+
+
+def is_like(part: Any, value: Any) -> bool:
+    """Returns whether a part of the state has one entry per entry of the parameter."""
+    return type(part) is entries_class(type(value)) and (
+        [len(a) for a in leaf_arrays(part)] == [len(a) for a in leaf_arrays(value)]
+    )
+
+
+def stored(part: Any, value: Any) -> Any:
+    """Converts a part of a parameter's state to the form in which it is saved."""
+    if not isinstance(part, ArrayBase):
+        return np.array(part)
+    if is_like(part, value):
+        return like(derivatives.detach(value, False), part)
+    return np.array(part[0]) if part._kind == "leaf" and len(part) == 1 else part
+
+
+def loaded(saved: Any, part: Any, value: Any, what: str) -> Any:
+    """Converts the result of `stored` back to the kind of another part."""
+    if not isinstance(part, ArrayBase):
+        return type(part)(np.asarray(saved).item())
+    if is_like(part, value):
+        part = entries(restored(saved, like(derivatives.detach(value, False), part), what))
+        evaluation.make_opaque(part)
+        return part
+    host = np.asarray(saved)
+    return type(part)(host.item() if host.ndim == 0 else host)
+
+
+def restored(saved: Any, value: Any, what: str) -> Any:
+    """Converts a saved array to one like `value`."""
+    given = np.asarray(saved)
+    expected = np.asarray(derivatives.detach(value, False))
+    if given.shape != expected.shape:
+        raise ValueError(f"{what} has the shape {given.shape}, the optimizer's {expected.shape}")
+    if given.dtype != expected.dtype:
+        raise TypeError(f"{what} has the element type {given.dtype}, expected {expected.dtype}")
+    # A component shared by all entries is saved once per entry.
+    made = type(value)(given)
+    if value._kind == "tensor":
+        return made
+    pairs = zip(leaf_arrays(made), leaf_arrays(value), strict=True)
+    leaves = [a if len(a) == len(b) else type(a)(a[0]) for a, b in pairs]
+    return with_leaves(type(made), made, leaves)

@@ -124,8 +124,10 @@ class GradScaler:
         opt.step(grad_scale=1 / scale, active=finite, **kwargs)
         self.scale_factor, self.it = new_scale, new_it
         evaluation.eval(new_scale, new_it)
-        if self.debug:
-            self._report(scale, new_scale)
+        if self.debug and new_scale[0] > scale[0]:
+            print(f"GradScaler: increasing step size scale to {new_scale}")
+        elif self.debug and new_scale[0] < scale[0]:
+            print(f"GradScaler: detected overflow/NaN, reducing step size scale to {new_scale}")
 
     def _make_arrays(self, cls: Any) -> None:
         """Data from the first step on, so that all steps run the same program."""
@@ -133,13 +135,6 @@ class GradScaler:
             self.scale_factor = create.opaque(cls, self.scale_factor)
         if not isinstance(self.it, ArrayBase):
             self.it = create.opaque(related(cls, dtype=dt.i32), self.it)
-
-    def _report(self, before: Any, after: Any) -> None:
-        old, new = before[0], after[0]
-        if new > old:
-            print(f"GradScaler: increasing step size scale to {after}")
-        elif new < old:
-            print(f"GradScaler: detected overflow/NaN, reducing step size scale to {after}")
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the factor and the number of consecutive steps with finite gradients, both as

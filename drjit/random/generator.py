@@ -7,7 +7,9 @@ nested array are the numbers of its block from last to first; if a block has too
 generator consumes further calls.
 """
 
+import functools
 import operator
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
@@ -15,20 +17,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..function.conversion import (
-    assemble,
-    fits,
-    flat_class,
-    is_array_class,
-    normalized_axis,
-    size_tuple,
-    tensor,
-)
+from ..array.pytree import leaf_arrays
+from ..function import conversion
 from ..function.data.create import arange, shape_mismatch
 from ..function.data.memory import gather
+from ..function.data.reduce import any as any_of
 from ..function.data.sorting import argsort
 from ..function.evaluation import copy
 from ..function.evaluation import eval as evaluate
+from ..function.kernel_loop import kernel_loop
+from ..function.math import arithmetic
 from ..jit import flags
 from ..jit.flags import JitFlag
 from ..jit.ir import dtype as dt
@@ -38,12 +36,11 @@ from ..jit.ir.scope import innermost, stack
 from ..jit.run import launch
 from ..jit.run.freeze import active as active_recorder
 from ..jit.trace.template import Template, repeatable
-from .integers import bounded, check_interval
+from .philox import block, normals, units
+from .words import Words, data, into, words
 
 if TYPE_CHECKING:
     from ..array.kinds import HasMask, Sizes, ToUInt
-from .philox import block, normals, units
-from .words import Words, data, into, words
 
 T = TypeVar("T", bound=Any)
 Numbers = TypeVar("Numbers")
@@ -72,7 +69,8 @@ class Generator:
         >>> dr.rng(seed=5).random(Float, 3)
         [0.0853155, 0.94187, 0.835392]
         """
-        raise NotImplementedError("random(): a subclass has to implement this method")
+        target = _Target(dtype, shape, "random")
+        return target.build(self._draw(target, units))
 
     def uniform(
         self,
@@ -113,7 +111,13 @@ class Generator:
         >>> dr.rng(seed=5).integers(Int, 6, -5, 5)
         [-5, 4, 3, -2, -5, 4]
         """
-        raise NotImplementedError("integers(): a subclass has to implement this method")
+        target = _Target(dtype, shape, "integers", integer=True)
+        if high is None:
+            low, high = 0, low
+        low, high = (v if isinstance(v, ArrayBase) else int(v) for v in (low, high))
+        if isinstance(low, int) and isinstance(high, int):
+            check_interval(target.dtype, low, high + bool(endpoint))
+        return bounded(self, target, low, high, bool(endpoint))
 
     def normal(
         self,
@@ -129,11 +133,18 @@ class Generator:
         >>> dr.rng(seed=5).normal(Float, 3)
         [-0.422253, 0.978531, -1.08348]
         """
-        raise NotImplementedError("normal(): a subclass has to implement this method")
+        target = _Target(dtype, shape, "normal")
+        return target.build(self._draw(target, normals)) * scale + loc
 
     def clone(self) -> "Generator":
         """Returns an independent generator with the same state."""
-        raise NotImplementedError("clone(): a subclass has to implement this method")
+        return self._draw()
+
+    def _draw(self, *_: Any) -> Any:
+        """Returns the numbers of a result: its components, or in `drjit.scalar` its entries."""
+        raise NotImplementedError("Generator: use a subclass, such as dr.rng() creates")
+
+    _keeps = _draw
 
     @overload
     def permutation(
@@ -157,7 +168,7 @@ class Generator:
         [4, 0, 3, 6, 2, 7, 5, 1]
         """
         what = "Generator.permutation()"
-        if is_array_class(x):
+        if conversion.is_array_class(x):
             return self._order(x, _length(what, *args, **kwargs))
         if not isinstance(x, ArrayBase) or (x._kind == "nested" and x.__meta__.dims != (DYNAMIC,)):
             raise RuntimeError(
@@ -165,10 +176,10 @@ class Generator:
                 f"tensor, not {type_label(x)}"
             )
         if x._kind != "tensor":
-            normalized_axis(_axis(*args, **kwargs), 1, what)
+            conversion.normalized_axis(_axis(*args, **kwargs), 1, what)
             order = self._order(type(x), len(x))
             return gather(type(x), x, order) if len(x) > 1 else copy(x)
-        axis = normalized_axis(_axis(*args, **kwargs), len(x._shape), what)
+        axis = conversion.normalized_axis(_axis(*args, **kwargs), len(x._shape), what)
         order = self._order(type(x), x._shape[axis])
         selection = (slice(None),) * axis
         return x[(*selection, order)] if x._shape[axis] > 1 else copy(x)
@@ -176,8 +187,8 @@ class Generator:
     def _order(self, cls: Any, n: int) -> Any:
         """Returns a permutation of 0 ... n-1; draws no numbers if there is only one."""
         if n < 2:
-            return arange(flat_class(cls, dt.u32), n)
-        return argsort(self.random(flat_class(cls, dt.f32), n))
+            return arange(conversion.flat_class(cls, dt.u32), n)
+        return argsort(self.random(conversion.flat_class(cls, dt.f32), n))
 
 
 def _length(what: str, n: Any = None, /, **kwargs: Any) -> int:
@@ -233,40 +244,10 @@ class Philox4x32Generator(Generator):
     def clone(self) -> "Philox4x32Generator":
         return type(self)(self._seed, self._counter, self._symbolic)
 
-    def random(self, dtype: type[T], shape: "Sizes") -> T:
-        target = _Target(dtype, shape, "random")
-        return target.build(self._draw(target, units))
-
-    def normal(
-        self,
-        dtype: type[T],
-        shape: "Sizes",
-        loc: float | ArrayBase = 0.0,
-        scale: float | ArrayBase = 1.0,
-    ) -> T:
-        target = _Target(dtype, shape, "normal")
-        return target.build(self._draw(target, normals)) * scale + loc
-
-    def integers(
-        self,
-        dtype: type[T],
-        shape: "Sizes",
-        low: float | ArrayBase = 0,
-        high: float | ArrayBase | None = None,
-        endpoint: bool = False,
-    ) -> T:
-        target = _Target(dtype, shape, "integers", integer=True)
-        if high is None:
-            low, high = 0, low
-        low, high = (v if isinstance(v, ArrayBase) else int(v) for v in (low, high))
-        if isinstance(low, int) and isinstance(high, int):
-            check_interval(target.dtype, low, high + bool(endpoint))
-        return bounded(self, target, low, high, bool(endpoint))
-
     def _draw(self, target: "_Target", make: Any) -> list[Any]:
-        """Returns the numbers of a result: its components, or in `drjit.scalar` its entries."""
         w = target.words
-        seed, counter = self._key(w), self._begin(w)
+        seed = self._key(w)
+        counter = self._counter = into(w, dt.u32, self._counter, not self._stays_literal())
         found, calls = self._numbers(target, make, seed, counter)
         self._end(w, counter, 1 if target.by_entry else calls)
         return found
@@ -308,10 +289,6 @@ class Philox4x32Generator(Generator):
             )
         self._seed = into(w, dt.u64, self._seed, not self._stays_literal())
         return self._seed
-
-    def _begin(self, w: Words) -> Any:
-        self._counter = into(w, dt.u32, self._counter, not self._stays_literal())
-        return self._counter
 
     def _end(self, w: Words, counter: Any, calls: int) -> None:
         """Advances the counter."""
@@ -381,11 +358,11 @@ class _Target:
     def __init__(self, cls: Any, shape: Any, what: str, integer: bool = False) -> None:
         what = f"Generator.{what}()"
         self.plain = cls is (int if integer else float)
-        if not self.plain and not is_array_class(cls):
+        if not self.plain and not conversion.is_array_class(cls):
             raise RuntimeError(f"{what}: 'dtype' must be an array type, not {cls!r}")
         self.dtype: DType = (dt.i32 if integer else dt.f64) if self.plain else cls._dtype
         self._check_dtype(cls, what, integer)
-        sizes = size_tuple(shape, what.removesuffix("()"))
+        sizes = conversion.size_tuple(shape, what.removesuffix("()"))
         self.shape = sizes if isinstance(sizes, tuple) else (sizes,)
         self.cls = cls
         self.words = words("scalar" if self.plain else cls._namespace)
@@ -397,7 +374,7 @@ class _Target:
         if not tensors and not self.plain:
             *dims, self.size = self.shape if traced and self.shape else (*self.shape, 1)
             self.dims = tuple(dims)
-            if (traced and not self.shape) or not fits(cls.__meta__.dims, self.dims):
+            if (traced and not self.shape) or not conversion.fits(cls.__meta__.dims, self.dims):
                 raise shape_mismatch(cls, self.shape, what)
         self.count = self.size if self.by_entry else prod(self.dims)
 
@@ -415,8 +392,8 @@ class _Target:
             return numbers[0]
         if self.cls._kind == "tensor":
             array = self.cls.Array(numbers) if self.by_entry else numbers[0]
-            return tensor(self.cls, array, self.shape)
-        return assemble(self.cls, numbers, self.dims)
+            return conversion.tensor(self.cls, array, self.shape)
+        return conversion.assemble(self.cls, numbers, self.dims)
 
 
 def _state(value: Any, bits: int, name: str) -> Any:
@@ -466,3 +443,128 @@ def rng(
     if method != "philox4x32":
         raise RuntimeError(f"rng(): 'method' must be 'philox4x32', not {method!r}")
     return Philox4x32Generator(seed, symbolic=symbolic)
+
+
+# ---- Unbiased uniform integers in an interval, from random words
+
+
+def check_interval(dtype: DType, low: int, high: int) -> None:
+    """Raises a ValueError if the interval [low, high) is empty or exceeds the type."""
+    least = -(1 << 31) if dtype.is_signed else 0
+    if low >= high:
+        raise ValueError(f"Generator.integers(): the interval [{low}, {high}) is empty")
+    if low < least or high > least + (1 << 32):
+        raise ValueError(
+            f"Generator.integers(): the interval [{low}, {high}) is not within the range of "
+            f"{dtype.name}"
+        )
+
+
+def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
+    """Returns integers in an interval: the upper half of word * range; words whose lower half is
+    below 2**32 mod range are rejected.
+    """
+    if not target.words.traced:
+        return _bounded_plain(rng, target, low, high + closed)
+
+    def draw() -> Any:
+        return words_of.build(rng._draw(words_of, _words_of_block))
+
+    words_of = type(target)(table.like(target.cls, dt.u32), target.shape, "integers", integer=True)
+    cls = words_of.cls
+    recorded = rng._keeps()
+    if isinstance(low, int) and isinstance(high, int):
+        size = high + closed - low
+        threshold = (1 << 32) % size
+        if size == 1 << 32:
+            return _shifted(target, draw(), low)
+        extent = cls(size)
+    else:
+        extent, threshold = _extent(cls, low, high, closed, not recorded)
+    state = rng._seed, rng._counter
+    word = draw()
+    if not all(a._node.size for a in leaf_arrays(word)):  # nothing to be rejected
+        return word if target.dtype is dt.u32 else target.cls(word)
+    if isinstance(threshold, int) and threshold == 0:
+        return _shifted(target, arithmetic.mul_hi(word, extent), low)
+    if recorded:
+        word = _redrawn(rng, words_of, state, word, extent, threshold)
+        return _shifted(target, _upper(word, extent), low)
+    while True:
+        rejected = word * extent < threshold
+        evaluate(word, rejected)
+        if not any_of(_entries(rejected), axis=None):
+            return _shifted(target, _upper(word, extent), low)
+        word = arithmetic.select(rejected, draw(), word)
+
+
+def _words_of_block(w: Words, words4: list[Any], dtype: DType) -> list[Any]:
+    return words4
+
+
+def _redrawn(rng: Any, target: Any, state: tuple, word: Any, extent: Any, threshold: Any) -> Any:
+    """Replaces rejected words in a loop within the program. Redraws for the call that began at
+    `state` use streams that nothing else uses.
+    """
+    w = target.words
+    seed, counter = into(w, dt.u64, state[0], False), into(w, dt.u32, state[1], False)
+    shown = word * 0
+    limits = list(zip(*(leaf_arrays(shown + v) for v in (extent, threshold)), strict=True))
+
+    def rejected(numbers: Sequence[Any]) -> list[Any]:
+        return [v * e < t for v, (e, t) in zip(numbers, limits, strict=True)]
+
+    def cond(again: Any, *numbers: Any) -> Any:
+        return functools.reduce(operator.or_, rejected(numbers))
+
+    def body(again: Any, *numbers: Any) -> list[Any]:
+        others, _ = rng._numbers(target, _words_of_block, seed, counter, again)
+        rows = zip(rejected(numbers), others, numbers, strict=True)
+        return [again + 1, *[arithmetic.select(*row) for row in rows]]
+
+    found = kernel_loop([w.UInt(1), *leaf_arrays(word)], cond, body)
+    return target.build(found[1:])
+
+
+def _entries(value: Any) -> Any:
+    return value._array if value._kind == "tensor" else value
+
+
+def _upper(word: Any, extent: Any) -> Any:
+    """Returns the upper half of the product; the word itself if the range is 2**32, which is
+    represented as 0."""
+    return arithmetic.select(extent == 0, word, arithmetic.mul_hi(word, extent))
+
+
+def _extent(cls: Any, low: Any, high: Any, closed: bool, check: bool) -> tuple[Any, Any]:
+    """Returns the number of integers in each interval, modulo 2**32, and the rejection
+    threshold."""
+    if check and any_of(_entries(high < low if closed else high <= low), axis=None):
+        raise ValueError("Generator.integers(): an interval is empty")
+    extent = _bits(cls, high) - _bits(cls, low) + int(closed)
+    divisor = arithmetic.maximum(extent, 1)
+    return extent, arithmetic.select(extent == 0, 0, (0 - extent) % divisor)
+
+
+def _bits(cls: Any, value: Any) -> Any:
+    """Returns a bound as 32 bits."""
+    return cls(value) if isinstance(value, ArrayBase) else cls(value & 0xFFFFFFFF)
+
+
+def _shifted(target: Any, offset: Any, low: Any) -> Any:
+    """Returns the result for the offset from the lower bound."""
+    value = offset + _bits(type(offset), low)
+    return value if target.dtype is dt.u32 else target.cls(value)
+
+
+def _bounded_plain(rng: Any, target: Any, low: int, high: int) -> Any:
+    size = high - low
+
+    def rejected(word: int) -> bool:
+        return word * size & 0xFFFFFFFF < (1 << 32) % size
+
+    numbers = rng._draw(target, _words_of_block)
+    while any(map(rejected, numbers)):
+        again = rng._draw(target, _words_of_block)
+        numbers = [b if rejected(a) else a for a, b in zip(numbers, again, strict=True)]
+    return target.build([(v * size >> 32) + low for v in numbers])

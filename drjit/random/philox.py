@@ -3,14 +3,14 @@ random numbers: as easy as 1, 2, 3", 2011): every block of four numbers is a fun
 counter, so that entries are computed independently and in any order.
 """
 
-from operator import attrgetter
+from functools import partial
 from typing import Any, ClassVar
 
 from ..array import table
 from ..function.conversion import nested
 from ..jit.ir import dtype as dt
 from ..jit.run import launch
-from .words import Words, words
+from .words import Words, state_property, words
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 # The golden ratio and the square root of 3, minus one.
@@ -59,17 +59,7 @@ def normals(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
     return [w.rounded(dt.f16, v) for v in found] if dtype is dt.f16 else found
 
 
-def _vector(name: str, doc: str) -> property:
-    """Returns a property for part of the state that converts assigned values."""
-
-    def assign(self: Any, value: Any) -> None:
-        launch.changing(self)
-        setattr(self, f"_{name}", self._types[name](value))
-
-    return property(attrgetter(f"_{name}"), assign, doc=doc)
-
-
-class Generator:
+class Philox:
     """Blocks of pseudorandom numbers by the Philox4x32 algorithm.
 
     The key is the 64-bit `seed`. The counter consists of `counter_0`, `counter_1`, `counter_2` and
@@ -113,17 +103,14 @@ class Generator:
         )
         self._iterations = _rounds(iterations)
 
-    seed = _vector("seed", "The key, the upper and lower half of the seed.")
-    counter = _vector("counter", "The counter of the next block, four 32-bit integers.")
-
-    @property
-    def iterations(self) -> int:
-        """The number of rounds."""
-        return self._iterations
-
-    @iterations.setter
-    def iterations(self, value: int) -> None:
-        self._iterations = _rounds(value)
+    seed = state_property(
+        "seed", "The key, the upper and lower half of the seed.", lambda g, v: g._types["seed"](v)
+    )
+    counter = state_property(
+        "counter", "The counter of the next block, four 32-bit integers.",
+        lambda g, v: g._types["counter"](v),
+    )  # fmt: skip
+    iterations = state_property("iterations", "The number of rounds.", lambda g, v: _rounds(v))
 
     def _block(self, mask: Any, what: str) -> list[Any]:
         w = self._words
@@ -166,18 +153,14 @@ for _bits, _count, _dtype in ((16, 4, dt.f16), (32, 4, dt.f32), (64, 2, dt.f64))
     _kind = f"float{_bits}x{_count}"
     _number = "four" if _count == 4 else "two"
     _TYPES[_kind] = (_dtype, _count)
-    _METHODS[f"next_{_kind}"] = (
-        f"Returns {_number} uniform float{_bits} numbers in [0, 1).",
-        _kind,
-        lambda w, x, t=_dtype: units(w, x, t),
-    )
-    _METHODS[f"next_{_kind}_normal"] = (
-        f"Returns {_number} standard normal float{_bits} numbers.",
-        _kind,
-        lambda w, x, t=_dtype: normals(w, x, t),
-    )
+    for _suffix, _law, _make in (
+        ("", "uniform float{} numbers in [0, 1)", units),
+        ("_normal", "standard normal float{} numbers", normals),
+    ):
+        _doc = f"Returns {_number} {_law.format(_bits)}."
+        _METHODS[f"next_{_kind}{_suffix}"] = _doc, _kind, partial(_make, dtype=_dtype)
 for _name, (_doc, _result, _make) in _METHODS.items():
-    setattr(Generator, _name, _method(_name, _doc, _result, _make))
+    setattr(Philox, _name, _method(_name, _doc, _result, _make))
 
 
 def _members(namespace: str) -> dict[str, Any]:
@@ -189,4 +172,4 @@ def _members(namespace: str) -> dict[str, Any]:
     return {"_words": words(namespace), "_types": types, "DRJIT_STRUCT": fields}
 
 
-table.derive("Philox4x32", Generator, _members)
+table.derive("Philox4x32", Philox, _members)

@@ -2,7 +2,9 @@
 arrays and, in `drjit.scalar`, for Python integers.
 """
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from operator import attrgetter
 from typing import Any
 
 from ..array import leaf, table
@@ -16,6 +18,7 @@ from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import BUFFER, normalize
 from ..jit.lazy import np
+from ..jit.run import launch
 
 _BITS = {32: 0xFFFFFFFF, 64: 0xFFFFFFFFFFFFFFFF}
 
@@ -30,19 +33,9 @@ class Words:
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self.traced = namespace != "scalar"
-        for name, dtype in (
-            ("Bool", dt.mask), ("UInt", dt.u32), ("UInt64", dt.u64), ("Int64", dt.i64),
-            ("Float16", dt.f16), ("Float", dt.f32), ("Float64", dt.f64),
-        ):  # fmt: skip
-            setattr(self, name, table.find(namespace, "leaf", dtype))
-
-    Bool: Any
-    UInt: Any
-    UInt64: Any
-    Int64: Any
-    Float16: Any
-    Float: Any
-    Float64: Any
+        find = partial(table.find, namespace, "leaf")
+        self.Bool, self.UInt, self.UInt64 = find(dt.mask), find(dt.u32), find(dt.u64)
+        self.Int64, self.Float, self.Float64 = find(dt.i64), find(dt.f32), find(dt.f64)
 
     def word(self, dtype: DType, value: Any, what: str) -> Any:
         """Converts an argument to a word of the namespace; an array becomes a new object.
@@ -153,6 +146,16 @@ class Words:
         length = math.sqrt(-2.0 * math.log(1.0 - radius))
         sine, cosine = math.sincos(two_pi * angle)
         return length * cosine, length * sine
+
+
+def state_property(name: str, doc: str, convert: Callable[[Any, Any], Any]) -> Any:
+    """Returns a property for a part of a generator's state, which converts what is assigned."""
+
+    def assign(self: Any, value: Any) -> None:
+        launch.changing(self)
+        setattr(self, f"_{name}", convert(self, value))
+
+    return property(attrgetter(f"_{name}"), assign, doc=doc)
 
 
 @cache

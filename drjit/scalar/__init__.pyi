@@ -5,8 +5,8 @@ from ..array.kinds import Complex, Floats, Integers, Masks, Matrix, Part, Quater
 from typing import Any, ClassVar, Never, TypeAlias
 from ..array.swizzles import Swizzles2, Swizzles3, Swizzles4
 from ..array.textures import Textures
-from ..random.pcg import Generator as _PCG32
-from ..random.philox import Generator as _Philox4x32
+from ..random.pcg import Pcg32 as _PCG32
+from ..random.philox import Philox as _Philox4x32
 Bool: TypeAlias = bool
 Int8: TypeAlias = int
 UInt8: TypeAlias = int

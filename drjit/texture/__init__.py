@@ -2,6 +2,6 @@
 namespaces."""
 
 from . import texture as texture
-from .modes import FilterMode, MipBasis, MipFilter, WrapMode
+from .sampling import FilterMode, MipBasis, MipFilter, WrapMode
 
 __all__ = ["FilterMode", "MipBasis", "MipFilter", "WrapMode"]

@@ -1,23 +1,112 @@
 """The contents of a texture: its texels, the coarser levels derived from them, and its modes."""
 
 import operator
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any, ClassVar
 
 from ..array import leaf, table
 from ..array.base import ArrayBase
 from ..array.derived import converted, derived
-from ..function.conversion import flat_class
+from ..function.conversion import flat_class, lanes, pick
 from ..function.data.create import zeros
 from ..function.data.shape import concat
 from ..function.math.arithmetic import floor, minimum, select
 from ..function.math.color import linear_to_srgb, srgb_to_linear
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
-from ..jit.lazy import np
 from ..jit.run import launch
-from .modes import FilterMode, MipBasis, MipFilter, WrapMode, mode_of
-from .pyramid import averaged, decomposed, shapes, summed
+from .sampling import FilterMode, MipBasis, MipFilter, WrapMode, mode_of, wrapped
+
+Shape = tuple[int, ...]
+
+
+def shapes(shape: Shape) -> list[Shape]:
+    """Returns the shapes of all levels, with channels: sizes are halved and rounded down until one
+    texel is left."""
+    found = [shape]
+    while max(shape[:-1]) > 1:
+        shape = (*[max(n // 2, 1) for n in shape[:-1]], shape[-1])
+        found.append(shape)
+    return found
+
+
+def _picked(values: Any, index: Any) -> Any:
+    return pick(values, index, "Texture")
+
+
+def halved(values: Any, shape: Shape) -> Any:
+    """Returns the next coarser level. Each texel averages the texels of the finer level that it
+    covers: two along each axis, or three if their number is odd, of which the outer ones are
+    covered in part."""
+    for axis in range(len(shape) - 1):
+        n = shape[axis]
+        if n == 1:
+            continue
+        m, inner = n // 2, prod(shape[axis + 1 :])
+        shape = (*shape[:axis], m, *shape[axis + 1 :])
+        number = lanes(type(values), prod(shape))
+        row = number // inner
+        place, rest = row % m, number % inner
+        first = (row // m * n + place * 2) * inner + rest
+        near, far = _picked(values, first), _picked(values, first + inner)
+        if n == 2 * m:
+            values = (near + far) * 0.5
+        else:
+            at, last = leaf.cast(type(values), place), _picked(values, first + 2 * inner)
+            values = (near * (m - at) + far * m + last * (at + 1)) * (1 / n)
+    return values
+
+
+def doubled(values: Any, coarse: Shape, fine: Shape, mode: WrapMode) -> Any:
+    """Returns a level at the resolution of the next finer one, interpolated between texel
+    centres."""
+    shape = coarse
+    for axis in range(len(shape) - 1):
+        n, m = fine[axis], shape[axis]
+        if n == m:
+            continue
+        inner = prod(shape[axis + 1 :])
+        shape = (*shape[:axis], n, *shape[axis + 1 :])
+        number = lanes(type(values), prod(shape))
+        row = number // inner
+        # The place (i + 0.5) m/n - 0.5, in integers: derivatives need weights in other kernels than
+        # indices, where a floating point number might be rounded to the other side of a texel.
+        place = (row % n * 2 + 1) * m + n
+        after = place // (2 * n)  # one more than the texel before the place
+        weight = leaf.cast(type(values), place - after * (2 * n)) * (1 / (2 * n))
+        before, rest = row // n * m, number % inner
+        signed = leaf.cast(flat_class(type(after), dt.i32), after) - 1
+        two = [leaf.cast(type(after), p) for p in wrapped(mode, signed, m, 2)]
+        ends = [_picked(values, (before + p) * inner + rest) for p in two]
+        values = ends[0] + (ends[1] - ends[0]) * weight
+    return values
+
+
+def averaged(finest: Any, all_shapes: Sequence[Shape]) -> list[Any]:
+    """Returns all levels, each averaged from the previous one."""
+    levels = [finest]
+    for shape in all_shapes[:-1]:
+        levels.append(halved(levels[-1], shape))
+    return levels
+
+
+def decomposed(levels: list[Any], all_shapes: Sequence[Shape], mode: WrapMode) -> list[Any]:
+    """Returns the difference of each level to the next coarser one."""
+    return [
+        fine - doubled(coarse, all_shapes[k + 1], all_shapes[k], mode)
+        for k, (fine, coarse) in enumerate(pairwise(levels))
+    ] + levels[-1:]
+
+
+def summed(parts: list[Any], all_shapes: Sequence[Shape], mode: WrapMode) -> list[Any]:
+    """Returns all levels, given their differences: the inverse of `decomposed`."""
+    found = parts[-1:]
+    for k in range(len(parts) - 2, -1, -1):
+        found.append(parts[k] + doubled(found[-1], all_shapes[k + 1], all_shapes[k], mode))
+    return found[::-1]
+
 
 LARGEST_ANISOTROPY = 16
 
@@ -55,13 +144,10 @@ class Texels:
         filter_mode: Any = FilterMode.Linear,
         wrap_mode: Any = WrapMode.Clamp,
         writable: bool = False,
-        srgb: bool = False,
-        mip_filter: Any = MipFilter.Disabled,
-        max_aniso: int = 1,
-        mip_basis: Any = MipBasis.Standard,
+        *more: Any,
+        **options: Any,
     ) -> None:
-        modes = filter_mode, wrap_mode, mip_filter, mip_basis
-        self._configure(modes, use_accel, bool(writable), srgb, max_aniso)
+        self._configure(use_accel, filter_mode, wrap_mode, *more, writable=writable, **options)
         what = self._name()
         try:
             sizes = [operator.index(s) for s in shape]
@@ -77,30 +163,28 @@ class Texels:
         self._set(zeros(self._tensor_class, (*sizes, channels)))
 
     def _init_tensor(
+        self, tensor: Any, use_accel: bool = True, migrate: bool = True, *more: Any, **options: Any
+    ) -> None:
+        self._configure(use_accel, *more, **options)
+        self._take(tensor, self._name())
+
+    def _configure(
         self,
-        tensor: Any,
-        use_accel: bool = True,
-        migrate: bool = True,
+        use_accel: bool,
         filter_mode: Any = FilterMode.Linear,
         wrap_mode: Any = WrapMode.Clamp,
         srgb: bool = False,
         mip_filter: Any = MipFilter.Disabled,
         max_aniso: int = 1,
         mip_basis: Any = MipBasis.Standard,
+        writable: bool = False,
     ) -> None:
-        del migrate
-        modes = filter_mode, wrap_mode, mip_filter, mip_basis
-        self._configure(modes, use_accel, False, srgb, max_aniso)
-        self._take(tensor, self._name())
-
-    def _configure(
-        self, modes: tuple, use_accel: bool, writable: bool, srgb: bool, max_aniso: Any
-    ) -> None:
-        what, classes = self._name(), (FilterMode, WrapMode, MipFilter, MipBasis)
-        self._filter, self._wrap, self._mip, self._basis = (
-            mode_of(cls, mode, what) for cls, mode in zip(classes, modes, strict=True)
-        )
-        self._use_accel, self._writable, self._srgb = bool(use_accel), writable, bool(srgb)
+        what = self._name()
+        self._filter = mode_of(FilterMode, filter_mode, what)
+        self._wrap = mode_of(WrapMode, wrap_mode, what)
+        self._mip = mode_of(MipFilter, mip_filter, what)
+        self._basis = mode_of(MipBasis, mip_basis, what)
+        self._use_accel, self._writable, self._srgb = bool(use_accel), bool(writable), bool(srgb)
         self._coarser: list[Any] = []  # tensors of the levels after the first
         self._starts: Any = None  # start of each level in the common array
         if self._srgb and self._dtype is not dt.u8:
@@ -187,7 +271,6 @@ class Texels:
         Raises:
             RuntimeError: the number of entries differs.
         """
-        del migrate
         array = converted(self._tensor_class.Array, value)
         if len(array) != prod(self.shape):
             raise RuntimeError(
@@ -211,7 +294,6 @@ class Texels:
                 from the level in shape.
             IndexError: there is no such level.
         """
-        del migrate
         what = self._name("set_tensor")
         if type(tensor) is int and value is not None:
             self._set_level(tensor, value, rebuild, what)
@@ -260,7 +342,6 @@ class Texels:
         Raises:
             RuntimeError: the tensor no longer has the form of a texture.
         """
-        del migrate
         if len(self._tensor._shape) != self._dims + 1:
             raise RuntimeError(
                 f"{self._name('update_inplace')}: the tensor's shape became {self._tensor._shape}"
@@ -352,12 +433,13 @@ class Texels:
         array = self._tensor._array
         all_shapes = shapes(self._tensor._shape)
         sizes = [prod(s) // s[-1] for s in all_shapes]
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        if self._namespace == "scalar":
-            self._starts = starts.tolist()
+        starts = [*accumulate(sizes[:-1], initial=0)]
+        scalar = self._namespace == "scalar"
+        if scalar:  # levels are computed by kernels
+            array = table.find("llvm", "leaf", self._dtype)([*array])
+            self._starts = starts
         else:
-            integers = table.find(self._namespace, "leaf", dt.i32)
-            self._starts = leaf.from_numpy(integers, starts.astype(np.int32), True)
+            self._starts = leaf.from_numbers(table.find(self._namespace, "leaf", dt.i32), starts)
         if self._basis is MipBasis.Laplacian:
 
             def summed_up(*parts: Any) -> list[Any]:
@@ -372,8 +454,9 @@ class Texels:
             found = [self._stored(level, finest) for level in coarser]
             return [_joined([finest, *found]), *found]
 
-        made = levels(array) if self._namespace == "scalar" else derived(levels, array)
-        cls = self._tensor_class
+        made, cls = derived(levels, array), self._tensor_class
+        if scalar:
+            made = [cls.Array([*level]) for level in made]
         self._coarser = [cls(v, s) for v, s in zip(made[1:], all_shapes[1:], strict=True)]
         return made[0]
 
@@ -407,53 +490,30 @@ class Texels:
 
     def _computed(self, array: Any) -> Any:
         """Converts texels to the precision in which levels are computed."""
-        if self._namespace == "scalar":
-            values = np.array(list(array), dtype=self._dtype.numpy)
-            return values.astype(np.float64 if self._dtype is dt.f64 else np.float32)
         wide = dt.f64 if self._dtype is dt.f64 else dt.f32
         return leaf.cast(flat_class(type(array), wide), array)
 
     def _linear_light(self, array: Any) -> Any:
         """Converts texels to numbers that can be averaged."""
         values = self._computed(array)
-        if self._dtype is not dt.u8:
-            return values
-        values = values * (1.0 / 255.0)
-        if not self._srgb:
-            return values
-        linear = _light(srgb_to_linear, values)
-        return _where(self._is_alpha(values), values, linear)
+        if self._dtype is dt.u8:
+            values = self._colors(srgb_to_linear, values * (1.0 / 255.0))
+        return values
 
     def _stored(self, values: Any, like: Any) -> Any:
         """The inverse of `_linear_light`."""
         if self._dtype is dt.u8:
-            if self._srgb:
-                coded = _light(linear_to_srgb, values)
-                values = _where(self._is_alpha(values), values, coded)
-            scaled = values * 255.0 + 0.5
-            values = np.floor(scaled) if isinstance(scaled, np.ndarray) else floor(scaled)
-        if isinstance(values, np.ndarray):
-            return type(like)(values.astype(self._dtype.numpy))
+            values = floor(self._colors(linear_to_srgb, values) * 255.0 + 0.5)
         return leaf.cast(type(like), values)
 
-    def _is_alpha(self, values: Any) -> Any:
-        """Returns whether entries belong to every fourth channel, which is not a colour."""
-        count = self._tensor._shape[-1]
-        if isinstance(values, np.ndarray):
-            return np.arange(values.size) % count % 4 == 3
-        return leaf.lane(flat_class(type(values), dt.u32), len(values)) % count % 4 == 3
+    def _colors(self, curve: Any, values: Any) -> Any:
+        """Applies a curve of sRGB to all channels but every fourth one, which is not a colour."""
+        if not self._srgb:
+            return values
+        channel = lanes(type(values), len(values)) % self.channel_count()
+        return select(channel % 4 == 3, values, curve(values))
 
 
 def _joined(levels: list[Any]) -> Any:
     """Returns the array of the texels of all levels."""
     return concat(levels) if len(levels) > 1 else type(levels[0])(levels[0])
-
-
-def _where(condition: Any, yes: Any, no: Any) -> Any:
-    return (
-        np.where(condition, yes, no) if isinstance(yes, np.ndarray) else select(condition, yes, no)
-    )
-
-
-def _light(curve: Any, values: Any) -> Any:
-    return np.vectorize(curve)(values) if isinstance(values, np.ndarray) else curve(values)

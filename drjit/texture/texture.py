@@ -10,22 +10,92 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ..array import leaf, table
+from ..ad import records
+from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
 from ..array.recorded_function import repeated
 from ..function.ad.grad import detach
-from ..function.conversion import assemble, flat_class, pick
+from ..function.conversion import assemble, flat_class, mask_leaf, pick
 from ..function.data.memory import scatter
 from ..function.math.arithmetic import floor, maximum, minimum, select
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
-from .filters import Channels, Taps, cells, combinations, derivatives, spline_weights
-from .footprint import footprint
-from .modes import FilterMode, MipFilter, WrapMode
-from .reader import TexelReader
+from ..jit.lazy import np
+from ..jit.trace.access import Access
+from . import sampling
+from .sampling import Channels, FilterMode, MipFilter, Taps, WrapMode
 from .texels import Texels
-from .wrap import wrapped
+
+
+class TexelReader:
+    """Reads texels as floating point numbers where a mask is true, and 0 elsewhere.
+
+    Raises:
+        TypeError: the mask is not a mask.
+        RuntimeError: the texture has no texels.
+    """
+
+    active: Any  # a mask, or a bool in `drjit.scalar`
+
+    def __init__(self, texture: Texels, dtype: DType, active: Any, method: str) -> None:
+        namespace = texture._namespace
+        self.texture, self.dtype, self.what = texture, dtype, texture._name(method)
+        if 0 in texture.shape:
+            raise RuntimeError(f"{self.what}: the texture of shape {texture.shape} is empty")
+        self.number = table.find(namespace, "leaf", dtype)
+        self.count, self.source = texture.channel_count(), texture._texels
+        self.traced = namespace != "scalar"
+        active = True if active is None else active
+        if self.traced:
+            if isinstance(active, ArrayBase) and active._namespace != namespace:
+                active = table.find(namespace, "leaf", dt.mask)(active)
+            active = mask_leaf(active, type(self.source), self.what.removesuffix("()"))
+            self.index = table.find(namespace, "leaf", dt.u32)
+            # Wrapped positions are always in bounds, unless the tensor's shape was changed in the
+            # meantime.
+            self.in_bounds = len(self.source) == texture._length() < 1 << 31
+        elif not isinstance(active, (bool, np.bool_)):
+            raise TypeError(f"{self.what}: 'active' must be a bool, not {active!r}")
+        self.active = active
+
+    def texel(self, number: Any) -> Channels:
+        """Returns the channels of a texel, given its number."""
+        values = [sampling.convert(self.number, v) for v in self._stored(number)]
+        if self.texture._dtype is not dt.u8:
+            return values
+        decoded = self.texture._decoded
+        return [decoded(v * (1.0 / 255.0), channel) for channel, v in enumerate(values)]
+
+    def _stored(self, number: Any) -> Channels:
+        count = self.count
+        if not self.traced:
+            found = self.source._components[number * count : (number + 1) * count]
+            return found if self.active else [0] * count
+        return leaf_access.gather_packet(self.source, self._record(number))
+
+    def _record(self, number: Any) -> Access:
+        index = leaf.cast(self.index, number)._node
+        return Access(index, self.active._node, self.what, self.count, self.in_bounds)
+
+    def mixed(self, numbers: list[Any], weights: list[Any]) -> Channels:
+        """Returns the weighted sum of some texels, as a single operation where that exists."""
+        fused = self.traced and self.in_bounds and self.texture._dtype is self.dtype
+        if fused and len(numbers) > 1:
+            taps = [self._record(number) for number in numbers]
+            found = leaf_access.gather_weighted(self.source, taps, weights)
+            if found is not None:
+                return found
+        if self.traced and self.texture._dtype is not dt.u8:
+            cls = self.number
+            places = (
+                (self._record(n), w._node if type(w) is cls and w._var is None else None)
+                for n, w in zip(numbers, weights, strict=True)
+            )
+            sums = records.mixture(leaf.value(self.source), self.dtype, places)
+            if sums is not None:
+                return [leaf.from_value(cls, v) for v in sums]
+        return sampling.weighted_sum(self.texel, numbers, weights)
 
 
 class Texture(Texels):
@@ -80,7 +150,7 @@ class Texture(Texels):
             )
         where, _ = self._components(pos, what, dt.u32)
         taps = [Taps([p], []) for p in where]
-        number, _ = next(cells(taps, self._sizes()))
+        number, _ = next(sampling.cells(taps, self._sizes()))
         array, count = self._tensor._array, self.channel_count()
         active = True if active is None else active
         encoded = [self._encoded(v, channel) for channel, v in enumerate(value)]
@@ -97,7 +167,9 @@ class Texture(Texels):
             TypeError: the position has the wrong number of components.
         """
         where, _ = self._components(pos, self._name("wrap"), dt.i32)
-        found = [wrapped(self._wrap, p, n)[0] for p, n in zip(where, self._sizes(), strict=True)]
+        found = [
+            sampling.wrapped(self._wrap, p, n)[0] for p, n in zip(where, self._sizes(), strict=True)
+        ]
         cls = table.find(self._namespace, "vector", dt.i32, (self._dims,))
         return assemble(cls, found, (self._dims,))
 
@@ -134,7 +206,7 @@ class Texture(Texels):
         where, dtype = self._components(pos, self._name("eval_fetch"))
         texel = TexelReader(self, dtype, active, "eval_fetch").texel
         sizes = self._sizes()
-        found = cells(_taps(where, sizes, self._wrap, 2), sizes)
+        found = sampling.cells(_taps(where, sizes, self._wrap, 2), sizes)
         return tuple([self._vector(dtype, texel(number)) for number, _ in found])
 
     def eval_cubic(self, pos: Any, active: Any = True, force_nonaccel: bool = False) -> Any:
@@ -174,7 +246,7 @@ class Texture(Texels):
         where, dtype = self._components(pos, self._name(method))
         sizes, n = self._sizes(), self._dims
         texel = TexelReader(self, dtype, active, method).texel
-        found = derivatives(texel, _taps(where, sizes, self._wrap, 4, order), sizes, order)
+        found = sampling.derivatives(texel, _taps(where, sizes, self._wrap, 4, order), sizes, order)
 
         def channel(c: int, *axes: int) -> Any:
             orders = tuple([axes.count(k) for k in range(n)])
@@ -223,7 +295,7 @@ class Texture(Texels):
         what = self._name("eval_filtered")
         where, dtype = self._components(pos, what)
         axes = [[self._number(v, dtype) for v in self._components(d, what)[0]] for d in (ddx, ddy)]
-        lod, taps, axis = footprint(axes[0], axes[1], self._sizes(), self._aniso)
+        lod, taps, axis = sampling.footprint(axes[0], axes[1], self._sizes(), self._aniso)
         if self._aniso == 1:
             return self._vector(dtype, self._at_level(where, lod, dtype, active, "eval_filtered"))
         spacing = 1.0 / taps
@@ -281,7 +353,7 @@ class Texture(Texels):
                 _nearby_texel(self._wrap, first + k if k else first, size) for k in range(count)
             ]
             taps.append(Taps(positions, _weights(rest)))
-        numbers, weights = combinations(taps, sizes)
+        numbers, weights = sampling.texels_and_weights(taps, sizes)
         if isinstance(level, ArrayBase):
             start = pick(self._starts, leaf.cast(flat_class(type(level), dt.u32), level), "Texture")
         else:
@@ -322,7 +394,7 @@ class Texture(Texels):
 def _texels_read(where: list[Any], sizes: Sequence[int], wrap: WrapMode, count: int) -> list[Any]:
     """Returns the numbers of the texels that a filter reads, followed by their weights unless there
     is only one texel."""
-    numbers, weights = combinations(_taps(where, sizes, wrap, count), sizes)
+    numbers, weights = sampling.texels_and_weights(_taps(where, sizes, wrap, count), sizes)
     return numbers if count == 1 else numbers + weights
 
 
@@ -337,8 +409,8 @@ def _taps(
         first, rest = _split(p * n, count)
         if count == 4:
             first = first - 1
-        weights = spline_weights(rest, order) if count == 4 else _weights(rest)
-        found.append(Taps(wrapped(wrap, first, n, count), weights))
+        weights = sampling.spline_weights(rest, order) if count == 4 else _weights(rest)
+        found.append(Taps(sampling.wrapped(wrap, first, n, count), weights))
     return found
 
 
@@ -380,7 +452,7 @@ def _nearby_texel(mode: WrapMode, i: Any, size: Any) -> Any:
     if mode is WrapMode.Repeat:
         i = select(i < 0, i + size, i)
         i = select(i >= size, i - size, i)
-    return maximum(minimum(i, size - 1), 0)
+    return sampling.clamped(i, size)
 
 
 def _float_type(pos: Any) -> DType:

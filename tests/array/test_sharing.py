@@ -490,7 +490,7 @@ def test_debug_mode_and_threads(tier: str) -> None:
 def test_calls_in_loops_that_are_computed_again(stored, monkeypatch):
     """Reverse passes compute iterations again within loops of their own, also those of inner
     loops, where the calls of a function share its body as they did before."""
-    monkeypatch.setattr("drjit.flow.loop.trajectory.MEMORY", stored)
+    monkeypatch.setattr("drjit.flow.loop.gradient.MEMORY", stored)
     c = Float64(1.1)
 
     def plain(x, k):

@@ -15,12 +15,13 @@ from test_numba_route import COLLATZ, VECTORS
 from test_three_executions import PLAIN, applied, edges
 
 import drjit as dr
-from drjit.jit import device, flags
+from drjit.jit import flags
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.cuda.emulator import Memory, Module
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import scope
 from drjit.jit.run import cache
 from drjit.jit.target import cuda
 from drjit.jit.target.cuda import nvvm
@@ -194,7 +195,7 @@ def test_operations(t, gpu, monkeypatch):
     for flag in (0, JitFlag.NumbaCompiler):
         monkeypatch.setattr(flags, "current", int(JitFlag.Default) | flag)
         gpu.forget_kernels()
-        with device.using(gpu):
+        with scope.using(gpu):
             nodes = applied(PLAIN, t, [opaque(t, v) for v in (a, b, np.roll(a, 7))])
             found.append(results([*nodes.values()]))
     assert len(nodes) > 8

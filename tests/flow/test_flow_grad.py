@@ -386,7 +386,7 @@ def test_bodies_that_refer_to_what_is_differentiable_are_known():
 @pytest.mark.parametrize("limit", [1, 300, 1 << 30])
 def test_storage_is_limited(limit, monkeypatch, tier):
     """With less memory, iterations are computed again from those that are stored."""
-    monkeypatch.setattr("drjit.flow.loop.trajectory.MEMORY", limit)
+    monkeypatch.setattr("drjit.flow.loop.gradient.MEMORY", limit)
     n = UInt(0, 1, 10, 17)
     f = lambda x: loop(  # noqa: E731
         "symbolic", lambda i, y, n: i < n, lambda i, y, n: (i + 1, dr.sin(y * x) + 0.5, n),

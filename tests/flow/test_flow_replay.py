@@ -61,7 +61,7 @@ def test_bounds_only_matter_for_the_cost(function, limit, tier):
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.sweep), 3])
 def test_a_stack_that_is_full(count, monkeypatch, tier):
-    monkeypatch.setattr("drjit.flow.loop.trajectory.CHECKPOINTS", count)
+    monkeypatch.setattr("drjit.flow.loop.gradient.CHECKPOINTS", count)
     check(in_loop, F(X))
 
 

@@ -592,7 +592,7 @@ def test_tracebacks_show_the_lines_of_the_user(tmp_path, mode):
 
 
 def test_transformed_code_comes_from_the_disk_cache_until_the_file_changes(tmp_path, monkeypatch):
-    from drjit.flow.syntax import source
+    from drjit.flow.syntax import transform
 
     text = """
         import drjit as dr
@@ -622,7 +622,7 @@ def test_transformed_code_comes_from_the_disk_cache_until_the_file_changes(tmp_p
         """
     file = tmp_path / "program.py"
     ran = []
-    plain = source.transformed
+    plain = transform.transformed
 
     def transformed(f, *arguments):
         ran.append(f.__name__)
@@ -639,7 +639,7 @@ def test_transformed_code_comes_from_the_disk_cache_until_the_file_changes(tmp_p
         return names["B"]().f(Int(0, 7)), g(Int(0, 7)), names["around"](6)(Int(7))
 
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "kernels"))
-    monkeypatch.setattr(source, "transformed", transformed)
+    monkeypatch.setattr(transform, "transformed", transformed)
     file.write_text(text)
     first = run()
     assert [*map(list, first)] == [[3, 7], [0, 12], [13]] and ran == ["f", "g"]

@@ -13,7 +13,7 @@ import pytest
 from helpers import settle
 
 import drjit as dr
-from drjit.flow.freeze import frozen
+from drjit.flow.freeze import frozen, layout
 from drjit.jit import substitutes
 from drjit.jit.cpu import plans, programs, sequence, variants, warm_up
 from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
@@ -156,7 +156,7 @@ CASES = {
 
 def run(case, monkeypatch, after):
     """Results of calls for one case, and how often the function was recorded in them."""
-    monkeypatch.setattr(frozen, "_SOME", after)
+    monkeypatch.setattr(frozen, "_REPLAYS", after)
     usual, other = CASES[case]
     # A copy of each object on every call, as programs make them.
     recorded = dr.freeze(total)
@@ -183,7 +183,7 @@ def test_the_short_way_is_taken(monkeypatch):
     for _ in range(8):  # there is another short way when all kernels are compiled
         f(v(1, 2), 3)
         settle()
-    monkeypatch.setattr(frozen, "InputLayout", None)
+    monkeypatch.setattr(layout, "InputLayout", None)
     assert np.array(f(v(3, 4), 3)).tolist() == [9, 12]
     x = dr.opaque(Float, 3, 2)
     assert np.array(f(x, 3)).tolist() == [9, 9]
@@ -198,7 +198,7 @@ def test_the_short_way_is_taken_for_several_inputs_in_turn(monkeypatch):
         for k in (3, 4, 5):
             f(v(1, 2), k)
         settle()
-    monkeypatch.setattr(frozen, "InputLayout", None)
+    monkeypatch.setattr(layout, "InputLayout", None)
     for k in (3, 5, 4, 3):
         assert np.array(f(v(3, 4), k)).tolist() == [3 * k, 4 * k]
 
@@ -249,7 +249,7 @@ def test_a_call_that_cannot_be_one_launch_is_made_in_the_general_way(monkeypatch
     for _ in range(4):
         f(x)
         settle()
-    monkeypatch.setattr(frozen, "InputLayout", None)
+    monkeypatch.setattr(layout, "InputLayout", None)
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
         assert np.array(f(x)).tolist() == [4, 7]
         assert len(dr.kernel_history()) == 1

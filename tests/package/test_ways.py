@@ -21,8 +21,8 @@ PACKAGE = Path(dr.__file__).parent
 # The most files that one more call goes through, after many.
 WAYS = {
     "evaluation": 5,
-    "loop": 18,
-    "loop of differentiable arrays": 18,
+    "loop": 15,
+    "loop of differentiable arrays": 15,
     "backward": 19,
     "traversal": 12,
 }

@@ -11,26 +11,15 @@ from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
 from ...jit import flags
-from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node
-from ...jit.ir.scope import StateTarget, active, nothing_runs
+from ...jit.ir.scope import StateTarget, active, nothing_runs, using
 from ...jit.trace import record
-from ..region.captured import WeakValue
-from ..region.merging import joined, same_constant, spread, spreading
-from ..region.state import (
-    RecordAgain,
-    State,
-    call,
-    captured_arrays,
-    check_mode,
-    chosen_mode,
-    mask_of,
-    names,
-    profile_of,
-)
+from ..region import state as region
+from ..region.merging import on_features, same_constant, to_features, to_vectors
+from ..region.state import RecordAgain, State, WeakValue, call
 from .gradient import RecordedCall
 from .outcome import Branch, BranchOutcome, diverging
 
@@ -67,30 +56,30 @@ def if_stmt(
     """
     what = f"dr.if_stmt('{label}')" if label else "dr.if_stmt()"
     if mode is not None:
-        check_mode(mode, what)
+        region.check_mode(mode, what)
     if not isinstance(args, tuple):
         raise TypeError(f"{what}: 'args' must be a tuple, not {type_label(args)}")
-    titles = names(len(args), arg_labels, "args", what)
+    titles = region.names(len(args), arg_labels, "args", what)
     if mode == "scalar" or (type(cond) is bool and mode is None):
         return call(what, true_fn if cond else false_fn, *args)
-    mask = mask_of(cond, what, "'cond'")
+    mask = region.mask_of(cond, what, "'cond'")
     if mask._node.size == 0 and active().size and not nothing_runs():
         raise RuntimeError(f"{what}: 'cond' cannot be empty")
     if mask._node.op is LITERAL and mask._node.size:
         if 0 in [a._node.size for a in pytree.leaf_arrays(args)]:
             State(args, titles, what).check_initialized()
         return call(what, true_fn if mask._node.data else false_fn, *args)
-    mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
+    mode = region.chosen_mode(mode, JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
     if mode == "evaluated":
-        args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
+        args, true_fn, false_fn = to_features(args), on_features(true_fn), on_features(false_fn)
     state = State(args, titles, what)
     branch = Branch(state, mask, (true_fn, false_fn), rv_labels, strict)
     with using(mask._device):
         if mode == "evaluated":
             evaluate(mask, args)
-            return joined(branch.select())
+            return to_vectors(branch.select())
         if mask._node.size == 0:
             return branch.select()
         return SymbolicBranch(branch, label or "").run()
@@ -112,14 +101,14 @@ class SymbolicBranch:
         if wide == 1:
             wide = max(sizes, default=1)
         self.captured: dict[int, WeakValue] = {}
-        self.tables = profile_of(branch.bodies[0]).tables
+        self.tables = region.profile_of(branch.bodies[0]).tables
         self.presumed_tables: set[int] = set()
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:
                 self._capture(k)
             elif k in self.tables:
                 self._presume(k)
-        self.closure = captured_arrays(branch.bodies, branch.args.leaves)
+        self.closure = region.captured_arrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
         self.inner_arguments: list[list[Value]] = []
 
@@ -172,21 +161,18 @@ class SymbolicBranch:
             saved.restore(args.leaves[k])
             self.captured[k] = WeakValue(leaf.value(args.leaves[k]))
         self.closure.restore()
-        self.closure = captured_arrays(self.branch.bodies, args.leaves)
+        self.closure = region.captured_arrays(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
-        for values in self.inner_arguments:
-            for k in self._places():
-                if values[k].node is n:
-                    return k
-        return None
+        rows = ((k, values[k]) for values in self.inner_arguments for k in self._places())
+        return next((k for k, v in rows if v.node is n), None)
 
     def _places(self) -> Sequence[int]:
         return [k for k in range(len(self.branch.before)) if k not in self.captured]
 
     def _record(self) -> Any:
         branch = self.branch
-        places = self._places() if self.captured else range(len(branch.before))
+        places = self._places()
         self.outcomes, self.inner_arguments = [], []
         branch.first = ir.next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
@@ -197,11 +183,7 @@ class SymbolicBranch:
         recorded = RecordedCall(branch.what, arguments, places, masks, self.captured.keys())
         del arguments
         scope = capture.body(outer_gradients)
-        first, second = branch.bodies
-        bodies = (
-            partial(self._body, first, recorded, scope),
-            partial(self._body, second, recorded, scope),
-        )
+        bodies = [partial(self._body, f, recorded, scope) for f in branch.bodies]
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         outer_gradients.finish()
         unchanged = self._unchanged(places)
@@ -221,13 +203,11 @@ class SymbolicBranch:
         branch, args = self.branch, self.branch.args
         with scope as inner:
             values = recorded.begin(nodes, inner)
-            given: list[Value | None] = [*values]
-            for k in self.captured:
-                given[k] = None
+            given = [None if k in self.captured else v for k, v in enumerate(values)]
             args.put(given)
             self.inner_arguments.append(values)
             result = call(branch.what, function, *args.values)
-            if self.captured or self.closure.arrays:
+            if self.captured or self.closure.rows:
                 self._check()
             outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size

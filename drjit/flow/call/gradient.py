@@ -10,24 +10,13 @@ from operator import attrgetter
 from ...ad import capture, graph, sink
 from ...ad.algebra import RECORDED
 from ...ad.graph import GradScope, Value, Var, as_value, node_of, variable_of
-from ...function.ad.custom import attached
 from ...jit.ir import node, op
-from ...jit.ir.dtype import DType
 from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import active, stack
 from ...jit.trace import record
 from ...jit.trace.substitute import Substitution
-from ..region.recording import (
-    NOTHING,
-    Memories,
-    Recomputation,
-    RecordedOp,
-    RecordedRegion,
-    Targets,
-    Term,
-    is_zero,
-    starts,
-)
+from ..region import recording
+from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
 
 _rule = attrgetter("rule")
 
@@ -75,7 +64,7 @@ class RecordedCall(RecordedOp):
     def follows(self) -> bool:
         return all(body.follows for body in self.bodies)
 
-    def term(self, number: int) -> Term | None:
+    def term(self, number: int) -> recording.Term | None:
         """What one of the results is if it is an argument plus something; see
         `recording.starts`."""
         return self._terms.get(sorted(self.outputs)[number])
@@ -111,7 +100,7 @@ class RecordedCall(RecordedOp):
     ) -> None:
         """Records the dependences of a function's results while its scope `inner` is open.
         `arguments` are what `begin` has returned. None stands for arrays that it has written to."""
-        found = [v or NOTHING for v in results] if None in results else [*results]
+        found = [v or recording.NOTHING for v in results] if None in results else [*results]
         inputs = [*map(variable_of, arguments)]
         body = RecordedRegion(names, inputs, found, self.targets, inner)  # type: ignore[arg-type]
         self.bodies.append(body)
@@ -124,15 +113,17 @@ class RecordedCall(RecordedOp):
             self.free_variables = list(dict.fromkeys([*self.free_variables, *body.free_variables]))
 
     @cached_property
-    def _terms(self) -> dict[int, Term]:
+    def _terms(self) -> dict[int, recording.Term]:
         """The results that are, in all functions, the same argument plus something: an enclosing
         loop may be a sum, in which case it calls this."""
-        terms: dict[int, Term] = {}
+        terms: dict[int, recording.Term] = {}
         for k in self.outputs:
             first, *rest = [self._starts(body, k) for body in self.bodies]
             for start, others in first.items():
                 if all(start in found for found in rest):
-                    terms[k] = Term(start, others.union(*[found[start] for found in rest]))
+                    terms[k] = recording.Term(
+                        start, others.union(*[found[start] for found in rest])
+                    )
                     break
         return terms
 
@@ -145,7 +136,7 @@ class RecordedCall(RecordedOp):
             if own is not None and outer is not None and own.serial >= body.begin
         }
         v, found = body.results[k].var, {}
-        for own in body.of_bits(starts(v, body.reach(inputs), body)):
+        for own in body.of_bits(recording.starts(v, body.reach(inputs), body)):
             others = {inputs.get(d, d) for d in body.sources([v]) if d is not own}
             found[inputs[own]] = {d for d in others if d.serial < body.begin}
         return found
@@ -161,18 +152,13 @@ class RecordedCall(RecordedOp):
         found = unrecorded(results)
         if not self.outputs and not self.targets.rows:
             return found
-        numbers, targets = sorted(self.outputs), self.targets
+        numbers = sorted(self.outputs)
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        outputs, inputs = [results[k] for k in numbers], self.differentiable_inputs()
-        if targets.rows:
-            outputs += targets.outputs()
-            inputs += targets.inputs()
-        variables = attached(self, outputs, inputs)
-        for k, v in zip(numbers, variables, strict=False):
+        outputs = [results[k] for k in numbers]
+        variables = self._attached(outputs, self.differentiable_inputs())
+        for k, v in zip(numbers, variables, strict=True):
             found[k] = as_value((results[k], v))
-        if targets.rows:
-            targets.attach(variables[len(numbers) :])
         return found
 
     def differentiable_inputs(self) -> list[Var]:
@@ -245,13 +231,11 @@ class RecordedCall(RecordedOp):
         numbers = sorted(self.outputs)
         pairs = zip(self._inputs(body), seeds, strict=True)
         found = body.push(pairs, [body.results[k].var for k in numbers], memories, copies)
-        pairs_ = zip(numbers, found, strict=True)
-        return [node.literal(self._type(k), 0) if g is None else g for k, g in pairs_]
-
-    def _type(self, k: int) -> DType:
-        """Returns the type of a result."""
-        kinds = [b.results[k] for b in self.bodies if b.results[k].var is not None]
-        return kinds[0].node.dtype
+        kinds = [
+            next(b.results[k].node.dtype for b in self.bodies if b.results[k].var is not None)
+            for k in numbers
+        ]
+        return [g or node.literal(t, 0) for t, g in zip(kinds, found, strict=True)]
 
     def _inputs(self, body: RecordedRegion) -> list[Var]:
         """Returns the variables that stand for arguments in a function."""

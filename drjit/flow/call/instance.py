@@ -5,6 +5,7 @@ class, so that method calls can become part of a kernel.
 import weakref
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import count
 from typing import Any, ClassVar
 
 from ...array import leaf, table
@@ -12,47 +13,18 @@ from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit.backend import JitBackend
 from ...jit.ir import dtype as dt
 
-
-class _Registry:
-    """The registered objects by number, starting at 1; 0 stands for none."""
-
-    def __init__(self) -> None:
-        self.objects: dict[int, Any] = {}
-        self._numbers: dict[int, int] = {}
-        self._last = 0
-
-    def add(self, instance: Any) -> int:
-        """Returns the number of an object, registering it if necessary."""
-        number = self._numbers.get(id(instance))
-        if number is None:
-            self._last += 1
-            number = self._numbers[id(instance)] = self._last
-            self.objects[number] = instance
-        return number
-
-    def remove(self, instance: Any) -> bool:
-        """Unregisters an object; returns whether it was registered."""
-        number = self._numbers.pop(id(instance), None)
-        return number is not None and self.objects.pop(number, None) is not None
-
-    def clear(self) -> None:
-        """Unregisters all objects. Their numbers are not reused, because arrays may still contain
-        them."""
-        self.objects.clear()
-        self._numbers.clear()
-
-
-_registries: "weakref.WeakSet[_Registry]" = weakref.WeakSet()
+_types: "weakref.WeakSet[type[InstanceArray]]" = weakref.WeakSet()
 
 
 def clear_registry() -> None:
     """Unregisters all objects that arrays of instances refer to; the references then become null
-    pointers.
+    pointers. Their numbers are not used again, because arrays may still contain them.
 
     >>> dr.detail.clear_registry()
     """
-    for registry in list(_registries):
-        registry.clear()
+    for cls in list(_types):
+        cls._objects.clear()
+        cls._numbers_by_id.clear()
 
 
 class InstanceArray:
@@ -69,7 +41,9 @@ class InstanceArray:
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
     domain: ClassVar[type]
     _backend: ClassVar[JitBackend]  # that of the numbers
-    _registry: ClassVar[_Registry]
+    _objects: ClassVar[dict[int, Any]]  # the registered ones by number, from 1 on
+    _numbers_by_id: ClassVar[dict[int, int]]
+    _counter: ClassVar[Iterator[int]]
     index: Any
 
     def __init__(self, value: Any = ()) -> None:
@@ -107,7 +81,13 @@ class InstanceArray:
             TypeError: the object is not an instance of this type's class.
         """
         cls._check(instance)
-        return 0 if instance is None else cls._registry.add(instance)
+        if instance is None:
+            return 0
+        number = cls._numbers_by_id.get(id(instance))
+        if number is None:
+            number = cls._numbers_by_id[id(instance)] = next(cls._counter)
+            cls._objects[number] = instance
+        return number
 
     @classmethod
     def unregister(cls, instance: Any) -> None:
@@ -116,23 +96,25 @@ class InstanceArray:
         Raises:
             RuntimeError: the object is not registered.
         """
-        if not cls._registry.remove(instance):
+        number = cls._numbers_by_id.pop(id(instance), None)
+        if number is None:
             raise RuntimeError(f"{cls.__name__}.unregister(): {instance!r} is not registered")
+        del cls._objects[number]
 
     @classmethod
     def instances(cls) -> dict[int, Any]:
         """Returns the registered objects by number."""
-        return dict(cls._registry.objects)
+        return dict(cls._objects)
 
     def __len__(self) -> int:
         return len(self.index)
 
     def __getitem__(self, k: int) -> Any:
         """Returns the object that entry `k` refers to, or None."""
-        return self._registry.objects.get(self.index[k])
+        return self._objects.get(self.index[k])
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([self._registry.objects.get(number) for number in self.index])
+        return iter([self._objects.get(number) for number in self.index])
 
     def __eq__(self, other: Any) -> Any:
         """Returns where two arrays refer to the same object, or where this one refers to a given
@@ -184,14 +166,16 @@ def instance_t(dtype: type, domain: type) -> type[InstanceArray]:
     if not isinstance(domain, type):
         raise TypeError(f"dr.instance_t(): 'domain' is {domain!r}; expected a class")
     index = table.find(dtype._namespace, "leaf", dt.u32)
-    registry = _Registry()
-    _registries.add(registry)
     members = {
         "DRJIT_STRUCT": {"index": index},
         "__doc__": InstanceArray.__doc__,
         "__module__": domain.__module__,
         "domain": domain,
         "_backend": index._backend,
-        "_registry": registry,
+        "_objects": {},
+        "_numbers_by_id": {},
+        "_counter": count(1),
     }
-    return type(f"{domain.__name__}Ptr", (InstanceArray,), members)
+    made = type(f"{domain.__name__}Ptr", (InstanceArray,), members)
+    _types.add(made)
+    return made

@@ -269,24 +269,20 @@ class Branch:
         values, labels = result, self.labels
         if not labels:
             values, labels = (result,), ("rv",)
-        elif not isinstance(result, tuple) or len(result) != len(labels):
-            raise self._wrong(result)
+        elif not isinstance(result, tuple):
+            raise RuntimeError(
+                f"{self.what}: there are names for the results, so that functions must return a "
+                f"tuple, not {type_label(result)}"
+            )
+        elif len(result) != len(labels):
+            raise RuntimeError(
+                f"{self.what}: there are {len(labels)} names for {len(result)} results"
+            )
         state = State(values, labels, self.what, watched=False)
         state.origin = self.args
         if 0 in map(_array_size, state.leaves) and self.mask._node.size:
             state.check_initialized()
         return state
-
-    def _wrong(self, result: Any) -> RuntimeError:
-        """Returns the error for a result that does not match the names."""
-        if not isinstance(result, tuple):
-            return RuntimeError(
-                f"{self.what}: there are names for the results, so that functions must return a "
-                f"tuple, not {type_label(result)}"
-            )
-        return RuntimeError(
-            f"{self.what}: there are {len(self.labels)} names for {len(result)} results"
-        )
 
     def check(self, outcomes: Sequence[BranchOutcome]) -> None:
         """Raises a RuntimeError if the sizes of results are incompatible, or if one function

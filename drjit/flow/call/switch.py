@@ -1,4 +1,4 @@
-"""Calls of one of several functions, selected lane by lane.
+"""Calls of one of several functions, selected lane by lane: `switch`, `dispatch` and `func`.
 
 In symbolic mode every function is traced once and becomes a block of the kernel that runs where
 some lane needs it. In evaluated mode lanes are grouped by function, and every function is called
@@ -7,35 +7,37 @@ for its group. Derivatives of symbolic calls are in `gradient`.
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, wraps
 from itertools import repeat
 from operator import and_
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ...ad import capture, graph
 from ...ad.graph import Value, Var
-from ...array import leaf, leaf_access
-from ...array.base import ArrayBase, listed, type_label
-from ...array.leaf import wrap
-from ...array.tree import Tree
+from ...array import leaf, leaf_access, table
+from ...array.base import ArrayBase, IncompatibleError, listed, type_label
+from ...array.pytree import leaf_arrays
+from ...array.tree import Tree, traced
 from ...function.ad.propagate import isolate_grad
 from ...function.conversion import mask_leaf
-from ...function.signature import CallablePT
+from ...function.evaluation import copy
+from ...function.signature import CallablePT, CallableSelfPT
 from ...jit import flags
-from ...jit.device import using
+from ...jit.backend import JitBackend
 from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
 from ...jit.ir.node import LITERAL, Node
-from ...jit.ir.scope import StateTarget
+from ...jit.ir.scope import StateTarget, using
 from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
-from ..region.merging import has_vectors, joined, masked, reading, same_constant, spread
+from ..region import merging
 from ..region.messages import failed, matched
 from ..region.state import chosen_mode, copied
 from .gradient import RecordedCall
+from .instance import InstanceArray
 
 if TYPE_CHECKING:
     from ...array.kinds import Index
@@ -189,10 +191,7 @@ def _guarded(what: str, function: Callee, args: tuple, kwargs: dict[str, Any]) -
 
 def split_mask(what: str, index: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
     """Returns the mask of the active lanes; functions receive one that is always true."""
-    if "active" in kwargs:
-        mask = kwargs["active"]
-    else:
-        mask = args[-1] if args else None
+    mask = kwargs.get("active", args[-1] if args else None)
     if mask is None or not _is_mask(mask):
         return mask_leaf(True, type(index), what), args, kwargs
     active = mask_leaf(mask, type(index), what)
@@ -219,9 +218,9 @@ def run(
 ) -> Any:
     """Calls for every active lane the function with the number `chosen` in that lane."""
     arguments = Tree((args, kwargs))
-    if has_vectors(arguments):
-        functions = [f._replace(run=reading(f.run)) for f in functions]
-        arguments = Tree((spread(args), spread(kwargs)))
+    if merging.has_vectors(arguments):
+        functions = [f._replace(run=merging.taking_features(f.run)) for f in functions]
+        arguments = Tree((merging.to_features(args), merging.to_features(kwargs)))
     nodes = [chosen._node, active._node, *[a._node for a in arguments.leaves]]
     if not symbolic and scope.active() is not scope.ACTIVE:
         nodes.append(scope.active())  # each of whose lanes makes the call
@@ -250,8 +249,8 @@ def _result(
     """Returns the result of a function that is called for `count` lanes, or any number."""
     result = _guarded(call.what, function, args, kwargs)
     tree = Tree((result,))
-    if has_vectors(tree):
-        tree = Tree((spread(result),))
+    if merging.has_vectors(tree):
+        tree = Tree((merging.to_features(result),))
     for a in tree.leaves:
         if a._node.size != 1 and a._node.size != count and count is not None:
             raise _misfit(call, function, a._node.size, count) from _mixture(a, count)
@@ -290,7 +289,7 @@ def _symbolic(call: FunctionCall) -> Any:
     if flags.current & JitFlag.OptimizeCalls and any(zeros):
         pairs = zip(nodes, zeros, strict=True)
         nodes = [node.literal(n.dtype, 0, n.size) if zero else n for n, zero in pairs]
-    return joined(results[0].filled(recorded.attached(nodes))[0], results[0])
+    return merging.to_vectors(results[0].filled(recorded.attached(nodes))[0], results[0])
 
 
 def _is_zero(v: Value) -> bool:
@@ -309,12 +308,12 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
         if around is not scope.ACTIVE:  # which has no value outside a kernel
             mask = node.apply(op.and_, mask, around)
         mask = node.resize(mask, call.size)
-        lanes = leaf_access.compress(wrap(mask_class, mask), index_class)
+        lanes = leaf_access.compress(leaf.wrap(mask_class, mask), index_class)
         count = lanes._node.size
         waiting -= 1
         if count == 0 and (waiting or first):
             continue  # if no function was called, call the last one for its types
-        with scope.group(lanes._node, call.size), masked(_every(count), other=True):
+        with scope.group(lanes._node, call.size), merging.masked(_every(count), other=True):
             with scope.unmasked():
                 arrays = _grouped(call, lanes)
             # Gradients propagated by the function reach the entries of its lanes here, and go on
@@ -330,7 +329,7 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
         with scope.unmasked():
             _merge(merged, result.leaves, lanes, call.size)
     assert first is not None
-    return joined(first.put_together(merged)[0], first)
+    return merging.to_vectors(first.put_together(merged)[0], first)
 
 
 def _every(count: int) -> Node:
@@ -387,5 +386,146 @@ def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
     for target, value in zip(merged, result, strict=True):
         if count == size:
             target._assign(leaf.resize(value, size))
-        elif count and not same_constant(leaf.value(target), leaf.value(value)):
+        elif count and not merging.same_constant(leaf.value(target), leaf.value(value)):
             leaf_access.scatter(target, [leaf.resize(value, count)], at)
+
+
+T = TypeVar("T")
+
+
+def dispatch(
+    inst: "InstanceArray",
+    target: CallableSelfPT[Any, ..., T],
+    *args: Any,
+    mode: str | None = None,
+    label: str | None = None,
+    **kwargs: Any,
+) -> T:
+    """Calls `target(instance, *args, **kwargs)`, where `inst` may refer to a different object in
+    every lane (see `instance_t`); null pointers return zeros. Everything else is as in `switch`.
+
+    In symbolic mode, `target` is traced once for every registered object, whether or not any lane
+    refers to it. Data members that are arrays have gradients.
+
+    Raises:
+        RuntimeError: no object is registered, or as for `switch`.
+        TypeError: `inst` is not an array of references, `target` is not callable, or as for
+            `switch`.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> class Circle:
+    ...     def __init__(self, radius):
+    ...         self.radius = Float(radius)
+    ...     def area(self, scale):
+    ...         return scale * self.radius * self.radius
+    >>> p = dr.instance_t(Float, Circle)([Circle(1), Circle(2), None])
+    >>> dr.dispatch(p, Circle.area, Float(1, 2, 3))
+    [1, 8, 0]
+    """
+    what = f"dr.dispatch({label})" if isinstance(label, str) else "dr.dispatch()"
+    symbolic = check_mode(what, mode, label)
+    if not isinstance(inst, InstanceArray):
+        error = IncompatibleError if isinstance(inst, ArrayBase) else TypeError
+        raise error(
+            f"{what}: 'inst' is of type {type_label(inst)}; expected an array of references to "
+            "Python objects (dr.instance_t)"
+        )
+    if not callable(target):
+        raise TypeError(f"{what}: 'target' is {target!r}, which cannot be called")
+    objects = inst.instances()
+    if not objects:
+        raise RuntimeError(
+            f"{what}: no object of class {inst.domain.__qualname__} is registered, so that the "
+            "type of the result is not known"
+        )
+    functions = [Callee(k, partial(target, o), target, o) for k, o in objects.items()]
+    active, args, kwargs = split_mask(what, inst.index, args, kwargs)
+    return run(what, symbolic, functions, inst.index, active, args, kwargs)
+
+
+def reorder_threads(key: ArrayBase, num_bits: int, value: T) -> T:
+    """Returns a copy of the value, a PyTree with at least one array. It marks a place where capable
+    hardware should reorder lanes, so that neighbours call the same functions; CPUs cannot.
+
+    `key` is a 32-bit unsigned integer array, of which only the lowest `num_bits` bits are used.
+
+    Raises:
+        RuntimeError: the key has another type, or there is no array in `value`.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> dr.reorder_threads(UInt(1, 0), 1, Float(3, 4))
+    [3, 4]
+    """
+    if not isinstance(key, ArrayBase):
+        raise TypeError(
+            f"dr.reorder_threads(): 'key' is of type {type_label(key)}; expected a traced array"
+        )
+    if key._kind != "leaf" or key._dtype is not dt.u32:
+        raise RuntimeError(
+            f"dr.reorder_threads(): 'key' is of type {type_label(key)}; expected a traced 32-bit "
+            "unsigned integer array such as drjit.llvm.UInt"
+        )
+    if not traced(value):
+        raise RuntimeError(
+            f"dr.reorder_threads(): 'value' of type {type_label(value)} contains no traced array"
+        )
+    return copy(value)
+
+
+F = TypeVar("F", bound=Callable)
+
+
+@overload
+def func(f: None = None, *, backend: JitBackend | None = None) -> Callable[[F], F]: ...
+
+
+@overload
+def func(f: F, *, backend: JitBackend | None = None) -> F: ...
+
+
+def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
+    """Decorator of functions that are called like those of `dr.switch`: the body is traced with
+    symbolic arguments and becomes a block of the kernel, which is skipped if no lane is active.
+
+    The Python code runs at every call. Calls with the same trace share one body, which is compiled
+    once. `backend` is required if no argument of the first call is a traced array.
+
+    Raises:
+        RuntimeError: there is neither a traced array nor a `backend`, or the function fails;
+            `__cause__` has the reason.
+
+    >>> @dr.func
+    ... def plus_one(x):
+    ...     return x + 1
+    >>> plus_one(Float(1, 2))
+    [2, 3]
+    """
+    if f is not None and not callable(f):
+        raise TypeError(f"dr.func(): expected a function, got {type_label(f)}")
+
+    def decorator(f: Callable) -> Callable:
+        given = known = None
+        if backend is not None and backend is not JitBackend.Invalid:
+            given = backend.name.lower()
+
+        @wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal known
+            namespace = known = given or _namespace((args, kwargs)) or known
+            if namespace is None:
+                raise RuntimeError(
+                    "dr.func(): could not detect the backend from the input arguments: no argument "
+                    "is a traced array, which would say where the function runs. Give the "
+                    "decorator the backend: @dr.func(backend=dr.JitBackend.LLVM)"
+                )
+            number = leaf.literal(table.find(namespace, "leaf", dt.u32), 0)
+            return switch(number, [f], *args, **kwargs)
+
+        return call
+
+    return decorator if f is None else decorator(f)
+
+
+def _namespace(arguments: Any) -> str | None:
+    """Returns the namespace of the function's number, given the arguments."""
+    return next((a._namespace for a in leaf_arrays(arguments) if a.__meta__.is_jit), None)

@@ -71,9 +71,7 @@ def export(
     >>> "def wave(x, y):" in text, "from numba import njit" in text
     (True, True)
     """
-    from .file import (
-        write,
-    )  # loads the translation of kernel texts, which most programs do not need
+    from .file import write  # with the translation of kernel texts, for few programs
 
     what = f"dr.export({getattr(function, '__qualname__', 'function')})"
     if not callable(function):
@@ -105,7 +103,7 @@ def _traced(
     title: str, what: str,
 ) -> Any:  # fmt: skip
     from .file import Traced
-    from .sizes import traced
+    from .trace import traced
 
     general, fixed, reasons = traced(function, arguments, what)
     return Traced(name, parameters, general, tuple(fixed), reasons, title)
@@ -113,15 +111,12 @@ def _traced(
 
 def _parameters(function: Callable, count: int, what: str) -> tuple[str, ...]:
     """Returns names for the arguments of a function."""
-    names: list[str] = []
     try:
         found = signature(function).parameters.values()
     except (TypeError, ValueError):
         found = ()
-    for p in found:
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
-            names.append(p.name)
-    names = names[:count]
+    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [p.name for p in found if p.kind in by_position][:count]
     names += [f"argument{k}" for k in range(len(names), count)]
     if len(set(names)) < len(names):
         raise TypeError(f"{what}: cannot name the arguments")

@@ -15,9 +15,9 @@ from ...jit.target.scalar import ExportedModule
 from ...jit.target.scalar.expressions import CannotExport, constant
 from ...jit.target.scalar.kernel import KernelFunction, kernel
 from ...jit.target.scalar.module import definitions_of
-from ..freeze.sizes import General, _Number
-from .sizes import text as size_text
+from ..freeze.recordings import General, SizedNumber
 from .trace import Leaf, OtherValue, TracedKernel, TreePart
+from .trace import text as size_text
 
 _SUPPORT = os.path.join(os.path.dirname(__file__), "support.py")
 FEW = 8  # entries of a constant that are written as numbers
@@ -178,7 +178,7 @@ class PublicFunctionWriter:
 
     def literal(self, dtype: DType, value: Any) -> str:
         """Returns a literal as an expression of its type."""
-        if type(value) is not _Number:
+        if type(value) is not SizedNumber:
             return constant(dtype.element.code, value)
         number = self.size(value)
         return f"{dtype.element.code}({f'1 / np.float64({number})' if value.inverse else number})"
@@ -198,7 +198,7 @@ class PublicFunctionWriter:
             (leaf,) = part.parts
             made = self.value(leaf, name)
             shape = [self.size(n) for n in part.keys]
-            free = [k for k, n in enumerate(part.keys) if type(n) is _Number]
+            free = [k for k, n in enumerate(part.keys) if type(n) is SizedNumber]
             shown = ", ".join(["None" if k in free else n for k, n in enumerate(shape)])
             shown += "," if len(shape) == 1 else ""
             self.add(
@@ -230,7 +230,7 @@ class PublicFunctionWriter:
 
     def reason(self, size: Any) -> str:
         """Returns the argument that says why a size is fixed."""
-        found = None if type(size) is _Number else self.traced.reasons.get(int(size))
+        found = None if type(size) is SizedNumber else self.traced.reasons.get(int(size))
         return f", {found!r}" if found else ""
 
     def value(self, leaf: Leaf, label: str) -> str:
@@ -242,7 +242,7 @@ class PublicFunctionWriter:
 
     def check_size(self, made: str, size: Any, name: str) -> None:
         """Takes a size from an argument, or compares it."""
-        if type(size) is _Number:
+        if type(size) is SizedNumber:
             for option in size.options:
                 if option.length == 1 and option.which not in self.bound_sizes and (
                     option.value % option.at == 0
@@ -361,7 +361,7 @@ class PublicFunctionWriter:
             return (
                 f"np.full({self.size(a.size)}, {self.literal(a.dtype, a.value)}, {_numpy(a.dtype)})"
             )
-        if type(a) is _Number:
+        if type(a) is SizedNumber:
             return self.size(a)
         if isinstance(a, tuple):
             return f"({', '.join([self.operand(v) for v in a])}{',' if len(a) == 1 else ''})"
@@ -424,7 +424,7 @@ def _described(part: Any) -> str:
     if isinstance(part, Leaf):
         return f"array of {part.dtype.name}"
     if part.kind == "tensor":
-        sizes = ["n" if type(n) is _Number else str(n) for n in part.keys]
+        sizes = ["n" if type(n) is SizedNumber else str(n) for n in part.keys]
         comma = "," if len(sizes) == 1 else ""
         return f"array of {part.parts[0].dtype.name}, shape ({', '.join(sizes)}{comma})"
     if part.kind == "nested":

@@ -1,15 +1,16 @@
 """Traces of a function for export: its launches, as a frozen function records them, for arguments
-of which only types and sizes matter. Nothing is launched.
+of which only types and sizes matter; nothing is launched. Traces for different sizes tell which
+sizes are free, and how numbers depend on them.
 """
 
 from collections.abc import Callable, Sequence
+from math import gcd, prod
 from typing import Any, NamedTuple
 
-from ...array import tree
+from ...array import leaf, tree
 from ...array.base import ArrayBase, type_label
-from ...array.leaf import wrap
 from ...function.ad.propagate import ADContextManager, ADScope
-from ...jit import flags
+from ...jit import flags, log
 from ...jit.device import Buffer
 from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
@@ -17,9 +18,10 @@ from ...jit.ir.dtype import DType
 from ...jit.ir.location import describe, user_location
 from ...jit.ir.node import BUFFER, LITERAL, Node, buffer
 from ...jit.run import freeze, schedule
-from ...jit.run.freeze import Literal, RecordedOperation, Recorder, Recording
+from ...jit.run.freeze import Literal, RecordedLaunch, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
-from ..freeze.layout import FreeVariables, InputLayout, kind_of, opened
+from ..freeze.layout import InputLayout, evaluated_layout, free_variables, kind_of, nodes_in, opened
+from ..freeze.recordings import Different, General, Proportion, SizedNumber, merged
 from ..freeze.result import Snapshot
 from ..region.state import call
 
@@ -206,15 +208,15 @@ def stand_in(value: Any, factors: dict[int, int], what: str, size: int | None = 
     if kind == "leaf":
         n = value._node
         lanes = size if size is not None else n.size * factors.get(n.size, 1)
-        return wrap(type(value), buffer(n.dtype, lanes, value._device.allocate_for(n.dtype, lanes)))
+        return leaf.wrap(
+            type(value), buffer(n.dtype, lanes, value._device.allocate_for(n.dtype, lanes))
+        )
     if kind == "tensor":
         shape = tuple(value._shape)
         if shape:
             shape = (shape[0] * factors.get(shape[0], 1), *shape[1:])
-        count = 1
-        for n in shape:
-            count *= n
-        return tree.rebuilt(type(value), shape, [stand_in(value._array, factors, what, count)])
+        array = stand_in(value._array, factors, what, prod(shape))
+        return tree.rebuilt(type(value), shape, [array])
     if kind == "nested":
         found = dimensions(value)
         lanes = size if size is not None else (found[0] * factors.get(found[0], 1) if found else 0)
@@ -235,34 +237,24 @@ def recording(
     function: Callable, arguments: Sequence[Any], sizes: tuple[int, ...], what: str
 ) -> Recording:
     """Traces a function; returns the recording, whose outcome describes arguments and result."""
-    free = FreeVariables(function)
-    before = free.values()
-    try:
-        layout = InputLayout(None, (tuple(arguments),), before)
-    except TypeError as error:
-        raise TypeError(f"{what}: {error}") from None
-    todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
-    if todo:
-        schedule.evaluate(todo)
+    outside = free_variables(function)
+    before = outside()
+    layout = evaluated_layout(what, None, (tuple(arguments),), before)
     schedule.evaluate([])
     snapshot = Snapshot(layout, what)
     own = InputLayout(None, (tuple(arguments),), ()).nodes
     held = list(own)  # so that a scatter copies instead of changing them
     tracer = Tracer([n.data for n in own], what)
-    debug = flags.flag(JitFlag.Debug)
-    flags.set_flag(JitFlag.Debug, True)  # so that values know their lines
-    try:
-        with ADContextManager(ADScope.Isolate, ()):
-            try:
-                tracer.start()
-                result = plain(call(what, lambda a: function(*a), tuple(arguments)))
-                schedule.evaluate([*snapshot.nodes(), *_nodes(result, arguments, before)])
-                outcome = snapshot.outcome(tracer, result, [])
-            finally:
-                tracer.stop()
-    finally:
-        flags.set_flag(JitFlag.Debug, debug)
-    after = free.values()
+    # In debug mode, values know their lines.
+    with flags.scoped_set_flag(JitFlag.Debug), ADContextManager(ADScope.Isolate, ()):
+        try:
+            tracer.start()
+            result = plain(call(what, lambda a: function(*a), tuple(arguments)))
+            schedule.evaluate([*snapshot.nodes(), *nodes_in(result, arguments, before)])
+            outcome = snapshot.outcome(tracer, result, [])
+        finally:
+            tracer.stop()
+    after = outside()
     changed = outcome.arrays or outcome.gradients or outcome.contents
     if changed or any(a is not b for a, b in zip(before, after, strict=False)):
         raise RuntimeError(
@@ -275,6 +267,114 @@ def recording(
     return tracer.recording(sizes, parts)
 
 
-def _nodes(*values: Any) -> list[Node]:
-    found = InputLayout(None, (), values).nodes
-    return [n for n in found if n.op is not LITERAL]
+# ---- Sizes
+
+
+# What sizes are multiplied with in two traces. Multiples remain divisible by what the example is
+# divisible by, and few programs have other arrays of such sizes.
+_FIRST, _SECOND = (37, 43, 53, 61, 71, 79), (41, 47, 59, 67, 73, 83)
+_LARGE = 1 << 13  # sizes that other arrays rarely have anyway
+
+
+class _ShapeFunction:
+    """A function with examples of its arguments, whose distinct sizes are `sizes`."""
+
+    def __init__(self, function: Callable, examples: Sequence[Any], what: str) -> None:
+        self.function, self.examples, self.what = function, tuple(examples), what
+        self.sizes = list(dict.fromkeys(n for n in dimensions(self.examples) if n > 1))
+        self.reasons: dict[int, str] = {}
+
+    def trace(self, factors: dict[int, int]) -> Recording:
+        """Returns the recording for sizes multiplied by some factors."""
+        arguments = stand_in(self.examples, factors, self.what)
+        sizes = tuple([n * factors.get(n, 1) for n in self.sizes])
+        return recording(self.function, arguments, sizes, self.what)
+
+    def general(self, free: Sequence[int]) -> General:
+        """Returns the recording for any values of some sizes."""
+        if not free:
+            return General(self.trace({}), (), ())
+        pairs = [
+            (a, b) if n < _LARGE else (1, 2 + k)
+            for k, (n, a, b) in enumerate(zip(free, _FIRST, _SECOND, strict=False))
+        ]
+        first, second = (dict(zip(free, row, strict=False)) for row in zip(*pairs, strict=True))
+        a, b = self.trace(first), self.trace(second)
+        try:
+            return merged(a, b)
+        except Different:
+            self.reasons[free[-1]] = _difference(a, b)
+            raise
+
+    def allows(self, free: Sequence[int]) -> bool:
+        """Whether some sizes may change together; if not, the last one gets a reason."""
+        try:
+            self.general(free)
+        except Different:
+            return False
+        except (RuntimeError, TypeError, IndexError, ValueError) as error:
+            self.reasons[free[-1]] = f"the function cannot run with another one: {error}"
+            return False
+        return True
+
+
+def _difference(a: Recording, b: Recording) -> str:
+    """Says where two recordings differ in more than sizes."""
+    for n, m, place in zip(a.decisions, b.decisions, a.places, strict=False):
+        if n != m:
+            return f"it decides about the trace at {short(place)}"
+    for s, other in zip(a.steps, b.steps, strict=False):
+        if isinstance(s, RecordedLaunch) and isinstance(other, RecordedLaunch):
+            lines, others = (step.kernel.text.split("\n") for step in (s, other))
+            comments = [line.partition("  # ")[2] for line in lines]
+            for k, (x, y) in enumerate(zip(lines, others, strict=False)):
+                seen = [c for c in comments[: k + 1] if c]
+                if x != y and seen:
+                    place = seen[-1].rpartition("/")[2]
+                    return f"the kernels differ from here on: {place}"
+    return "the function does other things with another one"
+
+
+def short(place: Any) -> str:
+    """Returns a place without its folder."""
+    return describe(place).rpartition("/")[2]
+
+
+def traced(
+    function: Callable, examples: Sequence[Any], what: str
+) -> tuple[General, list[int], dict[int, str]]:
+    """Traces a function for several sizes of its arguments. Returns the recording, the distinct
+    sizes of the examples that must stay as they are, 0 in place of those that are free, and why.
+
+    A size is free if traces for two values of it differ only in numbers that are proportional to
+    it.
+    """
+    f = _ShapeFunction(function, examples, what)
+    free: list[int] = f.sizes
+    if not f.allows(free):
+        f.trace({})  # raises what is wrong with the function itself
+        free = []
+        for n in f.sizes:
+            if f.allows([*free, n]):
+                free.append(n)
+    fixed = [n if n not in free else 0 for n in f.sizes]
+    reasons = {n: f.reasons[n] for n in fixed if n}
+    for n, reason in reasons.items():
+        log.log(log.LogLevel.Warn, "%s: the size %d is fixed, because %s.", what, n, reason)
+    return f.general(free), fixed, reasons
+
+
+def text(number: Any, names: Sequence[str]) -> str:
+    """Returns a number of a recording as an expression of the sizes with these names."""
+    if type(number) is not SizedNumber:
+        return str(int(number))
+    return min((_proportion(o, names) for o in number.options), key=len)
+
+
+def _proportion(p: Proportion, names: Sequence[str]) -> str:
+    shared = gcd(p.value, p.at)
+    factor, divisor = p.value // shared, p.at // shared
+    parts = names[p.which] if p.length == 1 else f"(-(-{names[p.which]} // {p.length}))"
+    if divisor == 1:
+        return parts if factor == 1 else f"{factor} * {parts}"
+    return f"{factor} * {parts} // {divisor}" if factor != 1 else f"{parts} // {divisor}"

@@ -5,11 +5,11 @@ and later calls repeat them for other inputs.
 import weakref
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
+from types import MethodType
 from typing import Any
 
 from ...ad import graph
 from ...array.base import ArrayBase, type_label
-from ...array.pytree import too_deep
 from ...array.signatures import freezing
 from ...function.ad.propagate import ADContextManager, ADScope
 from ...function.signature import importable_name
@@ -25,11 +25,10 @@ from ...jit.run.freeze_size import plain
 from ...jit.trace.access import Replacement
 from ...jit.tuples import NamedTuple
 from ..region.state import call
-from .codegen import replay_writer
 from .fast_path import Check, MatchedInputs, fast_path
-from .layout import FreeVariables, InputLayout
+from .layout import InputLayout, evaluated_layout, free_variables, nodes_in
 from .recordings import Family, Structure
-from .result import Snapshot, reproduce
+from .result import Snapshot, replay_writer, reproduce
 
 # Flags for what happens besides the computation.
 _IMPORTANT = ~int(
@@ -42,17 +41,13 @@ _IMPORTANT = ~int(
 _FREEZING, _RECORDING = int(JitFlag.KernelFreezing), int(JitFlag.FreezingScope)
 
 
-_SOME, _FAST_PATHS = 2, 4  # after how many replays to make a fast path, and how many to keep
-
-
-def _important() -> int:
-    return flags.current & _IMPORTANT
+_REPLAYS, _FAST_PATHS = 2, 4  # how many replays come before a fast path; how many of these to keep
 
 
 class _FastPath(NamedTuple):
-    """A recording, and the function that tells whether inputs match it, or also performs the call
-    if that is possible (see `fast_path`); not `final` if it may become possible. `data` are the
-    numbers of the literals that are data."""
+    """A recording, and a `check` that tells whether inputs match it, and where possible performs
+    the call as well (see `fast_path`). It is not `final` if that may still become possible. `data`
+    are the numbers of the literals that are data."""
 
     names: Any
     flags: int
@@ -65,7 +60,7 @@ class _FastPath(NamedTuple):
 
 
 class FrozenFunction:
-    """A function with its recordings. It is called with a tree of inputs.
+    """A function with its recordings, called with a tree of inputs.
 
     At most `limit` recordings are kept, the most recently used ones (-1: all). After `warn_after`
     of them, each further one causes a warning (-1: none). With `auto_opaque`, a literal becomes
@@ -93,13 +88,7 @@ class FrozenFunction:
         """Forgets all recordings."""
         self._structures: dict[tuple, Structure] = {}
         self._fast_paths: list[_FastPath] = []  # the last one first
-        self._recordings = 0
-
-    @property
-    def n_recordings(self) -> int:
-        """The number of times that the function has been recorded since it was created or
-        cleared."""
-        return self._recordings
+        self.n_recordings = 0  # since it was created or cleared
 
     @property
     def n_cached_recordings(self) -> int:
@@ -113,6 +102,10 @@ class FrozenFunction:
         """Calls the function, or replays its recording for matching inputs."""
         return self.call(arg, None, (arg,))
 
+    def _run(self, tree: Any) -> Any:
+        """Calls the function as it is."""
+        return self._function(tree)
+
     def _implicit(self, tree: Any) -> list[Any]:
         """Returns further inputs, which the function reads without receiving them as arguments."""
         return []
@@ -121,15 +114,15 @@ class FrozenFunction:
         """The same for a tree that consists of `inputs` with `names`."""
         now = flags.current
         if not (now & _FREEZING and self._limit) or innermost() is not None:
-            return self._function(tree)
+            return self._run(tree)
         if now & _RECORDING and active() is not None:
-            return self._function(tree)
+            return self._run(tree)
         implicit = self._implicit(tree)
         if self._fast_paths and (not graph.scopes or graph.scope() is None):
             found = self._call_fast(names, now & _IMPORTANT, inputs, implicit)
             if found is not None:
                 return found[0]
-        layout = self._layout(names, inputs, implicit)
+        layout = evaluated_layout(self._what, names, inputs, implicit)
         if self._backend is not JitBackend.Invalid:
             self._check_backend(layout)
         sizes = tuple(layout.sizes)
@@ -138,18 +131,18 @@ class FrozenFunction:
             ready = family.find(sizes)
         if ready is not None:
             ready.uses += 1
-            if ready.uses == _SOME and graph.scope() is None:
+            if ready.uses == _REPLAYS and graph.scope() is None:
                 replay = None if data else replay_writer(ready, layout.objects)
                 check = fast_path(layout, inputs, implicit, set(data), replay)
                 if check is not None:
                     final = ready.at_once is not None
-                    row = _FastPath(names, _important(), check, final, family, sizes, ready, data)
+                    row = _FastPath(
+                        names, now & _IMPORTANT, check, final, family, sizes, ready, data
+                    )
                     self._fast_paths = [row, *self._fast_paths[: _FAST_PATHS - 1]]
-            try:
-                return _replayed(ready, layout, data)
-            except SizeChanged:
-                with schedule.lock:
-                    family.drop(sizes)
+            found = _replayed(ready, layout, data, family)
+            if found is not None:
+                return found[0]
         self._prepare(layout, data)
         with progress.Task(f"recording {self._what}"):
             recording, result = self._recorded(tree, (inputs, implicit), layout)
@@ -170,28 +163,10 @@ class FrozenFunction:
                     return found
                 if not s.final and s.replay.at_once is not None:
                     self._fast_paths = [t for t in self._fast_paths if t is not s]
-                    s.replay.uses = _SOME - 1  # for a new one
+                    s.replay.uses = _REPLAYS - 1  # for a new one
                     return None
-                try:
-                    return (_replayed(s.replay, found, s.data),)
-                except SizeChanged:
-                    with schedule.lock:
-                        s.family.drop(s.sizes)
-                    return None
+                return _replayed(s.replay, found, s.data, s.family)
         return None
-
-    def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> InputLayout:
-        """Returns the decomposed and evaluated inputs."""
-        try:
-            layout = InputLayout(names, inputs, implicit)
-        except RecursionError:
-            raise too_deep() from None
-        except TypeError as error:
-            raise TypeError(f"{self._what}: {error}") from None
-        todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
-        if todo:
-            schedule.evaluate(todo)
-        return layout
 
     def _check_backend(self, layout: InputLayout) -> None:
         """Raises if inputs belong to another backend than the requested one, or if that is not
@@ -210,7 +185,7 @@ class FrozenFunction:
         """Returns the recordings that the inputs may match, and the numbers of the input literals
         that are data."""
         key = layout.key
-        key.append(_important())
+        key.append(flags.current & _IMPORTANT)
         if graph.scope() is not None:
             variables = [v for v in layout.objects if isinstance(v, graph.Var)]
             seen = [graph.visible(v) is not None for v in variables]
@@ -265,8 +240,8 @@ class FrozenFunction:
         with ADContextManager(ADScope.Isolate, ()):
             try:
                 recorder.start()
-                result = plain(call(self._what, self._function, tree))
-                schedule.evaluate(snapshot.nodes() + _all_nodes(result, inputs))
+                result = plain(call(self._what, self._run, tree))
+                schedule.evaluate(snapshot.nodes() + nodes_in(result, inputs))
                 inner = graph.scope()
                 waiting = list(inner.postponed) if inner is not None else []
                 outcome = snapshot.outcome(recorder, result, waiting)
@@ -286,20 +261,20 @@ class FrozenFunction:
                 "new array; a PyTree could be changed"
             )
         if isinstance(recording, str):
-            self._recordings += 1
+            self.n_recordings += 1
             log.once(f"{self._what} is traced in every call: %s.", recording)
         else:
             with schedule.lock:
-                self._recordings += family.add(recording)
+                self.n_recordings += family.add(recording)
                 self._evict()
-        if 0 <= self._warn_after < self._recordings:
+        if 0 <= self._warn_after < self.n_recordings:
             log.log(
                 log.LogLevel.Warn,
                 "%s has been recorded %d times, which costs more than calling the function as it "
                 "is. Are there Python numbers or sizes that change from call to call? Numbers can "
                 "be given as arrays, such as dr.opaque(Float, x).",
                 self._what,
-                self._recordings,
+                self.n_recordings,
             )
 
     def _evict(self) -> None:
@@ -315,14 +290,6 @@ class FrozenFunction:
                 del self._structures[key]
 
 
-def _all_nodes(*trees: Any) -> list[Node]:
-    """Returns the values in what a call has left behind."""
-    try:
-        return InputLayout(None, (), trees).nodes
-    except RecursionError:
-        raise too_deep() from None
-
-
 def _as_data(n: Node, holders: list[tuple[Any, str]]) -> Node:
     """A literal as a buffer on the device of the arrays that hold it."""
     found = (o._device for o, _ in holders if isinstance(o, ArrayBase))
@@ -330,16 +297,25 @@ def _as_data(n: Node, holders: list[tuple[Any, str]]) -> Node:
     return (schedule.materialize if n.size > schedule.FEW else schedule.filled)(n, device)
 
 
-def _replayed(replay: Replay, layout: InputLayout | MatchedInputs, data: list[int]) -> Any:
-    """Returns the result of a recorded call for other inputs, of which the literals with the
-    numbers `data` are data, and applies its changes to these."""
+def _replayed(
+    replay: Replay, layout: InputLayout | MatchedInputs, data: list[int], family: Family
+) -> tuple | None:
+    """Returns a tuple with the result of a recorded call for other inputs, of which the literals
+    with the numbers `data` are data, and applies its changes to these. Returns None, and forgets
+    the recording, if it turns out not to match."""
     recording = replay.recording
     for k in data:
         layout.nodes[k] = _as_data(layout.nodes[k], layout.holders[k])
     for k in recording.written:
         _own(layout, k)
     outcome = recording.outcome
-    result = reproduce(outcome, layout, replay(layout.nodes))
+    try:
+        values = replay(layout.nodes)
+    except SizeChanged:
+        with schedule.lock:
+            family.drop(recording.sizes)
+        return None
+    result = reproduce(outcome, layout, values)
     if outcome.waiting:
         waiting = [layout.objects[k] for k in outcome.waiting]
         inside = [v for v in waiting if v.rule is not None]
@@ -349,7 +325,7 @@ def _replayed(replay: Replay, layout: InputLayout | MatchedInputs, data: list[in
                 scope.postponed.update(dict.fromkeys(inside))
                 arrays = (o._device for o in layout.objects if isinstance(o, ArrayBase))
                 scope.device = next(arrays, None)
-    return result
+    return (result,)
 
 
 def _own(layout: InputLayout | MatchedInputs, k: int) -> None:
@@ -371,21 +347,21 @@ def _own(layout: InputLayout | MatchedInputs, k: int) -> None:
 
 
 class Frozen(FrozenFunction):
-    """A function made by `freeze`: `call` takes the positional and named arguments of `f`, the
+    """A function made by `freeze`, which takes the positional and named arguments of `f`, the
     function itself. With `enabled` off, that is called as it is."""
 
     def __init__(
-        self, f: Callable, state_fn: Callable | None, enabled: bool, call: Callable, *options: Any
+        self, f: Callable, state_fn: Callable | None, enabled: bool, *options: Any
     ) -> None:
         update_wrapper(self, f)
-        super().__init__(call, *options)
+        super().__init__(f, *options)
         self.f, self.enabled, self._state_fn = f, enabled, state_fn
-        self._free_variables = FreeVariables(f)
+        self._free_variables = free_variables(f)
 
     def __reduce__(self) -> Any:
         """A frozen function is pickled without its recordings."""
         options = self._limit, self._warn_after, self._backend, self._auto_opaque
-        return importable_name(self) or (_frozen, (self.f, self._state_fn, self.enabled, *options))
+        return importable_name(self) or (Frozen, (self.f, self._state_fn, self.enabled, *options))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.enabled:
@@ -394,8 +370,12 @@ class Frozen(FrozenFunction):
         names = (len(args), *kwargs)
         return self.call((args, kwargs), names, inputs)
 
+    def _run(self, tree: tuple[tuple, dict]) -> Any:
+        args, kwargs = tree
+        return self.f(*args, **kwargs)
+
     def _implicit(self, tree: tuple[tuple, dict]) -> list[Any]:
-        found = self._free_variables.values()
+        found = self._free_variables()
         if self._state_fn is not None:
             args, kwargs = tree
             state = self._state_fn(*args, **kwargs)
@@ -403,25 +383,7 @@ class Frozen(FrozenFunction):
         return found
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else FrozenMethod(self, instance)
-
-
-class FrozenMethod:
-    """A frozen function as a method of an object."""
-
-    _by_identity = True
-
-    def __init__(self, function: Frozen, instance: Any) -> None:
-        self.__func__, self.__self__ = function, instance
-
-    def __reduce__(self) -> Any:
-        return FrozenMethod, (self.__func__, self.__self__)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__func__(self.__self__, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__func__, name)
+        return self if instance is None else MethodType(self, instance)
 
 
 @freezing
@@ -483,18 +445,9 @@ def freeze(
     def decorator(f: Callable) -> Frozen:
         most = -1 if limit is None else limit
         only = JitBackend.Invalid if backend is None else backend
-        return _frozen(f, state_fn, enabled, most, warn_after, only, auto_opaque)
+        return Frozen(f, state_fn, enabled, most, warn_after, only, auto_opaque)
 
     return decorator if f is None else decorator(f)
-
-
-def _frozen(f: Callable, state_fn: Callable | None, enabled: bool, *options: Any) -> Frozen:
-    def call(arguments: tuple[tuple, dict]) -> Any:
-        args, kwargs = arguments
-        return f(*args, **kwargs)
-
-    update_wrapper(call, f)
-    return Frozen(f, state_fn, enabled, call, *options)
 
 
 def freeze_discard(arg0: JitBackend, arg1: str, /) -> None:

@@ -10,15 +10,16 @@ import enum
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ...array import pytree, tree
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.pytree import CONTAINERS, field_names
-from ...jit.ir.node import LITERAL, Node
+from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.lazy import np
+from ...jit.run import schedule
 from ..call.instance import InstanceArray
 
 
@@ -55,7 +56,7 @@ class InputLayout:
         key, objects = self.key, self.objects
         for v in values:
             cls = type(v)
-            kind = _kinds[cls]
+            kind = kind_of(cls)
             if kind == "constant":
                 key += (cls, v)
                 continue
@@ -130,7 +131,7 @@ class InputLayout:
             return
         keys, parts = opened(value, kind)
         if kind == "struct":
-            fields = len(_names[type(value)])  # which its class determines
+            fields = len(fields_of(type(value)))  # which its class determines
             key.append(keys[fields:])
             self._add(parts[:fields])
             parts = parts[fields:]
@@ -170,6 +171,30 @@ class InputLayout:
         )
 
 
+def evaluated_layout(
+    what: str, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]
+) -> InputLayout:
+    """Returns the decomposed inputs of the function `what`, whose values have been evaluated."""
+    try:
+        layout = InputLayout(names, inputs, implicit)
+    except RecursionError:
+        raise pytree.too_deep() from None
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from None
+    todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
+    if todo:
+        schedule.evaluate(todo)
+    return layout
+
+
+def nodes_in(*trees: Any) -> list[Node]:
+    """Returns the values in what a call has left behind."""
+    try:
+        return InputLayout(None, (), trees).nodes
+    except RecursionError:
+        raise pytree.too_deep() from None
+
+
 def reference_to(value: Any) -> Any:
     """Returns a value that is equal for equal objects and, where possible, does not keep an object
     alive."""
@@ -183,7 +208,7 @@ def opened(value: Any, kind: str) -> tuple[Any, Any]:
     """Returns the keys, attribute names or shape of a container, and its parts. Of a structure,
     fields come before other attributes."""
     if kind == "struct":
-        names = _names[type(value)]
+        names = fields_of(type(value))
         attributes = getattr(value, "__dict__", ())
         # Code may depend on attributes that are not fields.
         names = (*names, *[name for name in attributes if name not in names])
@@ -224,11 +249,6 @@ _FIXED = (ModuleType, type, BuiltinFunctionType)
 _module = sys.modules[__name__]
 
 
-def fields_of(cls: type) -> tuple[str, ...]:
-    """Returns the names of the fields of a structure."""
-    return _names[cls]
-
-
 _BY_VALUE: dict[str, Callable[[Any], Any]] = {
     "number": _number, "set": frozenset, "host": _host_array, "foreign": _foreign_array,
     "hashed": reference_to,
@@ -247,44 +267,28 @@ _CLASSES: tuple[tuple[Any, str], ...] = (
 )
 
 
-class _IsFixed(dict[type, bool]):
-    """Whether values of a class are modules, classes or built-in functions."""
-
-    def __missing__(self, cls: type) -> bool:
-        found = self[cls] = issubclass(cls, _FIXED)
-        return found
-
-
-_is_fixed = _IsFixed()
-_names: dict[type, tuple[str, ...]] = {}  # attribute names of structures
-
-
-class _Kinds(dict[type, str]):
-    """How values are visited, by class."""
-
-    def __missing__(self, cls: type) -> str:
-        found = self[cls] = _classify(cls)
-        return found
-
-
-_kinds = _Kinds({
+_EXACT = {
     **dict.fromkeys((bool, int, str, bytes, type(None)), "constant"),
     set: "set", slice: "slice", MethodType: "method", partial: "partial",
-})  # fmt: skip
+}  # fmt: skip
 
 
-def kind_of(cls: type) -> str:
-    """Returns the kind of a class's values: the kinds of PyTrees, and a few more."""
-    return _kinds[cls]
+@cache
+def fields_of(cls: Any) -> tuple[str, ...]:
+    """Returns the names of the fields of a structure; nothing for other classes."""
+    return tuple(getattr(cls, "_traversed", field_names(cls)) or ())
 
 
-def _classify(cls: Any) -> str:
+@cache
+def kind_of(cls: Any) -> str:
+    """Returns how values of a class are visited: the kinds of PyTrees, and a few more."""
+    if cls in _EXACT:
+        return _EXACT[cls]
     if issubclass(cls, ArrayBase):
         is_leaf = cls._kind == "leaf" and cls._namespace != "scalar"
         return "leaf" if is_leaf else "tensor" if cls._kind == "tensor" else "nested"
-    names = getattr(cls, "_traversed", field_names(cls))
-    if names is not None and not issubclass(cls, KernelValue):
-        _names[cls] = tuple(names)
+    is_struct = field_names(cls) is not None or hasattr(cls, "_traversed")
+    if is_struct and not issubclass(cls, KernelValue):
         return "struct"
     if getattr(cls, "_by_identity", False):  # which only functions of this package say
         return "other"
@@ -294,45 +298,44 @@ def _classify(cls: Any) -> str:
     return "foreign" if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__") else "object"
 
 
+@cache
+def _is_fixed(cls: type) -> bool:
+    """Returns whether values of a class are modules, classes or built-in functions."""
+    return issubclass(cls, _FIXED)
+
+
 # The free variables of a function.
 
 
-class FreeVariables:
-    """The variables outside a function that its code refers to, those of its closure, the defaults
-    of its arguments, and the object itself if it is not a Python function."""
+def free_variables(function: Any) -> Callable[[], list[Any]]:
+    """Returns a function that returns the current values of the variables outside a function that
+    its code refers to, except modules and classes; of those of its closure; the defaults of its
+    arguments; and the object itself if it is not a Python function."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return lambda: [function]
+    pending: list[CodeType] = [code]
+    names: dict[str, None] = {}
+    for c in pending:  # the list grows during iteration
+        used = [i.argval for i in dis.get_instructions(c) if i.opname == "LOAD_GLOBAL"]
+        names.update(dict.fromkeys(used))
+        pending += [k for k in c.co_consts if isinstance(k, CodeType)]
+    scope, cells = function.__globals__, function.__closure__ or ()
+    defaults = [d for d in (function.__defaults__, function.__kwdefaults__) if d]
 
-    __slots__ = ("_cells", "_names", "_objects", "_scope")
-
-    def __init__(self, function: Any) -> None:
-        self._names: tuple[str, ...] = ()
-        self._cells, self._objects, self._scope = (), [], {}
-        code = getattr(function, "__code__", None)
-        if code is None:
-            self._objects = [function]
-            return
-        pending: list[CodeType] = [code]
-        names: dict[str, None] = {}
-        for c in pending:  # the list grows during iteration
-            used = [i.argval for i in dis.get_instructions(c) if i.opname == "LOAD_GLOBAL"]
-            names.update(dict.fromkeys(used))
-            pending += [k for k in c.co_consts if isinstance(k, CodeType)]
-        self._names, self._scope = tuple(names), function.__globals__
-        self._cells = function.__closure__ or ()
-        defaults = (function.__defaults__ or (), function.__kwdefaults__ or {})
-        self._objects = [d for d in defaults if d]
-
-    def values(self) -> list[Any]:
-        """Returns their current values, except modules and classes."""
-        scope, found = self._scope, [*self._objects]
-        for name in self._names:
+    def values() -> list[Any]:
+        found = [*defaults]
+        for name in names:
             v = scope.get(name, _module)  # which is left out
-            if not _is_fixed[type(v)]:
+            if not _is_fixed(type(v)):
                 found.append(v)
-        for cell in self._cells:
+        for cell in cells:
             try:
                 v = cell.cell_contents
             except ValueError:  # not yet set
                 continue
-            if not _is_fixed[type(v)]:
+            if not _is_fixed(type(v)):
                 found.append(v)
         return found
+
+    return values

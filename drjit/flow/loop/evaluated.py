@@ -9,16 +9,14 @@ from ...array import leaf, leaf_access
 from ...function.ad.propagate import isolate_grad
 from ...function.conversion import flat_class
 from ...function.evaluation import evaluate
-from ...jit.device import Device
 from ...jit.ir import dtype as dt
 from ...jit.ir import op, scope
 from ...jit.ir.node import LITERAL, Node
 from ...jit.run.schedule import as_data
 from ...jit.trace import record
 from ...jit.trace.access import Access
-from ..region.captured import WeakValue
 from ..region.merging import masked, merged
-from ..region.state import PrivateState, State
+from ..region.state import PrivateState, State, WeakValue
 
 if TYPE_CHECKING:
     from .while_loop import ArrayLoop
@@ -31,52 +29,44 @@ def run(loop: "ArrayLoop", before: list[Any], compress: bool) -> tuple:
     for k in tables:
         before[k] = None  # nothing else may hold what the loop writes to
     with isolate_grad(), scope.all_lanes():
-        return _run(loop, before, tables, compress)
-
-
-def _run(
-    loop: "ArrayLoop", before: list[Value | None], tables: dict[int, WeakValue], compress: bool
-) -> tuple:
-    private = PrivateState(loop.start, tables.keys())
-    state, active = private.state, leaf.wrap(type(loop.test), loop.test._node)
-    for array in [active, *state.leaves]:
-        array._node = _as_data(array._node, active._node.size, active._device)
-    # Enclosing masks cover all lanes, so none can be dropped.
-    compress = compress and scope.active() is scope.ACTIVE
-    lanes = _Lanes(before, active._node.size) if compress else None
-    memory = {k: table.serial for k, table in tables.items()}
-    steps = Steps()
-    try:
-        while True:
-            evaluate([active._node, *[a._node for a in state.leaves]])
-            _end_iteration(steps, state)
-            if not leaf.any_set(active._node, active._device):
-                break
+        private = PrivateState(loop.start, tables.keys())
+        state, active = private.state, leaf.wrap(type(loop.test), loop.test._node)
+        for array in [active, *state.leaves]:
+            n = array._node
+            # As data, so that the first iteration needs no kernel of its own.
+            if n.op is LITERAL and 1 < n.size == loop.test._node.size:
+                array._node = as_data(n, active._device)
+        # Enclosing masks cover all lanes, so none can be dropped.
+        compress = compress and scope.active() is scope.ACTIVE
+        lanes = _Lanes(before, active._node.size) if compress else None
+        memory = {k: table.serial for k, table in tables.items()}
+        steps = Steps()
+        try:
+            while True:
+                evaluate([active._node, *[a._node for a in state.leaves]])
+                _end_iteration(steps, state)
+                if not leaf.any_set(active._node, active._device):
+                    break
+                if lanes is not None:
+                    active = lanes.compress(state, active, memory)
+                dropped = lanes is not None and lanes.lane is not None
+                with masked(active._node) as written:
+                    state = _iteration(loop, state, active, memory, tables, dropped, written)
+                    test = loop.run_cond(state)
+                active = leaf.apply(op.and_, active, leaf.wrap(type(active), test._node))
             if lanes is not None:
-                active = lanes.compress(state, active, memory)
-            dropped = lanes is not None and lanes.lane is not None
-            with masked(active._node) as written:
-                state = _iteration(loop, state, active, memory, tables, dropped, written)
-                test = loop.run_cond(state)
-            active = leaf.apply(op.and_, active, leaf.wrap(type(active), test._node))
-        if lanes is not None:
-            lanes.expand(state, memory)
-    except BaseException as error:
-        if lanes is not None and lanes.lane is not None:
-            error.add_note(
-                f"{loop.what}: with compress=True, the body only sees the lanes that go on. All "
-                "arrays that it uses have to be variables of the loop, or have one entry."
-            )
-        record.discard_writes([t.memory for t in tables.values()])
-        old = {k: table.recovered() for k, table in tables.items()}
-        loop.start.restore([old.get(k, v) for k, v in enumerate(before)])
-        raise
-    return private.returned(state.values)
-
-
-def _as_data(node: Node, lanes: int, device: Device | None) -> Node:
-    """Returns a constant of all lanes as data: the first iteration needs no kernel of its own."""
-    return as_data(node, device) if node.op is LITERAL and 1 < node.size == lanes else node
+                lanes.expand(state, memory)
+        except BaseException as error:
+            if lanes is not None and lanes.lane is not None:
+                error.add_note(
+                    f"{loop.what}: with compress=True, the body only sees the lanes that go on. "
+                    "All arrays that it uses have to be variables of the loop, or have one entry."
+                )
+            record.discard_writes([t.memory for t in tables.values()])
+            old = {k: table.recovered() for k, table in tables.items()}
+            loop.start.restore([old.get(k, v) for k, v in enumerate(before)])
+            raise
+        return private.returned(state.values)
 
 
 def _tables(before: list[Value], size: int) -> dict[int, WeakValue]:

@@ -1,21 +1,21 @@
 """Derivatives of symbolic loops, computed from the recorded body.
 
-Forward mode runs tangents along with the state. Reverse mode runs the loop backwards: it visits
-iterations from the last to the first, has the body on what they began with (`trajectory`),
-and propagates gradients through it. A loop that only sums up terms needs no storage: the gradient
-of every term is that of the sum, so that one pass, in any order, does.
+Forward mode advances tangents along with the state. Reverse mode runs the loop backwards: it visits
+iterations from the last to the first, computes the body again from the state at their beginning,
+which a trajectory recovers, and propagates gradients through it. A loop that only sums up terms
+needs no trajectory: the gradient of every term is that of the sum, so that one pass in any order
+suffices.
 """
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...ad import capture, sink
 from ...ad.algebra import RECORDED
 from ...ad.graph import Value, Var, visible
 from ...array import leaf
-from ...function.ad.custom import attached
 from ...jit import log
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
@@ -23,19 +23,207 @@ from ...jit.ir import op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import Node
 from ...jit.ir.scope import ACTIVE, active, innermost
-from ...jit.run import schedule
-from ...jit.trace import record
+from ...jit.run import freeze, freeze_size, schedule
+from ...jit.trace import access, record
+from ...jit.trace.access import Access, Replacement
 from ..region.merging import masked
-from ..region.recording import (
-    EVERYWHERE,
-    Memories,
-    Recomputation,
-    RecordedOp,
-    RecordedRegion,
-    Targets,
-    is_zero,
-)
-from .trajectory import number, trajectory, zero
+from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
+
+# ---- Trajectories: the state at the beginning of each iteration
+
+
+_WHAT = "gradient of dr.while_loop()"
+MEMORY = 1 << 30
+"""Maximum memory, in bytes, for stored variables of a loop; with more, they are computed again."""
+PACKET = 16
+CHECKPOINTS = 12
+"""Maximum number of iterations that a lane stores at a time. With this many, 2**12 iterations take
+12/2 times as many steps as one pass."""
+
+
+def number(value: int) -> Node:
+    """Returns the value of a counter."""
+    return ir.literal(dt.u32, value)
+
+
+def zero(dtype: DType) -> Node:
+    """Returns the initial value of a sum."""
+    return ir.literal(dtype, 0)
+
+
+class StoredTrajectory:
+    """The variables at the places `needed` in all iterations, whose number per lane is bounded.
+
+    `count` is the number of iterations of each lane, which may exceed the bound. The iterations of
+    a packet of lanes are stored side by side.
+    """
+
+    def __init__(self, loop: "RecordedLoop", iterations: int, needed: set[int]) -> None:
+        self.loop, self.start = loop, []
+        lanes = freeze_size.parts(loop.size, PACKET) * PACKET
+        kinds = {k: t for k, t in loop.kinds().items() if k in needed}
+        self._memory = memory = {k: _unwritten(t, iterations * lanes) for k, t in kinds.items()}
+        lane = ir.lane(loop.size)
+        packet = ir.apply(op.mul, ir.apply(op.quotient, lane, number(PACKET)), number(iterations))
+        first = ir.apply(op.mul, packet, number(PACKET))
+        self._first = ir.apply(op.add, first, ir.apply(op.remainder, lane, number(PACKET)))
+
+        def store(nodes: list[Node]) -> None:
+            mask = ir.apply(op.lt, nodes[-1], number(iterations))
+            at = Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
+            for k, n in zip(loop.places, nodes, strict=False):
+                if k in memory:
+                    after = access.scatter(Replacement(memory.pop(k)), [n], at)
+                    if after is not None:
+                        memory[k] = after
+
+        count = loop.counting(store)[-1]
+        self.count = ir.resize(count, loop.size)
+
+    def _place(self, iteration: Node) -> Node:
+        return ir.apply(op.add, self._first, ir.apply(op.mul, iteration, number(PACKET)))
+
+    def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
+        """Returns the needed variables at the beginning of an iteration. `kept` is what a reverse
+        pass hands on from one iteration to the next, initially `start`; its new value is returned
+        second.
+        """
+        at = Access(self._place(iteration), what=_WHAT, inside=True)
+        begin = [
+            access.gather(self._memory[k], at) if k in self._memory else self.loop.before[k].node
+            for k in self.loop.places
+        ]
+        return begin, kept
+
+    def discard(self) -> None:
+        """Discards the storing pass if it has not yet run."""
+        record.discard(list(self._memory.values()))
+
+
+class CheckpointedTrajectory:
+    """The variables at some earlier iterations, which every lane keeps on a stack: halfway from the
+    beginning to the current iteration, halfway from there, and so on. Recomputing `n` iterations
+    takes `n * log2(n) / 2` steps as long as `CHECKPOINTS` entries are enough. `limit` is an upper
+    bound on the number of iterations, if any.
+    """
+
+    def __init__(self, loop: "RecordedLoop", limit: int) -> None:
+        self.loop = loop
+        self.count = loop.count()
+        self._depth = min(CHECKPOINTS, limit.bit_length()) if limit > 0 else CHECKPOINTS
+        kinds = loop.kinds()
+        # The bottom of the stack: the number of the iteration, and the variables.
+        self._bottom = [number(0), *[loop.before[k].node for k in kinds]]
+        # The height of the stack, and its entries, with those of each variable side by side.
+        types = [dt.u32, *kinds.values()]
+        self.start = [number(0), *[zero(t) for t in types for _ in range(self._depth)]]
+
+    def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
+        """See `StoredTrajectory.at`."""
+        height, columns = kept[0], self._columns(kept[1:])
+        passed = ir.apply(op.gt, _chosen(height, self._bottom[0], columns[0]), iteration)
+        height = ir.apply(op.select, passed, ir.apply(op.sub, height, number(1)), height)
+        top = [_chosen(height, b, c) for b, c in zip(self._bottom, columns, strict=True)]
+        width = len(top)
+
+        def test(nodes: list[Node]) -> Node:
+            return ir.apply(op.lt, nodes[1], iteration)
+
+        def body(nodes: list[Node]) -> list[Node]:
+            """Goes half of the way and leaves a checkpoint there."""
+            height, position, values = nodes[0], nodes[1], nodes[2 : 1 + width]
+            left = ir.apply(op.sub, iteration, position)
+            half = ir.apply(op.sub, left, ir.apply(op.quotient, left, number(2)))
+            full = ir.apply(op.eq, height, number(self._depth))
+            step = ir.apply(op.select, full, left, half)
+            values = self._advanced(values, step)
+            position = ir.apply(op.add, position, step)
+            between = ir.apply(op.lt, position, iteration)
+            more = ir.apply(op.add, height, number(1))
+            height = ir.apply(op.select, between, more, height)
+            columns = [
+                [
+                    ir.apply(op.select, ir.apply(op.and_, between, _is(height, k)), v, entry)
+                    for k, entry in enumerate(column, 1)
+                ]
+                for v, column in zip(
+                    [position, *values], self._columns(nodes[1 + width :]), strict=True
+                )
+            ]
+            return [height, position, *values, *[n for c in columns for n in c]]
+
+        found = record.loop([height, *top, *kept[1:]], test, body, self.loop.what)
+        return self._begin(found[2 : 1 + width]), [found[0], *found[1 + width :]]
+
+    def _columns(self, entries: list[Node]) -> list[list[Node]]:
+        return [entries[k : k + self._depth] for k in range(0, len(entries), self._depth)]
+
+    def _begin(self, values: list[Node]) -> list[Node]:
+        moving = dict(zip(self.loop.kinds(), values, strict=True))
+        return [moving.get(k, self.loop.before[k].node) for k in self.loop.places]
+
+    def _advanced(self, values: list[Node], count: Node) -> list[Node]:
+        after = self.loop.advanced(self._begin(values), count)
+        return [n for k, n in zip(self.loop.places, after, strict=True) if k in self.loop.changing]
+
+    def discard(self) -> None:
+        """There is nothing to discard."""
+
+
+def _is(height: Node, k: int) -> Node:
+    return ir.apply(op.eq, height, number(k))
+
+
+def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
+    """Returns the top of a stack."""
+    value = bottom
+    for k, entry in enumerate(column, 1):
+        value = ir.apply(op.select, _is(height, k), entry, value)
+    return value
+
+
+def trajectory(
+    loop: "RecordedLoop", limit: int, places: set[int]
+) -> StoredTrajectory | CheckpointedTrajectory:
+    """Returns the earlier values of the variables at some places in a loop that takes at most
+    `limit` iterations, if that is positive: in memory, unless the loop is part of a kernel with an
+    unknown number of lanes, or they would take more than `MEMORY`."""
+    kinds = loop.kinds()
+    if record.recording() or any(t.is_vector for t in kinds.values()):
+        return CheckpointedTrajectory(loop, limit)
+    most = MEMORY // max(1, loop.size * sum(t.itemsize for k, t in kinds.items() if k in places))
+    if 0 < limit <= most:
+        found = StoredTrajectory(loop, limit, places)
+        if _most(found) <= limit:
+            return found
+    limit = _largest(loop.count())
+    if limit <= most:
+        return StoredTrajectory(loop, limit, places)
+    return CheckpointedTrajectory(loop, limit)
+
+
+def _most(found: StoredTrajectory) -> int:
+    """Returns the largest number of iterations of any lane."""
+    try:
+        return _largest(found.count)
+    except BaseException:
+        found.discard()
+        raise
+
+
+def _largest(count: Node) -> int:
+    return freeze.largest(schedule.materialize(count))
+
+
+def _unwritten(dtype: DType, size: int) -> Node:
+    """Returns memory with undefined contents."""
+    if size == 0 or dtype.is_mask:
+        return schedule.materialize(ir.literal(dtype, 0, size))
+    return freeze.uninitialized(dtype, size)
+
+
+# ---- The recorded loop
+
 
 SUM = -1
 
@@ -75,7 +263,7 @@ class Dependences:
 class RecordedLoop(RecordedOp):
     """A recorded loop as its derivatives need it.
 
-    `before` is what the variables were, `paths` are their names, `places` the positions of those
+    `before` is what the variables were, `paths` gives their names, `places` the positions of those
     that are symbolic, `changing` those that the loop changes. `condition` is that of the loop,
     `recorded` the body as it was traced, and `after` what it makes of the symbolic variables.
 
@@ -85,7 +273,7 @@ class RecordedLoop(RecordedOp):
     """
 
     def __init__(
-        self, what: str, paths: Sequence[str], before: list[Value], places: list[int],
+        self, what: str, paths: Callable[[], list[str]], before: list[Value], places: list[int],
         condition: Node, dependences: Dependences, targets: Targets, changing: set[int],
         sums: set[int], limit: int | None,
     ) -> None:  # fmt: skip
@@ -120,10 +308,7 @@ class RecordedLoop(RecordedOp):
         loops = [n.deps[0] for n in own if n.op is op.result and n.deps[0].op is op.loop]
         self.loop = weakref.ref(loops[0]) if loops else None
         outputs = [finals[self.places.index(k)] for k in self.outputs]
-        inputs = [*self.differentiable_inputs(), *self.targets.inputs()]
-        found = attached(self, [*outputs, *self.targets.outputs()], inputs)
-        self.targets.attach(found[len(outputs) :])
-        pairs = zip(outputs, found, strict=False)
+        pairs = zip(outputs, self._attached(outputs, self.differentiable_inputs()), strict=True)
         return {k: Value(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
 
     def differentiable_inputs(self) -> list[Var]:
@@ -191,7 +376,7 @@ class RecordedLoop(RecordedOp):
                 replaces entries of arrays.
         """
         wrong = [k for k in self.outputs if k not in self.sums] or self.outputs
-        name = f"'{self.paths[wrong[0]]}'" if wrong else "an array"
+        name = f"'{self.paths()[wrong[0]]}'" if wrong else "an array"
         hint = "Leave 'max_iterations' out, or give an upper bound."
         text = (
             f"{self.what}: max_iterations=-1 promises a loop that only sums up terms which do not "
@@ -279,7 +464,7 @@ class RecordedLoop(RecordedOp):
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that the loop was recorded for."""
         if self._mask is None or self._mask is active():
-            return EVERYWHERE
+            return nullcontext()
         return masked(self._mask)
 
     def nodes(self) -> list[Node]:

@@ -13,26 +13,14 @@ from ...array import leaf, signatures
 from ...array.base import type_label
 from ...array.tree import Tree
 from ...jit import flags
-from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
-from ...jit.ir.scope import ACTIVE, StateTarget
+from ...jit.ir.scope import ACTIVE, StateTarget, using
 from ...jit.trace import record
-from ..region.captured import WeakValue
-from ..region.merging import has_vectors, joined, reading, spread, spreading
+from ..region import state as region
+from ..region.merging import has_vectors, on_features, taking_features, to_features, to_vectors
 from ..region.recording import NOTHING, RecordedRegion, Targets, adds_to
-from ..region.state import (
-    PrivateState,
-    RecordAgain,
-    State,
-    call,
-    captured_arrays,
-    check_mode,
-    chosen_mode,
-    mask_of,
-    names,
-    profile_of,
-)
+from ..region.state import PrivateState, RecordAgain, State, WeakValue, call
 from . import evaluated as loop_evaluated
 from .gradient import Dependences, RecordedLoop
 
@@ -75,7 +63,7 @@ def while_loop(
     """
     what = f"dr.while_loop('{label}')" if label else "dr.while_loop()"
     if mode is not None:
-        check_mode(mode, what)
+        region.check_mode(mode, what)
     if not isinstance(state, tuple):
         raise TypeError(f"{what}: 'state' must be a tuple, not {type_label(state)}")
     limit = max_iterations
@@ -83,13 +71,15 @@ def while_loop(
         raise RuntimeError(
             f"{what}: 'max_iterations' must be an integer from -1 to {LARGEST_COUNT}, not {limit!r}"
         )
-    titles = names(len(state), labels, "state", what)
+    titles = region.names(len(state), labels, "state", what)
     evaluated = mode == "evaluated" or not (mode or flags.current & JitFlag.SymbolicLoops)
     if compress is None:
         compress = bool(flags.current & JitFlag.CompressLoops)
     if evaluated and compress and not record.recording() and has_vectors(Tree(state)):
         options = labels, label, mode, strict, compress, max_iterations
-        return joined(while_loop(spread(state), reading(cond), spreading(body), *options))
+        return to_vectors(
+            while_loop(to_features(state), taking_features(cond), on_features(body), *options)
+        )
     if mode == "scalar":
         return _scalar(state, cond, body, call(what, cond, *state), what)
     start = State(state, titles, what)
@@ -101,9 +91,9 @@ def while_loop(
         raise
     if type(test) is bool and mode is None:
         return _scalar(state, cond, body, test, what)
-    test = mask_of(test, what, "the loop condition")
+    test = region.mask_of(test, what, "the loop condition")
     loop = ArrayLoop(start, cond, body, label or "", strict, test)
-    mode = chosen_mode(mode, JitFlag.SymbolicLoops, what)
+    mode = region.chosen_mode(mode, JitFlag.SymbolicLoops, what)
     if mode == "evaluated" and record.recording():
         raise RuntimeError(
             f"{what}: cannot execute a loop in *evaluated mode* while another loop, branch or call "
@@ -160,7 +150,9 @@ class ArrayLoop:
             start.check_initialized()
 
     def run_cond(self, state: State) -> Any:
-        return mask_of(call(self.what, self.cond, *state.values), self.what, "the loop condition")
+        return region.mask_of(
+            call(self.what, self.cond, *state.values), self.what, "the loop condition"
+        )
 
     def run_body(self, state: State, written: Set[int] = frozenset()) -> tuple[Tree, list[Any]]:
         """Returns the result of the body, and the arrays in it. `written` receives the serial
@@ -255,7 +247,7 @@ class SymbolicLoop:
         self.loop, self.limit = loop, limit
         self.before: list[Value | None] = [*before]
         self.state = loop.start
-        self.closure = captured_arrays((loop.cond, loop.body), loop.start.leaves)
+        self.closure = region.captured_arrays((loop.cond, loop.body), loop.start.leaves)
         self.serials = [v.node.serial for v in before]
         self.captured = self._non_lane_arrays(loop.test._node.size)
         self.lanes_are_known = loop.test._node.size != 1
@@ -264,11 +256,10 @@ class SymbolicLoop:
             self.lanes_are_known or self.captured or {v.node.size for v in before} <= {1}
         )
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
-        self.profile = profile_of(loop.body)
+        self.profile = region.profile_of(loop.body)
         self.tracked = _differentiable(before)
-        self.tracking = bool(self.tracked)
-        self.tracking_is_presumed = self.profile.tracks and not self.tracking
-        self.tracking = self.tracking or self.tracking_is_presumed
+        self.tracking_is_presumed = self.profile.tracks and not self.tracked
+        self.tracking = bool(self.tracked) or self.tracking_is_presumed
         self.dependences: Dependences | None = None
         self.condition = ACTIVE
         self.targets: Targets
@@ -392,7 +383,8 @@ class SymbolicLoop:
             v or self.released[k].content() or self.released[k].stand_in()
             for k, v in enumerate(self.before)
         ]
-        paths = self.loop.start.paths.alone()
+        start = self.loop.start
+        paths = partial(region.array_paths, start.tree.structure(), start.titles)
         recorded = RecordedLoop(
             self.loop.what, paths, saved, places, self.condition, dependences, self.targets,
             changing, self.sums, self.limit,
@@ -437,8 +429,7 @@ class SymbolicLoop:
                     {v.var: b.var for v, b in pairs if v and b and v.var and visible(b.var)}  # type: ignore[misc]
                 )
             self.after, arrays = self.loop.run_body(self.state)
-            if self.closure.arrays:
-                self.closure.check(self.loop.what)
+            self.closure.check(self.loop.what)
             self.results = results = leaf.values(arrays)
             for k in self.captured:
                 self._check_captured(k, results[k].node)

@@ -15,6 +15,7 @@ from ...ad import vector as derivatives
 from ...ad.graph import Value
 from ...array import leaf, pytree, table
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
+from ...array.meta import DYNAMIC
 from ...array.tree import Tree, map_arrays, traced
 from ...function.conversion import index_leaf, mask_leaf
 from ...function.data.create import zeros
@@ -97,8 +98,6 @@ class Cells(KernelValue):
 class EntryLayout:
     """The structure of the entries of local memory: `entry` has it, and `apart` is its
     decomposition."""
-
-    __slots__ = ("apart", "entry")
 
     def __init__(self, entry: Any) -> None:
         self.entry, self.apart = entry, Tree((entry,))
@@ -304,7 +303,7 @@ def _check_zeros_exist(what: str, dtype: Any) -> None:
     if issubclass(dtype, ArrayBase):
         if dtype._kind == "tensor":
             raise RuntimeError(f"{what}: tensors cannot be stored in local memory")
-        if dtype._kind == "nested" and None in _sizes(dtype):
+        if dtype._kind == "nested" and DYNAMIC in dtype.__meta__.dims:
             raise RuntimeError(
                 f"{what}: {type_label(dtype)} has a dynamic size; pass a 'value' that has it"
             )
@@ -317,14 +316,6 @@ def _check_zeros_exist(what: str, dtype: Any) -> None:
         for field in fields.values():
             if isinstance(field, type) and field not in (bool, int, float):
                 _check_zeros_exist(what, field)
-
-
-def _sizes(cls: Any) -> list[int | None]:
-    found = []
-    while isinstance(cls, type) and issubclass(cls, ArrayBase) and cls._kind == "nested":
-        found.append(cls._size)
-        cls = cls.Value
-    return found
 
 
 def _check_type(what: str, dtype: Any, value: Any) -> None:

@@ -109,12 +109,12 @@ def has_vectors(tree: Tree) -> bool:
     return bool([cls for cls in {*tree.classes} if issubclass(cls, KernelValue)])
 
 
-def spread(tree: Any) -> Any:
+def to_features(tree: Any) -> Any:
     """Replaces the cooperative vectors in a tree by their features."""
-    return pytree.map_tree(_spread, tree) if has_vectors(Tree((tree,))) else tree
+    return pytree.map_tree(_to_features, tree) if has_vectors(Tree((tree,))) else tree
 
 
-def _spread(value: Any) -> Any:
+def _to_features(value: Any) -> Any:
     if not isinstance(value, KernelValue):
         return value
     cls = table.find(value.__meta__.namespace, "leaf", value._dtype)
@@ -124,9 +124,9 @@ def _spread(value: Any) -> Any:
     return _class(value)([leaf.from_value(cls, part) for part in parts])
 
 
-def joined(tree: Any, like: Tree | None = None) -> Any:
-    """The inverse of `spread`; a tree without such features is returned unchanged. `like` has the
-    same structure, if that is known."""
+def to_vectors(tree: Any, like: Tree | None = None) -> Any:
+    """The inverse of `to_features`; a tree without such features is returned unchanged. `like` has
+    the same structure, if that is known."""
     known = like or Tree((tree,))
     if not [cls for cls in {*known.classes} if issubclass(cls, _Features)]:
         return tree
@@ -145,11 +145,12 @@ def joined(tree: Any, like: Tree | None = None) -> Any:
     return apart.put_together(apart.leaves, made)[0]
 
 
-def reading(function: Callable[..., Any]) -> Callable[..., Any]:
+def taking_features(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps a function of trees with vectors so that it accepts trees with features."""
-    return lambda *args, **kwargs: function(*joined(args), **joined(kwargs))
+    return lambda *args, **kwargs: function(*to_vectors(args), **to_vectors(kwargs))
 
 
-def spreading(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Like `reading`; the results are also trees with features."""
-    return lambda *args, **kwargs: spread(function(*joined(args), **joined(kwargs)))
+def on_features(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Like `taking_features`; the results are also trees with features."""
+    inner = taking_features(function)
+    return lambda *args, **kwargs: to_features(inner(*args, **kwargs))

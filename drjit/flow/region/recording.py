@@ -18,7 +18,7 @@ from ...ad import capture, graph, lanes, traverse
 from ...ad.flags import ADMode
 from ...ad.graph import GradScope, Value, Var, variable_of, visible
 from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
-from ...function.ad.custom import HUB, ValueOp
+from ...function.ad.custom import HUB, ValueOp, attached
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -29,7 +29,6 @@ from ...jit.trace.substitute import Span, Substitution
 from ...jit.tuples import NamedTuple
 
 _serial = attrgetter("serial")
-EVERYWHERE = nullcontext()
 NOTHING = Value(literal(dt.mask, False), None)
 Memories = list[list[Node]]
 """The memory of the derivatives of targets: of each the node, or none."""
@@ -47,8 +46,6 @@ class Target:
     """A target: the `array`, until it has been attached, the reductions with which bodies write to
     it, and its variable `before`. Within another body, the latter stands for the target in that
     body, and `memory` is where that body stores the target's derivatives."""
-
-    __slots__ = ("array", "before", "dtype", "kinds", "memory", "size")
 
     def __init__(self, array: Any) -> None:
         self.array, self.dtype, self.size = array, array._node.dtype, array._node.size
@@ -317,12 +314,9 @@ class RecordedRegion:
         """Propagates gradients of results, and of targets, which are in `memories`, back to
         inputs of the body. Returns the gradients of the inputs and, lane by lane, of the variables
         from outside. Primal values are taken from `copies`, if given."""
-        self._bind(memories)
-        before = []
-        for v in self.free_variables:
-            before.append((v, v.grad, v.grad_var))
-            v.grad = v.grad_var = None
-        try:
+        with self._memories(memories):
+            for v in self.free_variables:
+                v.grad = v.grad_var = None
             for v, g in seeds:
                 v.grad = g if v.grad is None else apply(op.add, v.grad, g)
             for _, w in self.written:
@@ -338,8 +332,6 @@ class RecordedRegion:
             variables.reverse()
             self._visit(ADMode.Backward, variables, copies)
             return [None if v is None else v.grad for v in (*inputs, *self.free_variables)]
-        finally:
-            self._clear(before)
 
     def push(
         self, seeds: Iterable[tuple[Var | None, Node]], results: Iterable[Var | None],
@@ -347,9 +339,7 @@ class RecordedRegion:
     ) -> list[Node | None]:  # fmt: skip
         """Propagates tangents of inputs of the body, and of variables from outside, forward to
         results and targets."""
-        self._bind(memories)
-        before = [(v, v.grad, v.grad_var) for v in self.free_variables]
-        try:
+        with self._memories(memories):
             for _, w in self.written:
                 w.var.grad = literal(w.var.dtype, 0)  # so that scatters are visited
             for v, g in seeds:
@@ -364,8 +354,21 @@ class RecordedRegion:
                     variables.append(v)
             self._visit(ADMode.Forward, [*sources, *variables], copies)
             return [None if v is None else v.grad for v in results]
+
+    @contextmanager
+    def _memories(self, memories: Memories) -> Iterator[None]:
+        """Has targets store their derivatives in `memories` during a traversal, which leaves no
+        gradients behind in the body, and those of earlier variables as they were."""
+        for k, w in self.written:
+            w.memory.held = memories[k]
+        before = [(v, v.grad, v.grad_var) for v in self.free_variables]
+        try:
+            yield
         finally:
-            self._clear(before)
+            for v in self.variables:
+                v.grad = v.grad_var = None
+            for v, g, own in before:
+                v.grad, v.grad_var = g, own
 
     @staticmethod
     def _visit(mode: ADMode, variables: list[Var], copies: Substitution | None) -> None:
@@ -396,16 +399,6 @@ class RecordedRegion:
         finally:
             for v, inputs, result in before:
                 v.inputs, v.result = inputs, result
-
-    def _bind(self, memories: Memories) -> None:
-        for k, w in self.written:
-            w.memory.held = memories[k]
-
-    def _clear(self, before: list[tuple[Var, Node | None, Var | None]]) -> None:
-        for v in self.variables:
-            v.grad = v.grad_var = None
-        for v, g, own in before:
-            v.grad, v.grad_var = g, own
 
     def recomputed(
         self, values: Sequence[Value], places: Sequence[int], mask: Node,
@@ -449,10 +442,20 @@ class RecordedOp(ValueOp):
     is its name."""
 
     what: str
+    targets: Targets
+
+    def _attached(self, outputs: list[Node], inputs: list[Var]) -> list[Var | None]:
+        """Connects the results, and what was written to, to the variables they were computed from;
+        returns the variables of the results."""
+        count = len(outputs)
+        outputs, inputs = outputs + self.targets.outputs(), inputs + self.targets.inputs()
+        found = attached(self, outputs, inputs)
+        self.targets.attach(found[count:])
+        return found[:count]
 
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that take part."""
-        return EVERYWHERE
+        return nullcontext()
 
     def push(self, tangents: list[Node]) -> list[Node]:
         """The tangents of the results from those of the arguments."""

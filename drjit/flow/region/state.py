@@ -4,36 +4,191 @@ exchanged while the objects remain, what a function changes in them, and how tha
 The position of an array is its place among the leaves of the tree before the body, or of the first
 function's result in a branch. An array that is the same object on both sides is updated in place,
 so that all references to it see the result; everything else is returned as new objects.
+
+Functions also reach arrays other than through the variables: those that they capture, and those in
+attributes of objects that are no PyTrees. Their values cannot be exchanged, so functions may read
+them and scatter to them, but not change them otherwise.
 """
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from copy import copy
 from functools import partial
+from itertools import zip_longest
 from math import prod
 from operator import is_not
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ...ad.graph import Value
-from ...array import leaf
+from ...array import leaf, pytree
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.pytree import ROLES, leaf_arrays, role
 from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ...jit import flags, log
 from ...jit.flags import JitFlag
+from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
 from ...jit.ir.scope import StateTarget
 from ...jit.trace import record
 from ...jit.tuples import NamedTuple
-from .captured import AttributeArrays, ClosureArrays, arrays_in_attributes
 from .messages import NUMBERS, check_pair, check_same, failed
 
-MODES = (None, "scalar", "symbolic", "evaluated")
+# ---- Arrays outside of the state
+
+
 FLOW = "_drjit_flow"
 """The name by which code made by `syntax` accesses the functions that it calls."""
-_SIMPLE = frozenset((*NUMBERS, str, type(None), type))
+_PLAIN = (ModuleType, FunctionType, type, ArrayBase)
+
+
+class WeakValue:
+    """The contents of an array, as long as they exist. Evaluated contents are held weakly, because
+    a scatter would have to copy them if anything else held them."""
+
+    def __init__(self, value: Value) -> None:
+        n, self.var, self.serial = value.node, value.var, value.node.serial
+        self._node: Node | weakref.ref[Node] = n
+        if n.op is AFTER or n.op is BUFFER:
+            self._node = weakref.ref(n)
+        self.dtype, self.size = n.dtype, n.size
+        self.memory = n.data if n.op is BUFFER else None
+
+    def content(self) -> Value | None:
+        n = self._node if isinstance(self._node, Node) else self._node()
+        return None if n is None else Value(n, self.var)
+
+    def restore(self, array: Any) -> None:
+        """Restores the contents of an array that has changed other than by a scatter."""
+        value = self.content()
+        if value is not None and array._node is not value.node and array._node.op is not AFTER:
+            leaf.assign(array, value)
+
+    def recovered(self) -> Value | None:
+        """Returns the contents; if a scatter that was undone took them over, from their memory."""
+        found = self.content()
+        if found is None and self.memory is not None:
+            found = Value(make(BUFFER, self.dtype, self.size, (), self.memory), self.var)
+        return found
+
+    def stand_in(self) -> Value:
+        """Returns contents of the same type and size."""
+        return Value(literal(self.dtype, 0, self.size), self.var)
+
+
+class OuterArrays:
+    """Arrays, by name, that functions reach other than through the variables, as they are before
+    these run: those that they capture, or attributes of an `owner` that is no PyTree, the object of
+    the state at a `place`."""
+
+    def __init__(
+        self, arrays: Iterable[tuple[str, Any]], owner: Any = None, place: int = 0
+    ) -> None:
+        self.owner, self.place = owner, place
+        self.rows = [
+            (name, array, [WeakValue(leaf.value(a)) for a in leaf_arrays(array)])
+            for name, array in arrays
+        ]
+
+    def changed(self, written: Set[int] = frozenset()) -> str | None:
+        """Returns the name of an array that has changed other than by a scatter, if any. The nodes
+        of scatters have the serial numbers `written`, or are pending."""
+        for name, array, before in self.rows:
+            if self.owner is not None and vars(self.owner).get(name) is not array:
+                return name
+            for a, saved in zip_longest(leaf_arrays(array), before):
+                if a is None or saved is None:
+                    return name
+                n = a._node
+                if n.serial != saved.serial and n.op is not AFTER and n.serial not in written:
+                    return name
+        return None
+
+    def check(self, what: str) -> None:
+        """Raises a RuntimeError if a captured array has changed other than by a scatter; its
+        contents are restored."""
+        if (name := self.changed()) is not None:
+            self.restore()
+            raise RuntimeError(
+                f"{what}: the captured variable '{name}' changes. Pass it as one of the "
+                "variables, and return it."
+            )
+
+    def restore(self) -> None:
+        """Undoes changes."""
+        for name, array, before in self.rows:
+            if self.owner is not None:
+                vars(self.owner)[name] = array
+            for a, saved in zip(leaf_arrays(array), before, strict=False):
+                saved.restore(a)
+
+
+def arrays_in_attributes(value: Any) -> dict[str, Any]:
+    """Returns the traced arrays, and vectors, among the attributes of an object that is not a
+    PyTree."""
+    if not hasattr(value, "__dict__") or isinstance(value, _PLAIN):
+        return {}
+    found = {}
+    for name, array in [*vars(value).items()]:
+        cls: Any = type(array)
+        if cls.__meta__.is_jit if issubclass(cls, ArrayBase) else issubclass(cls, KernelValue):
+            found[name] = array
+    return found
+
+
 _CLOSED = (), (FLOW,)
-_NO_ARRAYS = ClosureArrays((), ())
+_NO_ARRAYS = OuterArrays(())
+
+
+def captured_arrays(functions: Sequence[Callable[..., Any]], state: Iterable[Any]) -> OuterArrays:
+    """Returns the arrays that functions capture from enclosing functions, except those in
+    `state`."""
+    for f in functions:
+        if isinstance(f, FunctionType) and (
+            f.__defaults__ or f.__kwdefaults__ or f.__code__.co_freevars not in _CLOSED
+        ):
+            break
+    else:
+        return _NO_ARRAYS  # as for most functions that `syntax` makes
+    own = {id(a) for a in state}
+    return OuterArrays([row for row in _captured(functions) if id(row[1]) not in own])
+
+
+def _captured(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
+    """Returns the traced one-dimensional arrays, without duplicates, in the variables that
+    functions capture, and their names."""
+    found: dict[int, tuple[str, Any]] = {}
+    seen: set[int] = set()
+    pending = list(functions)
+    while pending:
+        f = pending.pop()
+        if not isinstance(f, FunctionType) or id(f) in seen:
+            continue
+        seen.add(id(f))
+        for name, value in _variables(f):
+            if isinstance(value, FunctionType):
+                pending.append(value)
+            for a in pytree.leaf_arrays(value):
+                if a._kind == "leaf":
+                    found.setdefault(id(a), (name, a))
+    return list(found.values())
+
+
+def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yields the variables that a function captures, and the defaults of its arguments."""
+    code = f.__code__
+    for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
+        if name != FLOW:
+            with suppress(ValueError):  # a variable without a value
+                yield name, cell.cell_contents
+    defaults = f.__defaults__ or ()
+    end = code.co_argcount
+    yield from zip(code.co_varnames[end - len(defaults) : end], defaults, strict=True)
+    yield from (f.__kwdefaults__ or {}).items()
+
+
+MODES = (None, "scalar", "symbolic", "evaluated")
+_SIMPLE = frozenset((*NUMBERS, str, type(None), type))
 
 
 # ---- Functions and modes
@@ -98,16 +253,6 @@ def mask_of(test: Any, what: str, noun: str) -> Any:
     )
 
 
-def captured_arrays(functions: Sequence[Callable[..., Any]], state: Iterable[Any]) -> ClosureArrays:
-    """Returns the arrays that functions capture, except those in `state`."""
-    for f in functions:
-        if isinstance(f, FunctionType) and (
-            f.__defaults__ or f.__kwdefaults__ or f.__code__.co_freevars not in _CLOSED
-        ):
-            return ClosureArrays(functions, state)
-    return _NO_ARRAYS  # as for most functions that `syntax` makes
-
-
 # ---- What tracing a body has revealed
 
 
@@ -119,8 +264,6 @@ class BodyProfile:
     these have as many entries as there are lanes; `tracks` says that it has referred to
     differentiable arrays from outside.
     """
-
-    __slots__ = ("tables", "tracks")
 
     def __init__(self) -> None:
         self.tables: set[int] = set()
@@ -140,9 +283,8 @@ def profile_of(body: Callable[..., Any]) -> BodyProfile:
     key = id(code)
     entry = _by_identity.get(key)
     if entry is None:
-        profile = _profiles.setdefault(code, BodyProfile())
-        entry = profile, weakref.ref(code, lambda _: _by_identity.pop(key, None))
-        _by_identity[key] = entry
+        reference = weakref.ref(code, lambda _: _by_identity.pop(key, None))
+        entry = _by_identity[key] = _profiles.setdefault(code, BodyProfile()), reference
     return entry[0]
 
 
@@ -173,7 +315,7 @@ class State:
     """
 
     _undone = False  # whether containers that have since been restored had changed
-    attributes: Sequence[AttributeArrays] = ()
+    attributes: Sequence[OuterArrays] = ()
     origin: "State | None" = None
     """What the values are the results of, for messages."""
     _containers: Sequence[tuple[Any, Any, Sequence[Any]]] = ()
@@ -187,7 +329,7 @@ class State:
         self.leaves = tree.leaves
         if watched and (tree.inside or tree.others):
             self.attributes = [
-                AttributeArrays(k, tree.objects[k], found)
+                OuterArrays(found.items(), tree.objects[k], k)
                 for k in self._watch(tree)
                 if (found := arrays_in_attributes(tree.objects[k]))
             ]
@@ -213,9 +355,9 @@ class State:
         return others
 
     @property
-    def paths(self) -> "Paths":
+    def paths(self) -> list[str]:
         """The names of the arrays in messages."""
-        return Paths(self.tree, self.titles)
+        return array_paths(self.tree, self.titles)
 
     def like(self, values: tuple) -> "State":
         """Returns a state with other values of the same structure, except for arrays."""
@@ -383,25 +525,10 @@ class State:
         return next((s for s in known if prod(s) == size), (size,))
 
 
-class Paths(Sequence[str]):
-    """The names of a tree's arrays in messages, determined on demand."""
-
-    def __init__(self, tree: Tree, titles: Sequence[str]) -> None:
-        self._tree, self._titles = tree, titles
-
-    def alone(self) -> "Paths":
-        """The same names, without a reference to values."""
-        return Paths(self._tree.structure(), self._titles)
-
-    def __len__(self) -> int:
-        return self._tree.counts.count(ARRAY)
-
-    def __getitem__(self, k: Any) -> Any:
-        return [*self][k]
-
-    def __iter__(self) -> Iterator[str]:
-        found = zip(self._tree.labels(self._titles), self._tree.counts, strict=True)
-        return iter([path for path, n in found if n == ARRAY])
+def array_paths(tree: Tree, titles: Sequence[str]) -> list[str]:
+    """Returns the names of a tree's arrays in messages."""
+    found = zip(tree.labels(titles), tree.counts, strict=True)
+    return [path for path, n in found if n == ARRAY]
 
 
 def copied(array: Any) -> Any:

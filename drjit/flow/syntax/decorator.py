@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from functools import WRAPPER_ASSIGNMENTS, update_wrapper
 from types import SimpleNamespace
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from ...array.base import IncompatibleError
 from ...jit.run import cache
@@ -65,26 +65,16 @@ def hint(
     return arg
 
 
-@overload
-def syntax(
-    f: None = None,
-    *,
-    recursive: bool = False,
-    print_ast: bool = False,
-    print_code: bool = False,
-) -> Callable[[F], F]: ...
+class _Options(TypedDict, total=False):
+    recursive: bool
+    print_ast: bool
+    print_code: bool
 
 
 @overload
-def syntax(
-    f: F,
-    *,
-    recursive: bool = False,
-    print_ast: bool = False,
-    print_code: bool = False,
-) -> F: ...
-
-
+def syntax(f: None = None, **options: Unpack[_Options]) -> Callable[[F], F]: ...
+@overload
+def syntax(f: F, **options: Unpack[_Options]) -> F: ...
 def syntax(
     f: Any = None,
     *,
@@ -140,7 +130,7 @@ def syntax(
 
 
 def _transformed(f: types.FunctionType, recursive: bool, *show: bool) -> types.CodeType:
-    from .source import transformed
+    from .transform import transformed
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the compiler warns of, it has when it met the text

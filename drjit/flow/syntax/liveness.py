@@ -35,6 +35,12 @@ class _Uses(ast.NodeVisitor):
     def writes(self) -> set[str]:
         return self.augmented | self.bound
 
+    def visit_all(self, nodes: Iterable[Any]) -> "_Uses":
+        for n in nodes:
+            if n is not None:
+                self.visit(n)
+        return self
+
     def visit_Name(self, node: ast.Name) -> None:
         (self.reads if isinstance(node.ctx, ast.Load) else self.bound).add(node.id)
 
@@ -68,23 +74,18 @@ class _Uses(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: Any) -> None:
         self.bound.add(node.name)
-        for e in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
-            if e is not None:
-                self.visit(e)
+        self.visit_all([*node.decorator_list, *node.args.defaults, *node.args.kw_defaults])
         self._inner(node.body, parameters(node.args))
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        for e in (*node.args.defaults, *node.args.kw_defaults):
-            if e is not None:
-                self.visit(e)
+        self.visit_all([*node.args.defaults, *node.args.kw_defaults])
         self._inner([node.body], parameters(node.args))
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.bound.add(node.name)
-        for e in (*node.decorator_list, *node.bases, *[k.value for k in node.keywords]):
-            self.visit(e)
+        self.visit_all([*node.decorator_list, *node.bases, *node.keywords])
         self._inner(node.body, [])
 
     def _comprehension(self, node: Any) -> None:
@@ -113,32 +114,22 @@ class _Uses(ast.NodeVisitor):
 
 def reads(*nodes: Any) -> Names:
     """Returns the names that expressions or statements read."""
-    return frozenset(_uses(nodes).reads)
+    return frozenset(uses(nodes).reads)
 
 
 def writes(*nodes: Any) -> Names:
     """Returns the names that expressions or statements assign or delete."""
-    return frozenset(_uses(nodes).writes)
+    return frozenset(uses(nodes).writes)
 
 
-def _uses(nodes: Iterable[Any]) -> _Uses:
-    found = _Uses()
-    for n in nodes:
-        if n is not None:
-            found.visit(n)
-    return found
-
-
-def in_place(*nodes: Any) -> tuple[Names, Names]:
-    """Returns the names that expressions or statements change by in-place operators, and those that
-    they assign in other ways."""
-    found = _uses(nodes)
-    return frozenset(found.augmented), frozenset(found.bound)
+def uses(nodes: Iterable[Any]) -> _Uses:
+    """Returns the names that expressions or statements read and write."""
+    return _Uses().visit_all(nodes)
 
 
 def all_writes(body: Iterable[ast.stmt]) -> Names:
     """Returns the names that statements assign, including nested ones."""
-    found = _uses(body).writes
+    found = uses(body).writes
     for s in body:
         for n in ast.walk(s):
             if isinstance(n, ast.ExceptHandler) and n.name:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ...array import leaf, pytree, show, table
 from ...array.base import type_label
 from ...jit import log
-from ...jit.device import using
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
 from ...jit.ir.location import user_location
@@ -142,7 +141,7 @@ def print_later(
     capacity = limit if limit >= 0 else _UNLIMITED
     location = user_location()
     owner = next((v._device for v in (*values, active) if is_array(v)), None)
-    with using(owner):
+    with scope.using(owner):
         sample = sampling.Sample([v._node for v in values], mask, max(capacity, 1), what)
 
     def show() -> None:

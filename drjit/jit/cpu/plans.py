@@ -280,19 +280,22 @@ class LaunchPlan:
                 n.data.buffer.origin  # noqa: B018 (takes note that foreign memory is written)
             if k.is_baseline and k.clock.total * 1e-9 > variants.HOT:
                 variants.optimize_if_hot(k)
-            record = None
-            if k.program.checks or k.loops:
+            record = stop = None
+            if k.program.checks:
                 record = ErrorRecord(k.device, checked(checks(order)))
                 words = record.address.to_bytes(8, sys.byteorder) + words[8:]
+            elif k.loops:  # there is nothing to check, but Ctrl-C ends them by the last word
+                stop = array("q", bytes(48))
+                words = stop.buffer_info()[0].to_bytes(8, sys.byteorder) + words[8:]
             runtime.launch(
-                k.entry, words, size, block, False, (k, self, record), record and record.check,
-                k.entry.times, k.clock.last or runtime.UNKNOWN_NS,
+                k.entry, words, size, block, False, (k, self, record, stop),
+                record and record.check, k.entry.times, k.clock.last or runtime.UNKNOWN_NS,
             )  # fmt: skip
             outputs = [None if r is None else made[r] for r in numbers]
             if self._has_checks:  # of which later launches must know
                 link(
                     [n.data for n in inputs(order)], outputs,
-                    [n.data.buffer for n in targets(order)], record if k.program.checks else None,
+                    [n.data.buffer for n in targets(order)], record,
                 )  # fmt: skip
             schedule.finish_all(roots(order), outputs)
 

@@ -1,7 +1,8 @@
 """A thread's open recordings: the bodies of the symbolic loops and branches that it is tracing.
 
 A scope holds the mask of the lanes that execute the code being traced. It collects the code's side
-effects, which belong to the loop or branch and not to the surrounding program.
+effects, which belong to the loop or branch and not to the surrounding program. The device on which
+a thread computes with constants alone is chosen here as well (`using`).
 """
 
 import threading
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import flags
+from ..device import Device, chosen
 from . import dtype as dt
 from . import op
 from .node import Node, make, next_serial
@@ -35,6 +37,22 @@ class Scope:
         self.repeats = False
         self.effects: list[Node] = []
         self.afters: list[Any] = []
+
+
+class using:  # a class, as these take less time than generators
+    """Makes a device the current one in a block of statements; None changes nothing."""
+
+    __slots__ = ("before", "device")
+
+    def __init__(self, device: Device | None) -> None:
+        self.device = device
+
+    def __enter__(self) -> None:
+        self.before = chosen.device
+        chosen.device = self.device or self.before
+
+    def __exit__(self, *_: object) -> None:
+        chosen.device = self.before
 
 
 class StateTarget(RuntimeError):

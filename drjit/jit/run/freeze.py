@@ -16,13 +16,14 @@ from functools import wraps
 from typing import Any
 
 from .. import collector, flags
-from ..device import Buffer, Device, Kernel, current, using
+from ..device import Buffer, Device, Kernel, current
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
 from ..ir.dtype import DType
 from ..ir.location import Location
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
+from ..ir.scope import using
 from ..tuples import NamedTuple
 from . import freeze_size, history, launch, pending, schedule
 

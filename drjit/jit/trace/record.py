@@ -49,7 +49,8 @@ def loop(
     size = broadcast_size((*state, outer), what)
     inside = [make(STATE, n.dtype, size, (), depth) for n in state]
     live = make(STATE, dt.mask, size, (), depth)
-    collector.defer()
+    if collector.usual is None:
+        collector.defer()
     scope = Scope(live, depth)
     scope.repeats = True
     opened.append(scope)
@@ -173,7 +174,8 @@ def branches(
     scopes: list[Scope] = []
     effects: list[Node] = []
     start = next_serial()
-    collector.defer()
+    if collector.usual is None:
+        collector.defer()
     try:
         for mask, body in zip(masks, bodies, strict=True):
             names = [make(STATE, n.dtype, size, (), depth) for n in args]
