@@ -390,7 +390,7 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         gradients = []
         if eval and active_recorder() is not None:
             gradients = [derivatives.grad(value) for value, *_ in self.state.values()]
-        with resumed():
+        with propagate.resumed():
             jobs = [self._job(key, grad_scale) for key in self.state]
             state: dict[str, State[Extra]] = {}
             for key, job, (x, extra) in zip(
