@@ -80,7 +80,7 @@ def native() -> str:
 
     if substitutes.SWITCH == "off":
         return "off: DRJIT_NATIVE=off"
-    if objects.are_known():
+    if objects.are_known(objects.samples):
         return "knows the objects of this Python"
     return "off: it does not know the objects of this Python, so tracing takes longer"
 

@@ -13,7 +13,7 @@ from ..foreign import ForeignFunction
 
 def call(function: ForeignFunction, *operands: Any) -> Any:
     """Calls a function for all active lanes; the last operand is their mask."""
-    codes = (*function.conversion, "mask")
+    codes = (*function.arguments, "mask")
     pairs = zip(np.broadcast_arrays(*operands), codes, strict=True)
     arguments = [np.asarray(x, BY_CODE[code].numpy, order="C") for x, code in pairs]
     lanes = arguments[-1]
@@ -29,7 +29,7 @@ def _kernel(function: ForeignFunction) -> image.Loaded:
     """Returns a kernel that calls a function, for packets of one lane: arrays have no padding."""
     from .. import simd
 
-    given = {f"x{k}": code for k, code in enumerate((*function.conversion, "mask"))}
+    given = {f"x{k}": code for k, code in enumerate((*function.arguments, "mask"))}
     found = {f"y{k}": code for k, code in enumerate(function.returned)}
     lines = [
         *[f"{x} = load({code}, p[{k}], i)" for k, (x, code) in enumerate(given.items(), 1)],

@@ -40,7 +40,7 @@ def call(t: "Translator", function: ForeignFunction, values: Sequence[Value]) ->
 
 def _lanes(f: Function, function: ForeignFunction, symbol: str) -> str:
     """Writes the loop over the active lanes and returns the results."""
-    arguments, returned = function.conversion, function.returned
+    arguments, returned = function.arguments, function.returned
     bits = f.bits(f"%{len(arguments)}")
     given, made = _places(f, function)
     for code, place in zip(returned, made, strict=True):
@@ -84,7 +84,7 @@ def _call(
     """Emits the call for a lane; returns the number of an exception."""
     results = zip(function.results, made, strict=False)
     operands = [f"ptr {_of_lane(f, c, place, lane)}" for c, place in results]
-    for code, place in zip(function.conversion, given, strict=True):
+    for code, place in zip(function.arguments, given, strict=True):
         x = f.op(f"load {MEMORY[code]}, ptr {_of_lane(f, code, place, lane)}")
         operands.append(f"{MEMORY[code]} {x}")
     return f.op(f"call i32 {symbol}({', '.join(operands)})")
@@ -92,9 +92,9 @@ def _call(
 
 def _places(f: Function, function: ForeignFunction) -> tuple[list[str], list[str]]:
     """Stores the arguments; returns where they and the results are."""
-    given = [_place(f, code, f"arg{k}") for k, code in enumerate(function.conversion)]
+    given = [_place(f, code, f"arg{k}") for k, code in enumerate(function.arguments)]
     made = [_place(f, code, f"result{k}") for k, code in enumerate(function.returned)]
-    for k, (code, place) in enumerate(zip(function.conversion, given, strict=True)):
+    for k, (code, place) in enumerate(zip(function.arguments, given, strict=True)):
         _store(f, code, to_memory(f, code, f"%{k}"), place)
     return given, made
 

@@ -274,7 +274,7 @@ class ExpressionReader:
 
     def foreign_call(self, function: Any, e: ast.Call) -> Expression:
         """A call of a function that another compiler made."""
-        codes = (*function.conversion, "mask")
+        codes = (*function.arguments, "mask")
         if len(e.args) != len(codes):
             raise self.error(f"{function.name} takes {', '.join(codes)}", e)
         pairs = zip(e.args, codes, strict=True)
