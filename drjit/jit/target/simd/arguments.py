@@ -60,10 +60,7 @@ def grouped(statements: Iterable[ast.stmt]) -> list[list[Any]]:
 
 def _place(s: ast.stmt) -> tuple[str, ...] | None:
     """Returns what the statements of a run have in common: the function, index and mask."""
-    call = getattr(s, "value", None)
-    if type(call) is not ast.Call or type(call.func) is not ast.Name or call.func.id not in RUNS:
+    call: Any = getattr(s, "value", None)
+    if type(call) is not ast.Call or call.func.id not in RUNS or BITS[call.args[0].id] < 32:
         return None
-    kind, x, m = call.args[0], *call.args[-2:]
-    if type(kind) is ast.Name and BITS.get(kind.id, 0) >= 32:
-        return call.func.id, ast.unparse(x), ast.unparse(m)
-    return None
+    return call.func.id, *map(ast.unparse, call.args[-2:])
