@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .ir import BITS
 
@@ -60,7 +60,10 @@ def grouped(statements: Iterable[ast.stmt]) -> list[list[Any]]:
 
 def _place(s: ast.stmt) -> tuple[str, ...] | None:
     """Returns what the statements of a run have in common: the function, index and mask."""
-    call: Any = getattr(s, "value", None)
-    if type(call) is not ast.Call or call.func.id not in RUNS or BITS[call.args[0].id] < 32:
+    call = getattr(s, "value", None)
+    if type(call) is not ast.Call:
         return None
-    return call.func.id, *map(ast.unparse, call.args[-2:])
+    function, args = cast("ast.Name", call.func), call.args
+    if function.id in RUNS and BITS[cast("ast.Name", args[0]).id] >= 32:
+        return function.id, *map(ast.unparse, args[-2:])
+    return None
