@@ -122,9 +122,10 @@ def test_another_version_of_numba_compiles_anew(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_invalid_text_is_an_error_with_its_line():
     text = "def kernel(i, p):\n    x = load(f32, p[1], i)\n    y = lane(i)\n    z = x + y"
-    for by_numba in (False, True):
-        with pytest.raises(simd.KernelError, match=r"^line 4: z = x \+ y: .*f32.*u32"):
-            simd.compile(text, "k", by_numba=by_numba)
+    with pytest.raises(simd.KernelError, match=r"^line 4: z = x \+ y: .*f32 and u32"):
+        simd.compile(text, "k", by_numba=True)
+    with pytest.raises(simd.KernelError, match="LLVM rejects the translation"):
+        simd.compile(text, "k", by_numba=False)
 
 
 def test_an_unknown_compiler_is_an_error():

@@ -256,12 +256,6 @@ class Pipeline(CompilerBase):
         return [passes]
 
 
-def _flags() -> Any:
-    flags: Any = Flags()
-    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
-    return flags
-
-
 def body(t: Translator, definition: ast.FunctionDef) -> None:
     """Translates a function of a kernel's text, as `Translator.body` does."""
     if isinstance(t, VectorTranslator) and not t.depth:
@@ -270,8 +264,10 @@ def body(t: Translator, definition: ast.FunctionDef) -> None:
     kinds = [typed.variables[f"arg.{a.arg}"] for a in definition.args.args]
     numba: Any = cpu_target
     typing, context = numba.typing_context, numba.target_context
-    library = TextLibrary(context.codegen(), definition.name)
-    pipeline: Any = Pipeline(typing, context, library, tuple(kinds), types.none, _flags(), {})
+    library, flags = TextLibrary(context.codegen(), definition.name), Flags()
+    for name in ("no_compile", "no_cpython_wrapper", "no_cfunc_wrapper"):
+        setattr(flags, name, True)
+    pipeline: Any = Pipeline(typing, context, library, tuple(kinds), types.none, flags, {})
     pipeline.state.update(translator=t, statements=typed.statements)
     pipeline.state.update(typemap=typed.variables, calltypes=typed.calls)
     try:

@@ -181,16 +181,13 @@ class Writer(LaneWriter):
 
     def features(self, e: Any) -> int:
         """Returns the number of features of an element-wise expression; 0 if it is a scalar."""
-        if isinstance(e, ast.Call) and isinstance(e.func, ast.Name):
-            name = e.func.id
-            if name == "splat":
-                return e.args[1].value
-            if name in ON_LANES or name in self.bodies:
-                return 0
-        for n in ast.walk(e):
-            if isinstance(n, ast.Name) and n.id in self.vectors:
-                return self.vectors[n.id][1]
-        return 0
+        name = e.func.id if isinstance(e, ast.Call) else ""
+        if name == "splat":
+            return e.args[1].value
+        if name in ON_LANES or name in self.bodies:
+            return 0
+        names = [n.id for n in ast.walk(e) if isinstance(n, ast.Name)]
+        return next((self.vectors[n][1] for n in names if n in self.vectors), 0)
 
     def tile_statement(self, s: Any) -> None:
         """Adds a statement of the kernel."""

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .ir import BITS
 
@@ -61,9 +61,9 @@ def grouped(statements: Iterable[ast.stmt]) -> list[list[Any]]:
 def _place(s: ast.stmt) -> tuple[str, ...] | None:
     """Returns what the statements of a run have in common: the function, index and mask."""
     call = getattr(s, "value", None)
-    if type(call) is not ast.Call or type(call.func) is not ast.Name or call.func.id not in RUNS:
+    if type(call) is not ast.Call:
         return None
-    kind, x, m = call.args[0], *call.args[-2:]
-    if type(kind) is ast.Name and BITS.get(kind.id, 0) >= 32:
-        return call.func.id, ast.unparse(x), ast.unparse(m)
+    function, args = cast("ast.Name", call.func), call.args
+    if function.id in RUNS and BITS[cast("ast.Name", args[0]).id] >= 32:
+        return function.id, *map(ast.unparse, args[-2:])
     return None

@@ -10,7 +10,7 @@ from ..packet_width import VECTORS
 from . import contraction, llvm, reduction
 from .arguments import parameter_name
 from .compensated_sum import SHORT
-from .ir import Function, KernelError
+from .ir import Function
 from .module import Module
 from .parse import functions
 from .translate import LANES, Translator
@@ -150,14 +150,9 @@ def _carried(t: Translator, latch: str) -> list[str]:
 
 
 def definitions(text: str) -> tuple[ast.FunctionDef, dict[str, Callable]]:
-    """Returns the kernel of a text, and what translates each of the other functions once.
-
-    Raises KernelError if the kernel is not the first function.
-    """
-    found = functions(text)
-    if not found or [a.arg for a in found[0].args.args] != ["i", "p"]:
-        raise KernelError("a kernel text begins with the function kernel(i, p)")
-    return found[0], {d.name: cache(partial(body, d)) for d in found[1:]}
+    """Returns the kernel of a text, and what translates each of the other functions once."""
+    kernel, *others = functions(text)
+    return kernel, {d.name: cache(partial(body, d)) for d in others}
 
 
 def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[str]]:

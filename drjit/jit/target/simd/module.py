@@ -81,7 +81,7 @@ class Module:
         code = next(v[0] for v in values if v[0] != NUMBER)
         # Numbers take the type of the first typed argument.
         values = [(code, f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]  # type: ignore[arg-type]
-        if values[0][0] == "f16" and not name.endswith("_f16"):
+        if values[0][0] == "f16":
             wide = [("f32", widen(f, x)) for _, x in values]
             result = _emit_call(self, f, name, wide, warm)
             if type(result[0]) is tuple:
@@ -92,12 +92,10 @@ class Module:
     def foreign(self, function: ForeignFunction) -> str:
         """Returns the symbol of a function that another compiler made, which becomes part of the
         module."""
-        for line in function.ir.split("\n"):
-            if line.startswith("declare "):
-                self.declarations[line] = None
-        self.foreigners[function.name] = "\n".join(
-            [line for line in function.ir.split("\n") if not line.startswith("declare ")]
-        )
+        lines = function.ir.split("\n")
+        declared = dict.fromkeys([line for line in lines if line.startswith("declare ")])
+        self.declarations |= declared
+        self.foreigners[function.name] = "\n".join([x for x in lines if x not in declared])
         return f'@"{function.name}"'
 
     def text(self, exported: list[str]) -> str:

@@ -131,20 +131,14 @@ def _read(
     return spelled(result)
 
 
-@statement("type integer pointer lane_range node")
-def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.expr) -> None:
-    """`store_vector(T, n, p[k], i, v)`, where a scalar stands for every feature."""
-    f, value = t.f, t.expr(e)
-    if type(value[1]) is not FeatureVector:
-        value = t.typed(e, code)
-    v: Any = value[1]
-    start = first_row(f, code, count, base)
-    place = t.place(v) if type(v) is FeatureVector else ""
+@statement("type integer pointer lane_range vector")
+def store_vector(t: VectorTranslator, code: str, count: int, base: str, v: FeatureVector) -> None:
+    """`store_vector(T, n, p[k], i, v)`."""
+    f, start = t.f, first_row(t.f, code, count, base)
+    place, how = t.place(v), f"align {min(64, t.f.lanes * BYTES[code])}"
     with loop(f, 0, count, 1) as (k, _):
-        x: Any = v
-        if place:
-            x = from_held(f, code, load_row(f, code, row_address(f, code, place, k)))
-        target, how = _memory_row(f, code, start, k), f"align {min(64, f.lanes * BYTES[code])}"
+        x = from_held(f, code, load_row(f, code, row_address(f, code, place, k)))
+        target = _memory_row(f, code, start, k)
         f.do(f"store {f.types.memory[code]} {to_memory(f, code, x)}, ptr {target}, {how}")
 
 

@@ -58,13 +58,11 @@ class ExpressionReader:
 
     def whole(self, value: Expression) -> Expression:
         """Returns an operand that a variable can stand for."""
-        if value.number is None or value.types:
-            return (
-                value
-                if value.text not in ("True", "False")
-                else value._replace(text=f"mask({int(bool(value.number))})")
-            )
-        raise self.error(f"{value.text} has no type: write f32({value.text}), for example")
+        if value.number is not None and not value.types:
+            raise self.error(f"{value.text} has no type: write f32({value.text}), for example")
+        if value.text in ("True", "False"):
+            return value._replace(text=f"mask({int(bool(value.number))})")
+        return value
 
     def restrict(self, name: str) -> None:
         """Restricts a mask to lanes of the launch, unless it is."""
