@@ -186,7 +186,7 @@ class HashEncoding:
         init_scale: float = 0.0001,
         rng: Any = None,
     ) -> None:
-        self._dtype = self._storage(dtype)
+        self._dtype = self._parameter_class(dtype)
         self._dimension = self._count("dimension", dimension)
         self._n_levels = self._count("n_levels", n_levels)
         self._n_features_per_level = self._count("n_features_per_level", n_features_per_level)
@@ -229,7 +229,7 @@ class HashEncoding:
         self.data -= init_scale
         evaluate(self.data)
 
-    def _storage(self, dtype: Any) -> Any:
+    def _parameter_class(self, dtype: Any) -> Any:
         cls = leaf_t(dtype) if is_array_class(dtype) else None
         if cls is None or not cls.__meta__.is_jit or not cls._dtype.is_float:
             raise TypeError(
@@ -308,7 +308,7 @@ class HashEncoding:
             RuntimeError: the number of entries is wrong.
         """
         what = self._what("set_params")
-        flat = _storage(values)
+        flat = flattened(values)
         fits = isinstance(flat, ArrayBase) and flat._kind == "leaf" and flat._dtype.is_float
         if not fits or flat.__meta__.backend != self._dtype.__meta__.backend:
             raise TypeError(
@@ -486,7 +486,7 @@ class HashEncoding:
                     f"{self._what('__call__')}: component {i} of the position, of type "
                     f"{type_label(q)}, has {q.ndim} dimensions; it must be a number or have one"
                 )
-        parts = [_storage(q) for q in parts]
+        parts = [flattened(q) for q in parts]
         arrays = [q for q in parts if isinstance(q, ArrayBase)]
         double = any(q._dtype is dt.f64 for q in (self.data, *arrays))
         namespace = next((q._namespace for q in arrays if q._diff), self._dtype._namespace)
@@ -537,7 +537,7 @@ class HashEncoding:
         return sums
 
 
-def _storage(value: Any) -> Any:
+def flattened(value: Any) -> Any:
     """Returns the array underlying a tensor; anything else is returned unchanged."""
     return value._array if isinstance(value, ArrayBase) and value._kind == "tensor" else value
 

@@ -8,7 +8,6 @@ from functools import reduce
 from typing import Any
 
 from ..array import leaf
-from ..array.base import ArrayBase
 from ..function.math.arithmetic import select
 from .encoding import HashEncoding, Level, Vertex, linear
 
@@ -119,7 +118,8 @@ class PermutoEncoding(HashEncoding):
         # that dimension's factor. Therefore the factors are sorted along with the fractional parts.
         factors = self._powers() if level.hashed else self._strides(level)
         number = linear(cell, factors)
-        steps: list[Any] = [_like(number, f) for f in factors]
+        size = number._node.size
+        steps: list[Any] = [leaf.literal(type(number), f, size) for f in factors]
         t = list(fraction)
         for end in range(len(t) - 1, 0, -1):
             for i in range(end):
@@ -131,9 +131,3 @@ class PermutoEncoding(HashEncoding):
         for i, step in enumerate(steps):
             number = number + step
             yield number, t[i] - t[i + 1] if i + 1 < len(t) else t[i]
-
-
-def _like(number: Any, value: int) -> Any:
-    """Returns a constant with as many entries as a number has."""
-    cls = type(number)
-    return leaf.literal(cls, value, number._node.size) if issubclass(cls, ArrayBase) else cls(value)

@@ -33,19 +33,13 @@ class Encoding(Module):
 
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"octaves": int, "shift": float, "channels": int}
 
-    octaves: int
-    shift: float
-    channels: int
-
     def __init__(self, octaves: int = 0, shift: float = 0) -> None:
         name = type(self).__name__
         if not isinstance(octaves, int) or isinstance(octaves, bool) or octaves < 0:
             raise ValueError(f"drjit.nn.{name}(): octaves must be an int >= 0, got {octaves!r}")
         if not is_real(shift):
             raise TypeError(f"drjit.nn.{name}(): shift must be a number, got {type_label(shift)}")
-        self.octaves = octaves
-        self.shift = shift
-        self.channels = -1
+        self.octaves, self.shift, self.channels = octaves, shift, -1
 
     def _alloc(self, dtype: type, size: int, rng: Generator) -> tuple[Self, int]:
         made = type(self)(self.octaves, self.shift)

@@ -97,10 +97,6 @@ class Linear(Module):
     }
     torch_names = {"weights": "weight"}  # noqa: RUF012
 
-    config: tuple[int, int, bool]
-    weights: ArrayBase | MatrixView | None
-    bias: ArrayBase | MatrixView | None
-
     def __init__(self, in_features: int = -1, out_features: int = -1, bias: Any = True) -> None:
         for name, value in (("in_features", in_features), ("out_features", out_features)):
             if not isinstance(value, int) or isinstance(value, bool):
@@ -111,7 +107,8 @@ class Linear(Module):
                     f"input, got {value}"
                 )
         self.config = (in_features, out_features, bool(bias))
-        self.weights = self.bias = None
+        self.weights: ArrayBase | MatrixView | None = None
+        self.bias: ArrayBase | MatrixView | None = None
 
     def _alloc(self, dtype: type, size: int, rng: Generator) -> tuple[Self, int]:
         declared, rows, has_bias = self.config

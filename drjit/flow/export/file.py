@@ -347,10 +347,8 @@ class PublicFunctionWriter:
             text = f"prefix({', '.join(values[:3])}, {run}, {start})"
         elif name == "reduce_rows":
             text = f"reduce_rows({', '.join(values)}, {start})"
-        elif name == "block_reduce":
-            text = f"block_reduce({', '.join(values[:3])})"
         else:
-            text = f"{name}({', '.join(values)})"
+            text = f"{name}({', '.join(values[:3] if name == 'block_reduce' else values)})"
         self.add(f"{made} = {text}")
 
     def operand(self, a: Any) -> str:

@@ -67,13 +67,15 @@ def fast_path(
         return None
     check = writer.function(None)
     found = check(inputs, implicit)
-    same = found is not None and all(
-        len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
-        for a, b in ((found.nodes, layout.nodes), (found.objects, layout.objects))
-    )
-    if not same:
+    if found is None or not _are_same(found.nodes, layout.nodes):
+        return None
+    if not _are_same(found.objects, layout.objects):
         return None
     return check if replay is None else writer.function(replay)
+
+
+def _are_same(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    return [*map(id, values)] == [*map(id, others)]
 
 
 def _evaluated(nodes: list[Node]) -> bool:

@@ -69,6 +69,7 @@ class FrozenFunction:
 
     __module__ = "drjit.detail"
     _by_identity = True
+    n_recordings = 0  # how often it has been recorded since it was created or cleared
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class FrozenFunction:
         """Forgets all recordings."""
         self._structures: dict[tuple, Structure] = {}
         self._fast_paths: list[_FastPath] = []  # the last one first
-        self.n_recordings = 0  # since it was created or cleared
+        self.n_recordings = 0
 
     @property
     def n_cached_recordings(self) -> int:

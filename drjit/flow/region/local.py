@@ -301,8 +301,6 @@ def alloc_local(
 def _check_zeros_exist(what: str, dtype: Any) -> None:
     """Raises if zeros of a type cannot be created."""
     if issubclass(dtype, ArrayBase):
-        if dtype._kind == "tensor":
-            raise RuntimeError(f"{what}: tensors cannot be stored in local memory")
         if dtype._kind == "nested" and DYNAMIC in dtype.__meta__.dims:
             raise RuntimeError(
                 f"{what}: {type_label(dtype)} has a dynamic size; pass a 'value' that has it"
