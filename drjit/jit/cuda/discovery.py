@@ -2,19 +2,15 @@
 processes that ask find none.
 """
 
-import ctypes
 import os
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..device import DeviceUnavailable
+from .library import opened
 
 if TYPE_CHECKING:
     from .device import Cuda
     from .driver import Driver
-
-LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-"""The library that comes with the driver of NVIDIA GPUs."""
 
 
 def discover() -> "Cuda":
@@ -48,22 +44,6 @@ def discover() -> "Cuda":
         return Cuda(driver)
     except CudaError as error:
         raise DeviceUnavailable(f"the NVIDIA driver reports {error}.") from error
-
-
-def opened() -> Any:
-    """Returns the library of the driver.
-
-    Raises:
-        DeviceUnavailable: there is none.
-    """
-    try:
-        return ctypes.CDLL(LIBRARY)
-    except OSError as error:
-        raise DeviceUnavailable(
-            f"there is no NVIDIA driver: {LIBRARY} cannot be loaded ({error}). Install the driver "
-            "for the GPU from https://www.nvidia.com/drivers; on Linux, packages of the "
-            "distribution have it too, and in containers the NVIDIA container toolkit passes it on."
-        ) from None
 
 
 def check(driver: "Driver", ordinal: int = 0) -> None:

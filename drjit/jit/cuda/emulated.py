@@ -175,8 +175,7 @@ class EmulatedDriver(Driver):
                 entry.launch(grid, block, parameters, shared=shared, conflicts=False)
             except self.emulator.EmulatorError as error:
                 if self._error is None:
-                    text = f"{error}"
-                    failed = CudaError("CUDA_ERROR_LAUNCH_FAILED", text, "launch", 719, name)
+                    failed = CudaError("CUDA_ERROR_LAUNCH_FAILED", str(error), "launch", 719, name)
                     failed.__cause__ = error
                     self._error = failed
 

@@ -20,7 +20,7 @@ from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import BUFFER, make
 from drjit.jit.run import cache, history
 from drjit.jit.run.launch import ErrorRecord, as_python, layout_of, link
-from drjit.jit.target.cuda.form import EACH
+from drjit.jit.target.cuda.form import EACH, Compiled
 from drjit.jit.target.numpy.elementwise import passed_over
 from drjit.jit.text.program import Program
 
@@ -359,8 +359,6 @@ def _encoded(form: Any, image: bytes) -> bytes:
 
 
 def _decoded(code: bytes) -> tuple[Any, bytes]:
-    from drjit.jit.target.cuda.form import Compiled
-
     head, _, image = code.partition(b"\n")
     return Compiled(*json.loads(head)), image
 

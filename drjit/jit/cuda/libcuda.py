@@ -9,8 +9,8 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
-from drjit.jit.cuda.discovery import LIBRARY, opened
 from drjit.jit.cuda.driver import CudaError, DeviceAttribute, Driver, excerpt
+from drjit.jit.cuda.library import NAME, opened
 from drjit.jit.device import DeviceUnavailable
 
 _INT, _HANDLE, _SIZE = POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)
@@ -117,7 +117,7 @@ def load_library() -> Any:
             found = getattr(library, function)
         except AttributeError:
             raise DeviceUnavailable(
-                f"the NVIDIA driver is too old: its library {LIBRARY} has no function {function}. "
+                f"the NVIDIA driver is too old: its library {NAME} has no function {function}. "
                 "Install driver 525 or later (CUDA 12.0)."
             ) from None
         found.argtypes, found.restype = types, c_int

@@ -125,8 +125,7 @@ class Warps(Accesses):
 
     def active(self, place: np.ndarray) -> np.ndarray:
         """`activemask`: lanes of the warp that execute this together."""
-        members = np.array([_ALL], u32)
-        return self.vote(place, "ballot", np.ones(1, bool), members)
+        return self.vote(place, "ballot", np.ones(1, bool), np.array([_ALL], u32))
 
     def warp_barrier(self, place: np.ndarray, members: np.ndarray) -> None:
         """`bar.warp.sync`: orders the accesses of a warp to shared memory."""

@@ -64,8 +64,7 @@ def translate(
     """
     definition, bodies = definitions(text)
     module = GpuModule(GPU, 1, contract)
-    module.options = options
-    module.bodies = bodies
+    module.options, module.bodies = options, bodies
     module.translate = translate or module.translate
     by_value = words <= BY_VALUE
     plan = None
@@ -105,9 +104,8 @@ def translate(
     start, origin = atomic.prepare(t, origin)
     start = [*before, *start, *_lanes(t, plan, origin, strides)]
     exported = [_entry(name, f, words, by_value, "\n".join(start))]
-    finish = ""
-    if t.expansions:
-        finish = f"{name}_finish"
+    finish = f"{name}_finish" if t.expansions else ""
+    if finish:
         g: Any = module.new(1)
         for expansion in t.expansions:
             atomic.finish_sums(g, expansion)
