@@ -186,17 +186,10 @@ def _blank(cls: type[Var], n: Node | Var) -> Var:
 
 def new_slot(n: Node | Var) -> Var:
     """Creates storage for a gradient that is not part of the graph."""
-    return new_slots((n,))[0]
-
-
-def new_slots(nodes: Iterable[Node | Var]) -> list[Var]:
-    """Creates storage for several gradients."""
-    found = [_blank(Inner, n) for n in nodes]
-    inner = scope() if scopes else None
-    if inner is not None and inner.all:
-        for v in found:
-            inner.shows(v)
-    return found
+    v = _blank(Inner, n)
+    if (inner := scope()) is not None:
+        inner.shows(v)
+    return v
 
 
 def new_input(n: Node | Var) -> Var:
@@ -213,17 +206,6 @@ def new_input(n: Node | Var) -> Var:
     elif taped:
         append(v)
     return v
-
-
-def new_inputs(nodes: Iterable[Node]) -> list[Var]:
-    """Creates variables for differentiable inputs of the body that is being traced."""
-    inner = scopes[get_ident()][-1]
-    found = [_blank(Inner, n) for n in nodes]
-    inner.tape += found  # type: ignore[operator]
-    if inner.all:
-        for v in found:
-            inner.shows(v)
-    return found
 
 
 def recorded_again(

@@ -11,7 +11,6 @@ from ..jit.backend import JitBackend
 from ..jit.device import Device
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
-from ..jit.ir.op import Op
 from ..jit.run import launch
 from .meta import ArrayMeta
 
@@ -152,9 +151,9 @@ class KernelValue:
     Like a one-dimensional array, such a value has a node in `_node`, and its variable in the
     derivative graph in `_var`; its `_kind` is `vector`, and `_type` the class of its features.
     Element-wise operations with such an operand are delegated to its `_elementwise`, reductions to
-    `_reduce`. `_like` converts another value to a matching operand, and `_with` creates the same
-    kind of value from another node. `_unpacked` replaces the value by arrays, so that these can be
-    evaluated.
+    `_reduce`. `_like` converts another value to a matching operand, and `_with` and `_with_number`
+    create the same kind of value from another node or a number. `_unpacked` replaces the value by
+    arrays, so that these can be evaluated.
     """
 
     __slots__ = ("_node", "_type", "_var")
@@ -179,8 +178,8 @@ class KernelValue:
 
     if TYPE_CHECKING:
 
+        def __getattr__(self, name: str) -> Any: ...
         def _comparison(self, other: Any) -> Any: ...
-
         def __iter__(self) -> Any: ...
 
         __lt__ = __le__ = __gt__ = __ge__ = _comparison
@@ -197,21 +196,6 @@ class KernelValue:
             f"{self!r} cannot be pickled, as it exists within kernels only. Unpack it into arrays "
             "first."
         )
-
-    def _elementwise(self, op_: Op, args: tuple, name: str) -> Any:
-        raise NotImplementedError
-
-    def _reduce(self, key: str) -> Any:
-        raise NotImplementedError
-
-    def _like(self, value: Any, name: str) -> Value:
-        raise NotImplementedError
-
-    def _with(self, value: Value, detached: bool = False) -> Any:
-        raise NotImplementedError
-
-    def _with_number(self, number: float) -> Any:
-        raise NotImplementedError
 
     def _unpacked(self, opaque: bool) -> list[Any]:
         raise RuntimeError(

@@ -20,7 +20,6 @@ from . import interop, leaf, leaf_access, nested, pytree, table, tensor
 from .base import ArrayBase, KernelValue, type_label
 from .promote import number_type
 from .show import component_shape, inner
-from .unavailable import refuse
 
 
 def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -31,7 +30,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     """
     cls = type(self)
     if not cls._usable:
-        refuse(cls)
+        table.refuse(cls)
     if cls._kind == "tensor":
         try:
             _init_tensor(self, *args, **kwargs)

@@ -58,7 +58,7 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         found[method] = _binary(cls, result, combine, pairs, right, otherwise)
         if left:
             otherwise = getattr(general, reflected)
-            found[reflected] = _reflected(cls, combine, left, otherwise)
+            found[reflected] = _binary(cls, cls, combine, False, left, otherwise, True)
     for o in UNARY if cls.__meta__.kind == "vector" else ():
         method = f"__{o.method}__"
         if getattr(leaf, method) is not getattr(general, method):
@@ -82,41 +82,27 @@ def _binary(
     pairs: bool,
     scalars: frozenset,
     otherwise: Callable,
+    reflected: bool = False,
 ) -> Callable:
     leaf, shared = cls._leaf, constants(cls._leaf)
 
     def binary(self, other):
-        kind = type(other)
+        kind, components = type(other), None
         try:
             if kind is cls and pairs:
-                r = new(result)
-                r._components = list(map(combine, self._components, other._components))
-                return r
-            if kind in scalars:
-                each = other if kind is leaf else shared(other)  # one array for all components
-                r = new(result)
-                r._components = list(map(combine, self._components, repeat(each)))
-                return r
+                components = list(map(combine, self._components, other._components))
+            elif kind in scalars:
+                each = repeat(other if kind is leaf else shared(other))  # one for all components
+                if reflected:
+                    components = list(map(combine, each, self._components))
+                else:
+                    components = list(map(combine, self._components, each))
         except SizeError:
             pass  # which the general method reports, unless a number meets empty components
-        return otherwise(self, other)
+        if components is None:
+            return otherwise(self, other)
+        r = new(result)
+        r._components = components
+        return r
 
     return binary
-
-
-def _reflected(cls: Any, combine: Callable, scalars: frozenset, otherwise: Callable) -> Callable:
-    leaf, shared = cls._leaf, constants(cls._leaf)
-
-    def reflected(self, other):
-        kind = type(other)
-        try:
-            if kind in scalars:
-                each = other if kind is leaf else shared(other)  # one array for all components
-                r = new(cls)
-                r._components = list(map(combine, repeat(each), self._components))
-                return r
-        except SizeError:
-            pass
-        return otherwise(self, other)
-
-    return reflected

@@ -7,13 +7,14 @@ namespace modules.
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..jit import collector, device, locks
+from ..jit.backend import JitBackend
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from . import inline, nested, recorders
-from .base import ArrayBase
+from .base import ArrayBase, type_label
 from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
 
 _ALL = tuple(SUFFIX)
@@ -185,6 +186,8 @@ def _build(namespace: str, name: str) -> type:
     _unfinished[namespace, name] = cls
     if of_numbers:
         cls._components = property(_numbers, cls._held.__set__)
+    if is_leaf and not cls._usable:
+        cls._node = _Unavailable()
     cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
     cls.Mask = _mask(meta)
     if is_leaf:
@@ -212,6 +215,33 @@ def _numbers(self: Any) -> list:
     NumPy."""
     held = self._held
     return held if type(held) is list else held.tolist()
+
+
+class _Unavailable:
+    """The traced value of an array whose backend is unavailable: there can be none, however the
+    array is created."""
+
+    def __set__(self, array: Any, _: object) -> None:
+        refuse(type(array))
+
+
+def refuse(cls: Any) -> NoReturn:
+    """Always raises a RuntimeError: the backend of the class cannot be used, or it is the base
+    class, which has no entries."""
+    if cls is ArrayBase:
+        raise RuntimeError("drjit.ArrayBase is not constructible: use one of its subclasses")
+    missing_cuda(type_label(cls))
+
+
+def missing_cuda(what: str) -> NoReturn:
+    """Always raises a RuntimeError: `what`, which the user called, needs the CUDA backend."""
+    if device.find(JitBackend.CUDA) is not None:
+        raise RuntimeError(f"{what}: this package does not support this yet")
+    missing = device.missing(JitBackend.CUDA)
+    raise RuntimeError(
+        f"{what}: the CUDA backend is not available: {missing} Without an NVIDIA GPU, use "
+        "drjit.llvm."
+    )
 
 
 def _mask(meta: ArrayMeta) -> Any:

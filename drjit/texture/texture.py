@@ -13,7 +13,7 @@ from typing import Any
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..array.recorded_function import repeated
+from ..array.special import repeated
 from ..function.ad.grad import detach
 from ..function.conversion import assemble, flat_class, pick
 from ..function.data.memory import scatter

@@ -207,7 +207,7 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     state = _Attachment(op)
     hub = state.hub(tuple(arguments))
     op.arguments = arguments
-    op.results = state.outer_gradients = graph.new_slots(results)
+    op.results = state.outer_gradients = [*map(graph.new_slot, results)]
     state.keep_scope()
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from ...array import pytree, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.unavailable import missing_cuda
 from ...jit.backend import JitBackend
 from ...jit.device import find
 from ..ad.grad import grad_enabled
@@ -45,7 +44,7 @@ def migrate(value: Any, backend: JitBackend) -> Any:
             f"{_WHAT}: expected dr.JitBackend.LLVM or dr.JitBackend.CUDA, got {backend!r}"
         )
     if find(backend) is None:
-        missing_cuda(_WHAT)
+        table.missing_cuda(_WHAT)
     leaves = list(pytree.walk(value))
     for path, leaf in leaves:
         _check(leaf, backend, path and f" at {path}")

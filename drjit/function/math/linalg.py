@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from ...array import signatures
 from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
-from ...array.recorded_function import repeated
 from ...array.special import (
     determinant,
     dot,
@@ -18,6 +17,7 @@ from ...array.special import (
     kind_of,
     of_components,
     of_rows,
+    repeated,
     rows_of,
 )
 from ...array.table import like

@@ -8,7 +8,8 @@ depend on the state is done once, outside (`program.build`).
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -25,7 +26,7 @@ from ..run import pending, schedule
 from . import sharing
 
 Body = Callable[[list[Node]], list[Node]]
-STATE, RESULT = op.state, op.result
+STATE = op.state
 _serial = attrgetter("serial")
 
 
@@ -92,7 +93,7 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
             return None
         parts, block = RegionOperands(node), node.data
         count, effects = block.counts
-        with _Recording(parts.live, block.depth + 1, []) as scope:
+        with part(parts.live, block.depth + 1) as scope:
             scope.repeats = True
             inside = [make(op.state, n.dtype, node.size, (), block.depth + 1) for n in start]
             after = step(list(inside))
@@ -216,7 +217,7 @@ def branches(
         merged.effects = effects
         merged.afters = [a for s in scopes for a in s.afters]
         _close(node, merged)
-    return _results(node, first)
+    return [_result(node, n.dtype, k) for k, n in enumerate(first)]
 
 
 def _restricted(masks: Sequence[Node], outer: Node) -> list[Node]:
@@ -231,10 +232,19 @@ def _restricted(masks: Sequence[Node], outer: Node) -> list[Node]:
     return found
 
 
-def part(mask: Node, depth: int) -> "_Recording":
+@contextmanager
+def part(mask: Node, depth: int) -> Iterator[Scope]:
     """Opens a recording inside a body that has already been recorded. Its side effects happen only
-    if they are passed on to another recording (`substitute`)."""
-    return _Recording(mask, depth, [])
+    if they are passed on to another recording (`substitute`); an exception undoes them."""
+    scope, scopes = Scope(mask, depth), stack()
+    scopes.append(scope)
+    try:
+        yield scope
+    except BaseException:
+        _undo([scope])
+        raise
+    finally:
+        del scopes[scopes.index(scope) :]
 
 
 def discard(targets: Sequence[Node]) -> None:
@@ -252,39 +262,6 @@ def discard_writes(memory: Sequence[Any]) -> None:
         effects = [e for e in pending.effects if e.op.effect]
         written = [e for e in effects if any(e.data.buffer is m for m in memory)]
         discard([a for e in written for a in afters(e)])
-
-
-class _Recording:
-    """Opens a scope and adds it to the scopes of `group`; an exception undoes everything recorded
-    in that group."""
-
-    def __init__(self, mask: Node, depth: int, group: list[Scope]) -> None:
-        self.scope, self.group = Scope(mask, depth), group
-        group.append(self.scope)
-
-    def __enter__(self) -> Scope:
-        stack().append(self.scope)
-        return self.scope
-
-    def __exit__(self, kind: type | None, *_: object) -> None:
-        scopes = stack()
-        del scopes[scopes.index(self.scope) :]
-        if kind is not None:
-            _undo(self.group)
-
-
-def _results(node: Node, values: Sequence[Node]) -> list[Node]:
-    """Returns the results of a block, which have the types of these values."""
-    found: list[Node] = []
-    size, references, deps = node.size, node.data.values, (node,)
-    for k, n in enumerate(values):
-        if n.dtype.is_vector:
-            result = _result(node, n.dtype, k)
-        else:
-            result = make(RESULT, n.dtype, size, deps, k)
-            references.append(weakref.ref(result))
-        found.append(result)
-    return found
 
 
 def _result(node: Node, dtype: dt.DType, number: int) -> Node:
@@ -314,8 +291,6 @@ def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node |
     """Raises a RuntimeError if a value depends on the contents of an array after a scatter in the
     same recording, whose nodes come after `first`.
     """
-    if not scope.afters:
-        return
     own = {after for reference in scope.afters if (after := reference()) is not None}
     if not own:
         return
