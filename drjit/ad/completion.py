@@ -3,8 +3,8 @@ on: an observer can then evaluate these gradients, and send them to other proces
 """
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ..jit import locks
 from ..jit.ir.node import BUFFER, LITERAL, Node
@@ -16,24 +16,14 @@ from .graph import Var
 FEW = 1000  # of a gradient with more pending operations, it is not found out what else needs them
 
 
-class Observer(Protocol):
-    """One that is told about the gradients of variables."""
-
-    def variables(self) -> Iterable[Var]:
-        """Returns the variables, at the start of a traversal."""
-        ...
-
-    def complete(self, found: Sequence[Var], rest: Sequence[Var]) -> None:
-        """Says that nothing more is added to the gradients of some of the variables; `rest` is
-        still to be visited, last one first. The last call of a traversal has no `rest`."""
-        ...
+observers: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
-observers: "weakref.WeakSet[Observer]" = weakref.WeakSet()
-
-
-def observe(observer: Observer) -> None:
-    """Has an observer told about gradients as long as it exists."""
+def observe(observer: Any) -> None:
+    """Has an observer told about gradients as long as it exists. At the start of a traversal, its
+    `variables()` returns the variables that it watches. Then `complete(found, rest)` says that
+    nothing more is added to the gradients of some of them; the variables `rest` are still to be
+    visited, last one first. The last call of a traversal has no `rest`."""
     observers.add(observer)
     steps.divides = True
 

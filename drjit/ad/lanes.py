@@ -49,12 +49,6 @@ class LaneRule:
         self.name = name or self.name
         self.record = recorder(self)
 
-    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        raise NotImplementedError
-
-    def backward(self, v: Var, g: Value, sink: Any) -> None:
-        raise NotImplementedError
-
     def reads(self, v: Var, add: Callable[[Node], Any]) -> None:
         """Calls `add` with each primal value that derivatives need."""
         for n in v.inputs:
@@ -92,26 +86,17 @@ class LinearOp(LaneRule):
 
 class Parts(LaneRule):
     """An operation with several results, each of which is a `Part`. Its variable has no gradient of
-    its own: `whole` passes on those of all parts at once. The first item of its data is a
-    dictionary of the gradients that parts have received so far."""
+    its own: `whole(v, found, sink)` passes on those of all parts at once, of which there are
+    `count(v)` or fewer; `part(v, k, tangent)` is the tangent of one, given that of the operand. The
+    first item of its data is a dictionary of the gradients that parts have received so far."""
 
     always = True
     lanewise = True
-
-    def part(self, v: Var, k: int, tangent: Value) -> Value:
-        """Returns the tangent of a part, given that of the operand."""
-        raise NotImplementedError
-
-    def whole(self, v: Var, found: dict[int, Value], sink: Any) -> None:
-        """Passes on the gradients of parts."""
-        raise NotImplementedError
+    whole: Callable[..., None]
+    count: Callable[[Var], int]
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return None
-
-    def count(self, v: Var) -> int:
-        """Returns the number of parts, or more."""
-        raise NotImplementedError
 
     def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         found = dict(v.data[0])

@@ -26,12 +26,6 @@ class Algebra:
     add, sub, mul, div = map(_named, (op.add, op.sub, op.mul, op.div))
     neg, select = map(_named, (op.neg, op.select))
 
-    def __call__(self, op_: Op, *values: Any) -> Any:
-        raise NotImplementedError
-
-    def number(self, like: Any, value: float) -> Any:
-        raise NotImplementedError
-
 
 class Rule:
     """The derivative rule of an element-wise op.

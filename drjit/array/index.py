@@ -8,6 +8,7 @@ array.
 
 import operator
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
 from ..jit.ir import dtype as dt
@@ -19,7 +20,7 @@ from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
-from .meta import DYNAMIC
+from .meta import DYNAMIC, ArrayMeta
 from .show import is_array
 from .tensor_index import is_integer, is_mask
 
@@ -327,16 +328,17 @@ def _nested_slice(self: Any, key: slice) -> Any:
     parts = self._components[key]
     cls = type(self)
     same = self._size == len(parts) or (self._size is None and not self.__meta__.is_jit)
-    return copies(cls if same else _sized(cls, len(parts)), parts)
+    return copies(cls if same else _sized(cls.__meta__, len(parts)), parts)
 
 
-def _sized(cls: Any, count: int) -> Any:
+@cache
+def _sized(meta: ArrayMeta, count: int) -> Any:
     """Returns the class with another number of components.
 
     Raises:
         TypeError: there is no such class.
     """
-    meta = cls.__meta__
+    cls = table.find(meta.namespace, meta.kind, meta.dtype, meta.dims)
     kind = "vector" if meta.kind == "quaternion" and count == 3 else meta.kind
     dims = (count if count <= 4 else DYNAMIC, *meta.dims[1:])
     try:
@@ -402,8 +404,13 @@ def getattr_swizzle(self: Any, name: str) -> Any:
     Raises:
         AttributeError: the array has no such components.
     """
-    parts = [self._components[i] for i in _letters(self, name)]
-    return copies(_sized(type(self), len(parts)), parts)
+    return swizzled(self, _letters(self, name))
+
+
+def swizzled(self: Any, positions: Sequence[int]) -> Any:
+    """Returns an array of copies of the components at some positions."""
+    parts = [self._components[i] for i in positions]
+    return copies(_sized(self.__meta__, len(parts)), parts)
 
 
 def setattr_swizzle(self: Any, name: str, value: Any) -> None:
@@ -451,20 +458,6 @@ def _letters(self: Any, name: str) -> list[int]:
 def positions(name: str) -> list[int]:
     """Returns the positions that letters stand for."""
     return [LETTERS.index(c) for c in name]
-
-
-class Sized(dict[type, Any]):
-    """The classes with `count` components, by those that differ in that at most."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self._count = count
-
-    def __missing__(self, cls: Any) -> Any:
-        found = _sized(cls, self._count)
-        if "__meta__" in vars(cls):  # others may be gone some day
-            self[cls] = found
-        return found
 
 
 def no_component(self: Any, name: str) -> ComponentError:

@@ -30,7 +30,7 @@ def run(loop: "ArrayLoop", before: list[Any], compress: bool) -> tuple:
     tables = _tables(before, loop.test._node.size)
     for k in tables:
         before[k] = None  # nothing else may hold what the loop writes to
-    with isolate_grad(), scope.all_lanes():
+    with isolate_grad(), scope.running():
         return _run(loop, before, tables, compress)
 
 

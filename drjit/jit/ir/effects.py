@@ -25,6 +25,12 @@ def effects_inside(block: Node) -> int:
     return counts[1] if block.op is op.loop else sum(counts[2])
 
 
+def without_effects(counts: tuple) -> tuple:
+    """Returns the numbers of operands of a loop or branch that loses its side effects."""
+    first, second, *rest = counts
+    return (first, second, (0,) * len(rest[0])) if rest else (first, 0)
+
+
 def inside(block: Node) -> tuple[Node, ...]:
     """Returns the side effects of a loop or branch."""
     return block.deps[len(block.deps) - effects_inside(block) :]
@@ -70,8 +76,7 @@ def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
     for n in blocks:  # the list grows during iteration
         blocks += [e for e in inside(n) if e.op.block]
         n.deps = n.deps[: len(n.deps) - effects_inside(n)]
-        first, second, *rest = n.data.counts
-        n.data.counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
+        n.data.counts = without_effects(n.data.counts)
 
 
 def wait(target: Node, effect: Node) -> None:

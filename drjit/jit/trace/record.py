@@ -20,7 +20,7 @@ from ..ir import op
 from ..ir.effects import afters, effects_inside, undo
 from ..ir.nesting import RegionOperands
 from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
-from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, Scope, stack
+from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, Scope, innermost, stack
 from ..ir.scope import recording as recording
 from ..run import pending, schedule
 from . import sharing
@@ -44,17 +44,15 @@ def loop(
             of its arguments.
     """
     what = f"loop '{label}'" if label else "symbolic loop"
-    opened = stack()
-    count = len(opened)
-    outer, depth = (opened[-1].mask, opened[-1].depth + 1) if opened else (ACTIVE, 1)
+    outer, depth = _around()
     size = broadcast_size((*state, outer), what)
     inside = [make(STATE, n.dtype, size, (), depth) for n in state]
     live = make(STATE, dt.mask, size, (), depth)
     collector.defer()
     scope = Scope(live, depth)
     scope.repeats = True
-    opened.append(scope)
-    try:
+    with _recorded([scope]) as opened:
+        opened.append(scope)
         test = cond(list(inside))
         if not test.dtype.is_mask:
             raise TypeError(f"{what}: the condition is {test.dtype.name}, not a mask")
@@ -67,11 +65,6 @@ def loop(
         size = broadcast_size((*inside, outer, test, *results), what)
         if scope.effects:
             size = _extended(size, scope.effects, what)
-    except BaseException:
-        del opened[count:]
-        _undo([scope])
-        raise
-    del opened[count:]
     counts = (len(state), len(scope.effects))
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
     node = make(op.loop, dt.mask, size, deps, OpenRegion(counts, depth))
@@ -164,9 +157,7 @@ def branches(
         TypeError: the bodies return different numbers or types of results.
     """
     what = f"branch '{label}'" if label else "symbolic branch"
-    opened = stack()
-    count = len(opened)
-    outer, depth = (opened[-1].mask, opened[-1].depth + 1) if opened else (ACTIVE, 1)
+    outer, depth = _around()
     size = broadcast_size((*masks, *args, outer), what)
     masks = _restricted(masks, outer)
     inside: list[Node] = []
@@ -175,7 +166,8 @@ def branches(
     effects: list[Node] = []
     start = next_serial()
     collector.defer()
-    try:
+    with _recorded(scopes) as opened:
+        count = len(opened)
         for mask, body in zip(masks, bodies, strict=True):
             names = [make(STATE, n.dtype, size, (), depth) for n in args]
             scope = Scope(mask if mask.op is not LITERAL or not mask.data else outer, depth)
@@ -197,10 +189,6 @@ def branches(
             del opened[count:]
             inside += names
             outcomes.append(results)
-    except BaseException:
-        del opened[count:]
-        _undo(scopes)
-        raise
     shared = None
     if len(masks) == 1 and not effects:
         found = sharing.share(inside, outcomes[0], start, depth)
@@ -220,6 +208,12 @@ def branches(
     return [_result(node, n.dtype, k) for k, n in enumerate(first)]
 
 
+def _around() -> tuple[Node, int]:
+    """Returns the mask of the lanes that execute a loop or branch recorded here, and its depth."""
+    scope = innermost()
+    return (ACTIVE, 1) if scope is None else (scope.mask, scope.depth + 1)
+
+
 def _restricted(masks: Sequence[Node], outer: Node) -> list[Node]:
     """Returns the masks where an enclosing mask is set, not beyond the end of the arrays."""
     found = []
@@ -233,18 +227,28 @@ def _restricted(masks: Sequence[Node], outer: Node) -> list[Node]:
 
 
 @contextmanager
+def _recorded(scopes: list[Scope]) -> Iterator[list[Scope]]:
+    """Returns this thread's scopes, to which `scopes` are added meanwhile; an exception undoes what
+    these have recorded."""
+    opened = stack()
+    count = len(opened)
+    try:
+        yield opened
+    except BaseException:
+        del opened[count:]
+        _undo(scopes)
+        raise
+    del opened[count:]
+
+
+@contextmanager
 def part(mask: Node, depth: int) -> Iterator[Scope]:
     """Opens a recording inside a body that has already been recorded. Its side effects happen only
-    if they are passed on to another recording (`substitute`); an exception undoes them."""
-    scope, scopes = Scope(mask, depth), stack()
-    scopes.append(scope)
-    try:
+    if they are passed on to another recording (`substitute`)."""
+    scope = Scope(mask, depth)
+    with _recorded([scope]) as opened:
+        opened.append(scope)
         yield scope
-    except BaseException:
-        _undo([scope])
-        raise
-    finally:
-        del scopes[scopes.index(scope) :]
 
 
 def discard(targets: Sequence[Node]) -> None:
