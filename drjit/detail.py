@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, TypeVar, cast
 
-from .array import foreign, leaf, pytree, table
+from .array import interop, leaf, pytree, table
 from .array.base import ArrayBase, type_label
 from .array.meta import VarState
 from .flow.call.instance import clear_registry as clear_registry
@@ -282,7 +282,7 @@ def import_tensor(tensor: object, ad: bool = False) -> Any:
     if hasattr(tensor, "__cuda_array_interface__") or _dlpack_device(tensor) != _HOST:
         found = (device := find(JitBackend.CUDA)) and device.foreign(tensor, what)
         if found:
-            return foreign.to_tensor(table.find(f"cuda{suffix}", "leaf", found.dtype), found)
+            return interop.to_tensor(table.find(f"cuda{suffix}", "leaf", found.dtype), found)
     try:
         source = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(cast(Any, tensor))
     except AttributeError:

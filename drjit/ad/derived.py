@@ -12,7 +12,7 @@ from ..jit.ir.scope import recording
 from .algebra import keep_graph
 from .flags import ADMode
 from .graph import GradScope, Value, Var, as_value, new_input, seen, within
-from .lanes import LaneRule
+from .memory_rules import LaneRule
 from .traverse import visit
 
 _serial = attrgetter("serial")

@@ -1,6 +1,7 @@
 """Derivatives of matrix products, and of sums over rows of matrices.
 
-As in `lanes`, each function creates the primal node and, if an operand has a variable, records one.
+As in `memory_rules`, each function creates the primal node and, if an operand has a variable,
+records one.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from ..jit.run import launch
 from ..jit.trace.access import Access
 from .algebra import RECORDED, operands
 from .graph import Value, Var
-from .lanes import LaneRule, LinearOp, _value, full, gather
+from .memory_rules import LaneRule, LinearOp, _value, full, gather
 
 
 class _Product(LaneRule):

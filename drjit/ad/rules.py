@@ -4,7 +4,7 @@ differentiable op.
 The rule of an element-wise op is written once, as the product of a gradient with the partial
 derivative. It serves both directions, because such a product is its own transpose. Rules are
 evaluated in an algebra: on nodes for first derivatives, or on recorded values for higher ones. Ops
-that move entries between lanes are in `lanes.py`.
+that move entries between lanes are in `memory_rules.py`.
 """
 
 import math

@@ -18,7 +18,7 @@ from ..jit.trace.access import Access, Replacement
 from . import graph
 from .algebra import keep_graph
 from .graph import Value, Var
-from .lanes import LaneRule
+from .memory_rules import LaneRule
 
 _WHAT = "derivative of dr.scatter"
 LINEAR = {"", "add"}

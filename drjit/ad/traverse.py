@@ -18,7 +18,7 @@ from ..jit.device import Device, current, using
 from ..jit.ir import node
 from ..jit.ir.node import LITERAL
 from ..jit.locks import catch_up, due, is_held, lock
-from . import completion, generated, steps
+from . import generated, segments
 from .algebra import PLAIN, set_keep_graph
 from .flags import ADFlag, ADMode
 from .graph import OUTSIDE, GradScope, Value, Var, living, scope, scopes, title, where
@@ -234,9 +234,9 @@ def _traverse(
                 sink.begin(variables)
             clears = flags & _CLEAR_VERTICES
             interior = _used() if clears not in (0, _CLEAR_VERTICES) else _NONE
-            if steps.divides:
+            if segments.divides:
                 whole = not first and members is None
-                for segment in completion.segments(variables, keep, whole):
+                for segment in segments.segments(variables, True, keep, whole):
                     _backward(segment, flags, interior, sink)
             else:
                 _backward(variables, flags, interior, sink)
@@ -347,8 +347,9 @@ def _cut(variables: list[Var], members: set[Var] | None) -> None:
 def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
     """Visits variables, first one first."""
     members, first, lasting = set(variables), sink.first, []
-    segments = steps.segments(variables, False, sink.keep) if steps.divides else (variables,)
-    for v in chain.from_iterable(segments):
+    divided = segments.divides
+    parts = segments.segments(variables, False, sink.keep) if divided else (variables,)
+    for v in chain.from_iterable(parts):
         rule = v.rule
         if rule is None or v.serial < first:
             continue

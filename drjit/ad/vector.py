@@ -1,8 +1,8 @@
 """Derivatives of vectors: conversion from and to scalars, sums of features, products with matrices,
 and the sums over lanes that are the gradients of those products.
 
-As in `lanes`, each function creates the primal node and, if an operand has a variable, records one.
-Element-wise operations on vectors have the same rules as those on scalars.
+As in `memory_rules`, each function creates the primal node and, if an operand has a variable,
+records one. Element-wise operations on vectors have the same rules as those on scalars.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,17 @@ from ..jit.trace.feature_vectors import Matrix
 from ..jit.tuples import NamedTuple
 from .algebra import RECORDED, operands
 from .graph import Value, Var, as_value, take_gradient
-from .lanes import LaneRule, LinearOp, Part, Parts, _value, full, full_gradient, gather, reduce
+from .memory_rules import (
+    LaneRule,
+    LinearOp,
+    Part,
+    Parts,
+    _value,
+    full,
+    full_gradient,
+    gather,
+    reduce,
+)
 
 # Vectors from scalars, and scalars from vectors
 

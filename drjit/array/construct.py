@@ -17,8 +17,9 @@ from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
 from ..jit.lazy import np
 from ..jit.trace.access import Access
-from . import interop, leaf, leaf_access, nested, pytree, table, tensor
+from . import interop, leaf, leaf_access, pytree, table, tensor
 from .base import ArrayBase, KernelValue, type_label
+from .inline import goes_into_each
 from .promote import number_type
 from .show import component_shape, inner
 
@@ -340,7 +341,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
             return _from_nested(cls, arg)
         if arg._kind == "leaf" and cls._namespace == "scalar":
             return _components(cls, [*leaf.entries(arg)])
-        if arg._kind == "nested" and not nested.goes_into_each(cls, arg):
+        if arg._kind == "nested" and not goes_into_each(cls, arg):
             return _components(cls, list(arg._components))
     elif isinstance(arg, (list, tuple, KernelValue)):
         return _components(cls, _sequence(cls, arg))

@@ -11,9 +11,8 @@ from ..jit.ir.op import Op
 from ..jit.lazy import np
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
-from .inline import RECORDED
+from .inline import RECORDED, goes_into_each
 from .leaf import new
-from .nested import goes_into_each
 from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
 
 

@@ -4,18 +4,22 @@ exist as functions for each operation and class, and as operators. Everything el
 kinds of arrays, errors) is left to `elementwise` and to the general operators of `ArrayBase`.
 """
 
+import operator
 from collections.abc import Callable
 from itertools import repeat
 from types import FunctionType
 from typing import Any
 
 from ..jit.ir import op as ops
+from ..jit.ir.node import SizeError
 from ..jit.ir.op import Op
+from .base import ArrayBase
 from .leaf import constants, new
+from .pytree import leaf_arrays
 from .recorders import backward, forward, recorder, select, ternary, unary
 
 
-def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
+def leaf_operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     """Returns the operator methods of a class whose comparisons return `mask`; `general` has the
     general methods."""
     found: dict[str, Callable] = {}
@@ -280,3 +284,179 @@ def _if_recorded(known: Any, cls: type, name: str, general: Callable) -> Callabl
     if known.op.arity == 1:
         return unary
     return backward if name == f"__r{known.op.method}__" else forward
+
+
+# Operators of nested arrays: an operand of the same class is combined component by component
+
+
+def goes_into_each(cls: Any, arg: Any) -> bool:
+    """Returns whether a nested array has the type of the class's components, and is broadcast to
+    all of them."""
+    mine, theirs = cls.__meta__, arg.__meta__
+    depth = len(theirs.dims)
+    return (
+        theirs.kind == "vector"
+        and theirs.is_jit == mine.is_jit
+        and depth < len(mine.dims)
+        and mine.dims[len(mine.dims) - depth :] == theirs.dims
+    )
+
+
+def nested_operators(cls: type, general: type) -> dict[str, Callable]:
+    """Returns operator methods for a nested class of a traced namespace; `general` has the general
+    methods.
+
+    They combine arrays of the class component by component, and each component with a number or a
+    one-dimensional array, provided that this is the meaning of the operator: a number is added to
+    the diagonal of a matrix, and `*` of special arrays is a product of its own.
+    """
+    if cls._namespace == "scalar" or cls._size is None:
+        return {}
+    leaf = cls._leaf
+    numbers = (float, int) if leaf._dtype.is_float else (int,) if leaf._dtype.is_int else ()
+    scalars = frozenset((leaf, *numbers))
+    none: frozenset = frozenset()
+    rows: list[tuple[str, Any, bool, frozenset, frozenset]] = []
+    if cls.__meta__.kind == "vector":
+        rows += [(o.method, cls, True, scalars, scalars) for o in ops.ARITHMETIC]
+        rows += [(o.method, cls.Mask, True, scalars, none) for o in ops.COMPARISONS]
+    else:
+        rows += [(name, cls, True, none, none) for name in ("add", "sub")]
+        rows += [("mul", cls, False, scalars, scalars), ("truediv", cls, False, scalars, none)]
+        rows += [(name, cls.Mask, True, none, none) for name in ("eq", "ne")]
+    found: dict[str, Callable] = {}
+    for name, result, pairs, right, left in rows:
+        method, reflected = f"__{name}__", f"__r{name}__"
+        combine = getattr(operator, method)  # whose slots are faster than methods of `cls.Value`
+        if getattr(leaf, method) is getattr(general, method):
+            continue  # the element type does not support it
+        otherwise = getattr(general, method)
+        found[method] = _with_components(cls, result, combine, pairs, right, otherwise)
+        if left:
+            otherwise = getattr(general, reflected)
+            found[reflected] = _with_components(cls, cls, combine, False, left, otherwise, True)
+    for o in ops.UNARY if cls.__meta__.kind == "vector" else ():
+        method = f"__{o.method}__"
+        if getattr(leaf, method) is not getattr(general, method):
+            found[method] = _of_components(cls, getattr(operator, method))
+    return {name: own_code(f, name, cls) for name, f in found.items()}
+
+
+def _of_components(cls: type, function: Callable) -> Callable:
+    def unary(self):
+        r = new(cls)
+        r._components = list(map(function, self._components))
+        return r
+
+    return unary
+
+
+def _with_components(
+    cls: Any,
+    result: Any,
+    combine: Callable,
+    pairs: bool,
+    scalars: frozenset,
+    otherwise: Callable,
+    reflected: bool = False,
+) -> Callable:
+    leaf, shared = cls._leaf, constants(cls._leaf)
+
+    def binary(self, other):
+        kind, components = type(other), None
+        try:
+            if kind is cls and pairs:
+                components = list(map(combine, self._components, other._components))
+            elif kind in scalars:
+                each = repeat(other if kind is leaf else shared(other))  # one for all components
+                if reflected:
+                    components = list(map(combine, each, self._components))
+                else:
+                    components = list(map(combine, self._components, each))
+        except SizeError:
+            pass  # which the general method reports, unless a number meets empty components
+        if components is None:
+            return otherwise(self, other)
+        r = new(result)
+        r._components = components
+        return r
+
+    return binary
+
+
+# Minima and maxima of two operands; `function.math.arithmetic` has those of all others. The kernel
+# operation returns its second operand if either is NaN, and so is combined with a select.
+
+
+def exceeding(op_: Op) -> tuple[Op, Op]:
+    """Returns the comparison of an array with a number that tells where the extremum of the two is
+    the number, for one that is the second operand, and for one that is the first: if they are
+    equal, the first operand receives the gradient of a minimum, the second one that of a maximum.
+    """
+    return (ops.gt, ops.ge) if op_ is ops.minimum else (ops.le, ops.lt)
+
+
+NEAR_ZERO = 1e-7
+"""Some types round smaller numbers to 0."""
+
+
+def at_zero(op_: Op, keeps_nan: bool) -> Op:
+    """Returns the comparison of an array with a zero that tells where the extremum of the two is
+    the zero, if that is the second operand (`keeps_nan`), or otherwise where it is the array, if
+    that is the second one. Of two zeros the extremum is the second operand, whatever their
+    signs."""
+    return ops.ge if (op_ is ops.minimum) is keeps_nan else ops.le
+
+
+def is_tracked(a: Any) -> bool:
+    """Returns whether the derivative of an array is tracked."""
+    return a._diff and any(v._var is not None for v in leaf_arrays(a))
+
+
+class Extrema(dict[type, Callable]):
+    """Functions that record `op_` on arrays of a class and on numbers, or return None, by the class
+    of the second operand, or of the first one if the second one is a number. If an operand is NaN,
+    the result is NaN (`keeps_nan`) or the other operand."""
+
+    def __init__(self, op_: Op, keeps_nan: bool) -> None:
+        super().__init__()
+        self._op, self._keeps_nan = op_, keeps_nan
+        derived.append(self)
+
+    def __missing__(self, cls: type) -> Callable:
+        if not issubclass(cls, ArrayBase) or "__meta__" not in cls.__dict__:
+            return nothing
+        self[cls] = made = _extremum(self._op, self._keeps_nan, cls)
+        return made
+
+
+def _extremum(op_: Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:
+    of_both, select, differ = [RECORDERS[o][cls] for o in (op_, ops.select, ops.ne)]
+    after, before = [RECORDERS[o][cls] for o in exceeding(op_)]
+    decides = RECORDERS[at_zero(op_, keeps_nan)][cls]
+    is_float, is_leaf = cls._dtype.is_float, cls._kind == "leaf"
+    if of_both is nothing:
+        return nothing
+
+    def extremum(a: Any, b: Any) -> Any:
+        kind, other = type(a), type(b)
+        if kind is other:
+            found = of_both(a, b)
+            if found is None or not is_float:
+                return found
+            decisive = a if keeps_nan else b
+            return select(differ(decisive, decisive), a, found)
+        if (other is float or other is int) and b == b:
+            number, array, exceeds = b, a, after
+        elif (kind is float or kind is int) and a == a:
+            number, array, exceeds = a, b, before
+        else:
+            return None
+        if keeps_nan and (array._var is not None if is_leaf else is_tracked(array)):
+            return select(exceeds(array, number), number, array)
+        if -NEAR_ZERO < number < NEAR_ZERO and is_float and (number is b) is keeps_nan:
+            first, second = (number, array) if keeps_nan else (array, number)
+            return select(decides(array, number), first, second)
+        return of_both(number, array) if keeps_nan else of_both(array, number)
+
+    return extremum

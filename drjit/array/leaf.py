@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from ..ad import algebra, lanes
+from ..ad import algebra, memory_rules
 from ..ad.graph import Value, as_value
 from ..jit.device import Device, current
 from ..jit.ir import node
@@ -157,7 +157,7 @@ def cast(cls: type, a: Any) -> Any:
     """Converts to the element type of another class."""
     if a._var is None:
         return wrap(cls, node.cast(cls._dtype, a._node))
-    return from_value(cls, lanes.cast(cls._dtype, value(a)))
+    return from_value(cls, memory_rules.cast(cls._dtype, value(a)))
 
 
 def bitcast(cls: type, a: Any) -> Any:
@@ -181,7 +181,7 @@ def lane(cls: Any, size: int) -> Any:
 def resize(a: Any, size: int) -> Any:
     """Broadcasts an array of size 1 to another size. The result is another array in any case."""
     if a._node.size != size:
-        return from_value(type(a), lanes.full(value(a), size))
+        return from_value(type(a), memory_rules.full(value(a), size))
     copy: Any = wrap(type(a), a._node)
     if a._var is not None:
         copy._var = a._var

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ..ad import lanes, matrix, scatter_target
+from ..ad import matrix, memory_rules, scatter_target
 from ..ad.graph import Value, visible
 from ..jit.device import current, using
 from ..jit.ir import dtype as dt
@@ -49,7 +49,7 @@ def gather(source: Any, at: Access) -> Any:
     """Returns the entries of `source`, and 0 for inactive lanes."""
     cls = type(source)
     if source._var is not None:
-        return from_value(cls, lanes.gather(value_of(source), at))
+        return from_value(cls, memory_rules.gather(value_of(source), at))
     array = new(cls)  # as `wrap`, here without a call
     array._node = access.gather(source._node, at)
     if cls._diff:
@@ -62,7 +62,7 @@ def gather_packet(source: Any, at: Access) -> list:
     cls = type(source)
     if source._var is None:
         return [wrap(cls, n) for n in access.gather_packet(source._node, at)]
-    return [from_value(cls, v) for v in lanes.gather_packet(value_of(source), at)]
+    return [from_value(cls, v) for v in memory_rules.gather_packet(value_of(source), at)]
 
 
 def gather_weighted(source: Any, taps: list[Access], weights: list) -> list | None:
@@ -147,7 +147,7 @@ def _record(target: Any, value: Any, at: Access, before: Node | None = None) -> 
         return
     n = target._node
     old = Value(n if before is None else before, target._var)
-    target._var = lanes.record_scatter(old, value_of(value), at, n).var
+    target._var = memory_rules.record_scatter(old, value_of(value), at, n).var
 
 
 def scatter(target: Any, values: list, at: Access) -> bool:
@@ -191,32 +191,34 @@ def atomic(kind: op.Op, target: Any, values: list, at: Access) -> Any:
         return from_value(cls, Value(old, v))
     source = value_of(target)
     _record(target, value, written)
-    return from_value(cls, lanes.record_gather(source, at, old))
+    return from_value(cls, memory_rules.record_gather(source, at, old))
 
 
 def reduce_all(reduce: str, value: Any) -> Any:
     """Reduces all entries to one by `add`, `mul`, `min`, `max`, `and` or `or`."""
     if value._var is None and value._node.op is not LITERAL:
         return wrap(type(value), access.reduce_all(reduce, value._node))
-    return from_value(type(value), lanes.reduce(reduce, value_of(value)))
+    return from_value(type(value), memory_rules.reduce(reduce, value_of(value)))
 
 
 @_on_its_device
 def prefix(reduce: str, value: Any, exclusive: bool, block_size: int = 0) -> Any:
     """Returns the prefix reduction of all entries, or within runs of `block_size` entries."""
-    return from_value(type(value), lanes.prefix(reduce, value_of(value), exclusive, block_size))
+    return from_value(
+        type(value), memory_rules.prefix(reduce, value_of(value), exclusive, block_size)
+    )
 
 
 @_on_its_device
 def reverse(value: Any, block_size: int) -> Any:
     """Reverses the entries within runs of `block_size` entries; the last run may be shorter."""
-    return from_value(type(value), lanes.reverse(value_of(value), block_size))
+    return from_value(type(value), memory_rules.reverse(value_of(value), block_size))
 
 
 @_on_its_device
 def block_reduce(reduce: str, value: Any, block_size: int) -> Any:
     """Reduces each run of `block_size` entries."""
-    return from_value(type(value), lanes.reduce(reduce, value_of(value), block_size))
+    return from_value(type(value), memory_rules.reduce(reduce, value_of(value), block_size))
 
 
 @_on_its_device

@@ -171,7 +171,7 @@ def opened(container: Any, kind: str) -> tuple[tuple | None, Sequence[Any]]:
         return None, [*container]
     if kind == "dict":
         return tuple(container), [*container.values()]
-    names, read = layout(type(container)) or ((), list)
+    names, read = layout(type(container)) or ((), _attributes(()))
     return names, read(container)
 
 

@@ -13,7 +13,7 @@ from ..jit import collector, device, locks
 from ..jit.backend import JitBackend
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
-from . import inline, nested, recorders
+from . import inline, recorders
 from .base import ArrayBase, type_label
 from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
 
@@ -72,6 +72,7 @@ that imports it may want classes."""
 finishers: list[Callable[[type], None]] = []
 """Hooks called for each class when it is built. For modules above this one."""
 
+_SLOTS = {"leaf": ("_node", "_var"), "tensor": ("_array", "_shape")}
 _classes: dict[tuple[str, str], type] = {}
 _derived: dict[tuple[str, str], type] = {}
 # Classes being built refer to one another; other threads see them when all are complete.
@@ -153,15 +154,7 @@ def _build(namespace: str, name: str) -> type:
     kind, dtype, dims = SPECS[name]
     meta = ArrayMeta(namespace, kind, dtype, dims)
     is_leaf, is_tensor = kind == "leaf", kind == "tensor"
-    slots = (
-        ("_node", "_var")
-        if is_leaf and meta.is_diff
-        else ("_node",)
-        if is_leaf
-        else ("_array", "_shape")
-        if is_tensor
-        else ("_components",)
-    )
+    slots = _SLOTS.get(kind, ("_components",))[: 1 + (meta.is_diff or is_tensor)]
     place = device.find(meta.backend)
     if place is not None and not place.on_host:
         slots += ("_exported",)  # see `foreign`
@@ -192,7 +185,7 @@ def _build(namespace: str, name: str) -> type:
     cls.Mask = _mask(meta)
     if is_leaf:
         cls.Value, cls.Array = python_type(dtype), cls
-        methods = inline.operators(cls, cls.Mask, ArrayBase)
+        methods = inline.leaf_operators(cls, cls.Mask, ArrayBase)
     elif is_tensor:
         cls.Value = python_type(dtype)
         scalar = namespace == "scalar"
@@ -202,7 +195,7 @@ def _build(namespace: str, name: str) -> type:
         rest = dims[1:]
         cls.Value = find(namespace, "vector" if rest else "leaf", dtype, rest)
         cls.Array = cls if kind == "vector" else find(namespace, "vector", dtype, dims)
-        methods = nested.operators(cls, ArrayBase)
+        methods = inline.nested_operators(cls, ArrayBase)
     for method, function in methods.items():
         setattr(cls, method, function)
     for finish in finishers:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..ad import records
+from ..ad import packet_rules
 from ..array import leaf, leaf_access, signatures, table
 from ..array.base import ArrayBase, type_label
 from ..array.derived import converted
@@ -441,7 +441,7 @@ class HashEncoding:
         vertices = [*self._vertices(level, cell, fraction)]
         if all(w._var is None for _, w in vertices):
             places = ((at(vertex), weight._node) for vertex, weight in vertices)
-            found = records.mixture(leaf.value(data), number._dtype, places)
+            found = packet_rules.mixture(leaf.value(data), number._dtype, places)
             if found is not None:
                 return [leaf.from_value(number, v) for v in found]
         sums: list[Any] = []

@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from ..ad import records
+from ..ad import packet_rules
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase
 from ..function.conversion import mask_leaf
@@ -80,7 +80,7 @@ class TexelReader:
                 (self._record(n), w._node if type(w) is cls and w._var is None else None)
                 for n, w in zip(numbers, weights, strict=True)
             )
-            sums = records.mixture(leaf.value(self.source), self.dtype, places)
+            sums = packet_rules.mixture(leaf.value(self.source), self.dtype, places)
             if sums is not None:
                 return [leaf.from_value(cls, v) for v in sums]
         return weighted_sum(self.texel, numbers, weights)

@@ -4,7 +4,7 @@ as some lane is active."""
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ad.graph import Value
-from ...ad.steps import Steps
+from ...ad.segments import Steps
 from ...array import leaf, leaf_access
 from ...function.ad.scopes import isolate_grad
 from ...function.conversion import flat_class

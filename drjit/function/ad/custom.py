@@ -5,11 +5,11 @@ from functools import cache, partial, reduce
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ...ad import graph, lanes, traverse
+from ...ad import graph, traverse
 from ...ad.algebra import keep_graph
 from ...ad.flags import ADFlag, ADMode
 from ...ad.graph import GradScope, Value, Var, visible
-from ...ad.lanes import LaneRule
+from ...ad.memory_rules import LaneRule, copy, full
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit import locks, log
@@ -269,7 +269,7 @@ class _Attachment:
             found = zip(self.outer_gradients, self.op.recomputed(), strict=True)
             pairs: list[tuple[Var, Var]] = []
             for slot, value in found:
-                v = None if value.var is None else lanes.full(lanes.copy(value), slot.size).var
+                v = value.var and full(copy(value), slot.size).var
                 if v is not None:
                     pairs.append((slot, v))
             if mode is ADMode.Backward:
