@@ -16,8 +16,7 @@ from ..jit.ir.scope import region as lane_region
 from ..jit.run import schedule
 from ..jit.trace.access import Access
 from . import graph, sink, traverse
-from .flags import ADFlag, ADMode
-from .graph import GradScope, Value, Var
+from .graph import ADFlag, ADMode, GradScope, Value, Var
 from .scatter_target import ScatterTarget
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from ..jit.ir.scope import recording
 from .algebra import keep_graph
-from .flags import ADMode
-from .graph import GradScope, Value, Var, as_value, new_input, seen, within
+from .graph import ADMode, GradScope, Value, Var, as_value, new_input, seen, within
 from .memory_rules import LaneRule
 from .traverse import visit
 

@@ -17,7 +17,7 @@ from ..jit.primitives import collective
 from ..jit.run import schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access, Replacement
-from .algebra import RECORDED, keep_graph
+from .algebra import RECORDED, keep_graph, operands
 from .graph import Value, Var, as_value, recorder
 
 
@@ -412,16 +412,10 @@ class _Reduce(LaneRule):
         one, zero = RECORDED.number(x, 1), RECORDED.number(x, 0)
         if reduction in ("min", "max"):
             return _select(node.apply(op.eq, x.node, y.node), one, zero)
-        if keep_graph():
-            # Composed of products only, so that it can be differentiated even if factors are 0.
-            before = prefix("mul", x, True, run)
-            after = reverse(prefix("mul", reverse(x, run), True, run), run)
-            return RECORDED.mul(before, after)
-        factors, zeros = _split(x)
-        product = spread(reduce("mul", factors, run), x.node.size, run)
-        count = spread(reduce("add", zeros, run), x.node.size, run)
-        others = RECORDED.div(product, factors)
-        return _select(RECORDED(op.eq, count, zeros).node, others, zero)
+        # Composed of products only, so that it can be differentiated even if factors are 0.
+        before = prefix("mul", x, True, run)
+        after = reverse(prefix("mul", reverse(x, run), True, run), run)
+        return RECORDED.mul(before, after)
 
 
 def reduce(reduction: str, a: Value, run: int = 0) -> Value:
@@ -454,59 +448,31 @@ class _Prefix(LaneRule):
     """`data` is the reduction, whether it is exclusive, and the length of a run."""
 
     name = "prefix_reduce"
-    keeps_result = True
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         reduction, exclusive, run = v.data
         t = full(tangents[0], v.size)
         if reduction == "add":
             return prefix("add", t, exclusive, run)
-        if reduction == "mul" and keep_graph():
-            x = Value(v.inputs[0], v.deps[0])
+        if reduction == "mul":
+            (x,) = operands(v)
             found = recurrence(x, RECORDED.mul(t, prefix("mul", x, True, run)), run)
             return _neighbour(found, -1, run) if exclusive else found
-        if reduction == "mul":
-            factors, is_zero, first, result, rest = self._products(v)
-            zero = RECORDED.number(t, 0)
-            ratio = _select(is_zero, zero, RECORDED.div(t, factors))
-            total = RECORDED.mul(result, prefix("add", ratio, exclusive, run))
-            missing = prefix("add", _select(first, t, zero), exclusive, run)
-            return RECORDED(op.fma, missing, rest, total)
         return gather(t, Access(*self._source(v)))
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduction, exclusive, run = v.data
         g = full(g, v.size)
         if reduction == "add":
-            sink.add(0, _reversed_prefix(g, exclusive, run))
-        elif reduction == "mul" and keep_graph():
-            x = Value(v.inputs[0], v.deps[0])
+            sink.add(0, reverse(prefix("add", reverse(g, run), exclusive, run), run))
+        elif reduction == "mul":
+            (x,) = operands(v)
             following = reverse(_neighbour(x, 1, run), run)
             g = reverse(_neighbour(g, 1, run) if exclusive else g, run)
             after = reverse(recurrence(following, g, run), run)
             sink.add(0, RECORDED.mul(prefix("mul", x, True, run), after))
-        elif reduction == "mul":
-            factors, is_zero, first, result, rest = self._products(v)
-            total = _reversed_prefix(RECORDED.mul(g, result), exclusive, run)
-            missing = _reversed_prefix(RECORDED.mul(g, rest), exclusive, run)
-            missing = _select(first, missing, RECORDED.number(g, 0))
-            sink.add(0, _select(is_zero, missing, RECORDED.div(total, factors)))
         else:
             sink.scatter_add(0, [g], Access(*self._source(v), inside=True, reduce="add"))
-
-    def _products(self, v: Var) -> tuple[Value, Node, Node, Value, Value]:
-        """Returns what prefix products need if factors are 0: factors with zeros replaced by 1, the
-        mask of zeros, the mask of the first zero in each run, and the prefix products with and
-        without that zero."""
-        _, exclusive, run = v.data
-        x, result = Value(v.inputs[0]), Value(v.result)  # type: ignore[arg-type]
-        factors, zeros = _split(x)
-        is_zero = node.apply(op.ne, zeros.node, node.literal(x.node.dtype, 0))
-        before = collective.prefix("add", zeros.node, True, run)
-        none_before = node.apply(op.eq, before, node.literal(x.node.dtype, 0))
-        first = node.apply(op.and_, is_zero, none_before)
-        rest = prefix("mul", _select(first, RECORDED.number(x, 1), x), exclusive, run)
-        return factors, is_zero, first, result, rest
 
     def _source(self, v: Var) -> tuple[Node, Node]:
         """Returns the lane whose entry became the running minimum or maximum, and whether there is
@@ -533,10 +499,6 @@ def prefix(reduction: str, a: Value, exclusive: bool, run: int = 0) -> Value:
     if n is a.node:
         return again(a)
     return _value(PREFIX, n, (a.node,), (a.var,), (reduction, exclusive, run))
-
-
-def _reversed_prefix(g: Value, exclusive: bool, run: int) -> Value:
-    return reverse(prefix("add", reverse(g, run), exclusive, run), run)
 
 
 def reverse(a: Value, run: int = 0) -> Value:

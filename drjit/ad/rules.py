@@ -41,11 +41,10 @@ class Rule:
     The two partial derivatives of a `symmetric` op are equal if its operands are.
 
     If only nodes are computed (see `algebra`), `direct(v, g, sink, guard, masked)` passes the
-    gradient of a variable on, and `tangent(v, members, sink)` is a step of a forward traversal.
+    gradient of a variable on. It is compiled on first use (see `generated`).
     """
 
-    compilers: ClassVar[dict[str, Callable[["Rule"], Callable]]] = {}
-    """The compilers of `direct` and `tangent` (see `generated`), which are created on first use."""
+    compiler: ClassVar[Callable[["Rule"], Callable]]
 
     elementwise = True
     always = False
@@ -60,17 +59,11 @@ class Rule:
         self.keeps_result = "y" in keeps
         self.guarded, self.masks, self.symmetric = op_.guarded, op_.masks, op_.symmetric
         self.product = not op_.linear and not op_.masks
-        self.direct, self.tangent = self._later("direct"), self._later("tangent")
+        self.direct: Callable = self._compiled
 
-    def _later(self, name: str) -> Callable:
-        """Returns a function that is replaced by the one it compiles when it is first called."""
-
-        def first(*args: Any) -> Any:
-            made = self.compilers[name](self)
-            setattr(self, name, made)
-            return made(*args)
-
-        return first
+    def _compiled(self, *args: Any) -> None:
+        self.direct = Rule.compiler(self)
+        self.direct(*args)
 
     def reads(self, v: Any, add: Callable[[Any], Any]) -> None:
         """Calls `add` with each primal value that derivatives need."""

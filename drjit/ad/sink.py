@@ -17,8 +17,7 @@ from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import memory_rules
 from .algebra import PLAIN, RECORDED, guard
-from .flags import ADFlag
-from .graph import Value, Var, as_value, scatter_gradient, scope, scopes, title, where
+from .graph import ADFlag, Value, Var, as_value, scatter_gradient, scope, scopes, title, where
 from .rules import same
 
 # Numbers, because members of an enumeration are slow to access.
@@ -120,7 +119,11 @@ class GradientSink:
         """Adds to the tangent of an element-wise operation's result what comes from an operand."""
         d, rule = v.deps[i], v.rule
         if rule.partials[i] is not None:
-            self.accumulate(v, self._product(v, i, d.grad, d.grad_var, rule.guarded), 1)
+            c = self._product(v, i, d.grad, d.grad_var, rule.guarded)
+            if self.plain and (self.recording or v.size != 1):
+                v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
+            else:
+                self.accumulate(v, c, 1)
 
     def _product(self, v: Var, i: int, g: Any, grad_var: Var | None, guarded: bool) -> Any:
         """Returns the product of a gradient with the derivative for operand `i`, in the algebra of

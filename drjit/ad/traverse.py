@@ -20,8 +20,19 @@ from ..jit.ir.node import LITERAL
 from ..jit.locks import catch_up, due, is_held, lock
 from . import generated, segments
 from .algebra import PLAIN, set_keep_graph
-from .flags import ADFlag, ADMode
-from .graph import OUTSIDE, GradScope, Value, Var, living, scope, scopes, title, where
+from .graph import (
+    OUTSIDE,
+    ADFlag,
+    ADMode,
+    GradScope,
+    Value,
+    Var,
+    living,
+    scope,
+    scopes,
+    title,
+    where,
+)
 from .scatter_target import Propagation
 from .sink import GradientSink, arriving, in_active_lanes
 
@@ -319,7 +330,7 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: Gradie
     sink.flags, sink.interior = flags & _CLEAR_VERTICES, interior
     sink.clears = sink.flags == _CLEAR_VERTICES and not sink.first and not sink.keep
     if sink.plain and sink.members is None:
-        generated.sweep()(variables, sink)
+        generated.sweep(variables, sink)
         return
     for v in reversed(variables):
         if v.rule is not None:
@@ -358,9 +369,6 @@ def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
                 lasting.append(v)
             if not members.isdisjoint(v.deps):
                 _push(v, rule, members, sink)
-        elif sink.plain and (sink.recording or v.size != 1):
-            sink.var = v
-            rule.tangent(v, members, sink)
         else:
             sink.var = v
             for i, d in enumerate(v.deps):

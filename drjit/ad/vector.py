@@ -6,7 +6,6 @@ records one. Element-wise operations on vectors have the same rules as those on 
 """
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -17,7 +16,6 @@ from ..jit.ir.scope import active
 from ..jit.trace import feature_vectors as vector
 from ..jit.trace.access import Access, Replacement
 from ..jit.trace.feature_vectors import Matrix
-from ..jit.tuples import NamedTuple
 from .algebra import RECORDED, operands
 from .graph import Value, Var, as_value, take_gradient
 from .memory_rules import (
@@ -175,16 +173,9 @@ def sum_lanes(a: Value) -> Value:
 # Products with matrices
 
 
-class LaneSum(NamedTuple):
-    """What is summed over lanes, or those of the mask `some`, and added to a matrix in a buffer: a
-    vector, or the outer product of two."""
-
-    matrix: Matrix
-    factors: tuple[Value, ...]
-    some: Node | None
-
-
-_lane_sum = partial(tuple.__new__, LaneSum)  # as `as_value`
+LaneSum = tuple[Matrix, tuple[Value, ...], Node | None]
+"""What is summed over lanes, or those of a mask, and added to a matrix in a buffer: a vector, or
+the outer product of two."""
 
 
 class _Matvec(LaneRule):
@@ -234,16 +225,16 @@ class _Matvec(LaneRule):
             factors = (x, g) if matrix.transposed else (g, x)
             # Where no gradient arrives, the other vector may have any value.
             some = _nonzero(g.node) if sink.masking else None
-            sums.append(_lane_sum((matrix, factors, some)))
+            sums.append((matrix, factors, some))
         if of_bias and of_bias[0] is not None:
             if sums and of_bias[0] is not of_a:
                 _give(sink, 0, sums)
                 sums = []
             # A single entry represents all lanes.
             all_lanes = full(g, v.size) if g.node.size == 1 else g
-            sums.append(_lane_sum((bias, (all_lanes,), None)))
+            sums.append((bias, (all_lanes,), None))
         if sums:
-            _give(sink, 0 if sums[0].matrix is matrix else 2, sums)
+            _give(sink, 0 if sums[0][0] is matrix else 2, sums)
         # Last, so that what the layer was given is not needed for longer than that.
         if of_x is not None:
             sink.add(1, matvec(a, matrix.turned, g), v.size)
@@ -293,7 +284,7 @@ class _AddLanes(LaneRule):
             if t is not None:
                 t = full(t, factors[i].node.size)
                 changed = [*factors[:i], t, *factors[i + 1 :]]
-                result = add_lanes(result, LaneSum(v.data[0], tuple(changed), v.data[1]))
+                result = add_lanes(result, (v.data[0], tuple(changed), v.data[1]))
         return result
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:

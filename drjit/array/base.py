@@ -109,24 +109,15 @@ class ArrayBase:
             self._shape = other._shape
         elif isinstance(self.Value, type) and issubclass(self.Value, ArrayBase):
             mine, theirs = self._components, other._components
-            if len(mine) != len(theirs):
-                self._components = list(theirs)
-            elif (
-                self.Value is self._leaf and launch.on_change is None
-            ):  # without a call for each, as this is the common case
-                for a, b in zip(mine, theirs, strict=True):
-                    a._node = b._node
-                    if self._diff:
-                        a._var = b._var
-            else:
+            if len(mine) == len(theirs):
                 for a, b in zip(mine, theirs, strict=True):
                     a._assign(b)
-        else:
-            entries = other._components
-            if len(entries) == len(self._held):
-                self._held[:] = entries
             else:
-                self._components = list(entries)
+                self._components = list(theirs)
+        elif len(other._components) == len(self._held):
+            self._held[:] = other._components
+        else:
+            self._components = list(other._components)
 
 
 def in_place(name: str) -> Callable[[Any, Any], Any]:

@@ -89,17 +89,11 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         TypeError: the key has an unsupported type, or the value cannot be converted.
     """
     kind = self._kind
-    if type(key) is int:
-        if kind == "nested":
-            parts = self._components
-            if 0 <= key < len(parts):
-                part = parts[key]
-                if type(value) is type(part) and isinstance(value, ArrayBase):
-                    part._assign(value)
-                    return
-        elif kind == "leaf" and leaf_access.put(self, key, value):
-            return
-    if is_mask(key):
+    if type(key) is int and kind != "tensor":
+        size = self._node.size if kind == "leaf" else len(self._components)
+        i = _position(self, key, size, "__setitem__")
+        (_set_entry if kind == "leaf" else _set_component)(self, i, value)
+    elif is_mask(key):
         (_set_masked_tensor if kind == "tensor" else _set_masked)(self, key, value)
     elif kind == "tensor":
         tensor_index.setitem(self, key, value)
@@ -118,9 +112,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         else:
             _set_components(self, list(range(*key.indices(len(self._components)))), value)
     elif is_integer(key):
-        size = self._node.size if kind == "leaf" else len(self._components)
-        i = _position(self, operator.index(key), size, "__setitem__")
-        (_set_entry if kind == "leaf" else _set_component)(self, i, value)
+        setitem(self, operator.index(key), value)
     elif kind == "leaf" and _is_index_array(key):
         _scatter(self, _index(self, key), value)
     elif _has_entries(self) and _is_entries_index(key):
@@ -263,16 +255,12 @@ def _number(self: Any, cls: Any, value: Any) -> Any:
     Raises:
         TypeError: it is not such a number, or is out of the type's range.
     """
-    dtype = cls._dtype
-    if isinstance(value, np.generic):
+    dtype, kind = cls._dtype, type(value)
+    if kind not in (bool, int, float) and isinstance(value, np.generic):
         value = value.item()
-    kind = type(value)
-    fits = (
-        kind is bool
-        if dtype.is_mask
-        else kind in ((bool, int, float) if dtype.is_float else (bool, int))
-    )
-    if fits:
+        kind = type(value)
+    kinds = (bool,) if dtype.is_mask else (bool, int, float) if dtype.is_float else (bool, int)
+    if kind in kinds:
         converted = normalize(dtype, value)
         if dtype.is_float or converted == value:
             return converted
@@ -290,20 +278,16 @@ def _set_component(self: Any, i: int, value: Any) -> None:
     if not isinstance(value, kind):
         if isinstance(value, (bool, int, float, np.number, np.bool_)):
             value = _number(self, kind, value)
-        elif is_array(value) and len(value.__meta__.shape) > len(kind.__meta__.shape):
-            raise _no_component(self, value)
         try:
-            value = self.Value(value)
+            if is_array(value) and len(value.__meta__.shape) > len(kind.__meta__.shape):
+                raise TypeError("it has more dimensions")
+            value = kind(value)
         except (TypeError, RuntimeError) as error:
-            raise _no_component(self, value) from error
+            raise TypeError(
+                f"{_what(self, '__setitem__')}: could not initialize a component of type "
+                f"'{type_label(kind)}' with a value of type '{type_label(value)}'"
+            ) from error
     self._components[i]._assign(value)
-
-
-def _no_component(self: Any, value: Any) -> TypeError:
-    return TypeError(
-        f"{_what(self, '__setitem__')}: could not initialize a component of type "
-        f"'{type_label(self.Value)}' with a value of type '{type_label(value)}'"
-    )
 
 
 def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:

@@ -20,7 +20,7 @@ from ..jit.ir import op
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import recording
 from ..jit.primitives import collective, sorting
-from ..jit.run import launch, pending, schedule
+from ..jit.run import launch, pending
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import table
@@ -97,34 +97,6 @@ def replace(array: Any, change: Callable[..., Node | None], *args: Any) -> bool:
         # exception's traceback.
         array._node = witness() if after is None else after
     return after is not None
-
-
-def put(array: Any, i: int, value: Any) -> bool:
-    """Assigns a Python number of the array's kind to an entry, in place, if there is nothing to
-    wait for and nothing else holds the node. Returns whether it did."""
-    node, dtype = array._node, array._dtype
-    kind = type(value)
-    if kind is float:
-        fits = dtype.is_float
-    else:
-        fits = kind is int and dtype.is_int and dtype.low <= value <= dtype.high
-    if not fits or node.op is not ir.BUFFER or array._var is not None or not 0 <= i < node.size:
-        return False
-    buffer, size = node.data, node.size
-    if pending.effects or schedule.observers or launch.on_read is not None:
-        return False
-    if buffer.shared and not buffer.writes_through:
-        return False
-    witness = weakref.ref(node)
-    array._node = None
-    del node
-    held = witness()
-    if held is not None:
-        array._node = held
-        return False
-    array._node = ir.make(ir.BUFFER, dtype, size, (), buffer)
-    launch.put(dtype, buffer, i, ir.normalize(dtype, value))
-    return True
 
 
 def _differentiable(target: Any, values: list) -> bool:

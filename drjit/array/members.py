@@ -15,7 +15,7 @@ from ..jit.ir.node import AFTER, BUFFER, LITERAL
 from ..jit.ir.scope import recording
 from ..jit.run import freeze_size
 from ..jit.text.structure import is_open
-from . import index, interop, leaf, show, table, tensor, variable_index
+from . import index, interop, leaf, show, table, tensor
 from .base import ArrayBase, ComponentError, type_label
 from .construct import init
 from .meta import VarState
@@ -164,15 +164,10 @@ def truth(self: Any) -> bool:
     flat = self._array if self._kind == "tensor" else self
     if _is_single(flat):
         return bool(item(flat))
-    dimensions, entries = ndim(flat), len(flat)
-    found = (
-        f"at most 1 dimension (this one has {dimensions} dimensions)"
-        if dimensions > 1
-        else f"at most 1 element (this one has {entries} elements)"
-    )
+    unit, count = ("dimension", n) if (n := ndim(flat)) > 1 else ("element", len(flat))
     raise RuntimeError(
-        f"{what} requires an array with {found}. Use dr.any() or dr.all(), or @dr.syntax for a "
-        "condition on every entry."
+        f"{what} requires an array with at most 1 {unit} (this one has {count} {unit}s). Use "
+        "dr.any() or dr.all(), or @dr.syntax for a condition on every entry."
     )
 
 
@@ -203,14 +198,11 @@ def _part(name: str) -> property:
 
 
 def _component(name: str, position: int) -> property:
-    def put(self: Any, value: Any) -> None:
-        part = self._components[position]
-        if type(value) is type(part) and isinstance(value, ArrayBase):
-            part._assign(value)
-        else:
-            index.setitem(self, position, value)
-
-    return property(lambda self: self._components[position], put, doc=f"The component {name}.")
+    return property(
+        lambda self: self._components[position],
+        lambda self, value: index.setitem(self, position, value),
+        doc=f"The component {name}.",
+    )
 
 
 _COMPONENTS = {name: _component(name, i) for i, name in enumerate("xyzw")}
@@ -276,12 +268,12 @@ def set_label(self: Any, name: str) -> None:
 
 def number_of(self: Any) -> int:
     """A number that identifies the traced value of a one-dimensional array; 0 for others."""
-    return variable_index.number_of_node(self._node) if self._kind == "leaf" else 0
+    return leaf.number_of_node(self._node) if self._kind == "leaf" else 0
 
 
 def number_of_derivative(self: Any) -> int:
     """A number that identifies the variable in the derivative graph; 0 without one."""
-    return variable_index.number_of_var(self._var)
+    return leaf.number_of_var(self._var)
 
 
 @cache

@@ -34,12 +34,9 @@ def number_type(cls: type) -> Any:
         return cls
     if issubclass(cls, ArrayBase):  # which is faster to tell
         return None
-    if issubclass(cls, (bool, np.bool_)):
-        return bool
-    if issubclass(cls, (int, np.integer)):
-        return int
-    if issubclass(cls, (float, np.floating)):
-        return float
+    for python, numpy in zip(_NUMBERS, (np.bool_, np.integer, np.floating), strict=True):
+        if issubclass(cls, (python, numpy)):
+            return python
     return None
 
 
@@ -56,18 +53,14 @@ def join(types: tuple) -> Any:
 
 
 def _join(types: tuple) -> Any:
-    metas, numbers = [], []
-    for cls in types:
-        if issubclass(cls, ArrayBase):
-            metas.append(cls.__meta__)
-        else:
-            number = number_type(cls)
-            if number is None:
-                raise Incompatible(
-                    f"unsupported operand type {type_label(cls)}: an array, a Python number, "
-                    "or something that converts to an array is needed"
-                )
-            numbers.append(number)
+    metas = [cls.__meta__ for cls in types if issubclass(cls, ArrayBase)]
+    numbers = [number_type(cls) for cls in types if not issubclass(cls, ArrayBase)]
+    if None in numbers:
+        cls = next(c for c in types if not issubclass(c, ArrayBase) and number_type(c) is None)
+        raise Incompatible(
+            f"unsupported operand type {type_label(cls)}: an array, a Python number, or something "
+            "that converts to an array is needed"
+        )
     if not metas:
         return max(numbers, key=_NUMBERS.index)
     dtype = _join_dtypes([m.dtype for m in metas], numbers)
@@ -152,16 +145,13 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
         for entry in arg:
             found.update(operand(entry, arrays)[1])
         return arg, tuple(sorted(found, key=str))
-    if isinstance(arg, np.generic):
-        number = number_type(cls)
-        if number is not None:
-            return number(arg), (number,)
+    number = number_type(cls)
+    if number is not None:
+        return number(arg), (number,)
     if isinstance(arg, np.ndarray):
         if arg.ndim == 0:
             return operand(arg.item(), arrays)
         return arg, (_numpy_type(arg, arrays), *nesting(arg, arrays))
-    if number_type(cls) is not None:
-        return number_type(cls)(arg), (number_type(cls),)
     raise Incompatible(
         f"Encountered an unsupported argument of type '{type_label(cls)}' (must be a Dr.Jit array "
         "or a type that can be converted into one)"

@@ -338,7 +338,7 @@ def _mapped(f: Callable[[Any], Any], values: Iterable[Any], stop: Classes) -> li
     return made
 
 
-def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
+def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, ...]]:
     """Yields the leaves of a PyTree in order, each with the value at the same place of a second
     one, which may continue there. Nothing is created, so structures may be of any class.
 
@@ -349,8 +349,7 @@ def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
     >>> list(pairs([1, {"x": 2}], [3, {"x": [4, 5]}], "example"))
     [(1, 3), (2, [4, 5])]
     """
-    for _, (a, b) in _rows((first, second), what, "inside"):
-        yield a, b
+    return (row for _, row in _rows((first, second), what, "inside"))
 
 
 def alike(what: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -222,14 +222,13 @@ def _axes(key: Any) -> int:
     return len(_flat(key)[1]) if is_mask(key) else 1
 
 
-def _is_flat(key: Any) -> bool:
-    return key._kind == "leaf" or (key._namespace == "scalar" and key.__meta__.kind == "vector")
-
-
 def _is_index(key: Any) -> bool:
     """Returns whether a key is an array of integers, or a mask."""
-    valid = is_array(key) and not key._dtype.is_float
-    return valid and (key._kind == "tensor" or _is_flat(key))
+    if not is_array(key) or key._dtype.is_float:
+        return False
+    if key._kind == "nested":
+        return key._namespace == "scalar" and key.__meta__.kind == "vector"
+    return True
 
 
 def is_mask(key: Any) -> bool:
@@ -292,8 +291,8 @@ def _host_selection(shape: Shape, keys: Sequence[Any], what: str) -> Selection:
 def _basic(
     namespace: str, shape: Shape, keys: Sequence[Any], what: str, everything: bool
 ) -> Selection:
-    result, parts, offset = _ranges(shape, keys, what)
-    final, entries = tuple(result), prod(shape)
+    final, parts, offset = _ranges(shape, keys, what)
+    entries = prod(shape)
     whole = prod(final) == entries and all(p.step == 1 for _, _, p in parts if len(p) > 1)
     if whole and not everything:
         return Selection(final, None)
@@ -303,7 +302,7 @@ def _basic(
 Part = tuple[int, int, range]  # the axis of the result, the stride of the storage, the positions
 
 
-def _ranges(shape: Shape, keys: Sequence[Any], what: str) -> tuple[list[int], list[Part], int]:
+def _ranges(shape: Shape, keys: Sequence[Any], what: str) -> tuple[Shape, list[Part], int]:
     """Returns the shape selected by slices and None, the positions of the slices, and the offset of
     the integers."""
     result: list[int] = []
@@ -321,7 +320,7 @@ def _ranges(shape: Shape, keys: Sequence[Any], what: str) -> tuple[list[int], li
         elif not is_array(k):
             offset += _within(operator.index(k), n, axis, what) * stride
         axis += 1
-    return result, parts, offset
+    return tuple(result), parts, offset
 
 
 def _within(i: int, n: int, axis: int, what: str) -> int:

@@ -15,8 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from ...ad import capture, graph, memory_rules, traverse
-from ...ad.flags import ADMode
-from ...ad.graph import GradScope, Value, Var, variable_of, visible
+from ...ad.graph import ADMode, GradScope, Value, Var, variable_of, visible
 from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
 from ...function.ad.custom import HUB, ValueOp
 from ...jit.ir import dtype as dt

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ...ad import graph, traverse
 from ...ad.algebra import keep_graph
-from ...ad.flags import ADFlag, ADMode
-from ...ad.graph import GradScope, Value, Var, visible
+from ...ad.graph import ADFlag, ADMode, GradScope, Value, Var, visible
 from ...ad.memory_rules import LaneRule, copy, full
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label

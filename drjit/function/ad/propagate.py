@@ -8,8 +8,7 @@ point arrays is ignored.
 from typing import Any, TypeVar, TypeVarTuple, overload
 
 from ...ad import traverse as traversal
-from ...ad.flags import ADFlag, ADMode
-from ...ad.graph import Var
+from ...ad.graph import ADFlag, ADMode, Var
 from ...array import pytree
 from ...array.base import type_label
 from ...jit import flags as jit_flags

@@ -172,8 +172,7 @@ def _repeated(cls: Any) -> Callable[[ir.Node], Any]:
     """Returns a function that creates a nested array whose leaves are all equal to a node."""
     count = cls._size
     if cls.Value is cls._leaf:
-        components = leaf.copies(cls._leaf, count)
-        return lambda n: nested(cls, components(n))
+        return lambda n: nested(cls, [leaf.wrap(cls._leaf, n) for _ in range(count)])
     row = _repeated(cls.Value)
     return lambda n: nested(cls, [row(n) for _ in range(count)])
 

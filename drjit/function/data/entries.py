@@ -6,7 +6,6 @@ from typing import Any
 
 from ...array import leaf
 from ...jit.lazy import np
-from ...jit.trace.access import computed_at
 from ..conversion import lanes, pick
 
 # Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`
@@ -28,9 +27,7 @@ def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) 
         return leaf.literal(cls, 0, 0)
     if array._node.size == 1:
         return leaf.resize(array, size)
-    place = index(lanes(cls, size))
-    found = computed_at(array._node, place._node) if array._var is None else None
-    return pick(array, place, what) if found is None else leaf.wrap(cls, found)
+    return pick(array, index(lanes(cls, size)), what)
 
 
 def places(index: Any, shape: Sequence[int]) -> list[Any]:

@@ -11,8 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from ...ad import graph, memory_rules
-from ...ad.flags import ADFlag, ADMode
-from ...ad.graph import GradScope
+from ...ad.graph import ADFlag, ADMode, GradScope
 from ...array import interop, leaf, pytree, table
 from ...array.base import type_label
 from ...array.namespace import chosen

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from ...ad.flags import ADFlag, ADMode
+from ...ad.graph import ADFlag, ADMode
 from ...array import leaf, table
 from ...array.base import type_label
 from ...array.show import is_array

@@ -224,31 +224,6 @@ def gather(source: Node, at: Access) -> Node:
     return make(op.gather, source.dtype, lanes, (source, index, mask))
 
 
-def computed_at(source: Node, index: Node, most: int = 8) -> Node | None:
-    """Returns the entries of `source` at indices within its bounds, computed there instead of read,
-    if it is a formula of a few operations in the number of the lane; otherwise None."""
-    made: dict[Node, Node] = {}
-
-    def at(n: Node) -> Node | None:
-        found = made.get(n)
-        if found is not None:
-            return found
-        o, deps = n.op, n.deps
-        if o is op.lane:
-            found = cast(n.dtype, index)
-        elif o is LITERAL:
-            found = literal(n.dtype, n.data)
-        elif o.plain and len(made) < most:
-            new = [copy for d in deps if (copy := at(d)) is not None]
-            if len(new) == len(deps):
-                found = make(o, n.dtype, index.size, tuple(new), n.data)
-        if found is not None:
-            made[n] = found
-        return found
-
-    return None if flags.current & 1 or source.op is LITERAL else at(source)
-
-
 def _same(source: Node, at: Access) -> Node:
     """Gathers from a source whose entries are all the same."""
     _, mask, lanes = at.first().bounds(1)
