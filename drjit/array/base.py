@@ -168,8 +168,12 @@ class KernelValue:
         return self._type.__meta__
 
     if TYPE_CHECKING:
+        _elementwise: Any
+        _reduce: Any
+        _like: Any
+        _with: Any
+        _with_number: Any
 
-        def __getattr__(self, name: str) -> Any: ...
         def _comparison(self, other: Any) -> Any: ...
         def __iter__(self) -> Any: ...
 

@@ -16,6 +16,7 @@ from ..jit.lazy import np
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
+from .inline import RECORDED
 from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
@@ -57,11 +58,13 @@ def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
 
 
 def _arithmetic(op_: Op, reflected: bool) -> Callable:
-    symbol = op_.symbol
+    symbol, recorded = op_.symbol, RECORDED[op_]
     products = _PRODUCTS.get(op_)
 
     def method(self: Any, other: Any) -> Any:
         a, b = (other, self) if reflected else (self, other)
+        if self._kind == "tensor" and (result := recorded(a, b)) is not None:
+            return result
         if products is not None and (special.is_special(a) or special.is_special(b)):
             try:
                 return products(a, b)
@@ -114,10 +117,12 @@ def _is_mask(a: Any) -> bool:
 
 
 def _comparison(op_: Op) -> Callable:
-    symbol = op_.symbol
+    symbol, recorded = op_.symbol, RECORDED[op_]
     ordered = op_ is not ops.eq and op_ is not ops.ne
 
     def method(self: Any, other: Any) -> Any:
+        if self._kind == "tensor" and (result := recorded(self, other)) is not None:
+            return result
         if ordered and (special.is_special(self) or special.is_special(other)):
             raise RuntimeError(
                 f"{_method(self, op_)}: complex numbers, quaternions and matrices have no order"
@@ -140,11 +145,14 @@ def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
 
 
 def _unary(op_: Op) -> Callable:
+    recorded = RECORDED[op_]
+
     def method(self: Any) -> Any:
         formula = special.formulas.get((self.__meta__.kind, op_.name))
         if formula is not None:
             return formula(tuple(self._components))
-        return elementwise(op_, self, name=f"{type_label(self)}.__{op_.method}__")
+        result = recorded(self)
+        return promoted(op_, (self,), _method(self, op_)[:-2]) if result is None else result
 
     return method
 

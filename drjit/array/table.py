@@ -190,7 +190,7 @@ def _build(namespace: str, name: str) -> type:
         cls.Value = python_type(dtype)
         scalar = namespace == "scalar"
         cls.Array = find(namespace, "vector", dtype, (DYNAMIC,)) if scalar else cls._leaf
-        methods = {} if scalar else inline.tensor_operators(cls, ArrayBase)
+        methods = {}
     else:
         rest = dims[1:]
         cls.Value = find(namespace, "vector" if rest else "leaf", dtype, rest)
