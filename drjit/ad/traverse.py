@@ -18,21 +18,9 @@ from ..jit.device import Device, current, using
 from ..jit.ir import node
 from ..jit.ir.node import LITERAL
 from ..jit.locks import catch_up, due, is_held, lock
-from . import generated, segments
+from . import generated, graph, segments
 from .algebra import PLAIN, set_keep_graph
-from .graph import (
-    OUTSIDE,
-    ADFlag,
-    ADMode,
-    GradScope,
-    Value,
-    Var,
-    living,
-    scope,
-    scopes,
-    title,
-    where,
-)
+from .graph import ADFlag, ADMode, GradScope, Value, Var, living, scope, scopes, title, where
 from .scatter_target import Propagation
 from .sink import GradientSink, arriving, in_active_lanes
 
@@ -205,7 +193,7 @@ def traverse(
 
 def _start(seeds: Sequence[Var], anew: bool) -> None:
     if anew or not any(_has_gradient(v) for v in seeds):
-        inner = scope() or OUTSIDE
+        inner = scope() or graph.OUTSIDE
         arguments = inner.arguments
         for v in seeds:
             if not (v in arguments and v in inner.postponed):  # by what other lanes execute

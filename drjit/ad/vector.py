@@ -16,19 +16,10 @@ from ..jit.ir.scope import active
 from ..jit.trace import feature_vectors as vector
 from ..jit.trace.access import Access, Replacement
 from ..jit.trace.feature_vectors import Matrix
+from . import memory_rules
 from .algebra import RECORDED, operands
 from .graph import Value, Var, as_value, take_gradient
-from .memory_rules import (
-    LaneRule,
-    LinearOp,
-    Part,
-    Parts,
-    _value,
-    full,
-    full_gradient,
-    gather,
-    reduce,
-)
+from .memory_rules import LaneRule, LinearOp, Part, Parts, _value, full, gather, reduce
 
 # Vectors from scalars, and scalars from vectors
 
@@ -314,7 +305,7 @@ def _give(sink: Any, i: int, sums: list[LaneSum]) -> None:
         return
     if sink.keep:
         for added in sums:
-            d.grad, d.grad_var = add_lanes(full_gradient(d), added)
+            d.grad, d.grad_var = add_lanes(memory_rules.full_gradient(d), added)
         return
     found = []
     for matrix, factors, some in sums:

@@ -26,8 +26,7 @@ def leaf_operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     for op_ in ops.ARITHMETIC:
         if op_.accepts(cls._dtype):
             name, reflected = f"__{op_.method}__", f"__r{op_.method}__"
-            otherwise = _or_vector(cls, reflected, getattr(general, name))
-            found[name] = recorder(forward, op_, cls, cls, otherwise)
+            found[name] = recorder(forward, op_, cls, cls, getattr(general, name))
             found[reflected] = recorder(backward, op_, cls, cls, getattr(general, reflected))
     for op_ in ops.COMPARISONS:
         if op_.accepts(cls._dtype):
@@ -46,27 +45,6 @@ def own_code(f: Any, name: str, cls: type) -> Callable:
     code = f.__code__.replace(co_name=name, co_qualname=f"{cls.__qualname__}.{name}")
     method = FunctionType(code, f.__globals__, name, None, f.__closure__)
     method.__qualname__ = code.co_qualname
-    return method
-
-
-def _or_vector(cls: type, reflected: str, general: Callable) -> Callable:
-    """Returns the general operator with a short way for a vector of such arrays on the right, whose
-    reflected operator goes through its components. Errors are those of the general operator."""
-
-    vectors = set()
-
-    def method(self, other):
-        kind: Any = type(other)
-        if kind not in vectors:
-            own = getattr(kind, "Value", None) is cls and "__meta__" in vars(kind)
-            if not own or kind.__meta__.kind != "vector":
-                return general(self, other)
-            vectors.add(kind)
-        try:
-            return getattr(kind, reflected)(other, self)
-        except RuntimeError:
-            return general(self, other)
-
     return method
 
 

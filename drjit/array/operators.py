@@ -63,6 +63,8 @@ def _arithmetic(op_: Op, reflected: bool) -> Callable:
 
     def method(self: Any, other: Any) -> Any:
         a, b = (other, self) if reflected else (self, other)
+        if not reflected and self._kind == "leaf" and getattr(other, "_kind", "") == "nested":
+            return NotImplemented  # whose reflected operator goes through its components
         if self._kind == "tensor" and (result := recorded(a, b)) is not None:
             return result
         if products is not None and (special.is_special(a) or special.is_special(b)):

@@ -13,24 +13,10 @@ from .. import flags
 from ..device import Device, current
 from ..flags import JitFlag
 from ..ir import dtype as dt
-from ..ir import effects, op
+from ..ir import effects, node, op
 from ..ir.dtype import DType
 from ..ir.location import user_location
-from ..ir.node import (
-    AFTER,
-    BUFFER,
-    CONSTANTS,
-    LITERAL,
-    Node,
-    apply,
-    bitcast,
-    broadcast_size,
-    cast,
-    combine,
-    literal,
-    make,
-    resize,
-)
+from ..ir.node import AFTER, BUFFER, LITERAL, Node, broadcast_size, combine, literal, make
 from ..ir.op import ReduceMode
 from ..ir.scope import ACTIVE, WRITTEN, StateTarget, active, innermost, stack
 from ..run import launch, pending, schedule
@@ -51,7 +37,7 @@ it is still held."""
 _U32, _U64, _MASK, _IN_BOUNDS = dt.u32, dt.u64, dt.mask, op.in_bounds
 _CHECKS = int(JitFlag.BoundsChecks)
 _AUTO, _NO_CONFLICTS = ReduceMode.Auto, ReduceMode.NoConflicts  # looking these up takes long
-ALWAYS = CONSTANTS[_MASK, True]
+ALWAYS = node.CONSTANTS[_MASK, True]
 """The mask of an access by all lanes."""
 
 
@@ -149,7 +135,7 @@ class Access:
         if t is not _U32 and t is not _U64:
             index = _unsigned(index)
         if size >= 1 << 31:
-            index = cast(_U64, index)
+            index = node.cast(_U64, index)
         return index, mask, lanes, check
 
     def first(self) -> "Access":
@@ -172,7 +158,7 @@ def _restricted(mask: Node, active: Node) -> Node:
     """Returns where a mask and the active lanes hold."""
     if active is ACTIVE and mask is not active and mask.dtype is _MASK:  # simplifies nothing
         return make(op.and_, _MASK, mask.size, (mask, active))
-    return mask if mask is active else apply(op.and_, mask, active)
+    return mask if mask is active else node.apply(op.and_, mask, active)
 
 
 def entry(index: Node, count: int, j: int) -> Node:
@@ -190,9 +176,9 @@ def _unsigned(index: Node) -> Node:
     """Casts an index to `u32` or `u64`, which turns negative ones into huge, out-of-bounds ones."""
     t = index.dtype
     if t.bits < 32:
-        index = cast(dt.i32 if t.is_signed else dt.u32, index)
+        index = node.cast(dt.i32 if t.is_signed else dt.u32, index)
         t = index.dtype
-    return bitcast(dt.u32 if t.bits == 32 else dt.u64, index)
+    return node.bitcast(dt.u32 if t.bits == 32 else dt.u64, index)
 
 
 def refuse_written(source: Node, what: str) -> None:
@@ -232,8 +218,8 @@ def _same(source: Node, at: Access) -> Node:
     if mask.op is LITERAL:
         value = zero
     elif mask is not ACTIVE:
-        value = apply(op.select, mask, value, zero)
-    return resize(value, lanes)
+        value = node.apply(op.select, mask, value, zero)
+    return node.resize(value, lanes)
 
 
 def in_packets(source: Node, count: int) -> bool:

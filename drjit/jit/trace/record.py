@@ -16,21 +16,12 @@ from typing import Any
 
 from .. import collector
 from ..ir import dtype as dt
+from ..ir import node as ir
 from ..ir import op
 from ..ir.effects import afters, effects_inside, undo
 from ..ir.location import user_location
 from ..ir.nesting import RegionOperands
-from ..ir.node import (
-    AFTER,
-    LITERAL,
-    Node,
-    apply,
-    broadcast_size,
-    combine,
-    literal,
-    make,
-    next_serial,
-)
+from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, literal, make, next_serial
 from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, Scope, active, innermost, stack
 from ..ir.scope import recording as recording
 from ..run import pending, schedule
@@ -241,7 +232,7 @@ def foreign_call(function: ForeignFunction, arguments: Sequence[Node]) -> list[N
     *results, number = results
     data = (1, function, user_location(), False, 1, 1)
     passed = make(op.in_bounds, dt.mask, size, (number, mask), data)
-    return [apply(op.select, passed, r, literal(r.dtype, 0)) for r in results]
+    return [ir.apply(op.select, passed, r, literal(r.dtype, 0)) for r in results]
 
 
 def _around() -> tuple[Node, int]:
