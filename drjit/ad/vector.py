@@ -48,7 +48,7 @@ def pack(parts: Sequence[Value], what: str = "vector") -> Value:
 
 def splat(count: int, a: Value) -> Value:
     """Makes a vector whose features all equal the same scalar."""
-    return _value(SPLAT, vector.splat(count, a.node), (), (a.var,))
+    return _value(SPLAT, node.splat(count, a.node), (), (a.var,))
 
 
 def total(a: Value) -> Value:
@@ -293,7 +293,7 @@ class _AddLanes(LaneRule):
             c = matvec(g, matrix._replace(transposed=i == 1), factors[1 - i])
             if some is not None:
                 zero = Value(node.literal(c.node.dtype, 0))
-                mask = Value(vector.splat(c.node.dtype.count, some))
+                mask = Value(node.splat(c.node.dtype.count, some))
                 c = RECORDED.select(mask, c, zero)
             sink.add(i + 1, c, lanes)
 

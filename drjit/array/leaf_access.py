@@ -24,7 +24,7 @@ from ..jit.run import launch, pending
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import table
-from .leaf import from_value, new, wrap
+from .leaf import from_value, wrap
 from .leaf import value as value_of
 
 F = TypeVar("F", bound=Callable)
@@ -50,11 +50,7 @@ def gather(source: Any, at: Access) -> Any:
     cls = type(source)
     if source._var is not None:
         return from_value(cls, memory_rules.gather(value_of(source), at))
-    array = new(cls)  # as `wrap`, here without a call
-    array._node = access.gather(source._node, at)
-    if cls._diff:
-        array._var = None
-    return array
+    return wrap(cls, access.gather(source._node, at))
 
 
 def gather_packet(source: Any, at: Access) -> list:
@@ -103,12 +99,8 @@ def _differentiable(target: Any, values: list) -> bool:
     """Returns whether a scatter is part of the derivative graph."""
     if not target._diff:
         return False
-    if target._var is None:
-        for v in values:
-            if v._var is not None:
-                break
-        else:
-            return False
+    if target._var is None and not any(v._var for v in values):
+        return False
     return not recording() or any(visible(v._var) is not None for v in (target, *values))
 
 

@@ -60,7 +60,6 @@ def _wrapper(dtype: DType) -> Callable[[Any], int]:
 NORMALIZE: dict[DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
 NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _rounder("f")}
 """Like `normalize`, by type: vectors excluded."""
-ZEROS = {t: f(0) for t, f in NORMALIZE.items()}
 
 
 class _Rounded(dict[float, float]):

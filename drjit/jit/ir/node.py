@@ -17,7 +17,7 @@ from ..device import Device, current
 from . import dtype as dt
 from . import op
 from .dtype import DType
-from .folding import NORMALIZE, ROUNDED, ZEROS, folder
+from .folding import NORMALIZE, ROUNDED, folder
 from .folding import normalize as normalize
 from .op import Op
 
@@ -84,16 +84,7 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     """
     if size > LARGEST:
         raise too_large(size)
-    n = Node()
-    n.op = LITERAL
-    n.dtype = dtype
-    n.size = size
-    n.deps = ()
-    element = dtype.element
-    n.data = ZEROS[element] if type(value) is int and value == 0 else NORMALIZE[element](value)
-    n.serial = next_serial()
-    n.mark = None
-    return n
+    return make(LITERAL, dtype, size, (), NORMALIZE[dtype.element](value))
 
 
 @cache
@@ -297,14 +288,7 @@ def cast(dtype: DType, a: Node) -> Node:
         return literal(dtype, value, a.size)
     if a.op is SPLAT:
         return splat(dtype.count, cast(dtype.element, a.deps[0]))
-    n = Node()
-    n.op = _CAST
-    n.dtype = dtype
-    n.size = a.size
-    n.deps = (a,)
-    n.data = n.mark = None
-    n.serial = next_serial()
-    return n
+    return make(_CAST, dtype, a.size, (a,))
 
 
 def bitcast(dtype: DType, a: Node) -> Node:

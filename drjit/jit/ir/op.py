@@ -94,7 +94,9 @@ class Op:
         elif form != "call":
             self.kind, self.text = ("prefix", "infix")[self.arity - 1], form
         self.plain = self.kind in ("prefix", "infix", "call", "cast", "bitcast")
-        said = dict([fact.partition("=")[::2] for fact in facts])
+        said: dict[str, str] = {}
+        for fact in facts:
+            word, _, said[word] = fact.partition("=")
         has, get = said.__contains__, said.get
         self.method, self.symbol = get("method", ""), get("symbol", self.text)
         self.library, self.fused = get("library", ""), has("fused") or has("library")

@@ -99,16 +99,9 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
         if size != node.size or not _waits(node) or not precede(node, new):
             _undo([scope])
             return None
-        before = (
-            *parts.inputs,
-            *start,
-            *parts.inside[0],
-            *inside,
-            parts.live,
-            parts.outer,
-            parts.test,
-        )
-        node.deps = (*before, *parts.results[0], *after, *parts.effects[0], *scope.effects)
+        inputs = (*parts.inputs, *start, *parts.inside[0], *inside)
+        results = (*parts.results[0], *after, *parts.effects[0], *scope.effects)
+        node.deps = (*inputs, parts.live, parts.outer, parts.test, *results)
         block.counts = (count + len(start), effects + len(scope.effects))
         _close(node, scope, effects > 0)
         return [_result(node, n.dtype, k) for k, n in enumerate(start, count)]
