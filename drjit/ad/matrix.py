@@ -8,7 +8,6 @@ from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
-from ..jit.ir.node import Node
 from ..jit.lazy import np
 from ..jit.primitives import collective
 from ..jit.primitives import matmul as product
@@ -72,15 +71,11 @@ class _Product(LaneRule):
             sink.add(i, sum_rows(d, count, area))
             return
         lane, width = node.lane(count * area), node.literal(dt.u32, area)
-        start = _integers(offsets)
+        start = node.buffer(dt.u32, count, launch.from_numpy(dt.u32, offsets))
         batch = node.apply(op.quotient, lane, width)
         first = gather(Value(start), Access(batch)).node
         index = node.apply(op.add, first, node.apply(op.remainder, lane, width))
         sink.scatter_add(i, [d], Access(index, inside=True, reduce="add"))
-
-
-def _integers(values: np.ndarray) -> Node:
-    return node.buffer(dt.u32, len(values), launch.from_numpy(dt.u32, values))
 
 
 def matmul(a: Value, b: Value, layout: product.ProductLayout) -> Value:

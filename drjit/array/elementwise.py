@@ -52,7 +52,9 @@ def promoted(op_: Op, args: tuple, name: str) -> Any:
             cls, operands = resolve(args)
     except Incompatible as problem:
         raise IncompatibleError(f"{name}(): {problem}") from None
-    dtype = cls._dtype if issubclass(cls, ArrayBase) else _python_dtype(op_, cls)
+    dtype = cls._dtype if issubclass(cls, ArrayBase) else _PYTHON.get(cls)
+    if dtype in (dt.mask, dt.i64) and op_.domain == "f" and not issubclass(cls, ArrayBase):
+        dtype = dt.f64
     if dtype is None or not op_.accepts(dtype):
         element = "" if dtype is None else f" (element type {dtype.name})"
         raise UnsupportedError(f"{name}(): operation not supported for {type_label(cls)}{element}")
@@ -128,16 +130,6 @@ def _as_array(value: Any, mask: Any) -> Any:
         return value
     types = operand(value, [mask])[1]
     return table.like(mask, join((mask, *types))._dtype)(value)
-
-
-def _python_dtype(op_: Op, cls: type) -> DType | None:
-    """Returns the element type for a Python number; integers become floats if the operation
-    requires it.
-    """
-    dtype = _PYTHON.get(cls)
-    if dtype is not None and not op_.accepts(dtype) and op_.domain == "f":
-        return dt.f64
-    return dtype
 
 
 def numbers(op_: Op, dtype: DType, values: list) -> Any:

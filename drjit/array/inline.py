@@ -6,6 +6,7 @@ kinds of arrays, errors) is left to `elementwise` and to the general operators o
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from itertools import repeat
 from types import FunctionType
 from typing import Any
@@ -149,25 +150,22 @@ def nothing(*_: Any) -> None:
     """Records nothing: for classes that are left to the general case."""
 
 
-class _Recorders(dict[type, Callable]):
-    """The recorders of an operation by the class of an operand, created on first use for the
-    classes of the table.
-    """
+class ByClass(dict[type, Callable]):
+    """Functions by the class of an operand, made on first use for the classes of the table."""
 
-    def __init__(self, op_: Op) -> None:
+    def __init__(self, make: Callable[[Any], Callable]) -> None:
         super().__init__({float: nothing, int: nothing})
-        self.op = op_
+        self._make = make
 
     def __missing__(self, cls: Any) -> Callable:
-        if "__meta__" not in cls.__dict__ or self.op.arity > 3:
+        if "__meta__" not in cls.__dict__:
             return nothing
-        made = _for_class(self.op, cls)
-        self[cls] = made = made if _native is None else _native(self.op, cls, made)
+        made = self[cls] = self._make(cls)
         return made
 
 
 _native: Callable[[Op, type, Callable], Callable] | None = None
-derived: list[dict[type, Callable]] = []
+derived: "list[ByClass]" = []
 """Tables of functions that consist of recorders."""
 
 
@@ -187,7 +185,13 @@ def use_native(form: Callable[[Op, type, Callable], Callable]) -> None:
         made.clear()
 
 
-RECORDERS = {o: _Recorders(o) for o in ops.TABLE.values()}
+def _recorder(op_: Op, cls: Any) -> Callable:
+    """Returns the function that records an operation on arrays of a class."""
+    made = nothing if op_.arity > 3 else _for_class(op_, cls)
+    return made if _native is None else _native(op_, cls, made)
+
+
+RECORDERS = {o: ByClass(partial(_recorder, o)) for o in ops.TABLE.values()}
 
 
 def _recorded(op_: Op) -> Callable:
@@ -359,21 +363,12 @@ def is_tracked(a: Any) -> bool:
     return a._diff and any(v._var is not None for v in leaf_arrays(a))
 
 
-class Extrema(dict[type, Callable]):
-    """Functions that record `op_` on arrays of a class and on numbers, or return None, by the class
-    of the second operand, or of the first one if the second one is a number. If an operand is NaN,
-    the result is NaN (`keeps_nan`) or the other operand."""
-
-    def __init__(self, op_: Op, keeps_nan: bool) -> None:
-        super().__init__()
-        self._op, self._keeps_nan = op_, keeps_nan
-        derived.append(self)
-
-    def __missing__(self, cls: type) -> Callable:
-        if not issubclass(cls, ArrayBase) or "__meta__" not in cls.__dict__:
-            return nothing
-        self[cls] = made = _extremum(self._op, self._keeps_nan, cls)
-        return made
+def extrema(op_: Op, keeps_nan: bool) -> ByClass:
+    """Returns functions that record `op_` on arrays of a class and on numbers, or return None, by
+    the class of the second operand, or of the first one if the second one is a number. If an
+    operand is NaN, the result is NaN (`keeps_nan`) or the other operand."""
+    derived.append(ByClass(partial(_extremum, op_, keeps_nan)))
+    return derived[-1]
 
 
 def _extremum(op_: Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:

@@ -57,7 +57,7 @@ class _OrdinaryNumbers(dict[float, float | None]):
             self.clear()
         found, t = value, self._dtype
         if value and t.is_float:
-            found = node.ROUNDED[t][value]
+            found = node.ROUNDED[t](value)
         elif not t.low <= value <= t.high:
             found = None
         self[value] = found = None if not found or found in self._special else found
@@ -115,10 +115,6 @@ def _bases() -> dict[str, int]:
     base, function = objects.memory_of(vars(float)["__mul__"])[5:]
     same = found["__mul__"] == base != found["__rmul__"] and len({*found.values()}) == len(found)
     return found if same and function == objects.memory_of(vars(float)["__rmul__"])[6] else {}
-
-
-def _is_generated(function: Any) -> bool:
-    return type(function) is FunctionType and function.__module__ in _GENERATED
 
 
 def _place(descriptor: Any, cls: type) -> int:
@@ -182,7 +178,7 @@ class NativeOperators:
             name, entry = o.method, "compare" if o in _COMPARISONS else f"op_{o.name}"
             methods = [f"__{name}__", f"__r{name}__"] if o in ops.ARITHMETIC else [f"__{name}__"]
             functions = [vars(cls).get(m) for m in methods]
-            if all(map(_is_generated, functions)):
+            if all(type(f) is FunctionType and f.__module__ in _GENERATED for f in functions):
                 self._fill(record, o, cls, *functions)
                 found |= {m: (entry, f) for m, f in zip(methods, functions, strict=True)}
         k = id(cls) >> 4

@@ -130,10 +130,6 @@ def _labels(types: tuple) -> str:
     return ", ".join(type_label(t) for t in types)
 
 
-def _quoted(types: tuple) -> str:
-    return listed([f'"{type_label(t)}"' for t in types])
-
-
 def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     """Returns a value as an operand, and the types it contributes: sequences and NumPy arrays
     contribute the types of their entries and are converted later."""
@@ -294,9 +290,8 @@ def expr_t(*args: Any) -> Any:
         joined = join(types)
         return joined if not _has_none(args) else join((joined, _none_type(joined)))
     except RuntimeError as error:
-        raise OperandError(
-            f"drjit.expr_t(): incompatible types {_quoted(given)}: {error}"
-        ) from None
+        shown = listed([f'"{type_label(t)}"' for t in given])
+        raise OperandError(f"drjit.expr_t(): incompatible types {shown}: {error}") from None
 
 
 def _has_none(entries: Any) -> bool:

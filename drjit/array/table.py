@@ -113,16 +113,12 @@ def find(namespace: str, kind: str, dtype: DType, dims: tuple[int, ...] = ()) ->
     return build(namespace, name)
 
 
-def like(cls: Any, dtype: DType | None = None, kind: str | None = None) -> Any:
-    """Returns the class that differs from `cls` in element type or kind."""
+def like(
+    cls: Any, dtype: DType | None = None, kind: str | None = None, namespace: str | None = None
+) -> Any:
+    """Returns the class that differs from `cls` in element type, kind or namespace."""
     meta = cls.__meta__
-    return find(meta.namespace, kind or meta.kind, dtype or meta.dtype, meta.dims)
-
-
-def move(cls: Any, namespace: str) -> Any:
-    """Returns the class of that name in another namespace."""
-    meta = cls.__meta__
-    return find(namespace, meta.kind, meta.dtype, meta.dims)
+    return find(namespace or meta.namespace, kind or meta.kind, dtype or meta.dtype, meta.dims)
 
 
 def build(namespace: str, name: str) -> type:

@@ -377,7 +377,7 @@ class HashEncoding:
         number = type(position[0])
         data = self.data
         if number._diff and not data._diff:
-            data = table.move(type(data), number._namespace)(data)
+            data = table.like(type(data), namespace=number._namespace)(data)
         mask = mask_leaf(active, number, what[:-2])
         found: list[Any] = []
         for level in self._levels:

@@ -356,7 +356,7 @@ def diff_array_t(arg: Any, /) -> Any:
     meta = _meta(arg)
     if meta is None or not meta.is_jit or meta.is_diff:
         return _class(arg)
-    return table.move(_class(arg), f"{meta.namespace}.ad")
+    return table.like(_class(arg), namespace=f"{meta.namespace}.ad")
 
 
 @signatures.detached_type
@@ -364,7 +364,7 @@ def detached_t(arg: Any, /) -> Any:
     """Returns the non-differentiable counterpart of the type."""
     meta = _meta(arg)
     return (
-        table.move(_class(arg), meta.namespace.removesuffix(".ad"))
+        table.like(_class(arg), namespace=meta.namespace.removesuffix(".ad"))
         if meta and meta.is_diff
         else _class(arg)
     )

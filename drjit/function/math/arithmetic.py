@@ -210,8 +210,8 @@ def _is_floating(value: Any) -> bool:
     return isinstance(value, ArrayBase) and value._dtype.is_float
 
 
-_MINIMUM, _MAXIMUM = [inline.Extrema(o, True) for o in (op.minimum, op.maximum)]
-_FMIN, _FMAX = [inline.Extrema(o, False) for o in (op.minimum, op.maximum)]
+_MINIMUM, _MAXIMUM = [inline.extrema(o, True) for o in (op.minimum, op.maximum)]
+_FMIN, _FMAX = [inline.extrema(o, False) for o in (op.minimum, op.maximum)]
 
 
 @signatures.extremum

@@ -6,7 +6,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from ..lazy import np
@@ -62,24 +62,9 @@ NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _
 """Like `normalize`, by type: vectors excluded."""
 
 
-class _Rounded(dict[float, float]):
-    """Cache of numbers rounded to a floating point type. Programs use the same few constants over
-    and over, and a lookup is faster than rounding. Zeros are not cached, because the two signs
-    compare equal.
-    """
-
-    def __init__(self, rounded: Callable[[Any], float]) -> None:
-        super().__init__()
-        self._rounded = rounded
-
-    def __missing__(self, value: float) -> float:
-        if len(self) >= 4096:
-            self.clear()
-        found = self[value] = self._rounded(value)
-        return found
-
-
-ROUNDED = {t: _Rounded(NORMALIZE[t]) for t in dt.ALL if t.is_float}
+ROUNDED = {t: lru_cache(4096)(NORMALIZE[t]) for t in dt.ALL if t.is_float}
+"""The same for floating point types, for numbers other than zero, of which two compare equal.
+Programs use the same few constants over and over, and looking one up is faster than rounding."""
 
 
 @cache
@@ -92,7 +77,7 @@ def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
         plain = partial(_OF_BITS[op_], dtype.bits)
     elif op_ is op.not_ and dtype.is_mask:
         return operator.not_
-    normalized = ROUNDED[dtype].__getitem__ if dtype.is_float else NORMALIZE[dtype]
+    normalized = ROUNDED[dtype] if dtype.is_float else NORMALIZE[dtype]
     if plain is None or op_.result == "mask":
         return plain
 

@@ -93,7 +93,7 @@ def literals(dtype: DType) -> Callable[..., Node | None]:
     returns None if arrays of this type do not accept the number as is. It runs for every number in
     a program, so it must be fast."""
     kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
-    normalized = ROUNDED[dtype.element].__getitem__ if dtype.is_float else None
+    normalized = ROUNDED[dtype.element] if dtype.is_float else None
     low, high = dtype.low, dtype.high
 
     def made(value: Any, size: int = 1) -> Node | None:

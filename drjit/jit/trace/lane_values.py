@@ -4,14 +4,12 @@ Each lane that reaches the statement claims the next slot with an atomic counter
 values there.
 """
 
-from collections.abc import Callable
-
 from ..device import current
 from ..ir import dtype as dt
 from ..ir import op
 from ..ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
 from ..lazy import np
-from ..run import launch, pending, schedule
+from ..run import launch, pending
 from . import access
 from .access import Access, Replacement
 
@@ -45,7 +43,8 @@ class Sample:
 
     @property
     def is_complete(self) -> bool:
-        """Returns whether the kernel that contains the statement has been launched."""
+        """Whether the kernel that contains the statement has been launched: an observer of
+        evaluations (`schedule.observers`) waits for that."""
         return self._counter is None or self._counter.op is BUFFER
 
     def read(self) -> tuple[int, np.ndarray, list[np.ndarray]]:
@@ -63,9 +62,3 @@ class Sample:
 
 def _zeros(dtype: dt.DType, size: int) -> Node:
     return buffer(dtype, size, launch.from_numpy(dtype, np.zeros(size, dtype.numpy)))
-
-
-def when_complete(sample: Sample, then: Callable[[], None]) -> None:
-    """Calls a function once the kernel of a sample has been launched, from the evaluation that
-    launches it."""
-    schedule.observers.append((sample, then))

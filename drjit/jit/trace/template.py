@@ -57,7 +57,7 @@ class Template:
             elif n not in place:
                 place[n] = numbers[n.op, n.dtype, repr(n.data)]
         rows = [(n.op, n.dtype, n.data, [place[d] for d in n.deps]) for n in made]
-        self._steps = [(*row, *_picker(places)) for *row, places in rows]
+        self._steps = [(*row, itemgetter(*places), len(places) == 1) for *row, places in rows]
         # The same as words, for `remake`.
         words = [[*map(id, row), len(places), *places] for *row, places in rows]
         self._words = array("q", chain(*words)).tobytes()
@@ -79,23 +79,17 @@ class Template:
             native.remake(values, size, self._words)
             return [values[k] for k in self._results]
         add = values.append
-        for op, dtype, data, one, several in self._steps:
+        for op, dtype, data, pick, single in self._steps:
             n = Node()
             n.op = op
             n.dtype = dtype
             n.size = size
-            n.deps = (values[one],) if several is None else several(values)
+            n.deps = (pick(values),) if single else pick(values)
             n.data = data
             n.mark = None
             n.serial = next_serial()
             add(n)
         return [values[k] for k in self._results]
-
-
-def _picker(places: list[int]) -> tuple[int, itemgetter | None]:
-    """Returns the only position if there is one, and otherwise a function that picks the values at
-    several."""
-    return (places[0], None) if len(places) == 1 else (0, itemgetter(*places))
 
 
 def repeatable() -> bool:
