@@ -10,7 +10,6 @@ from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
-from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, recording
 from ..jit.primitives import collective
@@ -146,7 +145,7 @@ def _select(m: Node, a: Value, b: Value) -> Value:
 # Casts
 
 
-def cast(dtype: DType, a: Value) -> Value:
+def cast(dtype: dt.DType, a: Value) -> Value:
     """Converts to another element type."""
     n = node.cast(dtype, a.node)
     tracked = a.var is not None and dtype.is_float

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..jit.ir import op
-from ..jit.ir.op import Op
 
 
-def _named(op_: Op) -> Callable[..., Any]:
+def _named(op_: op.Op) -> Callable[..., Any]:
     return lambda self, *values: self(op_, *values)
 
 
@@ -52,7 +51,7 @@ class Rule:
     keeps_gradient = False
 
     def __init__(
-        self, op_: Op, keeps: str, partials: tuple[Callable | None, ...], name: str = ""
+        self, op_: op.Op, keeps: str, partials: tuple[Callable | None, ...], name: str = ""
     ) -> None:
         self.name, self.partials = name or op_.name, partials
         self.keeps_inputs = "x" in keeps
@@ -81,7 +80,7 @@ class Rule:
 class _Reads(Algebra):
     """The algebra of sets of primal values: determines which ones a computation reads."""
 
-    def __call__(self, op_: Op, *values: frozenset) -> frozenset:
+    def __call__(self, op_: op.Op, *values: frozenset) -> frozenset:
         return frozenset().union(*values)
 
     def number(self, like: frozenset, value: float) -> frozenset:
@@ -109,7 +108,7 @@ def _abs(o: Any, g: Any, y: Any, x: Any) -> Any:
     return o.select(o(op.gt, x, zero), g, o.select(o(op.lt, x, zero), o.neg(g), o.number(g, 0)))
 
 
-def _extremum(better: Op) -> tuple[Callable, Callable]:
+def _extremum(better: op.Op) -> tuple[Callable, Callable]:
     """The first operand receives the gradient where it is better."""
     return (
         lambda o, g, y, a, b: o.select(o(better, a, b), g, o.number(g, 0)),
@@ -239,4 +238,4 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
 
 # Ops without a rule have a derivative that is zero wherever it exists, or none at all: their
 # results count as constants.
-RULES: dict[Op, Rule] = {(o := op.TABLE[name]): Rule(o, *row) for name, row in _ROWS.items()}
+RULES: dict[op.Op, Rule] = {(o := op.TABLE[name]): Rule(o, *row) for name, row in _ROWS.items()}

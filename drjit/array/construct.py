@@ -13,8 +13,6 @@ from typing import Any
 from ..ad.graph import visible
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
-from ..jit.ir.dtype import DType
-from ..jit.ir.node import Node
 from ..jit.lazy import np
 from ..jit.trace.access import Access
 from . import interop, leaf, leaf_access, pytree, table, tensor
@@ -70,7 +68,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
         self._components = _nested(cls, args)
 
 
-def _contents(cls: Any, arg: Any) -> tuple[Node, Any] | None:
+def _contents(cls: Any, arg: Any) -> tuple[node.Node, Any] | None:
     """Returns the node and the variable of an array of the class made from the usual arguments, a
     number or a one-dimensional array; None for others."""
     kind = type(arg)
@@ -131,7 +129,7 @@ def _invalid(cls: Any, problem: str) -> TypeError:
     return TypeError(f"{type_label(cls)}(): {problem}")
 
 
-def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
+def number(cls: Any, dtype: dt.DType, value: Any, strict: bool = False) -> Any:
     """Converts a Python number to the nearest value of an element type.
 
     Integers must be in range. A `float` is truncated, or rejected if `strict`, as within sequences.
@@ -162,7 +160,7 @@ def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
     return value
 
 
-def _as_number(cls: Any, dtype: DType, value: Any) -> Any:
+def _as_number(cls: Any, dtype: dt.DType, value: Any) -> Any:
     """Returns the number that an object stands for; a mask is its truth value.
 
     Raises:

@@ -6,7 +6,6 @@ from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
-from ..jit.ir.dtype import DType
 from ..jit.ir.op import Op
 from ..jit.lazy import np
 from . import leaf, table, tensor
@@ -132,7 +131,7 @@ def _as_array(value: Any, mask: Any) -> Any:
     return table.like(mask, join((mask, *types))._dtype)(value)
 
 
-def numbers(op_: Op, dtype: DType, values: list) -> Any:
+def numbers(op_: Op, dtype: dt.DType, values: list) -> Any:
     """Applies an operation to Python numbers in the given element type."""
     types = [dtype] * len(values)
     if op_.result == "second":

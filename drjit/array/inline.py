@@ -13,7 +13,6 @@ from typing import Any
 
 from ..jit.ir import op as ops
 from ..jit.ir.node import SizeError
-from ..jit.ir.op import Op
 from .base import ArrayBase
 from .leaf import constants, new
 from .pytree import leaf_arrays
@@ -49,7 +48,7 @@ def own_code(f: Any, name: str, cls: type) -> Callable:
     return method
 
 
-def _binary(op_: Op, cls: Any, result: Any) -> Callable:
+def _binary(op_: ops.Op, cls: Any, result: Any) -> Callable:
     first = own_code(recorder(forward, op_, cls, result, nothing), op_.name, cls)
     second = own_code(recorder(backward, op_, cls, result, nothing), op_.name, cls)
 
@@ -59,7 +58,7 @@ def _binary(op_: Op, cls: Any, result: Any) -> Callable:
     return binary
 
 
-def _on_components(op_: Op, cls: Any) -> Callable:
+def _on_components(op_: ops.Op, cls: Any) -> Callable:
     """Returns the operation on vectors of one class and length, combined with operands that are
     broadcast to the components."""
     entry = cls.Value
@@ -99,7 +98,7 @@ def _on_components(op_: Op, cls: Any) -> Callable:
     return on_components
 
 
-def _on_storage(op_: Op, cls: Any) -> Callable:
+def _on_storage(op_: ops.Op, cls: Any) -> Callable:
     """Returns the operation on tensors of one class and shape, combined with numbers."""
     known, flat = RECORDERS[op_], cls.Array
     if known[flat] is nothing:
@@ -164,12 +163,12 @@ class ByClass(dict[type, Callable]):
         return made
 
 
-_native: Callable[[Op, type, Callable], Callable] | None = None
+_native: Callable[[ops.Op, type, Callable], Callable] | None = None
 derived: "list[ByClass]" = []
 """Tables of functions that consist of recorders."""
 
 
-def use_native(form: Callable[[Op, type, Callable], Callable]) -> None:
+def use_native(form: Callable[[ops.Op, type, Callable], Callable]) -> None:
     """Has all recorders take the form that the function gives them."""
     global _native
     _native = form
@@ -185,7 +184,7 @@ def use_native(form: Callable[[Op, type, Callable], Callable]) -> None:
         made.clear()
 
 
-def _recorder(op_: Op, cls: Any) -> Callable:
+def _recorder(op_: ops.Op, cls: Any) -> Callable:
     """Returns the function that records an operation on arrays of a class."""
     made = nothing if op_.arity > 3 else _for_class(op_, cls)
     return made if _native is None else _native(op_, cls, made)
@@ -194,7 +193,7 @@ def _recorder(op_: Op, cls: Any) -> Callable:
 RECORDERS = {o: ByClass(partial(_recorder, o)) for o in ops.TABLE.values()}
 
 
-def _recorded(op_: Op) -> Callable:
+def _recorded(op_: ops.Op) -> Callable:
     known = RECORDERS[op_]
 
     def unary(a: Any) -> Any:
@@ -220,7 +219,7 @@ numbers that combine with these, which covers most operations in programs, and t
 shape. They return None for anything else, including errors."""
 
 
-def _for_class(op_: Op, cls: Any) -> Callable:
+def _for_class(op_: ops.Op, cls: Any) -> Callable:
     if cls._kind == "leaf" and op_.accepts(cls._dtype):
         result = cls.Mask if op_.result == "mask" else cls
         if op_.arity == 2:
@@ -338,7 +337,7 @@ def _with_components(
 # operation returns its second operand if either is NaN, and so is combined with a select.
 
 
-def exceeding(op_: Op) -> tuple[Op, Op]:
+def exceeding(op_: ops.Op) -> tuple[ops.Op, ops.Op]:
     """Returns the comparison of an array with a number that tells where the extremum of the two is
     the number, for one that is the second operand, and for one that is the first: if they are
     equal, the first operand receives the gradient of a minimum, the second one that of a maximum.
@@ -350,7 +349,7 @@ NEAR_ZERO = 1e-7
 """Some types round smaller numbers to 0."""
 
 
-def at_zero(op_: Op, keeps_nan: bool) -> Op:
+def at_zero(op_: ops.Op, keeps_nan: bool) -> ops.Op:
     """Returns the comparison of an array with a zero that tells where the extremum of the two is
     the zero, if that is the second operand (`keeps_nan`), or otherwise where it is the array, if
     that is the second one. Of two zeros the extremum is the second operand, whatever their
@@ -363,7 +362,7 @@ def is_tracked(a: Any) -> bool:
     return a._diff and any(v._var is not None for v in leaf_arrays(a))
 
 
-def extrema(op_: Op, keeps_nan: bool) -> ByClass:
+def extrema(op_: ops.Op, keeps_nan: bool) -> ByClass:
     """Returns functions that record `op_` on arrays of a class and on numbers, or return None, by
     the class of the second operand, or of the first one if the second one is a number. If an
     operand is NaN, the result is NaN (`keeps_nan`) or the other operand."""
@@ -371,7 +370,7 @@ def extrema(op_: Op, keeps_nan: bool) -> ByClass:
     return derived[-1]
 
 
-def _extremum(op_: Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:
+def _extremum(op_: ops.Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:
     of_both, select, differ = [RECORDERS[o][cls] for o in (op_, ops.select, ops.ne)]
     after, before = [RECORDERS[o][cls] for o in exceeding(op_)]
     decides = RECORDERS[at_zero(op_, keeps_nan)][cls]

@@ -15,8 +15,6 @@ from typing import Any
 from ..jit.device import Device, Foreign
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
-from ..jit.ir.dtype import DType
-from ..jit.ir.node import Node
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace.access import Access
@@ -172,7 +170,7 @@ def _expected(cls: Any) -> tuple[int, ...]:
     return (*meta.dims, DYNAMIC) if meta.is_jit else meta.dims
 
 
-def _converted(dtype: DType, data: np.ndarray) -> np.ndarray:
+def _converted(dtype: dt.DType, data: np.ndarray) -> np.ndarray:
     if data.dtype == dtype.numpy:
         return data
     if dtype.is_int and data.dtype.kind == "f":
@@ -432,8 +430,8 @@ def to_tensor(cls: Any, found: Foreign, flip_axes: bool = False) -> Any:
 
 
 def _gathered(
-    cls: Any, flat: Node, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
-) -> Node:
+    cls: Any, flat: node.Node, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> node.Node:
     """Returns the entries of an array in C order."""
     integer = table.find(cls._namespace, "leaf", dt.u64 if flat.size >> 32 else dt.u32)
     rest = leaf.lane(integer, prod(shape))
@@ -446,7 +444,7 @@ def _gathered(
     return leaf_access.gather(source, Access(index._node, inside=True))._node
 
 
-def _dense(value: Any) -> tuple[Node, tuple[int, ...]]:
+def _dense(value: Any) -> tuple[node.Node, tuple[int, ...]]:
     """Returns the evaluated entries of an array, and their shape."""
     if value._kind == "nested":
         value = table.like(type(value), kind="tensor")(value)

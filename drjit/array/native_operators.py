@@ -19,7 +19,6 @@ from ..jit import flags, substitutes
 from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.dtype import DType
-from ..jit.ir.op import Op
 from ..jit.native import loader, objects
 from ..jit.run import launch
 from ..jit.target import foreign
@@ -201,7 +200,7 @@ class NativeOperators:
         self._python[cls, method] = before
         setattr(cls, method, after)
 
-    def _fill(self, record: Any, o: Op, cls: Any, forward: Any, backward: Any = None) -> None:
+    def _fill(self, record: Any, o: ops.Op, cls: Any, forward: Any, backward: Any = None) -> None:
         result = cls.Mask if o.result == "mask" else cls
         fold = node.folder(o, result._dtype)
         special = ops.special_numbers(o, cls._dtype)
@@ -226,7 +225,7 @@ class NativeOperators:
             record.rule = id(rule)
             record.keeps_inputs, record.keeps_result = rule.keeps_inputs, rule.keeps_result
 
-    def _numbers(self, cls: Any, o: Op, special: tuple) -> tuple[Any, Any]:
+    def _numbers(self, cls: Any, o: ops.Op, special: tuple) -> tuple[Any, Any]:
         """Returns the table of numbers that are an operand, and the zero of their type, if that is
         one; None for none."""
         if o.arity == 1 or cls._dtype.is_mask:
@@ -234,7 +233,7 @@ class NativeOperators:
         zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
         return ordinary_numbers(cls._dtype, special), zero
 
-    def recorder(self, o: Op, cls: Any, function: Callable) -> Callable:
+    def recorder(self, o: ops.Op, cls: Any, function: Callable) -> Callable:
         """Returns the native form of a function that records an operation on arrays of a class."""
         if cls._kind != "leaf" or not cls._usable or o.arity > 3 or function is inline.nothing:
             return function

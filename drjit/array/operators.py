@@ -11,7 +11,6 @@ from typing import Any
 
 from ..jit import substitutes
 from ..jit.ir import op as ops
-from ..jit.ir.op import Op
 from ..jit.lazy import np
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
@@ -37,13 +36,13 @@ def _expression(a: Any, symbol: str, b: Any) -> str:
     return f"{type_label(a)} {symbol} {type_label(b)}"
 
 
-def _method(a: Any, op_: Op) -> str:
+def _method(a: Any, op_: ops.Op) -> str:
     """Returns an operator of a class for messages; comparisons are one method."""
     name = "richcmp" if op_ in ops.COMPARISONS else op_.method or op_.name
     return f"{type_label(a)}.__{name}__()"
 
 
-def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
+def _apply(op_: ops.Op, a: Any, symbol: str, b: Any) -> Any:
     try:
         return promoted(op_, (a, b), f"operator {symbol}")
     except UnsupportedError:
@@ -57,7 +56,7 @@ def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
         raise type(problem)(f"{_method(a, op_)}: {text}") from problem.__cause__
 
 
-def _arithmetic(op_: Op, reflected: bool) -> Callable:
+def _arithmetic(op_: ops.Op, reflected: bool) -> Callable:
     symbol, recorded = op_.symbol, RECORDED[op_]
     products = _PRODUCTS.get(op_)
 
@@ -118,7 +117,7 @@ def _is_mask(a: Any) -> bool:
     return type(a) is bool or (isinstance(a, ArrayBase) and a._dtype.is_mask)
 
 
-def _comparison(op_: Op) -> Callable:
+def _comparison(op_: ops.Op) -> Callable:
     symbol, recorded = op_.symbol, RECORDED[op_]
     ordered = op_ is not ops.eq and op_ is not ops.ne
 
@@ -136,7 +135,7 @@ def _comparison(op_: Op) -> Callable:
     return method
 
 
-def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
+def _order_of_masks(op_: ops.Op, a: Any, b: Any) -> Any:
     """Compares masks; False is the smaller value."""
     what = f"{type_label(a)}.__richcmp__"
     if op_ is ops.gt or op_ is ops.ge:
@@ -146,7 +145,7 @@ def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
     return elementwise(combined, first, b, name=what)
 
 
-def _unary(op_: Op) -> Callable:
+def _unary(op_: ops.Op) -> Callable:
     recorded = RECORDED[op_]
 
     def method(self: Any) -> Any:

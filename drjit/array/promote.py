@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
 from ..jit.lazy import np
 from . import leaf, signatures, table
 from .base import ArrayBase, IncompatibleError, OperandError, listed, type_label
@@ -74,7 +73,7 @@ def _join(types: tuple) -> Any:
     return table.find(namespace, kind, dtype, dims)
 
 
-def _join_dtypes(dtypes: list[DType], numbers: list[type]) -> DType:
+def _join_dtypes(dtypes: list[dt.DType], numbers: list[type]) -> dt.DType:
     dtype = max(dtypes, key=lambda t: t.order)
     if float in numbers and not dtype.is_float:
         return dt.f32

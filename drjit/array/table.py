@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 from ..jit import collector, device, locks
 from ..jit.backend import JitBackend
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
 from . import inline, recorders
 from .base import ArrayBase, type_label
 from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
@@ -33,7 +32,7 @@ RULES = (
     ("quaternion", _FLOATS, ((4,),)),
     ("tensor", _ALL, ((),)),
 )
-SPECS: dict[str, tuple[str, DType, tuple[int, ...]]] = {
+SPECS: dict[str, tuple[str, dt.DType, tuple[int, ...]]] = {
     type_name(kind, dtype, dims): (kind, dtype, dims)
     for kind, dtypes, shapes in RULES
     for dtype in dtypes
@@ -89,12 +88,12 @@ def for_each(finish: Callable[[type], None]) -> None:
         finishers.append(finish)
 
 
-def python_type(dtype: DType) -> type:
+def python_type(dtype: dt.DType) -> type:
     """Returns the Python type of an entry."""
     return bool if dtype.is_mask else float if dtype.is_float else int
 
 
-def find(namespace: str, kind: str, dtype: DType, dims: tuple[int, ...] = ()) -> Any:
+def find(namespace: str, kind: str, dtype: dt.DType, dims: tuple[int, ...] = ()) -> Any:
     """Returns the class of a kind, element type and shape (excluding lanes).
 
     Raises:
@@ -114,7 +113,7 @@ def find(namespace: str, kind: str, dtype: DType, dims: tuple[int, ...] = ()) ->
 
 
 def like(
-    cls: Any, dtype: DType | None = None, kind: str | None = None, namespace: str | None = None
+    cls: Any, dtype: dt.DType | None = None, kind: str | None = None, namespace: str | None = None
 ) -> Any:
     """Returns the class that differs from `cls` in element type, kind or namespace."""
     meta = cls.__meta__

@@ -12,11 +12,9 @@ from typing import Any
 from ..lazy import np
 from . import dtype as dt
 from . import op
-from .dtype import DType
-from .op import Op
 
 
-def normalize(dtype: DType, value: Any) -> Any:
+def normalize(dtype: dt.DType, value: Any) -> Any:
     """Returns the Python number that a literal of the given type stores for `value`."""
     return NORMALIZE[dtype.element](value)
 
@@ -42,7 +40,7 @@ def _rounder(form: str) -> Callable[[Any], float]:
     return rounded
 
 
-def _wrapper(dtype: DType) -> Callable[[Any], int]:
+def _wrapper(dtype: dt.DType) -> Callable[[Any], int]:
     low, high, count = dtype.low, dtype.high, 1 << dtype.bits
 
     def wrapped(value: Any) -> int:
@@ -57,7 +55,7 @@ def _wrapper(dtype: DType) -> Callable[[Any], int]:
     return wrapped
 
 
-NORMALIZE: dict[DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
+NORMALIZE: dict[dt.DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
 NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _rounder("f")}
 """Like `normalize`, by type: vectors excluded."""
 
@@ -68,7 +66,7 @@ Programs use the same few constants over and over, and looking one up is faster 
 
 
 @cache
-def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
+def folder(op_: op.Op, dtype: dt.DType) -> Callable[..., Any] | None:
     """Returns a fast constant folder: a function from the data of literal operands to the data of
     the result. It returns None in cases that `number` handles. Functions of the math library have
     no such folder."""
@@ -108,7 +106,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return rounded
 
 
-_PLAIN: dict[Op, Callable[..., Any]] = {
+_PLAIN: dict[op.Op, Callable[..., Any]] = {
     **{o: o.python for o in (*op.ARITHMETIC, *op.COMPARISONS) if o.kind == "infix"},
     op.neg: operator.neg,
     op.div: lambda a, b: a / b if b else None,
@@ -124,7 +122,7 @@ _PLAIN: dict[Op, Callable[..., Any]] = {
     op.round: _whole(round),
 }
 # Functions of the number of bits and of operands.
-_OF_BITS: dict[Op, Callable[..., int | None]] = {
+_OF_BITS: dict[op.Op, Callable[..., int | None]] = {
     op.shl: lambda bits, a, b: a << b if 0 <= b < bits else None,
     op.shr: lambda bits, a, b: a >> b if 0 <= b < bits else None,
     op.popcnt: lambda bits, a: (a % (1 << bits)).bit_count(),

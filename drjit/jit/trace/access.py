@@ -14,7 +14,6 @@ from ..device import Device, current
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import effects, node, op
-from ..ir.dtype import DType
 from ..ir.location import user_location
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, broadcast_size, combine, literal, make
 from ..ir.op import ReduceMode
@@ -412,7 +411,7 @@ def _effect_mode(at: Access, target: Replacement, lanes: int) -> str:
 
 def reduce_all(reduce: str, a: Node) -> Node:
     """Reduces all lanes to one."""
-    dtype: DType = a.dtype
+    dtype: dt.DType = a.dtype
     if a.size == 0:
         return literal(dtype, op.identity(reduce, dtype))
     if a.size == 1:

@@ -13,7 +13,6 @@ from itertools import chain
 
 from ..ir import dtype as dt
 from ..ir import node, op
-from ..ir.dtype import DType
 from ..ir.node import BUFFER, LITERAL, SPLAT, Node, broadcast_size, combine, literal, make
 from ..ir.scope import ACTIVE, active, innermost
 from ..run import freeze, pending, schedule
@@ -168,7 +167,7 @@ def sum_lanes(v: Node) -> Node:
 _sources: weakref.WeakKeyDictionary[Node, Callable[[], Node | None]] = weakref.WeakKeyDictionary()
 
 
-def _source(a: Node, t: DType, what: str) -> Node:
+def _source(a: Node, t: dt.DType, what: str) -> Node:
     """Returns a buffer in the form needed for products with vectors of an element type."""
     if a.op is not BUFFER:
         access.refuse_written(a, what)
