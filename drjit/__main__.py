@@ -8,6 +8,7 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -55,12 +56,6 @@ def installed(name: str) -> str:
         return "not installed"
 
 
-def values_of(file: Path, key: str) -> list[str]:
-    """Returns the values of a key in a file of `key: value` lines."""
-    lines = file.read_text().splitlines()
-    return [line.partition(":")[2].strip() for line in lines if line.startswith(key)]
-
-
 def python() -> str:
     """Returns Python's version and location, and whether it may run threads without the GIL."""
     found = f"{platform.python_version()} ({sys.executable})"
@@ -93,7 +88,8 @@ def processor_name() -> str:
     name = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        name = next(iter(values_of(cpuinfo, "model name")), name)
+        found = re.search(r"^model name\s*: (.*)$", cpuinfo.read_text(), re.MULTILINE)
+        name = found[1] if found else name
     return f"{processor.target()[0]} ({name or platform.machine()})"
 
 

@@ -116,16 +116,19 @@ def dda(
         there = select(leaving, exit_, clip(fma(d, t, o) - corner, 0, 1))
         index = unsigned(*[cell[size - 1 - i] for i in range(size)])
         answer = func(user, index, vector(here), vector(there), active & (t > before))
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            got = type_label(answer)
-            raise TypeError(f"{what}(): 'func' must return the state and a mask, got {got}")
-        user, go_on = answer
+        user, go_on = _pair(answer, what)
         cell = select(leaving, cell + step, cell)
         here = select(leaving, 1 - exit_, there)
         active = reduce.all((cell >= 0) & (cell < res)) & (t < end) & go_on & active
         return user, cell, here, t, active
 
     return _loop((state, cell, here, start, alive), body, limit, mode if traced else "scalar")[0]
+
+
+def _pair(answer: Any, what: str) -> tuple[Any, Any]:
+    if isinstance(answer, tuple) and len(answer) == 2:
+        return answer
+    raise TypeError(f"{what}(): 'func' must return the state and a mask, got {type_label(answer)}")
 
 
 def _span(moving: Any, a: Any, b: Any, ray_max: Any) -> tuple[Any, Any]:

@@ -60,8 +60,7 @@ class _Derived(LaneRule):
     last, what it has passed on does not, and scopes suspend it with what it depends on."""
 
     name = "derived data"
-    keeps_inputs = False
-    masks = False
+    keeps_inputs = masks = False
     lasts = True
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:

@@ -26,22 +26,18 @@ class LaneRule:
     `forward(v, tangents)` returns the tangent of the result of `v`, given those of its operands
     (None: zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
     `give.scatter_add(i, values, access)`. The gradient may have one entry that stands for all.
-    An op that `masks` passes nothing on in some lanes. No traversal frees the edges of one that
+    An op that `masks` passes nothing on in some lanes. Some are `always` called, even without a
+    gradient. No traversal frees the edges of one that
     `lasts`.
 
     Of a result of size 1, the gradient may have an entry for each lane that executes the code
     (`scope.LaneRegion`), which ops that are `lanewise` take as it is; others receive the sum.
     """
 
-    elementwise = False
-    always = False  # called even without a gradient
-    lasts = False
+    elementwise = always = lasts = lanewise = False
+    keeps_inputs = masks = True
+    keeps_gradient = keeps_result = False
     direct = None
-    keeps_gradient = False
-    keeps_inputs = True
-    keeps_result = False
-    lanewise = False
-    masks = True
     name = ""
 
     def __init__(self, name: str = "") -> None:
@@ -63,9 +59,8 @@ class LinearOp(LaneRule):
     """A linear operation with one operand: `apply` applies it to a tangent, `transpose` applies its
     transpose to a gradient; both take the variable first."""
 
-    keeps_inputs = False
+    keeps_inputs = masks = False
     lanewise = True
-    masks = False
 
     def __init__(
         self,
@@ -89,8 +84,7 @@ class Parts(LaneRule):
     `count(v)` or fewer; `part(v, k, tangent)` is the tangent of one, given that of the operand. The
     first item of its data is a dictionary of the gradients that parts have received so far."""
 
-    always = True
-    lanewise = True
+    always = lanewise = True
     whole: Callable[..., None]
     count: Callable[[Var], int]
 
@@ -112,8 +106,7 @@ class Parts(LaneRule):
 class Part(LaneRule):
     """A result of `Parts`; `data` is its number."""
 
-    always = True
-    lanewise = True
+    always = lanewise = True
     keeps_inputs = False
 
     def __init__(self, name: str, masks: bool) -> None:
@@ -372,8 +365,7 @@ class _Reduce(LaneRule):
     """`data` is the reduction and the length of a run, or 0."""
 
     name = "reduce"
-    keeps_result = True
-    lanewise = True
+    keeps_result = lanewise = True
 
     def __init__(self, masks: bool) -> None:
         super().__init__()

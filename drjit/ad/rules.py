@@ -46,9 +46,7 @@ class Rule:
     compiler: ClassVar[Callable[["Rule"], Callable]]
 
     elementwise = True
-    always = False
-    lasts = False
-    keeps_gradient = False
+    always = lasts = keeps_gradient = False
 
     def __init__(
         self, op_: op.Op, keeps: str, partials: tuple[Callable | None, ...], name: str = ""

@@ -75,11 +75,7 @@ class Propagation:
         outer_gradients, seeds = graph.outer_gradients(), set(seeds)
         written = outer_gradients.written.values() if outer_gradients else ()
         self.targets: list[ScatterTarget] = [w for w in written if w.var in seeds and w.scatters]
-
-    @property
-    def scatters(self) -> list[Var]:
-        """What the traversal has to visit."""
-        return [v for w in self.targets for v in w.scatters]
+        self.scatters = [v for w in self.targets for v in w.scatters]  # what it has to visit
 
     def begin(self) -> None:
         """Makes the gradients those that the scatters read."""

@@ -192,7 +192,8 @@ def traverse(
 
 
 def _start(seeds: Sequence[Var], anew: bool) -> None:
-    if anew or not any(_has_gradient(v) for v in seeds):
+    found = [v.grad for v in seeds if v.grad is not None]
+    if anew or all(g.op is LITERAL and not g.data for g in found):
         inner = scope() or graph.OUTSIDE
         arguments = inner.arguments
         for v in seeds:
@@ -204,11 +205,6 @@ def _start(seeds: Sequence[Var], anew: bool) -> None:
                 g = in_active_lanes(v, Value(one))
                 one = (arriving(v, g) if v.size == 1 else g).node
             v.grad = one if v.grad is None else PLAIN.add(v.grad, one)
-
-
-def _has_gradient(v: Var) -> bool:
-    """Returns whether a gradient other than a constant 0 has been set for a variable."""
-    return v.grad is not None and not (v.grad.op is LITERAL and not v.grad.data)
 
 
 def _traverse(

@@ -27,8 +27,7 @@ from .memory_rules import LaneRule, LinearOp, Part, Parts, _value, full, gather,
 class _Pack(LaneRule):
     name = "coopvec_pack"
     lanewise = True
-    keeps_inputs = False
-    masks = False
+    keeps_inputs = masks = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         zero = Value(node.literal(v.dtype.element, 0))
@@ -64,8 +63,7 @@ class _Unpack(Parts):
     """All features of a vector."""
 
     name = "coopvec_unpack"
-    keeps_inputs = False
-    masks = False
+    keeps_inputs = masks = False
 
     def count(self, v: Var) -> int:
         return v.deps[0].dtype.count

@@ -194,14 +194,11 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
 
 
 def _common_size(sizes: list[int]) -> int:
-    size = 1
-    for n in sizes:
-        if n not in (1, size):
-            if size != 1:
-                shown = " and ".join(str(m) for m in sizes)
-                raise Incompatible(f"arrays have different numbers of components ({shown})")
-            size = n
-    return size
+    several = {*sizes} - {1}
+    if len(several) > 1:
+        shown = " and ".join(map(str, sizes))
+        raise Incompatible(f"arrays have different numbers of components ({shown})")
+    return several.pop() if several else 1
 
 
 def _map_tensor(op_: Op, cls: Any, result: Any, operands: list, first: int) -> Any:

@@ -22,7 +22,7 @@ from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
 from .meta import DYNAMIC, ArrayMeta
 from .show import is_array
-from .tensor_index import is_integer, is_mask
+from .tensor_index import is_integer, is_mask, title
 
 LETTERS = "xyzw"
 
@@ -59,7 +59,7 @@ def getitem(self: Any, key: Any) -> Any:
             try:
                 value = value[k]
             except (IndexError, TypeError) as problem:
-                text = f"{_what(self, '__getitem__')}: Item retrieval failed. {problem}"
+                text = f"{title(self, '__getitem__')}: Item retrieval failed. {problem}"
                 kind = BoundsError if isinstance(problem, IndexError) else TypeError
                 raise kind(text) from problem
         return value
@@ -73,7 +73,7 @@ def getitem(self: Any, key: Any) -> Any:
         index = _index(self, key)
         if self._node.size == 1:
             return leaf.resize(self, index._node.size)
-        at = Access(index._node, what=_what(self, "__getitem__"))
+        at = Access(index._node, what=title(self, "__getitem__"))
         return leaf_access.gather(self, at)
     if _has_entries(self) and _is_entries_index(key):
         indices: Any = key
@@ -121,21 +121,17 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         raise _bad_key(self, key, "__setitem__")
 
 
-def _what(self: Any, method: str) -> str:
-    return f"{type_label(self)}.{method}()"
-
-
 def _bad_key(self: Any, key: Any, method: str) -> TypeError:
     if key is None or key is ...:
         return TypeError(
-            f"{_what(self, method)}: Complex slicing operations involving 'None' / '...' are "
+            f"{title(self, method)}: Complex slicing operations involving 'None' / '...' are "
             "currently only supported on tensors."
         )
     allowed = "an integer, a slice, a mask" + (
         ", or an array of integers" if self._kind == "leaf" else ", or a tuple of them"
     )
     return TypeError(
-        f"{_what(self, method)}: invalid key of type '{type_label(key)}'; expected {allowed}"
+        f"{title(self, method)}: invalid key of type '{type_label(key)}'; expected {allowed}"
     )
 
 
@@ -160,7 +156,7 @@ def _set_entries(self: Any, index: list, value: Any) -> None:
     values = (value if type(value) is cls else cls(value))._components
     if len(values) not in (1, len(index)):
         raise TypeError(
-            f"{_what(self, '__setitem__')}: cannot assign {len(values)} values to "
+            f"{title(self, '__setitem__')}: cannot assign {len(values)} values to "
             f"{len(index)} entries"
         )
     positions = [_position(self, i, size, "__setitem__") for i in index]
@@ -179,7 +175,7 @@ def _position(self: Any, i: int, size: int, method: str) -> int:
     if size == 1 and method == "__getitem__":
         return 0
     raise BoundsError(
-        f"{_what(self, method)}: entry {at} is out of bounds (the array is of size {size})."
+        f"{title(self, method)}: entry {at} is out of bounds (the array is of size {size})."
     )
 
 
@@ -219,13 +215,13 @@ def _leaf_slice(self: Any, key: slice) -> Any:
         return cls(self)
     if not chosen:
         return cls()
-    index, what = _range_index(self, key), _what(self, "__getitem__")
+    index, what = _range_index(self, key), title(self, "__getitem__")
     return leaf_access.gather(self, Access(index._node, what=what))
 
 
 def _scatter(self: Any, index: Any, value: Any) -> None:
     cls = type(self)
-    what = _what(self, "__setitem__")
+    what = title(self, "__setitem__")
     if is_array(value) and value._kind == "nested":
         raise TypeError(f"{what}: cannot assign a '{type_label(value)}' to entries of a 1-D array")
     source = value if type(value) is cls else cls(value)
@@ -265,7 +261,7 @@ def _number(self: Any, cls: Any, value: Any) -> Any:
         if dtype.is_float or converted == value:
             return converted
     raise TypeError(
-        f"{_what(self, '__setitem__')}: could not initialize an element of type {dtype.name} with "
+        f"{title(self, '__setitem__')}: could not initialize an element of type {dtype.name} with "
         + (f"{value!r}" if kind in (bool, int, float) else f"a value of type '{type_label(value)}'")
     )
 
@@ -284,7 +280,7 @@ def _set_component(self: Any, i: int, value: Any) -> None:
             value = kind(value)
         except (TypeError, RuntimeError) as error:
             raise TypeError(
-                f"{_what(self, '__setitem__')}: could not initialize a component of type "
+                f"{title(self, '__setitem__')}: could not initialize a component of type "
                 f"'{type_label(kind)}' with a value of type '{type_label(value)}'"
             ) from error
     self._components[i]._assign(value)
@@ -298,7 +294,7 @@ def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:
         values = list(value)
         if len(values) != n:
             raise TypeError(
-                f"{_what(self, '__setitem__')}: {len(values)} values cannot go to {n} components"
+                f"{title(self, '__setitem__')}: {len(values)} values cannot go to {n} components"
             )
         # Components may be assigned to one another: take the values before the first is changed.
         values = [type(v)(v) if is_array(v) else v for v in values]
@@ -372,7 +368,7 @@ def _set_masked_tensor(self: Any, mask: Any, value: Any) -> None:
 
 
 def _set_masked(self: Any, mask: Any, value: Any) -> None:
-    what = _what(self, "__setitem__")
+    what = title(self, "__setitem__")
     result = elementwise.elementwise(op.select, mask, value, self, name=what[:-2])
     if type(result) is not type(self):
         raise TypeError(

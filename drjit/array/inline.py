@@ -100,49 +100,31 @@ def _on_components(op_: ops.Op, cls: Any) -> Callable:
 
 def _on_storage(op_: ops.Op, cls: Any) -> Callable:
     """Returns the operation on tensors of one class and shape, combined with numbers."""
-    known, flat = RECORDERS[op_], cls.Array
-    if known[flat] is nothing:
+    on_entries = RECORDERS[op_][cls.Array]
+    if on_entries is nothing:
         return nothing
     result = cls.Mask if op_.result == "mask" else cls
-    first = cls.Mask if op_.result == "second" else cls
+    kinds = [cls.Mask if op_.result == "second" else cls] + [cls] * (op_.arity - 1)
 
-    def wrapped(array, shape):
+    def on_storage(*args):
+        shape, arrays = None, []
+        for tensor, a in zip(kinds, args):  # noqa: B905
+            kind = type(a)
+            if kind is tensor and (shape is None or a._shape == shape):
+                shape = a._shape
+                arrays.append(a._array)
+            elif kind is float or kind is int:
+                arrays.append(a)
+            else:
+                return None
+        array = None if shape is None else on_entries(*arrays)
         if array is None:
             return None
         r = new(result)
-        r._array = array
-        r._shape = shape
+        r._array, r._shape = array, shape
         return r
 
-    def entries(x, shape):
-        """The array of a tensor of that shape, or a number; None for anything else."""
-        kind = type(x)
-        if kind is cls:
-            return x._array if x._shape == shape else None
-        return x if kind is float or kind is int else None
-
-    def unary(a):
-        return wrapped(known[flat](a._array), a._shape)
-
-    def binary(a, b):
-        if type(a) is cls:
-            shape, x = a._shape, a._array
-            y = entries(b, shape)
-        elif type(b) is cls:
-            shape, y = b._shape, b._array
-            x = entries(a, shape)
-        else:
-            return None
-        return None if x is None or y is None else wrapped(known[flat](x, y), shape)
-
-    def ternary(a, b, c):
-        if type(a) is not first:
-            return None
-        shape = a._shape
-        y, z = entries(b, shape), entries(c, shape)
-        return None if y is None or z is None else wrapped(known[flat](a._array, y, z), shape)
-
-    return (unary, binary, ternary)[op_.arity - 1]
+    return on_storage
 
 
 def nothing(*_: Any) -> None:

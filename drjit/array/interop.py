@@ -18,7 +18,7 @@ from ..jit.ir import node
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace.access import Access
-from . import leaf, leaf_access, table
+from . import leaf, leaf_access, table, tensor
 from .base import ArrayBase
 from .base import type_label as _name
 from .meta import DYNAMIC
@@ -135,10 +135,8 @@ def build(cls: Any, data: np.ndarray, mismatch: Callable[[], TypeError] | None =
     `from_object` for shapes. `mismatch` makes the error to raise for one of another shape."""
     mismatch = mismatch or partial(_mismatch, cls, data, data.shape, data.dtype)
     if cls._kind == "tensor":
-        result = cls.__new__(cls)
-        result._array = build(cls.Array, np.ascontiguousarray(data).reshape(-1))
-        result._shape = data.shape
-        return result
+        flat = build(cls.Array, np.ascontiguousarray(data).reshape(-1))
+        return tensor.wrap(cls, flat, data.shape)
     if cls._kind == "leaf":
         if data.ndim > 1:
             raise mismatch()
@@ -218,7 +216,12 @@ def components(value: Any) -> np.ndarray:
     if value._kind == "tensor":
         return components(value._array).reshape(value._shape)
     if value._kind == "leaf":
-        return _leaf_view(value)
+        n = value._node
+        if n.size == 0:
+            return np.empty(0, dtype)
+        if not n.is_evaluated:
+            n = value._node = schedule.materialize(n, value._device)
+        return launch.view(n.dtype, n.size, n.data)
     shape = shape_of(value)
     if shape is None:
         raise ragged(value, f"{_name(value)}.numpy()")
@@ -229,15 +232,6 @@ def components(value: Any) -> np.ndarray:
     for row, n in zip(result, evaluated(leaves), strict=True):
         row[:] = n.data if n.is_literal else launch.to_numpy(n.dtype, n.size, n.data)
     return result.reshape(shape)
-
-
-def _leaf_view(value: Any) -> np.ndarray:
-    n = value._node
-    if n.size == 0:
-        return np.empty(0, n.dtype.numpy)
-    if not n.is_evaluated:
-        n = value._node = schedule.materialize(n, value._device)
-    return launch.view(n.dtype, n.size, n.data)
 
 
 def _shared(value: Any) -> np.ndarray:
@@ -325,7 +319,7 @@ def dlpack(value: Any, stream: Any = None, **arguments: Any) -> Any:
     """
     there = away(value)
     if there is not None:
-        return _device_dlpack(value, there, stream, **arguments)
+        return there.dlpack(*_dense(value, there), stream, **arguments)
     if stream is not None:
         raise BufferError(f"{_name(type(value))}.__dlpack__(): an array on the host has no streams")
     return to_numpy(value).__dlpack__(**arguments)
@@ -424,9 +418,7 @@ def to_tensor(cls: Any, found: Foreign, flip_axes: bool = False) -> Any:
     if strides is not None:
         flat = _gathered(cls, flat, shape, strides, found.offset)
     made = table.find(cls._namespace, "tensor", cls._dtype)
-    result = made.__new__(made)
-    result._array, result._shape = leaf.wrap(made.Array, node.cast(cls._dtype, flat)), shape
-    return result
+    return tensor.wrap(made, leaf.wrap(made.Array, node.cast(cls._dtype, flat)), shape)
 
 
 def _gathered(
@@ -444,8 +436,8 @@ def _gathered(
     return leaf_access.gather(source, Access(index._node, inside=True))._node
 
 
-def _dense(value: Any) -> tuple[node.Node, tuple[int, ...]]:
-    """Returns the evaluated entries of an array, and their shape."""
+def _dense(value: Any, device: Device) -> tuple[Any, dt.DType, tuple[int, ...]]:
+    """Returns the memory of an evaluated array, its element type and its shape."""
     if value._kind == "nested":
         value = table.like(type(value), kind="tensor")(value)
     if launch.on_read is not None:  # a frozen function would not export what it is called for
@@ -455,14 +447,7 @@ def _dense(value: Any) -> tuple[node.Node, tuple[int, ...]]:
     n = held._node
     if not n.is_evaluated and n.size:
         n = held._node = schedule.materialize(n, held._device)
-    return n, shape
-
-
-def _device_dlpack(value: Any, device: Device, stream: Any, **options: Any) -> Any:
-    """Returns a DLPack capsule with the array's memory on its device."""
-    n, shape = _dense(value)
-    buffer = n.data if n.size else device.allocate(0)
-    return device.dlpack(buffer, n.dtype, shape, stream, **options)
+    return n.data if n.size else device.allocate(0), n.dtype, shape
 
 
 def cuda_interface(value: Any) -> dict[str, Any]:
@@ -473,8 +458,7 @@ def cuda_interface(value: Any) -> dict[str, Any]:
     device = away(value)
     if device is None:
         raise AttributeError(f"{_name(value)} has no attribute '__cuda_array_interface__'")
-    n, shape = _dense(value)
-    value._exported = device.export(n.data if n.size else device.allocate(0), n.dtype, shape)
+    value._exported = device.export(*_dense(value, device))
     return value._exported.interface
 
 

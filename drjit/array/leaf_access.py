@@ -65,9 +65,7 @@ def gather_weighted(source: Any, taps: list[Access], weights: list) -> list | No
     """Sums of the entries of records with weights of the source's type; None where gathers and
     products serve better, or have to, since derivatives are recorded.
     """
-    if source._var is not None:
-        return None
-    if any(type(w) is not type(source) or w._var is not None for w in weights):
+    if any(type(a) is not type(source) or a._var is not None for a in (source, *weights)):
         return None
     found = access.gather_weighted(source._node, taps, [w._node for w in weights])
     return None if found is None else [wrap(type(source), n) for n in found]

@@ -154,13 +154,10 @@ class NativeOperators:
         known = self._python
 
         def other(x: Any, *more: Any) -> Any:
-            for cls in type(x).__mro__:
-                if (cls, method) in known:
-                    return known[cls, method](x, *more)
-            for y in more:
-                for cls in type(y).__mro__:
-                    if (cls, reflected) in known:
-                        return known[cls, reflected](y, x)
+            for first, name, second in ((x, method, more), *[(y, reflected, (x,)) for y in more]):
+                for cls in type(first).__mro__:
+                    if (cls, name) in known:
+                        return known[cls, name](first, *second)
             return NotImplemented
 
         return other

@@ -15,7 +15,7 @@ from ..jit.lazy import np
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
-from .inline import RECORDED
+from .inline import RECORDERS
 from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
@@ -57,14 +57,14 @@ def _apply(op_: ops.Op, a: Any, symbol: str, b: Any) -> Any:
 
 
 def _arithmetic(op_: ops.Op, reflected: bool) -> Callable:
-    symbol, recorded = op_.symbol, RECORDED[op_]
+    symbol, recorders = op_.symbol, RECORDERS[op_]
     products = _PRODUCTS.get(op_)
 
     def method(self: Any, other: Any) -> Any:
         a, b = (other, self) if reflected else (self, other)
         if not reflected and self._kind == "leaf" and getattr(other, "_kind", "") == "nested":
             return NotImplemented  # whose reflected operator goes through its components
-        if self._kind == "tensor" and (result := recorded(a, b)) is not None:
+        if self._kind == "tensor" and (result := recorders[type(self)](a, b)) is not None:
             return result
         if products is not None and (special.is_special(a) or special.is_special(b)):
             try:
@@ -118,11 +118,11 @@ def _is_mask(a: Any) -> bool:
 
 
 def _comparison(op_: ops.Op) -> Callable:
-    symbol, recorded = op_.symbol, RECORDED[op_]
+    symbol, recorders = op_.symbol, RECORDERS[op_]
     ordered = op_ is not ops.eq and op_ is not ops.ne
 
     def method(self: Any, other: Any) -> Any:
-        if self._kind == "tensor" and (result := recorded(self, other)) is not None:
+        if self._kind == "tensor" and (result := recorders[type(self)](self, other)) is not None:
             return result
         if ordered and (special.is_special(self) or special.is_special(other)):
             raise RuntimeError(
@@ -146,13 +146,13 @@ def _order_of_masks(op_: ops.Op, a: Any, b: Any) -> Any:
 
 
 def _unary(op_: ops.Op) -> Callable:
-    recorded = RECORDED[op_]
+    recorders = RECORDERS[op_]
 
     def method(self: Any) -> Any:
         formula = special.formulas.get((self.__meta__.kind, op_.name))
         if formula is not None:
             return formula(tuple(self._components))
-        result = recorded(self)
+        result = recorders[type(self)](self)
         return promoted(op_, (self,), _method(self, op_)[:-2]) if result is None else result
 
     return method

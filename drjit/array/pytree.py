@@ -235,8 +235,7 @@ def walk(tree: Any) -> Iterator[tuple[str, Any]]:
     >>> list(walk({"a": [1, 2]}))
     [("['a'][0]", 1), ("['a'][1]", 2)]
     """
-    for path, (leaf,) in _rows((tree,), "walk"):
-        yield path, leaf
+    return ((path, leaf) for path, (leaf,) in _rows((tree,), "walk"))
 
 
 def leaves(tree: Any, stop: Classes = ()) -> list[Any]:
@@ -360,8 +359,7 @@ def alike(what: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
         RecursionError: a PyTree is too deep, or contains itself.
         RuntimeError: the PyTrees differ in structure.
     """
-    for path, (a, b) in _rows((first, second), what, "alike"):
-        yield path, a, b
+    return ((path, a, b) for path, (a, b) in _rows((first, second), what, "alike"))
 
 
 def _rows(

@@ -106,11 +106,8 @@ def common_width(leaves: Sequence[Any]) -> int | None:
     """Returns the common number of lanes of leaf arrays, where single lanes are broadcast; None if
     they disagree."""
     widths = {leaf._node.size for leaf in leaves}
-    if len(widths) > 1:
-        widths.discard(1)
-        if len(widths) > 1:
-            return None
-    return widths.pop() if widths else 0
+    widths = widths - {1} or widths
+    return None if len(widths) > 1 else widths.pop() if widths else 0
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:

@@ -180,10 +180,8 @@ def dot(a: Any, b: Any) -> Any:
     terms = zip(a, b, strict=True)
     x, y = next(terms)
     total = x * y
-    add = _FMA[type(total)]
     for x, y in terms:
-        found = add(x, y, total)
-        total = fma(x, y, total) if found is None else found
+        total = fma(x, y, total)
     return total
 
 

@@ -16,6 +16,12 @@ from . import inline, recorders
 from .base import ArrayBase, type_label
 from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
 
+
+def python_type(dtype: dt.DType) -> type:
+    """Returns the Python type of an entry."""
+    return bool if dtype.is_mask else float if dtype.is_float else int
+
+
 _ALL = tuple(SUFFIX)
 _WITH_MASK = (dt.mask, dt.f16, dt.f32, dt.f64)
 _FLOATS = (dt.f16, dt.f32, dt.f64)
@@ -40,10 +46,8 @@ SPECS: dict[str, tuple[str, dt.DType, tuple[int, ...]]] = {
 }
 ALIASES = {"Float32": "Float", "Int32": "Int", "UInt32": "UInt"}
 # The leaf types of drjit.scalar are Python's, which accept any width.
-SCALARS: dict[str, type] = {
-    name: bool if dtype.is_mask else float if dtype.is_float else int
-    for dtype, name in LEAF_NAME.items()
-} | {"Float32": float, "Int32": int, "UInt32": int, "Int16": int, "UInt16": int}
+SCALARS = {name: python_type(dtype) for dtype, name in LEAF_NAME.items()}
+SCALARS |= {"Float32": float, "Int32": int, "UInt32": int, "Int16": int, "UInt16": int}
 
 extras: dict[str, Callable[[str], Any]] = {}
 """Further types of the namespaces: name -> function that returns the type for a namespace such as
@@ -86,11 +90,6 @@ def for_each(finish: Callable[[type], None]) -> None:
         for cls in _classes.values():
             finish(cls)
         finishers.append(finish)
-
-
-def python_type(dtype: dt.DType) -> type:
-    """Returns the Python type of an entry."""
-    return bool if dtype.is_mask else float if dtype.is_float else int
 
 
 def find(namespace: str, kind: str, dtype: dt.DType, dims: tuple[int, ...] = ()) -> Any:

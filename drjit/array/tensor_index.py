@@ -42,8 +42,8 @@ class Selection(NamedTuple):
         return Access(self.index._node, active, what)
 
 
-def _what(cls: type, method: str) -> str:
-    return f"{type_label(cls)}.{method}()"
+def title(value: Any, method: str) -> str:
+    return f"{type_label(value)}.{method}()"
 
 
 def getitem(self: Any, key: Any, what: str = "") -> Any:
@@ -55,7 +55,7 @@ def getitem(self: Any, key: Any, what: str = "") -> Any:
         TypeError: the key has an unsupported type.
     """
     cls, array = type(self), self._array
-    what = what or _what(cls, "__getitem__")
+    what = what or title(cls, "__getitem__")
     found = select(self._namespace, self._shape, key, what)
     shape, index, _ = found
     if index is None:
@@ -75,7 +75,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         TypeError: the key has an unsupported type, or the value is incompatible.
     """
     array = self._array
-    what = _what(type(self), "__setitem__")
+    what = title(type(self), "__setitem__")
     found = select(self._namespace, self._shape, key, what, everything=True)
     shape, index, _ = found
     count = prod(shape)
@@ -386,10 +386,7 @@ def _offsets(
             n = shape[axis]
             if flat._dtype.is_signed:
                 negative, moved = flat < 0, flat + n
-                if type(moved) is type(flat):
-                    flat = leaf.apply(op.select, negative, moved, flat)
-                else:
-                    flat = elementwise.elementwise(op.select, negative, moved, flat)
+                flat = elementwise.elementwise(op.select, negative, moved, flat)
             bounded, inside = leaf_access.bounded(flat, valid, n, what)
             valid = valid & inside
             total = total + cls(bounded) * prod(shape[axis + 1 :])

@@ -196,11 +196,10 @@ class SymbolicBranch:
             arguments[k] = saved.stand_in()
         recorded = RecordedCall(branch.what, arguments, places, masks, self.captured.keys())
         del arguments
-        scope = capture.body(outer_gradients)
         first, second = branch.bodies
         bodies = (
-            partial(self._body, first, recorded, scope),
-            partial(self._body, second, recorded, scope),
+            partial(self._body, first, recorded, outer_gradients),
+            partial(self._body, second, recorded, outer_gradients),
         )
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         outer_gradients.finish()
@@ -216,10 +215,10 @@ class SymbolicBranch:
         return branch.place(self.outcomes, made)
 
     def _body(
-        self, function: Any, recorded: RecordedCall, scope: capture.body, nodes: list[Node]
+        self, function: Any, recorded: RecordedCall, outer_gradients: Any, nodes: list[Node]
     ) -> list[Node]:
         branch, args = self.branch, self.branch.args
-        with scope as inner:
+        with capture.body(outer_gradients) as inner:
             values = recorded.begin(nodes, inner)
             given: list[Value | None] = [*values]
             for k in self.captured:

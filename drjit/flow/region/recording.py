@@ -286,7 +286,7 @@ class RecordedRegion:
 
     def entered(
         self, outer_gradients: capture.OuterGradients, copies: Substitution | None = None
-    ) -> "capture.body":
+    ) -> AbstractContextManager[graph.GradScope]:
         """Prepares the body for `pull` and `push` to visit its variables. Variables of gathered
         arrays from outside have their gradients in `outer_gradients`, and nested calls have their
         operands in `copies`."""

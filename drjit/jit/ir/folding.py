@@ -79,14 +79,6 @@ def folder(op_: op.Op, dtype: dt.DType) -> Callable[..., Any] | None:
     if plain is None or op_.result == "mask":
         return plain
 
-    if op_.arity == 2:  # the common case
-
-        def folded_pair(a: Any, b: Any) -> Any:
-            value = plain(a, b)
-            return normalized(value) if value else value
-
-        return folded_pair
-
     def folded(*values: Any) -> Any:
         value = plain(*values)
         return normalized(value) if value else value

@@ -249,7 +249,7 @@ def gather_weighted(source: Node, taps: list[Access], weights: list[Node]) -> li
     those with an odd number are summed up separately. None where gathers and products serve better.
     """
     refuse_written(source, taps[0].what)
-    if not in_packets(source, taps[0].packet) or any(w.dtype is not source.dtype for w in weights):
+    if not in_packets(source, taps[0].packet):
         return None
     indices = [at.bounds(source.size)[0] for at in taps]
     mask, at = taps[0].bounds(source.size)[1], taps[0]

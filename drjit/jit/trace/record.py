@@ -66,13 +66,11 @@ def loop(
         if scope.afters:
             _check_written(what, scope, (test, *results, *scope.effects), live)
         size = broadcast_size((*inside, outer, test, *results), what)
-        if scope.effects:
-            size = _extended(size, scope.effects, what)
+        size = _extended(size, scope.effects, what)
     counts = (len(state), len(scope.effects))
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
     node = make(op.loop, dt.mask, size, deps, OpenRegion(counts, depth))
-    if scope.effects:
-        _close(node, scope)
+    _close(node, scope)
     return [
         before if r is n else _result(node, n.dtype, k)
         for k, (before, n, r) in enumerate(zip(state, inside, results, strict=True))
@@ -155,7 +153,7 @@ def branches(
     what = f"branch '{label}'" if label else "symbolic branch"
     outer, depth = _around()
     size = broadcast_size((*masks, *args, outer), what)
-    masks = _restricted(masks, outer)
+    masks = [combine(op.and_, (m, outer)) for m in masks]
     inside: list[Node] = []
     outcomes: list[list[Node]] = []
     scopes: list[Scope] = []
@@ -175,13 +173,8 @@ def branches(
                 _check_written(what, scope, (*results, *scope.effects), first)
             if outcomes:
                 _check(what, "result", outcomes[0], results)
-            for n in results:
-                if n.size != size:
-                    size = _extended(size, results, what)
-                    break
-            if scope.effects:
-                size = _extended(size, scope.effects, what)
-                effects += scope.effects
+            size = _extended(size, (*results, *scope.effects), what)
+            effects += scope.effects
             del opened[count:]
             inside += names
             outcomes.append(results)
@@ -196,11 +189,9 @@ def branches(
     counts = (len(args), len(first), inner)
     deps = (*args, *inside, *masks, *chain.from_iterable(outcomes), *effects)
     node = make(op.branch, dt.mask, size, deps, OpenRegion(counts, depth, shared))
-    if effects:
-        merged = Scope(outer, depth)
-        merged.effects = effects
-        merged.afters = [a for s in scopes for a in s.afters]
-        _close(node, merged)
+    merged = Scope(outer, depth)
+    merged.effects, merged.afters = effects, [a for s in scopes for a in s.afters]
+    _close(node, merged)
     return [_result(node, n.dtype, k) for k, n in enumerate(first)]
 
 
@@ -232,18 +223,6 @@ def _around() -> tuple[Node, int]:
     """Returns the mask of the lanes that execute a loop or branch recorded here, and its depth."""
     scope = innermost()
     return (ACTIVE, 1) if scope is None else (scope.mask, scope.depth + 1)
-
-
-def _restricted(masks: Sequence[Node], outer: Node) -> list[Node]:
-    """Returns the masks where an enclosing mask is set, not beyond the end of the arrays."""
-    found = []
-    for m in masks:
-        if m.op is LITERAL or m is outer or outer.op is LITERAL:
-            found.append(combine(op.and_, (m, outer)))
-        else:  # without looking for something simpler
-            size = outer.size if m.size == 1 else m.size
-            found.append(make(op.and_, m.dtype, size, (m, outer)))
-    return found
 
 
 @contextmanager
