@@ -135,8 +135,7 @@ def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
     """A `Fill` that leaves memory uninitialized."""
     if size is None or cls in (bool, int, float):
         return _constant(cls, 0, size, what)
-    if size > ir.LARGEST:
-        raise ir.too_large(size)
+    ir.check_size(size)
     return conversion.unwritten(cls, size)
 
 

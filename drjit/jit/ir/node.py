@@ -82,8 +82,7 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     Raises:
         RuntimeError: the size exceeds `LARGEST`.
     """
-    if size > LARGEST:
-        raise too_large(size)
+    check_size(size)
     return make(LITERAL, dtype, size, (), NORMALIZE[dtype.element](value))
 
 
@@ -131,22 +130,21 @@ happen to be equal. At first, it has the constants that derivatives use most."""
 shared = frozenset(CONSTANTS.values())
 
 
-def too_large(size: int) -> RuntimeError:
-    """Returns the error to raise for an array with more than `LARGEST` entries."""
-    return RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
+def check_size(size: int) -> None:
+    """Raises a RuntimeError for an array with more than `LARGEST` entries."""
+    if size > LARGEST:
+        raise RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
 
 
 def buffer(dtype: DType, size: int, memory: Any) -> Node:
     """Creates a node for evaluated data."""
-    if size > LARGEST:
-        raise too_large(size)
+    check_size(size)
     return make(BUFFER, dtype, size, (), memory)
 
 
 def lane(size: int, device: Device | None = None) -> Node:
     """The lane indices 0 ... size-1, in `u32`, on a device (by default the current one)."""
-    if size > LARGEST:
-        raise too_large(size)
+    check_size(size)
     return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size, (), device or current())
 
 

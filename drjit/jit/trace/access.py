@@ -149,8 +149,7 @@ class Access:
         index, mask, _ = self.bounds(size)
         first = entry(index, self.packet, 0)
         places = [first, *[_after(first, j) for j in range(1, self.packet)]]
-        what, mode, reduce = self.what, self.mode, self.reduce
-        return [Access(place, mask, what, 1, True, mode, reduce) for place in places]
+        return [Access(n, mask, self.what, 1, True, self.mode, self.reduce) for n in places]
 
 
 def _restricted(mask: Node, active: Node) -> Node:

@@ -25,12 +25,11 @@ class Sample:
         if active.op is op.literal:
             active = literal(dt.mask, active.data, size)
         at = Access(literal(dt.u32, 0), active, what)
-        counter = access.scatter(Replacement(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
-        self._counter = counter
+        self._counter = access.scatter(Replacement(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
         self._arrays: list[Node] = []
-        if counter is None:  # there are no lanes
+        if self._counter is None:  # there are no lanes
             return
-        slot = pending.old_value(counter, dt.u32)
+        slot = pending.old_value(self._counter, dt.u32)
         taken = apply(op.lt, slot, literal(dt.u32, capacity))
         if active.op is not op.literal:
             taken = apply(op.and_, taken, active)
