@@ -12,8 +12,7 @@ from typing import Any
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 from ..jit.ir.node import BUFFER, Node, next_serial
-from ..jit.ir.scope import active, recording
-from ..jit.ir.scope import region as lane_region
+from ..jit.ir.scope import active, recording, region
 from ..jit.run import schedule
 from ..jit.trace.access import Access
 from . import graph, sink, traverse
@@ -42,7 +41,7 @@ class OuterGradients:
         self.reached: set[Var] = set()  # inputs reached by traversals
         self.seeds: dict[Var, Any] = {}  # outer variables at which traversals in the body begin
         self._shared: dict[Var, Node | None] = {}  # of the gradient of an input, what is shared
-        self._region, self._lanes = lane_region(), active().size
+        self._region, self._lanes = region(), active().size
         self._found: dict[Var, Var] = {}
         self._so_far: dict[Var, Node | None] = {}  # None once bodies add to it
 

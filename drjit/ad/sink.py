@@ -9,8 +9,7 @@ from ..jit import flags as jit_flags
 from ..jit.flags import JitFlag
 from ..jit.ir import node
 from ..jit.ir.node import LITERAL, Node
-from ..jit.ir.scope import ACTIVE, active, recording
-from ..jit.ir.scope import region as lane_region
+from ..jit.ir.scope import ACTIVE, active, recording, region
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace import access
@@ -254,21 +253,21 @@ def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
     around that."""
     if recording():
         return c
-    region, serial = lane_region(), v.serial
-    if region is None or v.rule is memory_rules.SCATTER:  # what has been written is there only once
+    code, serial = region(), v.serial
+    if code is None or v.rule is memory_rules.SCATTER:  # what has been written is there only once
         return _total(c, lanes_)
-    if serial >= region.begin:
+    if serial >= code.begin:
         return c
-    while (around := region.around) is not None:
-        if region.index is not None:
-            count, size = region.index.size, region.size
+    while (around := code.around) is not None:
+        if code.index is not None:
+            count, size = code.index.size, code.size
             if count != size and c.node.size in (1, count):
-                at = Access(region.index, what="gradient", inside=True)
+                at = Access(code.index, what="gradient", inside=True)
                 zero = Value(node.literal(v.dtype, 0, size))
                 c = memory_rules.scatter(zero, memory_rules.full(c, count), at)
         if serial >= around.begin:
             return c
-        region = around
+        code = around
     return _total(c, lanes_)
 
 

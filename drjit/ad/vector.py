@@ -15,7 +15,6 @@ from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import active
 from ..jit.trace import feature_vectors as vector
 from ..jit.trace.access import Access, Replacement
-from ..jit.trace.feature_vectors import Matrix
 from . import memory_rules
 from .algebra import RECORDED, operands
 from .graph import Value, Var, as_value, take_gradient
@@ -162,7 +161,7 @@ def sum_lanes(a: Value) -> Value:
 # Products with matrices
 
 
-LaneSum = tuple[Matrix, tuple[Value, ...], Node | None]
+LaneSum = tuple[vector.Matrix, tuple[Value, ...], Node | None]
 """What is summed over lanes, or those of a mask, and added to a matrix in a buffer: a vector, or
 the outer product of two."""
 
@@ -239,10 +238,10 @@ def _nonzero(g: Node) -> Node:
 
 def matvec(
     a: Value,
-    matrix: Matrix,
+    matrix: vector.Matrix,
     x: Value,
     b: Value | None = None,
-    bias: Matrix | None = None,
+    bias: vector.Matrix | None = None,
     what: str = "nn.matvec",
 ) -> Value:
     """Multiplies a matrix in a buffer, or its transpose, with a vector and adds a bias."""
@@ -252,7 +251,7 @@ def matvec(
     return as_value((n, tracked))
 
 
-def load(b: Value, bias: Matrix) -> Value:
+def load(b: Value, bias: vector.Matrix) -> Value:
     """Returns a bias as a vector."""
     parts = []
     for k in range(bias.rows):

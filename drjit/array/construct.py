@@ -53,8 +53,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
         except TypeError as problem:  # that names the class that was called
             text = str(problem).replace("_tensor_arguments()", f"{type_label(cls)}()")
             raise TypeError(text) from None
-        _init_tensor(self, cls, *arguments)
-        return
+        return _init_tensor(self, cls, *arguments)
     if kwargs:
         args = _without_keywords(cls, args, kwargs)
     if kind == "leaf":

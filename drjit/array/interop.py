@@ -19,8 +19,7 @@ from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace.access import Access
 from . import leaf, leaf_access, table, tensor
-from .base import ArrayBase
-from .base import type_label as _name
+from .base import ArrayBase, type_label
 from .meta import DYNAMIC
 from .show import component_shape, evaluated, inner, is_array, ragged, shape_of
 
@@ -73,7 +72,7 @@ def host_array(obj: Any) -> np.ndarray:
             return np.from_dlpack(obj)
         except (BufferError, RuntimeError, ValueError) as error:
             raise TypeError(
-                f"a {_name(type(obj))} cannot be read through DLPack: {error}. "
+                f"a {type_label(obj)} cannot be read through DLPack: {error}. "
                 "Copy it to the host first, in a dense layout."
             ) from error
     return np.asarray(memoryview(obj))
@@ -94,7 +93,7 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     """
     there = away(cls)
     if there is not None:
-        found = there.foreign(obj, f"{_name(cls)}()")
+        found = there.foreign(obj, f"{type_label(cls)}()")
         if found is not None:
             return _from_foreign(cls, obj, found, flip_axes)
     given = host_array(obj)
@@ -199,8 +198,8 @@ def _mismatch(
     if wanted and not _is_like(shape, expected) and _is_like(shape[::-1], expected):
         hint = f" Pass the transpose, or flip_axes={not flip_axes}."
     return TypeError(
-        f"{_name(cls)}(): Unable to initialize from an array of type '{type(obj).__name__}'. The "
-        f"input should have the following configuration for this to succeed: {wanted}"
+        f"{type_label(cls)}(): Unable to initialize from an array of type '{type(obj).__name__}'. "
+        f"The input should have the following configuration for this to succeed: {wanted}"
         f"dtype={element}, order='C'. It has the shape {shape} and the element type {dtype}.{hint}"
     )
 
@@ -224,7 +223,7 @@ def components(value: Any) -> np.ndarray:
         return launch.view(n.dtype, n.size, n.data)
     shape = shape_of(value)
     if shape is None:
-        raise ragged(value, f"{_name(value)}.numpy()")
+        raise ragged(value, f"{type_label(value)}.numpy()")
     leaves = list(inner(value))
     if not value.__meta__.is_jit:
         return np.array(leaves, dtype).reshape(shape)
@@ -241,7 +240,7 @@ def _shared(value: Any) -> np.ndarray:
         return _shared(value._array).reshape(value._shape)
     shape = component_shape(value)
     if shape is None:
-        raise ragged(value, f"{_name(value)}.numpy()")
+        raise ragged(value, f"{type_label(value)}.numpy()")
     if not issubclass(value.Value, ArrayBase):
         if type(value._held) is list:
             value._held = np.array(value._held, value._dtype.numpy)
@@ -321,7 +320,7 @@ def dlpack(value: Any, stream: Any = None, **arguments: Any) -> Any:
     if there is not None:
         return there.dlpack(*_dense(value, there), stream, **arguments)
     if stream is not None:
-        raise BufferError(f"{_name(type(value))}.__dlpack__(): an array on the host has no streams")
+        raise BufferError(f"{type_label(value)}.__dlpack__(): an array on the host has no streams")
     return to_numpy(value).__dlpack__(**arguments)
 
 
@@ -365,7 +364,7 @@ def _library(value: Any, module: str, title: str) -> Any:
     except ImportError:
         package = module.partition(".")[0]
         raise ModuleNotFoundError(
-            f"{_name(type(value))}.{package}(): {title} is not installed. "
+            f"{type_label(value)}.{package}(): {title} is not installed. "
             f"Install it with `pip install {package}`, or use .numpy()."
         ) from None
 
@@ -387,7 +386,7 @@ def set_state(value: Any, state: tuple[tuple[int, ...], bytes]) -> None:
         shape, data = state
         entries = np.frombuffer(bytearray(data), cls._dtype.numpy.newbyteorder("<")).reshape(shape)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{_name(cls)}.__setstate__(): not a pickled state: {error}") from None
+        raise TypeError(f"{type_label(cls)}.__setstate__(): not a pickled state: {error}") from None
     made = build(cls, entries.astype(cls._dtype.numpy, copy=False))
     for name in ("_node", "_components", "_array", "_shape"):
         if hasattr(cls, name):
@@ -457,7 +456,7 @@ def cuda_interface(value: Any) -> dict[str, Any]:
     """
     device = away(value)
     if device is None:
-        raise AttributeError(f"{_name(value)} has no attribute '__cuda_array_interface__'")
+        raise AttributeError(f"{type_label(value)} has no attribute '__cuda_array_interface__'")
     value._exported = device.export(*_dense(value, device))
     return value._exported.interface
 

@@ -257,8 +257,7 @@ def set_label(self: Any, name: str) -> None:
             derivatives.labels[self._var] = name
         return
     if self._kind == "tensor":
-        set_label(self._array, name)
-        return
+        return set_label(self._array, name)
     parts = self._components
     names = "xyzw" if len(parts) <= 4 and self.__meta__.kind != "matrix" else range(len(parts))
     for part, c in zip(names, parts, strict=False):

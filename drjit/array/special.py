@@ -188,10 +188,8 @@ def dot(a: Any, b: Any) -> Any:
 # Functions composed of many operations on one-dimensional arrays, such as a matrix inverse, are
 # traced once, and their trace is repeated for other arrays.
 
-Function = Callable[..., Sequence[Any]]
 
-
-def repeated(function: Function, arrays: Sequence[Any], *args: Any) -> Sequence[Any]:
+def repeated(function: Callable, arrays: Sequence[Any], *args: Any) -> Sequence[Any]:
     """Evaluates `function(arrays, *args)`, which takes arrays or numbers of one class and returns
     some. It must only do arithmetic and not look at their contents, and `args` must be hashable.
     """
@@ -209,7 +207,7 @@ def repeated(function: Function, arrays: Sequence[Any], *args: Any) -> Sequence[
 
 
 @lru_cache(maxsize=256)
-def _template(function: Function, cls: Any, count: int, args: tuple) -> tuple[Template, list[Any]]:
+def _template(function: Callable, cls: Any, count: int, args: tuple) -> tuple[Template, list[Any]]:
     """Returns the template of a function, and the classes of its results."""
     classes: list[Any] = []
 

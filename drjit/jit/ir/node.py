@@ -82,7 +82,8 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     Raises:
         RuntimeError: the size exceeds `LARGEST`.
     """
-    check_size(size)
+    if size > LARGEST:
+        check_size(size)
     return make(LITERAL, dtype, size, (), NORMALIZE[dtype.element](value))
 
 
