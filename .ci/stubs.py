@@ -39,12 +39,11 @@ def package() -> str:
     # What a stub imports by another name is not part of its interface.
     renamed = ["Dynamic: int"]
     eager = [
-        ast.unparse(statement)
+        f"from .{statement.module or ''} import {alias.name} as {alias.name}"
         for statement in ast.parse((PACKAGE / "__init__.py").read_text()).body
-        if isinstance(statement, ast.ImportFrom)
-        and statement.level == 1
-        and not (statement.names[0].asname or "_").startswith("_")
-        and statement.names[0].asname != "Dynamic"
+        if isinstance(statement, ast.ImportFrom) and statement.level == 1
+        for alias in statement.names
+        if alias.asname is None
     ]
     lazy = [f"from . import {name} as {name}" for name in dr._LAZY]
     functions = [f"from .{m} import {n} as {n}" for n, m in _names.MODULES.items()]

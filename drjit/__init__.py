@@ -16,29 +16,20 @@ from .jit.run import modules as _modules
 
 _modules.install()  # before what may come from there
 
-from . import auto as auto
-from . import cuda as cuda
-from . import llvm as llvm
-from . import scalar as scalar
+from . import auto, cuda, llvm, scalar
 from ._names import MODULES as _MODULES
 from ._names import OPERATIONS as _OPERATIONS
 from ._names import TYPES as _TYPES
 from .array import table as _table
-from .array.base import ArrayBase as ArrayBase
+from .array.base import ArrayBase
 from .array.meta import DYNAMIC as Dynamic
-from .array.meta import VarState as VarState
+from .array.meta import VarState
 from .jit import collector as _collector
-from .jit.backend import JitBackend as JitBackend
-from .jit.flags import JitFlag as JitFlag
-from .jit.flags import flag as flag
-from .jit.flags import scoped_set_flag as scoped_set_flag
-from .jit.flags import set_flag as set_flag
-from .jit.ir.dtype import VarType as VarType
-from .jit.ir.op import ReduceMode as ReduceMode
-from .jit.ir.op import ReduceOp as ReduceOp
-from .jit.log import LogLevel as LogLevel
-from .jit.log import log_level as log_level
-from .jit.log import set_log_level as set_log_level
+from .jit.backend import JitBackend
+from .jit.flags import JitFlag, flag, scoped_set_flag, set_flag
+from .jit.ir.dtype import VarType
+from .jit.ir.op import ReduceMode, ReduceOp
+from .jit.log import LogLevel, log_level, set_log_level
 
 __version__ = "0.1.0"
 

@@ -17,11 +17,8 @@ from .array.promote import number_type, promote
 from .array.table import find
 from .flow.loop.while_loop import while_loop
 from .function.conversion import related
+from .function.data import reduce
 from .function.data.create import arange
-from .function.data.reduce import all as all_
-from .function.data.reduce import any as any_
-from .function.data.reduce import max as max_
-from .function.data.reduce import min as min_
 from .function.math.arithmetic import clip, floor, fma, maximum, minimum, select
 from .function.math.vector import norm
 from .jit.ir import dtype as dt
@@ -98,7 +95,7 @@ def dda(
     inverse = 1 / select(moving, d, 1)
     start, end = _span(moving, -o * inverse, (vector(res) - o) * inverse, ray_max)
     within = (moving & (o == o)) | ((d == 0) & (o >= 0) & (o <= vector(res)))
-    alive: Any = all_(within & (res > 0)) & any_(moving) & (start < end) & active
+    alive: Any = reduce.all(within & (res > 0)) & reduce.any(moving) & (start < end) & active
     if not traced and not alive:
         return state
     if traced and alive._node.op is LITERAL and not alive._node.data:
@@ -114,7 +111,7 @@ def dda(
         user, cell, here, before, active = values
         corner = vector(cell)
         t_next = select(moving, (corner + exit_ - o) * inverse, math.inf)
-        t = minimum(min_(t_next), end)
+        t = minimum(reduce.min(t_next), end)
         leaving = t_next <= t
         there = select(leaving, exit_, clip(fma(d, t, o) - corner, 0, 1))
         index = unsigned(*[cell[size - 1 - i] for i in range(size)])
@@ -122,7 +119,7 @@ def dda(
         user, go_on = _pair(answer, what)
         cell = select(leaving, cell + step, cell)
         here = select(leaving, 1 - exit_, there)
-        active = all_((cell >= 0) & (cell < res)) & (t < end) & go_on & active
+        active = reduce.all((cell >= 0) & (cell < res)) & (t < end) & go_on & active
         return user, cell, here, t, active
 
     return _loop((state, cell, here, start, alive), body, limit, mode if traced else "scalar")[0]
@@ -139,7 +136,7 @@ def _span(moving: Any, a: Any, b: Any, ray_max: Any) -> tuple[Any, Any]:
     of its sides in the dimensions in which the ray moves."""
     near = select(moving, minimum(a, b), -math.inf)
     far = select(moving, maximum(a, b), math.inf)
-    return maximum(max_(near), 0.0), minimum(min_(far), ray_max)
+    return maximum(reduce.max(near), 0.0), minimum(reduce.min(far), ray_max)
 
 
 def _loop(
@@ -282,7 +279,7 @@ def integrate_ref(
     a, b = (low - o) / select(moving, d, 1), (high - o) / select(moving, d, 1)
     outside = ~moving & ((o < low) | (o > high))
     start, end = _span(moving, a, b, ray_max)
-    active = (start < end) & all_(~outside) & any_(moving)
+    active = (start < end) & reduce.all(~outside) & reduce.any(moving)
     step = select(active, (end - start) / count, 0)
 
     def add(k: Any, total: Any) -> tuple[Any, Any]:

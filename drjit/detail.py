@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, TypeVar, cast
 
-from .array import foreign, leaf, pytree, table
+from .array import interop, leaf, pytree, table
 from .array.base import ArrayBase, type_label
 from .array.meta import VarState
 from .flow.call.instance import clear_registry as clear_registry
@@ -279,10 +279,11 @@ def import_tensor(tensor: object, ad: bool = False) -> Any:
     """
     suffix = ".ad" if ad else ""
     what = "drjit.detail.import_tensor()"
-    if hasattr(tensor, "__cuda_array_interface__") or _dlpack_device(tensor) != _HOST:
+    where = getattr(tensor, "__dlpack_device__", None)
+    if hasattr(tensor, "__cuda_array_interface__") or (where and where()[0] != _HOST):
         found = (device := find(JitBackend.CUDA)) and device.foreign(tensor, what)
         if found:
-            return foreign.to_tensor(table.find(f"cuda{suffix}", "leaf", found.dtype), found)
+            return interop.to_tensor(table.find(f"cuda{suffix}", "leaf", found.dtype), found)
     try:
         source = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(cast(Any, tensor))
     except AttributeError:
@@ -291,12 +292,6 @@ def import_tensor(tensor: object, ad: bool = False) -> Any:
     if element is None:
         raise TypeError(f"{what}: unsupported element type {source.dtype}")
     return table.find(f"llvm{suffix}", "tensor", element)(source)
-
-
-def _dlpack_device(tensor: Any) -> int:
-    """Returns the type of device on which an array is, the host if it does not say that."""
-    where = getattr(tensor, "__dlpack_device__", None)
-    return _HOST if where is None else where()[0]
 
 
 def reset(arg: T, /) -> T:

@@ -5,19 +5,18 @@ variables, or itself propagates gradients to them, their gradients are accumulat
 additions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 from ..jit.ir.node import BUFFER, Node, next_serial
-from ..jit.ir.scope import active, recording
-from ..jit.ir.scope import region as lane_region
+from ..jit.ir.scope import active, recording, region
 from ..jit.run import schedule
 from ..jit.trace.access import Access
 from . import graph, sink, traverse
-from .flags import ADFlag, ADMode
-from .graph import GradScope, Value, Var
+from .graph import ADFlag, ADMode, GradScope, Value, Var
 from .scatter_target import ScatterTarget
 
 
@@ -42,7 +41,7 @@ class OuterGradients:
         self.reached: set[Var] = set()  # inputs reached by traversals
         self.seeds: dict[Var, Any] = {}  # outer variables at which traversals in the body begin
         self._shared: dict[Var, Node | None] = {}  # of the gradient of an input, what is shared
-        self._region, self._lanes = lane_region(), active().size
+        self._region, self._lanes = region(), active().size
         self._found: dict[Var, Var] = {}
         self._so_far: dict[Var, Node | None] = {}  # None once bodies add to it
 
@@ -143,35 +142,26 @@ class OuterGradients:
             traverse.traverse(ADMode.Backward, ADFlag.Default)
 
 
-class body:
-    """A scope for tracing a body, or one body after the other. Traversals do not leave it: they
-    store the gradients of outer variables in `outer_gradients`.
+@contextmanager
+def body(
+    outer_gradients: OuterGradients, first: int | None = None, copies: Any = None
+) -> Iterator[GradScope]:
+    """Opens a scope for tracing a body, or one body after the other. Traversals do not leave it:
+    they store the gradients of outer variables in `outer_gradients`.
 
     With `first`, the serial number at which it begins, it is the scope for visiting the variables
     of a body that has been recorded; `copies` has primal values (see `OuterGradients`)."""
-
-    __slots__ = ("copies", "first", "outer_gradients", "tape")
-
-    tape: list[Var]
-
-    def __init__(
-        self, outer_gradients: OuterGradients, first: int | None = None, copies: Any = None
-    ) -> None:
-        self.outer_gradients, self.first, self.copies = outer_gradients, first, copies
-
-    def __enter__(self) -> GradScope:
-        outer = self.outer_gradients
-        outer.first = next_serial() if self.first is None else self.first
-        outer.copies = self.copies
-        around = graph.scope() or graph.OUTSIDE
-        inner = GradScope(around.all, around.variables, outer.first, None, outer)
-        inner.tape = self.tape = []
-        graph.push(inner)
-        return inner
-
-    def __exit__(self, *_: object) -> None:
+    outer_gradients.first = next_serial() if first is None else first
+    outer_gradients.copies = copies
+    around = graph.scope() or graph.OUTSIDE
+    inner = GradScope(around.all, around.variables, outer_gradients.first, None, outer_gradients)
+    inner.tape = tape = []
+    graph.push(inner)
+    try:
+        yield inner
+    finally:
         left = graph.pop()
-        if self.first is None:
-            self.outer_gradients.seeds.update(left.postponed)
-        self.tape.clear()  # there may be references to the scope
-        self.outer_gradients.copies = None
+        if first is None:
+            outer_gradients.seeds.update(left.postponed)
+        tape.clear()  # there may be references to the scope
+        outer_gradients.copies = None

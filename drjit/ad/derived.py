@@ -10,9 +10,8 @@ from typing import Any
 
 from ..jit.ir.scope import recording
 from .algebra import keep_graph
-from .flags import ADMode
-from .graph import GradScope, Value, Var, as_value, new_input, seen, within
-from .lanes import LaneRule
+from .graph import ADMode, GradScope, Value, Var, as_value, new_input, seen, within
+from .memory_rules import LaneRule
 from .traverse import visit
 
 _serial = attrgetter("serial")
@@ -61,8 +60,7 @@ class _Derived(LaneRule):
     last, what it has passed on does not, and scopes suspend it with what it depends on."""
 
     name = "derived data"
-    keeps_inputs = False
-    masks = False
+    keeps_inputs = masks = False
     lasts = True
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:

@@ -8,7 +8,6 @@ are left to the rule itself.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
 from typing import Any
 
 from ..jit.ir import node, op
@@ -17,9 +16,9 @@ from ..jit.ir.node import LITERAL, SPLAT, Node, serials
 from ..jit.ir.op import Op, special_numbers
 from ..jit.run import bytecode
 from ..jit.tuples import NamedTuple
-from .algebra import PLAIN, Guards, guard
-from .graph import as_value
-from .rules import RULES, Algebra, Rule, same
+from .algebra import PLAIN, Guards
+from .graph import Var, as_value
+from .rules import Algebra, Rule, same
 
 
 class _Term(NamedTuple):
@@ -129,183 +128,114 @@ def _indented(lines: Iterable[str]) -> list[str]:
     return ["    " + line for line in lines]
 
 
-class _Function:
-    """A function generated for a rule, of a variable `v` with the operands `d0`, ..., the inputs
-    `x0`, ... and the result `y`."""
-
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-        self.count = len(rule.partials)
-        self.inputs = [f"x{k}" for k in range(self.count)] if rule.keeps_inputs else []
-        self.names: dict[str, Any] = {
-            "Node": Node, "add": PLAIN.add, "combine": node.combine, "constants": node.CONSTANTS,
-            "guard": partial(guard, PLAIN), "literal": LITERAL, "op_add": op.add, "op_fma": op.fma,
-            "op_select": op.select, "serials": serials, "splat": SPLAT,
-        }  # fmt: skip
-
-    def opening(self) -> list[str]:
-        """Returns the statements that assign operands, inputs and result."""
-        lines = [f"{''.join([f'd{i}, ' for i in range(self.count)])}= v.deps"]
-        if self.inputs:
-            lines.append(f"{', '.join(self.inputs)}, = v.inputs")
-        if self.rule.keeps_result:
-            lines.append("y = v.result")
-        return lines
-
-    def compiled(self, parameters: str, body: list[str]) -> Any:
-        """Compiles the function with the given statements."""
-        return _compiled(parameters, [*self.opening(), *body], self.names)
-
-    def operands(self) -> list[int]:
-        """Returns the numbers of the operands that receive gradients."""
-        return [i for i, p in enumerate(self.rule.partials) if p is not None]
-
-    def contribution(self, i: int, g: str, guarded: bool) -> "_Contribution":
-        """Returns the contribution of a full gradient, where `dtype` and `size` are known."""
-        text = _Text(self.names)
-        values = [_Term(name, name) for name in ("y", *self.inputs)]
-        derivative: Any = self.rule.partials[i]
-        product = derivative(text, _Term(g, None, full=True), *values).name
-        if derivative is same or not guarded:
-            return _Contribution(text.lines, product, text.factors.get(product, ()))
-        selected = _creation("c", "op_select", "dtype", "size", ["where", "zero", product])
-        return _Contribution([*text.lines, f"where, zero = guard({g})", *selected], "c")
+def _added(text: _Text, product: str, target: str) -> list[str]:
+    """Returns statements that add a full contribution, computed by those of the `text`, to the
+    gradient of a variable; a product is added by a fused multiplication."""
+    count, *factors = text.factors.get(product, (0,))
+    start = len(text.lines) - count
+    last = text.lines[start:]
+    op_, deps = ("op_fma", [*factors, "before"]) if count else ("op_add", ["before", product])
+    return [
+        *text.lines[:start],
+        f"before = {target}.grad",
+        f"if before is None and {target}.size == size:",
+        *_indented([*last, f"{target}.grad = {product}"]),
+        f"elif {target}.size != size:",
+        *_indented([*last, f"sink.accumulate({target}, {product}, size)"]),
+        "elif (o := before.op) is literal or o is splat:",
+        *_indented([*last, f"{target}.grad = add(before, {product})"]),
+        "else:",
+        *_indented(_creation("total", op_, "dtype", "size", deps)),
+        f"    {target}.grad = total",
+    ]
 
 
-class _Contribution(NamedTuple):
-    """Statements that compute a full contribution to a gradient, and its name. If the last of them
-    multiplies, `factors` are their number and the names of the factors."""
-
-    lines: list[str]
-    name: str
-    factors: tuple = ()
-
-    def added(self, target: str, otherwise: str = "") -> list[str]:
-        """Returns statements that add it to the gradient of a variable; a product is added by a
-        fused multiplication. If the variable is one entry of several, the statement `otherwise`
-        adds it."""
-        count, *factors = self.factors or (0,)
-        start = len(self.lines) - count
-        product = self.lines[start:]
-        op_, deps = ("op_fma", [*factors, "before"]) if count else ("op_add", ["before", self.name])
-        single = []
-        if otherwise:
-            single = [f"elif {target}.size != size:", *_indented([*product, otherwise])]
-        return [
-            *self.lines[:start],
-            f"before = {target}.grad",
-            f"if before is None{otherwise and f' and {target}.size == size'}:",
-            *_indented([*product, f"{target}.grad = {self.name}"]),
-            *single,
-            "elif (o := before.op) is literal or o is splat:",
-            *_indented([*product, f"{target}.grad = add(before, {self.name})"]),
-            "else:",
-            *_indented(_creation("total", op_, "dtype", "size", deps)),
-            f"    {target}.grad = total",
-        ]
-
-
-def _compiled(parameters: str, body: list[str], names: dict[str, Any]) -> Any:
-    """Compiles a function with some statements, which refer to `names`."""
-    text = "\n".join([f"def run({parameters}):", *_indented(body)])
-    names["__name__"] = __name__  # its frames are of the package, where users are told of lines
-    exec(bytecode.compiled(text), names)
-    return names["run"]
-
-
-def _passing(f: _Function, masked: bool) -> list[str]:
+def _passing(rule: Rule, inputs: list[str], masked: bool, names: dict[str, Any]) -> list[str]:
     """Returns the statements that pass a full gradient `g` on; if it is `masked`, it may be 0 in
     some lanes, and so may those further along."""
-    guarded = f.rule.guarded or (masked and f.rule.product)
+    guarded = rule.guarded or (masked and rule.product)
+    values = [_Term(name, name) for name in ("y", *inputs)]
     lines = []
-    for i in f.operands():
-        c = f.contribution(i, "g", guarded)
-        added = c.added(f"d{i}", f"sink.accumulate(d{i}, {c.name}, size)")
+    for i, derivative in enumerate(rule.partials):
+        if derivative is None:
+            continue
+        text = _Text(names)
+        product = derivative(text, _Term("g", None, full=True), *values).name
+        if guarded and derivative is not same:
+            selected = _creation("c", "op_select", "dtype", "size", ["where", "zero", product])
+            text.lines += ["where, zero = guard(g)", *selected]
+            product = "c"
+        added = _added(text, product, f"d{i}")
         if masked:
             added.append(f"sink.masked.add(d{i})")
         lines += [f"if d{i} is not None:", *_indented(added)]
     return lines
 
 
-def _backward(rule: Rule) -> Any:
-    """Returns the function `(v, g, sink, guard, masked)` that passes a full gradient on."""
-    f = _Function(rule)
-    lines = _passing(f, True)
-    if not rule.masks:
-        lines = ["if masked:", *_indented(lines), "else:", *_indented(_passing(f, False))]
-    return f.compiled("v, g, sink, guard, masked", ["dtype, size = v.dtype, v.size", *lines])
+def _names() -> dict[str, Any]:
+    """Returns what generated code refers to."""
+    return {
+        "Node": Node, "add": PLAIN.add, "combine": node.combine, "constants": node.CONSTANTS,
+        "literal": LITERAL, "op_add": op.add, "op_fma": op.fma, "op_select": op.select,
+        "serials": serials, "splat": SPLAT,
+        "__name__": __name__,  # its frames are of the package, where users are told of lines
+    }  # fmt: skip
 
 
-_INLINE = "mul", "add", "fma", "sub", "sin"
-"""The operations whose rules are part of `sweep`, which saves a call for each."""
+def _compiled(parameters: str, body: list[str], names: dict[str, Any]) -> Any:
+    """Compiles a function with some statements, which refer to `names`."""
+    exec(bytecode.compiled("\n".join([f"def run({parameters}):", *_indented(body)])), names)
+    return names["run"]
 
 
-@cache
-def sweep() -> Any:
-    """Returns the function `(variables, sink)` that visits variables, last one first: what
-    `GradientSink.visit` does for each. It runs for every edge, so it passes on full gradients
-    itself."""
-    names: dict[str, Any] = {"as_value": as_value, "Guards": Guards}
-    cases = [
-        "elif masked and v in masked and rule.direct is not None:",
-        "    rule.direct(v, g, sink, guard, True)",
-    ]
-    for rule in [RULES[op.TABLE[name]] for name in _INLINE]:
-        f = _Function(rule)
-        body = [*f.opening(), "dtype = v.dtype", *_passing(f, rule.masks)]
-        cases += [f"elif rule is {rule.name}_rule:", *_indented(body)]
-        names |= {f"{rule.name}_rule": rule, **f.names}
-    visit = [
-        "rule, g, size = v.rule, v.grad, v.size",
-        "if rule is None:",
-        "    continue",
-        "if g is None or g.size != size or (o := g.op) is literal or o is splat:",
-        "    general(v, rule)",
-        "    continue",
-        *cases,
-        "elif (run := rule.direct) is not None:",
-        "    run(v, g, sink, guard, False)",
-        "elif rule.elementwise or rule.keeps_gradient:",
-        "    general(v, rule)",
-        "    continue",
-        "else:",
-        "    sink.var = v",
-        "    sink.masking = rule.masks or v in masked",
-        "    rule.backward(v, as_value((g, v.grad_var)), sink)",
-        "    sink.masking = False",
-        "if clears:",
-        "    v.grad = v.grad_var = None",
-        "else:",
-        "    sink.clear(v, rule)",
-    ]
+def _direct(rule: Rule) -> Any:
+    """Returns the function `(v, g, sink, guard, masked)` that passes a full gradient of a variable
+    `v` on to its operands `d0`, ..., given its inputs `x0`, ... and result `y`."""
+    count, names = len(rule.partials), _names()
+    inputs = [f"x{k}" for k in range(count)] if rule.keeps_inputs else []
     body = [
-        "masked, general, clears, v = sink.masked, sink.visit, sink.clears, None",
-        "guard = Guards()",
-        "try:",
-        "    for v in reversed(variables):",
-        *_indented(_indented(visit)),
-        "except BaseException:",
-        "    sink.var = v",
-        "    raise",
+        "dtype, size = v.dtype, v.size",
+        f"{''.join([f'd{i}, ' for i in range(count)])}= v.deps",
+        *[f"{', '.join(inputs)}, = v.inputs"][: len(inputs)],
+        *["y = v.result"][: rule.keeps_result],
     ]
-    return _compiled("variables, sink", body, names)
+    lines = _passing(rule, inputs, True, names)
+    if not rule.masks:
+        plain = _passing(rule, inputs, False, names)
+        lines = ["if masked:", *_indented(lines), "else:", *_indented(plain)]
+    return _compiled("v, g, sink, guard, masked", [*body, *lines], names)
 
 
-def _forward(rule: Rule) -> Any:
-    """Returns the function `(v, members, sink)` that sums the tangents of a variable over the
-    operands among the members of a traversal."""
-    f = _Function(rule)
-    lines = ["dtype, size = v.dtype, v.size"]
-    for i in f.operands():
-        c = f.contribution(i, "t", rule.guarded)
-        lines += [
-            f"if d{i} is not None and (t := d{i}.grad) is not None and d{i} in members:",
-            "    if t.size == size and (o := t.op) is not literal and o is not splat:",
-            *_indented(_indented(c.added("v"))),
-            "    else:",
-            f"        sink.push(v, {i})",
-        ]
-    return f.compiled("v, members, sink", lines)
+def sweep(variables: list[Var], sink: Any) -> None:
+    """Visits variables, last one first: what `GradientSink.visit` does for each, here without calls
+    where gradients are full."""
+    masked, general, clears, v = sink.masked, sink.visit, sink.clears, None
+    guard = Guards()
+    try:
+        for v in reversed(variables):
+            rule, g, size = v.rule, v.grad, v.size
+            if rule is None:
+                continue
+            if g is None or g.size != size or (o := g.op) is LITERAL or o is SPLAT:
+                general(v, rule)
+                continue
+            if (run := rule.direct) is not None:
+                run(v, g, sink, guard, True if masked and v in masked else rule.masks)
+            elif rule.elementwise or rule.keeps_gradient:
+                general(v, rule)
+                continue
+            else:
+                sink.var = v
+                sink.masking = rule.masks or v in masked
+                rule.backward(v, as_value((g, v.grad_var)), sink)
+                sink.masking = False
+            if clears:
+                v.grad = v.grad_var = None
+            else:
+                sink.clear(v, rule)
+    except BaseException:
+        sink.var = v
+        raise
 
 
-Rule.compilers.update(direct=_backward, tangent=_forward)
+Rule.compiler = _direct

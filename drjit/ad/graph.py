@@ -8,6 +8,7 @@ that need few save the time that it takes to keep that, and have native operator
 Variables of a body that is being recorded are in a separate list (`GradScope.tape`).
 """
 
+import enum
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -18,14 +19,39 @@ from operator import itemgetter
 from typing import Any
 
 from ..jit import collector, flags
+from ..jit.enumeration import Named
 from ..jit.ir import node
 from ..jit.ir.dtype import DType
-from ..jit.ir.location import Location, describe, user_location
+from ..jit.ir.label import locations, note_location
+from ..jit.ir.location import describe
 from ..jit.ir.node import Node, next_serial
 from ..jit.run import schedule
 from ..jit.trace import access
 from ..jit.trace.access import Replacement
 from ..jit.tuples import NamedTuple
+
+
+class ADMode(Named, enum.Enum):
+    """The direction of a traversal."""
+
+    __hash__ = object.__hash__  # that of enumerations takes a call of a Python function
+    Primal = 0
+    Forward = 1
+    Backward = 2
+
+
+class ADFlag(Named, enum.IntEnum):
+    """What a traversal clears, and whether it may have nothing to do."""
+
+    ClearNone = 0
+    ClearEdges = 1
+    ClearInput = 2
+    ClearInterior = 4
+    ClearVertices = 6
+    AllowNoGrad = 8
+    Default = 7
+    # Not in the reference: gradients stay part of the graph and can be differentiated again.
+    KeepGraph = 16
 
 
 class Value(NamedTuple):
@@ -73,15 +99,7 @@ class Var:
 
 labels: weakref.WeakKeyDictionary[Var, str] = weakref.WeakKeyDictionary()
 """User-defined names of variables."""
-locations: weakref.WeakKeyDictionary[Var, Location] = weakref.WeakKeyDictionary()
-"""The user's source lines that recorded variables, in debug mode."""
-
-
-def _note_location(v: Any) -> None:
-    locations[v] = user_location()
-
-
-flags.in_debug_mode(Var, _note_location)
+flags.in_debug_mode(Var, note_location)
 
 
 class Inner(Var):
@@ -186,17 +204,10 @@ def _blank(cls: type[Var], n: Node | Var) -> Var:
 
 def new_slot(n: Node | Var) -> Var:
     """Creates storage for a gradient that is not part of the graph."""
-    return new_slots((n,))[0]
-
-
-def new_slots(nodes: Iterable[Node | Var]) -> list[Var]:
-    """Creates storage for several gradients."""
-    found = [_blank(Inner, n) for n in nodes]
-    inner = scope() if scopes else None
-    if inner is not None and inner.all:
-        for v in found:
-            inner.shows(v)
-    return found
+    v = _blank(Inner, n)
+    if (inner := scope()) is not None:
+        inner.shows(v)
+    return v
 
 
 def new_input(n: Node | Var) -> Var:
@@ -213,17 +224,6 @@ def new_input(n: Node | Var) -> Var:
     elif taped:
         append(v)
     return v
-
-
-def new_inputs(nodes: Iterable[Node]) -> list[Var]:
-    """Creates variables for differentiable inputs of the body that is being traced."""
-    inner = scopes[get_ident()][-1]
-    found = [_blank(Inner, n) for n in nodes]
-    inner.tape += found  # type: ignore[operator]
-    if inner.all:
-        for v in found:
-            inner.shows(v)
-    return found
 
 
 def recorded_again(

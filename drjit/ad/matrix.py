@@ -1,13 +1,13 @@
 """Derivatives of matrix products, and of sums over rows of matrices.
 
-As in `lanes`, each function creates the primal node and, if an operand has a variable, records one.
+As in `memory_rules`, each function creates the primal node and, if an operand has a variable,
+records one.
 """
 
 from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
-from ..jit.ir.node import Node
 from ..jit.lazy import np
 from ..jit.primitives import collective
 from ..jit.primitives import matmul as product
@@ -15,7 +15,7 @@ from ..jit.run import launch
 from ..jit.trace.access import Access
 from .algebra import RECORDED, operands
 from .graph import Value, Var
-from .lanes import LaneRule, LinearOp, _value, full, gather
+from .memory_rules import LaneRule, LinearOp, _value, full, gather
 
 
 class _Product(LaneRule):
@@ -71,15 +71,11 @@ class _Product(LaneRule):
             sink.add(i, sum_rows(d, count, area))
             return
         lane, width = node.lane(count * area), node.literal(dt.u32, area)
-        start = _integers(offsets)
+        start = node.buffer(dt.u32, count, launch.from_numpy(dt.u32, offsets))
         batch = node.apply(op.quotient, lane, width)
         first = gather(Value(start), Access(batch)).node
         index = node.apply(op.add, first, node.apply(op.remainder, lane, width))
         sink.scatter_add(i, [d], Access(index, inside=True, reduce="add"))
-
-
-def _integers(values: np.ndarray) -> Node:
-    return node.buffer(dt.u32, len(values), launch.from_numpy(dt.u32, values))
 
 
 def matmul(a: Value, b: Value, layout: product.ProductLayout) -> Value:

@@ -4,7 +4,7 @@ differentiable op.
 The rule of an element-wise op is written once, as the product of a gradient with the partial
 derivative. It serves both directions, because such a product is its own transpose. Rules are
 evaluated in an algebra: on nodes for first derivatives, or on recorded values for higher ones. Ops
-that move entries between lanes are in `lanes.py`.
+that move entries between lanes are in `memory_rules.py`.
 """
 
 import math
@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..jit.ir import op
-from ..jit.ir.op import Op
 
 
-def _named(op_: Op) -> Callable[..., Any]:
+def _named(op_: op.Op) -> Callable[..., Any]:
     return lambda self, *values: self(op_, *values)
 
 
@@ -25,12 +24,6 @@ class Algebra:
 
     add, sub, mul, div = map(_named, (op.add, op.sub, op.mul, op.div))
     neg, select = map(_named, (op.neg, op.select))
-
-    def __call__(self, op_: Op, *values: Any) -> Any:
-        raise NotImplementedError
-
-    def number(self, like: Any, value: float) -> Any:
-        raise NotImplementedError
 
 
 class Rule:
@@ -47,36 +40,27 @@ class Rule:
     The two partial derivatives of a `symmetric` op are equal if its operands are.
 
     If only nodes are computed (see `algebra`), `direct(v, g, sink, guard, masked)` passes the
-    gradient of a variable on, and `tangent(v, members, sink)` is a step of a forward traversal.
+    gradient of a variable on. It is compiled on first use (see `generated`).
     """
 
-    compilers: ClassVar[dict[str, Callable[["Rule"], Callable]]] = {}
-    """The compilers of `direct` and `tangent` (see `generated`), which are created on first use."""
+    compiler: ClassVar[Callable[["Rule"], Callable]]
 
     elementwise = True
-    always = False
-    lasts = False
-    keeps_gradient = False
+    always = lasts = keeps_gradient = False
 
     def __init__(
-        self, op_: Op, keeps: str, partials: tuple[Callable | None, ...], name: str = ""
+        self, op_: op.Op, keeps: str, partials: tuple[Callable | None, ...], name: str = ""
     ) -> None:
         self.name, self.partials = name or op_.name, partials
         self.keeps_inputs = "x" in keeps
         self.keeps_result = "y" in keeps
         self.guarded, self.masks, self.symmetric = op_.guarded, op_.masks, op_.symmetric
         self.product = not op_.linear and not op_.masks
-        self.direct, self.tangent = self._later("direct"), self._later("tangent")
+        self.direct: Callable = self._compiled
 
-    def _later(self, name: str) -> Callable:
-        """Returns a function that is replaced by the one it compiles when it is first called."""
-
-        def first(*args: Any) -> Any:
-            made = self.compilers[name](self)
-            setattr(self, name, made)
-            return made(*args)
-
-        return first
+    def _compiled(self, *args: Any) -> None:
+        self.direct = Rule.compiler(self)
+        self.direct(*args)
 
     def reads(self, v: Any, add: Callable[[Any], Any]) -> None:
         """Calls `add` with each primal value that derivatives need."""
@@ -94,7 +78,7 @@ class Rule:
 class _Reads(Algebra):
     """The algebra of sets of primal values: determines which ones a computation reads."""
 
-    def __call__(self, op_: Op, *values: frozenset) -> frozenset:
+    def __call__(self, op_: op.Op, *values: frozenset) -> frozenset:
         return frozenset().union(*values)
 
     def number(self, like: frozenset, value: float) -> frozenset:
@@ -122,7 +106,7 @@ def _abs(o: Any, g: Any, y: Any, x: Any) -> Any:
     return o.select(o(op.gt, x, zero), g, o.select(o(op.lt, x, zero), o.neg(g), o.number(g, 0)))
 
 
-def _extremum(better: Op) -> tuple[Callable, Callable]:
+def _extremum(better: op.Op) -> tuple[Callable, Callable]:
     """The first operand receives the gradient where it is better."""
     return (
         lambda o, g, y, a, b: o.select(o(better, a, b), g, o.number(g, 0)),
@@ -252,4 +236,4 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
 
 # Ops without a rule have a derivative that is zero wherever it exists, or none at all: their
 # results count as constants.
-RULES: dict[Op, Rule] = {(o := op.TABLE[name]): Rule(o, *row) for name, row in _ROWS.items()}
+RULES: dict[op.Op, Rule] = {(o := op.TABLE[name]): Rule(o, *row) for name, row in _ROWS.items()}

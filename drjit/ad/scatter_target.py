@@ -18,7 +18,7 @@ from ..jit.trace.access import Access, Replacement
 from . import graph
 from .algebra import keep_graph
 from .graph import Value, Var
-from .lanes import LaneRule
+from .memory_rules import LaneRule
 
 _WHAT = "derivative of dr.scatter"
 LINEAR = {"", "add"}
@@ -75,11 +75,7 @@ class Propagation:
         outer_gradients, seeds = graph.outer_gradients(), set(seeds)
         written = outer_gradients.written.values() if outer_gradients else ()
         self.targets: list[ScatterTarget] = [w for w in written if w.var in seeds and w.scatters]
-
-    @property
-    def scatters(self) -> list[Var]:
-        """What the traversal has to visit."""
-        return [v for w in self.targets for v in w.scatters]
+        self.scatters = [v for w in self.targets for v in w.scatters]  # what it has to visit
 
     def begin(self) -> None:
         """Makes the gradients those that the scatters read."""

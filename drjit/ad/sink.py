@@ -8,15 +8,15 @@ from typing import Any
 from ..jit import flags as jit_flags
 from ..jit.flags import JitFlag
 from ..jit.ir import node
-from ..jit.ir.node import Node
-from ..jit.ir.scope import ACTIVE, active, recording
-from ..jit.ir.scope import region as lane_region
+from ..jit.ir.node import LITERAL, Node
+from ..jit.ir.scope import ACTIVE, active, recording, region
+from ..jit.lazy import np
+from ..jit.run import launch, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
-from . import lanes
+from . import memory_rules
 from .algebra import PLAIN, RECORDED, guard
-from .flags import ADFlag
-from .graph import Value, Var, as_value, scatter_gradient, scope, scopes
+from .graph import ADFlag, Value, Var, as_value, scatter_gradient, scope, scopes, title, where
 from .rules import same
 
 # Numbers, because members of an enumeration are slow to access.
@@ -67,7 +67,7 @@ class GradientSink:
                     outer.share(v)
         elif active() is not ACTIVE:
             for v in variables:
-                if v.grad is not None and v.rule not in (None, lanes.SCATTER):
+                if v.grad is not None and v.rule not in (None, memory_rules.SCATTER):
                     g = Value(v.grad, v.grad_var)
                     v.grad, v.grad_var = restricted = in_active_lanes(v, g)
                     if restricted is not g:
@@ -118,7 +118,11 @@ class GradientSink:
         """Adds to the tangent of an element-wise operation's result what comes from an operand."""
         d, rule = v.deps[i], v.rule
         if rule.partials[i] is not None:
-            self.accumulate(v, self._product(v, i, d.grad, d.grad_var, rule.guarded), 1)
+            c = self._product(v, i, d.grad, d.grad_var, rule.guarded)
+            if self.plain and (self.recording or v.size != 1):
+                v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
+            else:
+                self.accumulate(v, c, 1)
 
     def _product(self, v: Var, i: int, g: Any, grad_var: Var | None, guarded: bool) -> Any:
         """Returns the product of a gradient with the derivative for operand `i`, in the algebra of
@@ -182,14 +186,46 @@ class GradientSink:
             if access.is_idle(nodes, at, d.size):
                 return
             for value, one in zip(values, at.entries(d.size), strict=True):
-                d.grad, d.grad_var = lanes.scatter(lanes.full_gradient(d), value, one)
+                d.grad, d.grad_var = memory_rules.scatter(memory_rules.full_gradient(d), value, one)
             return
         scatter_gradient(d, nodes, at)
 
     def _check(self, contribution: Node) -> None:
-        from .trap import check
+        """Evaluates a contribution to a gradient, computed by the rule of the current variable.
 
-        check(self.var, contribution)
+        Raises:
+            FloatingPointError: it contains a NaN or an infinity, and the corresponding trap is set.
+        """
+        v, before = self.var, jit_flags.current
+        if v is None or v.rule is None:
+            return
+        jit_flags.current &= ~_TRAPS  # of the kernels, which know less about the origin
+        try:
+            values = _entries(contribution)
+        finally:
+            jit_flags.current = before
+        for bit, test, what in (
+            (JitFlag.TrapNaN, np.isnan, "nan"),
+            (JitFlag.TrapInf, np.isinf, "inf"),
+        ):
+            bad = test(values) if before & bit else np.zeros(1, bool)
+            if bad.any():
+                lane = int(np.argmax(bad))
+                raise FloatingPointError(
+                    f"the derivative of '{title(v)}'{where(v)} is {what} in lane {lane}"
+                )
+
+
+def _entries(n: Node) -> np.ndarray:
+    if n.op is LITERAL:
+        return np.full(1, n.data, n.dtype.numpy)
+    if n.dtype.is_vector:
+        from ..jit.trace.feature_vectors import feature  # most programs have no vectors
+
+        features = [feature(n, k) for k in range(n.dtype.count)]
+        return np.maximum.reduce(np.broadcast_arrays(*[np.abs(_entries(f)) for f in features]))
+    schedule.evaluate([n])
+    return launch.to_numpy(n.dtype, n.size, n.data)
 
 
 def in_active_lanes(v: Var, g: Value) -> Value:
@@ -207,7 +243,7 @@ def lane_sum(a: Value) -> Value:
         from .vector import sum_lanes  # most programs have no vectors
 
         return sum_lanes(a)
-    return lanes.reduce("add", a)
+    return memory_rules.reduce("add", a)
 
 
 def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
@@ -217,21 +253,21 @@ def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
     around that."""
     if recording():
         return c
-    region, serial = lane_region(), v.serial
-    if region is None or v.rule is lanes.SCATTER:  # what has been written is there only once
+    code, serial = region(), v.serial
+    if code is None or v.rule is memory_rules.SCATTER:  # what has been written is there only once
         return _total(c, lanes_)
-    if serial >= region.begin:
+    if serial >= code.begin:
         return c
-    while (around := region.around) is not None:
-        if region.index is not None:
-            count, size = region.index.size, region.size
+    while (around := code.around) is not None:
+        if code.index is not None:
+            count, size = code.index.size, code.size
             if count != size and c.node.size in (1, count):
-                at = Access(region.index, what="gradient", inside=True)
+                at = Access(code.index, what="gradient", inside=True)
                 zero = Value(node.literal(v.dtype, 0, size))
-                c = lanes.scatter(zero, lanes.full(c, count), at)
+                c = memory_rules.scatter(zero, memory_rules.full(c, count), at)
         if serial >= around.begin:
             return c
-        region = around
+        code = around
     return _total(c, lanes_)
 
 

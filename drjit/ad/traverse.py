@@ -19,10 +19,9 @@ from ..jit.ir import node
 from ..jit.ir.node import LITERAL
 from ..jit.ir.scope import using
 from ..jit.locks import catch_up, due, is_held, lock
-from . import completion, generated, steps
+from . import generated, graph, segments
 from .algebra import PLAIN, set_keep_graph
-from .flags import ADFlag, ADMode
-from .graph import OUTSIDE, GradScope, Value, Var, living, scope, scopes, title, where
+from .graph import ADFlag, ADMode, GradScope, Value, Var, living, scope, scopes, title, where
 from .scatter_target import Propagation
 from .sink import GradientSink, arriving, in_active_lanes
 
@@ -194,8 +193,9 @@ def traverse(
 
 
 def _start(seeds: Sequence[Var], anew: bool) -> None:
-    if anew or not any(_has_gradient(v) for v in seeds):
-        inner = scope() or OUTSIDE
+    found = [v.grad for v in seeds if v.grad is not None]
+    if anew or all(g.op is LITERAL and not g.data for g in found):
+        inner = scope() or graph.OUTSIDE
         arguments = inner.arguments
         for v in seeds:
             if not (v in arguments and v in inner.postponed):  # by what other lanes execute
@@ -206,11 +206,6 @@ def _start(seeds: Sequence[Var], anew: bool) -> None:
                 g = in_active_lanes(v, Value(one))
                 one = (arriving(v, g) if v.size == 1 else g).node
             v.grad = one if v.grad is None else PLAIN.add(v.grad, one)
-
-
-def _has_gradient(v: Var) -> bool:
-    """Returns whether a gradient other than a constant 0 has been set for a variable."""
-    return v.grad is not None and not (v.grad.op is LITERAL and not v.grad.data)
 
 
 def _traverse(
@@ -235,9 +230,9 @@ def _traverse(
                 sink.begin(variables)
             clears = flags & _CLEAR_VERTICES
             interior = _used() if clears not in (0, _CLEAR_VERTICES) else _NONE
-            if steps.divides:
+            if segments.divides:
                 whole = not first and members is None
-                for segment in completion.segments(variables, keep, whole):
+                for segment in segments.segments(variables, True, keep, whole):
                     _backward(segment, flags, interior, sink)
             else:
                 _backward(variables, flags, interior, sink)
@@ -320,7 +315,7 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: Gradie
     sink.flags, sink.interior = flags & _CLEAR_VERTICES, interior
     sink.clears = sink.flags == _CLEAR_VERTICES and not sink.first and not sink.keep
     if sink.plain and sink.members is None:
-        generated.sweep()(variables, sink)
+        generated.sweep(variables, sink)
         return
     for v in reversed(variables):
         if v.rule is not None:
@@ -348,8 +343,9 @@ def _cut(variables: list[Var], members: set[Var] | None) -> None:
 def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
     """Visits variables, first one first."""
     members, first, lasting = set(variables), sink.first, []
-    segments = steps.segments(variables, False, sink.keep) if steps.divides else (variables,)
-    for v in chain.from_iterable(segments):
+    divided = segments.divides
+    parts = segments.segments(variables, False, sink.keep) if divided else (variables,)
+    for v in chain.from_iterable(parts):
         rule = v.rule
         if rule is None or v.serial < first:
             continue
@@ -358,9 +354,6 @@ def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
                 lasting.append(v)
             if not members.isdisjoint(v.deps):
                 _push(v, rule, members, sink)
-        elif sink.plain and (sink.recording or v.size != 1):
-            sink.var = v
-            rule.tangent(v, members, sink)
         else:
             sink.var = v
             for i, d in enumerate(v.deps):

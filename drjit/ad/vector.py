@@ -1,12 +1,11 @@
 """Derivatives of vectors: conversion from and to scalars, sums of features, products with matrices,
 and the sums over lanes that are the gradients of those products.
 
-As in `lanes`, each function creates the primal node and, if an operand has a variable, records one.
-Element-wise operations on vectors have the same rules as those on scalars.
+As in `memory_rules`, each function creates the primal node and, if an operand has a variable,
+records one. Element-wise operations on vectors have the same rules as those on scalars.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -16,11 +15,10 @@ from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import active
 from ..jit.trace import feature_vectors as vector
 from ..jit.trace.access import Access, Replacement
-from ..jit.trace.feature_vectors import Matrix
-from ..jit.tuples import NamedTuple
+from . import memory_rules
 from .algebra import RECORDED, operands
 from .graph import Value, Var, as_value, take_gradient
-from .lanes import LaneRule, LinearOp, Part, Parts, _value, full, full_gradient, gather, reduce
+from .memory_rules import LaneRule, LinearOp, Part, Parts, _value, full, gather, reduce
 
 # Vectors from scalars, and scalars from vectors
 
@@ -28,8 +26,7 @@ from .lanes import LaneRule, LinearOp, Part, Parts, _value, full, full_gradient,
 class _Pack(LaneRule):
     name = "coopvec_pack"
     lanewise = True
-    keeps_inputs = False
-    masks = False
+    keeps_inputs = masks = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         zero = Value(node.literal(v.dtype.element, 0))
@@ -49,7 +46,7 @@ def pack(parts: Sequence[Value], what: str = "vector") -> Value:
 
 def splat(count: int, a: Value) -> Value:
     """Makes a vector whose features all equal the same scalar."""
-    return _value(SPLAT, vector.splat(count, a.node), (), (a.var,))
+    return _value(SPLAT, node.splat(count, a.node), (), (a.var,))
 
 
 def total(a: Value) -> Value:
@@ -65,8 +62,7 @@ class _Unpack(Parts):
     """All features of a vector."""
 
     name = "coopvec_unpack"
-    keeps_inputs = False
-    masks = False
+    keeps_inputs = masks = False
 
     def count(self, v: Var) -> int:
         return v.deps[0].dtype.count
@@ -165,16 +161,9 @@ def sum_lanes(a: Value) -> Value:
 # Products with matrices
 
 
-class LaneSum(NamedTuple):
-    """What is summed over lanes, or those of the mask `some`, and added to a matrix in a buffer: a
-    vector, or the outer product of two."""
-
-    matrix: Matrix
-    factors: tuple[Value, ...]
-    some: Node | None
-
-
-_lane_sum = partial(tuple.__new__, LaneSum)  # as `as_value`
+LaneSum = tuple[vector.Matrix, tuple[Value, ...], Node | None]
+"""What is summed over lanes, or those of a mask, and added to a matrix in a buffer: a vector, or
+the outer product of two."""
 
 
 class _Matvec(LaneRule):
@@ -224,16 +213,16 @@ class _Matvec(LaneRule):
             factors = (x, g) if matrix.transposed else (g, x)
             # Where no gradient arrives, the other vector may have any value.
             some = _nonzero(g.node) if sink.masking else None
-            sums.append(_lane_sum((matrix, factors, some)))
+            sums.append((matrix, factors, some))
         if of_bias and of_bias[0] is not None:
             if sums and of_bias[0] is not of_a:
                 _give(sink, 0, sums)
                 sums = []
             # A single entry represents all lanes.
             all_lanes = full(g, v.size) if g.node.size == 1 else g
-            sums.append(_lane_sum((bias, (all_lanes,), None)))
+            sums.append((bias, (all_lanes,), None))
         if sums:
-            _give(sink, 0 if sums[0].matrix is matrix else 2, sums)
+            _give(sink, 0 if sums[0][0] is matrix else 2, sums)
         # Last, so that what the layer was given is not needed for longer than that.
         if of_x is not None:
             sink.add(1, matvec(a, matrix.turned, g), v.size)
@@ -249,10 +238,10 @@ def _nonzero(g: Node) -> Node:
 
 def matvec(
     a: Value,
-    matrix: Matrix,
+    matrix: vector.Matrix,
     x: Value,
     b: Value | None = None,
-    bias: Matrix | None = None,
+    bias: vector.Matrix | None = None,
     what: str = "nn.matvec",
 ) -> Value:
     """Multiplies a matrix in a buffer, or its transpose, with a vector and adds a bias."""
@@ -262,7 +251,7 @@ def matvec(
     return as_value((n, tracked))
 
 
-def load(b: Value, bias: Matrix) -> Value:
+def load(b: Value, bias: vector.Matrix) -> Value:
     """Returns a bias as a vector."""
     parts = []
     for k in range(bias.rows):
@@ -283,7 +272,7 @@ class _AddLanes(LaneRule):
             if t is not None:
                 t = full(t, factors[i].node.size)
                 changed = [*factors[:i], t, *factors[i + 1 :]]
-                result = add_lanes(result, LaneSum(v.data[0], tuple(changed), v.data[1]))
+                result = add_lanes(result, (v.data[0], tuple(changed), v.data[1]))
         return result
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
@@ -301,7 +290,7 @@ class _AddLanes(LaneRule):
             c = matvec(g, matrix._replace(transposed=i == 1), factors[1 - i])
             if some is not None:
                 zero = Value(node.literal(c.node.dtype, 0))
-                mask = Value(vector.splat(c.node.dtype.count, some))
+                mask = Value(node.splat(c.node.dtype.count, some))
                 c = RECORDED.select(mask, c, zero)
             sink.add(i + 1, c, lanes)
 
@@ -313,7 +302,7 @@ def _give(sink: Any, i: int, sums: list[LaneSum]) -> None:
         return
     if sink.keep:
         for added in sums:
-            d.grad, d.grad_var = add_lanes(full_gradient(d), added)
+            d.grad, d.grad_var = add_lanes(memory_rules.full_gradient(d), added)
         return
     found = []
     for matrix, factors, some in sums:

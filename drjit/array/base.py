@@ -11,7 +11,6 @@ from ..jit.backend import JitBackend
 from ..jit.device import Device
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
-from ..jit.ir.op import Op
 from ..jit.run import launch
 from .meta import ArrayMeta
 
@@ -110,24 +109,15 @@ class ArrayBase:
             self._shape = other._shape
         elif isinstance(self.Value, type) and issubclass(self.Value, ArrayBase):
             mine, theirs = self._components, other._components
-            if len(mine) != len(theirs):
-                self._components = list(theirs)
-            elif (
-                self.Value is self._leaf and launch.on_change is None
-            ):  # without a call for each, as this is the common case
-                for a, b in zip(mine, theirs, strict=True):
-                    a._node = b._node
-                    if self._diff:
-                        a._var = b._var
-            else:
+            if len(mine) == len(theirs):
                 for a, b in zip(mine, theirs, strict=True):
                     a._assign(b)
-        else:
-            entries = other._components
-            if len(entries) == len(self._held):
-                self._held[:] = entries
             else:
-                self._components = list(entries)
+                self._components = list(theirs)
+        elif len(other._components) == len(self._held):
+            self._held[:] = other._components
+        else:
+            self._components = list(other._components)
 
 
 def in_place(name: str) -> Callable[[Any, Any], Any]:
@@ -152,9 +142,9 @@ class KernelValue:
     Like a one-dimensional array, such a value has a node in `_node`, and its variable in the
     derivative graph in `_var`; its `_kind` is `vector`, and `_type` the class of its features.
     Element-wise operations with such an operand are delegated to its `_elementwise`, reductions to
-    `_reduce`. `_like` converts another value to a matching operand, and `_with` creates the same
-    kind of value from another node. `_unpacked` replaces the value by arrays, so that these can be
-    evaluated.
+    `_reduce`. `_like` converts another value to a matching operand, and `_with` and `_with_number`
+    create the same kind of value from another node or a number. `_unpacked` replaces the value by
+    arrays, so that these can be evaluated.
     """
 
     __slots__ = ("_node", "_type", "_var")
@@ -178,9 +168,13 @@ class KernelValue:
         return self._type.__meta__
 
     if TYPE_CHECKING:
+        _elementwise: Any
+        _reduce: Any
+        _like: Any
+        _with: Any
+        _with_number: Any
 
         def _comparison(self, other: Any) -> Any: ...
-
         def __iter__(self) -> Any: ...
 
         __lt__ = __le__ = __gt__ = __ge__ = _comparison
@@ -197,21 +191,6 @@ class KernelValue:
             f"{self!r} cannot be pickled, as it exists within kernels only. Unpack it into arrays "
             "first."
         )
-
-    def _elementwise(self, op_: Op, args: tuple, name: str) -> Any:
-        raise NotImplementedError
-
-    def _reduce(self, key: str) -> Any:
-        raise NotImplementedError
-
-    def _like(self, value: Any, name: str) -> Value:
-        raise NotImplementedError
-
-    def _with(self, value: Value, detached: bool = False) -> Any:
-        raise NotImplementedError
-
-    def _with_number(self, number: float) -> Any:
-        raise NotImplementedError
 
     def _unpacked(self, opaque: bool) -> list[Any]:
         raise RuntimeError(

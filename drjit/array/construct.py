@@ -13,14 +13,15 @@ from typing import Any
 from ..ad.graph import visible
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
-from ..jit.ir.dtype import DType
 from ..jit.lazy import np
 from ..jit.trace.access import Access
-from . import interop, leaf, leaf_access, nested, pytree, table, tensor
+from . import interop, leaf, leaf_access, pytree, table, tensor
 from .base import ArrayBase, KernelValue, type_label
+from .inline import goes_into_each
 from .promote import number_type
 from .show import component_shape, inner
-from .unavailable import refuse
+
+_MISSING = object()
 
 
 def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -29,28 +30,83 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     Raises:
         TypeError: the arguments cannot be converted, or their number is wrong.
     """
-    cls = type(self)
+    cls: Any = type(self)
+    kind = cls._kind
+    if kwargs or not args:
+        pass
+    elif kind == "leaf":
+        if len(args) == 1 and (found := _contents(cls, args[0])) is not None:
+            self._node, v = found
+            if cls._diff:
+                self._var = v
+            return
+    elif kind == "nested" and cls._size and cls._usable and cls.Value is cls._leaf:
+        parts = None if cls._namespace == "scalar" else _parts(cls, cls._leaf, args)
+        if parts is not None:
+            self._components = parts
+            return
     if not cls._usable:
-        refuse(cls)
-    if cls._kind == "tensor":
+        table.refuse(cls)
+    if kind == "tensor":
         try:
-            _init_tensor(self, *args, **kwargs)
-        except TypeError as problem:
-            trace = problem.__traceback__
-            if trace is None or trace.tb_next is not None:
-                raise
-            # The arguments are invalid: the error names the class that was called.
-            text = str(problem).replace("_init_tensor()", f"{type_label(cls)}()")
+            arguments = _tensor_arguments(*args, **kwargs)
+        except TypeError as problem:  # that names the class that was called
+            text = str(problem).replace("_tensor_arguments()", f"{type_label(cls)}()")
             raise TypeError(text) from None
-        return
+        return _init_tensor(self, cls, *arguments)
     if kwargs:
         args = _without_keywords(cls, args, kwargs)
-    if cls._kind == "leaf":
-        _init_leaf(self, cls, args)
+    if kind == "leaf":
+        made = _leaf(cls, args[0] if len(args) == 1 else list(args))
+        self._node = made._node
+        if cls._diff:
+            self._var = made._var
     elif cls.__meta__.kind == "matrix":
         self._components = _matrix(cls, args)
     else:
         self._components = _nested(cls, args)
+
+
+def _contents(cls: Any, arg: Any) -> tuple[node.Node, Any] | None:
+    """Returns the node and the variable of an array of the class made from the usual arguments, a
+    number or a one-dimensional array; None for others."""
+    kind = type(arg)
+    if kind is cls:
+        v = arg._var
+        return arg._node, v if v is None else visible(v)
+    if kind is float or (kind is int and -EXACT <= arg <= EXACT):
+        n = node.literals(cls._dtype)(arg)
+        return None if n is None else (n, None)
+    if getattr(kind, "_kind", "") == "leaf" and arg._backend is cls._backend:
+        if arg._var is None:
+            return node.cast(cls._dtype, arg._node), None
+        return leaf.value(leaf.cast(cls, arg))
+    return None
+
+
+def _parts(cls: Any, part: Any, args: tuple) -> list | None:
+    """Returns new components of an array of a class with components `part`, from the usual
+    arguments: one for each of them, one for all of a vector, or an array of that kind and shape;
+    None for others."""
+    size, shared = cls._size, None
+    if len(args) == 1 != size:
+        if type(args[0]) is cls:
+            args = args[0]._components
+        elif cls.__meta__.kind == "vector":
+            shared, args = _contents(part, args[0]), args * size
+    if len(args) != size:
+        return None
+    found, diff = [], cls._diff
+    for a in args:
+        contents = shared or _contents(part, a)
+        if contents is None:
+            return None
+        c = leaf.new(part)
+        c._node, v = contents
+        if diff:
+            c._var = v
+        found.append(c)
+    return found
 
 
 def _without_keywords(cls: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
@@ -72,7 +128,7 @@ def _invalid(cls: Any, problem: str) -> TypeError:
     return TypeError(f"{type_label(cls)}(): {problem}")
 
 
-def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
+def number(cls: Any, dtype: dt.DType, value: Any, strict: bool = False) -> Any:
     """Converts a Python number to the nearest value of an element type.
 
     Integers must be in range. A `float` is truncated, or rejected if `strict`, as within sequences.
@@ -93,20 +149,17 @@ def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
             return node.normalize(dtype, float(value))
         except OverflowError:
             raise _invalid(cls, "the integer is beyond any float") from None
-    if kind is float:
-        if strict:
-            raise _invalid(
-                cls, f"a sequence for an integer type may not contain a float ({value!r})"
-            )
-        if not math.isfinite(value):
-            raise _invalid(cls, f"{value} has no integer value")
+    if kind is float and strict:
+        raise _invalid(cls, f"a sequence for an integer type may not contain a float ({value!r})")
+    if kind is float and not math.isfinite(value):
+        raise _invalid(cls, f"{value} has no integer value")
     value = int(value)
     if not dtype.low <= value <= dtype.high:
         raise _invalid(cls, f"{value} is out of range ({dtype.low} to {dtype.high})")
     return value
 
 
-def _as_number(cls: Any, dtype: DType, value: Any) -> Any:
+def _as_number(cls: Any, dtype: dt.DType, value: Any) -> Any:
     """Returns the number that an object stands for; a mask is its truth value.
 
     Raises:
@@ -154,33 +207,19 @@ _NUMERIC = {float, int}
 EXACT = 1 << 53  # integers up to here are exact as Python floats
 
 
-def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
-    arg: Any = args[0] if len(args) == 1 else list(args)
-    if type(arg) is cls:
-        made, v = arg, visible(arg._var)
-    else:
-        made = _leaf(cls, arg)
-        v = made._var
-    self._node = made._node
-    if cls._diff:
-        self._var = v
-
-
 def _leaf(cls: Any, arg: Any) -> Any:
-    dtype = cls._dtype
     if type(arg) is list or type(arg) is tuple:
         return _leaf_of_numbers(cls, list(arg))
     if isinstance(arg, ArrayBase):
         return _leaf_from_array(cls, arg)
-    if _is_number(arg):
-        return leaf.literal(cls, number(cls, dtype, arg))
-    if arg is None and dtype.is_mask:
+    if arg is None and cls._dtype.is_mask:
         return leaf.literal(cls, False)
-    if interop.is_foreign_array(arg):
-        return interop.from_object(cls, arg)
-    if is_sequence(arg):
-        return _leaf_of_numbers(cls, _sequence(cls, arg))
-    return leaf.literal(cls, number(cls, dtype, arg))
+    if not _is_number(arg):
+        if interop.is_foreign_array(arg):
+            return interop.from_object(cls, arg)
+        if is_sequence(arg):
+            return _leaf_of_numbers(cls, _sequence(cls, arg))
+    return leaf.literal(cls, number(cls, cls._dtype, arg))
 
 
 def _leaf_from_array(cls: Any, arg: Any) -> Any:
@@ -189,9 +228,10 @@ def _leaf_from_array(cls: Any, arg: Any) -> Any:
         return leaf.cast(cls, arg if arg._backend is cls._backend else _moved(cls, arg))
     if kind == "tensor":
         if len(arg._shape) != 1:
-            raise TypeError(
-                f"{type_label(cls)}(): the tensor has {len(arg._shape)} dimensions, 1 is needed; "
-                "use .array for its entries in order"
+            raise _invalid(
+                cls,
+                f"the tensor has {len(arg._shape)} dimensions, 1 is needed; use .array for its "
+                "entries in order",
             )
         return _leaf_from_array(cls, arg._array)
     if arg._namespace == "scalar" and arg.__meta__.kind == "vector" and len(arg.__meta__.dims) == 1:
@@ -231,8 +271,7 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
         exact = kinds == {bool if dtype.is_mask else int}
     if exact and len(values) > 1:
         try:
-            mixed = dtype.is_float and int in kinds
-            return leaf.from_numbers(cls, [*map(float, values)] if mixed else values)
+            return leaf.from_numbers(cls, [*map(float, values)] if dtype.is_float else values)
         except OverflowError:
             pass
     entries = []
@@ -270,12 +309,15 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
 
 def _check_size(cls: Any, got: int) -> None:
     """Raises a TypeError if arrays of the class have another number of components."""
-    n, hint = cls._size, ""
+    n = cls._size
     if n is None or got == n:
         return
-    if cls.__meta__.kind == "matrix":
-        hint = f" A matrix is made from a number, {n} rows, or {n * n} entries."
+    hint = f" {_of_matrix(n)}." if cls.__meta__.kind == "matrix" else ""
     raise _invalid(cls, f"Input has the wrong size (expected {n} elements, got {got}).{hint}")
+
+
+def _of_matrix(n: int) -> str:
+    return f"A matrix is made from a number, {n} rows, or {n * n} entries"
 
 
 def _components(cls: Any, values: Sequence[Any]) -> list:
@@ -296,7 +338,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
             return _from_nested(cls, arg)
         if arg._kind == "leaf" and cls._namespace == "scalar":
             return _components(cls, [*leaf.entries(arg)])
-        if arg._kind == "nested" and not nested.goes_into_each(cls, arg):
+        if arg._kind == "nested" and not goes_into_each(cls, arg):
             return _components(cls, list(arg._components))
     elif isinstance(arg, (list, tuple, KernelValue)):
         return _components(cls, _sequence(cls, arg))
@@ -358,13 +400,10 @@ def _from_tensor(cls: Any, arg: Any) -> list:
     index_type = table.find(flat._namespace, "leaf", dt.u32)
     parts = []
     for i in range(shape[0]):
-        offset = leaf.literal(index_type, i * count)
-        index = leaf.lane(index_type, count) + offset
+        index = leaf.lane(index_type, count) + i * count
         rows = leaf_access.gather(flat, Access(index._node))
         if issubclass(cls.Value, ArrayBase) and cls.Value._kind != "leaf":
-            part = object.__new__(table.find(arg._namespace, "tensor", arg._dtype))
-            part._array, part._shape = rows, shape[1:]
-            rows = part
+            rows = tensor.wrap(type(arg), rows, shape[1:])
         parts.append(cls.Value(rows))
     return parts
 
@@ -381,8 +420,8 @@ def _matrix(cls: Any, args: tuple) -> list:
         kind = arg._kind if isinstance(arg, ArrayBase) else ""
         if kind == "tensor":
             return _from_tensor(cls, arg)
-        if kind == "leaf" or (not kind and _is_number(arg)):
-            return _diagonal(cls, arg)
+        if (kind and arg.__meta__.dims in ((), cls.__meta__.dims[2:])) or _is_number(arg):
+            return _rows(cls, lambda i, j: arg if i == j else 0)
         if not kind:
             if interop.is_foreign_array(arg):
                 return interop.from_object(cls, arg)._components
@@ -391,24 +430,14 @@ def _matrix(cls: Any, args: tuple) -> list:
             return _resized(cls, arg)
         else:
             dims = arg.__meta__.dims
-            if dims == cls.__meta__.dims[2:]:
-                return _diagonal(cls, arg)
             args = tuple(arg._components)
             if len(dims) > 1 or dims == (n,) * (len(cls.__meta__.dims) - 2):
                 return _components(cls, args)
             if len(args) == n or arg.__meta__.kind != "vector":
-                raise TypeError(
-                    f"{type_label(cls)}(): cannot convert {type_label(arg)}; a matrix is "
-                    f"made from a number, {n} rows, or {n * n} entries"
-                )
+                raise _invalid(cls, f"cannot convert {type_label(arg)}. {_of_matrix(n)}")
     if len(args) == n * n and n != 1:
         return [row([component(row, e) for e in args[i * n : i * n + n]]) for i in range(n)]
     return _components(cls, args)
-
-
-def _diagonal(cls: Any, value: Any) -> list:
-    """Returns the rows of the identity matrix times a number."""
-    return _rows(cls, lambda i, j: value if i == j else 0)
 
 
 def _resized(cls: Any, arg: Any) -> list:
@@ -429,13 +458,11 @@ def _rows(cls: Any, entry: Callable[[int, int], Any]) -> list:
 # Tensors
 
 
-_MISSING = object()
+def _tensor_arguments(array: Any = _MISSING, shape: Any = None, flip_axes: bool = False) -> tuple:
+    return array, shape, flip_axes
 
 
-def _init_tensor(
-    self: Any, array: Any = _MISSING, shape: Any = None, flip_axes: bool = False
-) -> None:
-    cls = type(self)
+def _init_tensor(self: Any, cls: Any, array: Any, shape: Any, flip_axes: bool) -> None:
     if flip_axes:
         if shape is not None or not isinstance(array, ArrayBase) or array._kind == "tensor":
             raise _invalid(
@@ -445,11 +472,10 @@ def _init_tensor(
         self._array = tensor.permuted(flat, natural, range(len(natural))[::-1])
         self._shape = natural[::-1]
         return
-    if array is _MISSING and shape is None:
-        self._array, self._shape = cls.Array(), (0,)
-        return
     if array is _MISSING:
-        raise _invalid(cls, "Input array must be specified beside the shape")
+        if shape is not None:
+            raise _invalid(cls, "Input array must be specified beside the shape")
+        array = []
     sizes = shape if isinstance(shape, tuple) else (-1,)
     if shape is not None and not all(isinstance(n, int) and n >= 0 for n in sizes):
         raise _invalid(cls, f"'shape' must be a tuple of sizes such as (2, 3), not {shape!r}")
@@ -506,7 +532,7 @@ def _joined(storage: Any, parts: list) -> tuple[Any, tuple[int, ...]]:
     widest = max(shapes, key=math.prod) if shapes else (0,)
     for s in shapes:
         if len(s) != len(widest) or any(a not in (1, b) for a, b in zip(s, widest, strict=True)):
-            shown = " and ".join(str(s) for s in sorted(shapes))
+            shown = " and ".join(map(str, sorted(shapes)))
             raise TypeError(f"{type_label(storage)}: parts have different shapes {shown}")
     count = math.prod(widest)
     parts = [(tensor.broadcast(part, s, widest), s) for part, s in parts]

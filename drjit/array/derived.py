@@ -17,8 +17,7 @@ def derived(function: Callable[..., Sequence[Any]], *arrays: Any) -> list[Any]:
     classes: list[type] = []
 
     def on_values(values: list[Value]) -> list[Value]:
-        given = [leaf.from_value(type(a), v) for a, v in zip(arrays, values, strict=True)]
-        found = function(*given)
+        found = function(*map(leaf.from_value, map(type, arrays), values))
         classes[:] = map(type, found)
         return leaf.values(found)
 

@@ -6,14 +6,12 @@ from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
-from ..jit.ir.dtype import DType
 from ..jit.ir.op import Op
 from ..jit.lazy import np
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
-from .inline import RECORDED
+from .inline import RECORDED, goes_into_each
 from .leaf import new
-from .nested import goes_into_each
 from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
 
 
@@ -53,7 +51,9 @@ def promoted(op_: Op, args: tuple, name: str) -> Any:
             cls, operands = resolve(args)
     except Incompatible as problem:
         raise IncompatibleError(f"{name}(): {problem}") from None
-    dtype = cls._dtype if issubclass(cls, ArrayBase) else _python_dtype(op_, cls)
+    dtype = cls._dtype if issubclass(cls, ArrayBase) else _PYTHON.get(cls)
+    if dtype in (dt.mask, dt.i64) and op_.domain == "f" and not issubclass(cls, ArrayBase):
+        dtype = dt.f64
     if dtype is None or not op_.accepts(dtype):
         element = "" if dtype is None else f" (element type {dtype.name})"
         raise UnsupportedError(f"{name}(): operation not supported for {type_label(cls)}{element}")
@@ -131,17 +131,7 @@ def _as_array(value: Any, mask: Any) -> Any:
     return table.like(mask, join((mask, *types))._dtype)(value)
 
 
-def _python_dtype(op_: Op, cls: type) -> DType | None:
-    """Returns the element type for a Python number; integers become floats if the operation
-    requires it.
-    """
-    dtype = _PYTHON.get(cls)
-    if dtype is not None and not op_.accepts(dtype) and op_.domain == "f":
-        return dt.f64
-    return dtype
-
-
-def numbers(op_: Op, dtype: DType, values: list) -> Any:
+def numbers(op_: Op, dtype: dt.DType, values: list) -> Any:
     """Applies an operation to Python numbers in the given element type."""
     types = [dtype] * len(values)
     if op_.result == "second":
@@ -204,14 +194,11 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
 
 
 def _common_size(sizes: list[int]) -> int:
-    size = 1
-    for n in sizes:
-        if n not in (1, size):
-            if size != 1:
-                shown = " and ".join(str(m) for m in sizes)
-                raise Incompatible(f"arrays have different numbers of components ({shown})")
-            size = n
-    return size
+    several = {*sizes} - {1}
+    if len(several) > 1:
+        shown = " and ".join(map(str, sizes))
+        raise Incompatible(f"arrays have different numbers of components ({shown})")
+    return several.pop() if several else 1
 
 
 def _map_tensor(op_: Op, cls: Any, result: Any, operands: list, first: int) -> Any:

@@ -8,6 +8,7 @@ array.
 
 import operator
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
 from ..jit.ir import dtype as dt
@@ -19,9 +20,9 @@ from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
-from .meta import DYNAMIC
+from .meta import DYNAMIC, ArrayMeta
 from .show import is_array
-from .tensor_index import is_integer, is_mask
+from .tensor_index import is_integer, is_mask, title
 
 LETTERS = "xyzw"
 
@@ -58,7 +59,7 @@ def getitem(self: Any, key: Any) -> Any:
             try:
                 value = value[k]
             except (IndexError, TypeError) as problem:
-                text = f"{_what(self, '__getitem__')}: Item retrieval failed. {problem}"
+                text = f"{title(self, '__getitem__')}: Item retrieval failed. {problem}"
                 kind = BoundsError if isinstance(problem, IndexError) else TypeError
                 raise kind(text) from problem
         return value
@@ -72,7 +73,7 @@ def getitem(self: Any, key: Any) -> Any:
         index = _index(self, key)
         if self._node.size == 1:
             return leaf.resize(self, index._node.size)
-        at = Access(index._node, what=_what(self, "__getitem__"))
+        at = Access(index._node, what=title(self, "__getitem__"))
         return leaf_access.gather(self, at)
     if _has_entries(self) and _is_entries_index(key):
         indices: Any = key
@@ -88,17 +89,11 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         TypeError: the key has an unsupported type, or the value cannot be converted.
     """
     kind = self._kind
-    if type(key) is int:
-        if kind == "nested":
-            parts = self._components
-            if 0 <= key < len(parts):
-                part = parts[key]
-                if type(value) is type(part) and isinstance(value, ArrayBase):
-                    part._assign(value)
-                    return
-        elif kind == "leaf" and leaf_access.put(self, key, value):
-            return
-    if is_mask(key):
+    if type(key) is int and kind != "tensor":
+        size = self._node.size if kind == "leaf" else len(self._components)
+        i = _position(self, key, size, "__setitem__")
+        (_set_entry if kind == "leaf" else _set_component)(self, i, value)
+    elif is_mask(key):
         (_set_masked_tensor if kind == "tensor" else _set_masked)(self, key, value)
     elif kind == "tensor":
         tensor_index.setitem(self, key, value)
@@ -117,9 +112,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         else:
             _set_components(self, list(range(*key.indices(len(self._components)))), value)
     elif is_integer(key):
-        size = self._node.size if kind == "leaf" else len(self._components)
-        i = _position(self, operator.index(key), size, "__setitem__")
-        (_set_entry if kind == "leaf" else _set_component)(self, i, value)
+        setitem(self, operator.index(key), value)
     elif kind == "leaf" and _is_index_array(key):
         _scatter(self, _index(self, key), value)
     elif _has_entries(self) and _is_entries_index(key):
@@ -128,21 +121,17 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         raise _bad_key(self, key, "__setitem__")
 
 
-def _what(self: Any, method: str) -> str:
-    return f"{type_label(self)}.{method}()"
-
-
 def _bad_key(self: Any, key: Any, method: str) -> TypeError:
     if key is None or key is ...:
         return TypeError(
-            f"{_what(self, method)}: Complex slicing operations involving 'None' / '...' are "
+            f"{title(self, method)}: Complex slicing operations involving 'None' / '...' are "
             "currently only supported on tensors."
         )
     allowed = "an integer, a slice, a mask" + (
         ", or an array of integers" if self._kind == "leaf" else ", or a tuple of them"
     )
     return TypeError(
-        f"{_what(self, method)}: invalid key of type '{type_label(key)}'; expected {allowed}"
+        f"{title(self, method)}: invalid key of type '{type_label(key)}'; expected {allowed}"
     )
 
 
@@ -167,7 +156,7 @@ def _set_entries(self: Any, index: list, value: Any) -> None:
     values = (value if type(value) is cls else cls(value))._components
     if len(values) not in (1, len(index)):
         raise TypeError(
-            f"{_what(self, '__setitem__')}: cannot assign {len(values)} values to "
+            f"{title(self, '__setitem__')}: cannot assign {len(values)} values to "
             f"{len(index)} entries"
         )
     positions = [_position(self, i, size, "__setitem__") for i in index]
@@ -186,7 +175,7 @@ def _position(self: Any, i: int, size: int, method: str) -> int:
     if size == 1 and method == "__getitem__":
         return 0
     raise BoundsError(
-        f"{_what(self, method)}: entry {at} is out of bounds (the array is of size {size})."
+        f"{title(self, method)}: entry {at} is out of bounds (the array is of size {size})."
     )
 
 
@@ -226,13 +215,13 @@ def _leaf_slice(self: Any, key: slice) -> Any:
         return cls(self)
     if not chosen:
         return cls()
-    index, what = _range_index(self, key), _what(self, "__getitem__")
+    index, what = _range_index(self, key), title(self, "__getitem__")
     return leaf_access.gather(self, Access(index._node, what=what))
 
 
 def _scatter(self: Any, index: Any, value: Any) -> None:
     cls = type(self)
-    what = _what(self, "__setitem__")
+    what = title(self, "__setitem__")
     if is_array(value) and value._kind == "nested":
         raise TypeError(f"{what}: cannot assign a '{type_label(value)}' to entries of a 1-D array")
     source = value if type(value) is cls else cls(value)
@@ -262,21 +251,17 @@ def _number(self: Any, cls: Any, value: Any) -> Any:
     Raises:
         TypeError: it is not such a number, or is out of the type's range.
     """
-    dtype = cls._dtype
-    if isinstance(value, np.generic):
+    dtype, kind = cls._dtype, type(value)
+    if kind not in (bool, int, float) and isinstance(value, np.generic):
         value = value.item()
-    kind = type(value)
-    fits = (
-        kind is bool
-        if dtype.is_mask
-        else kind in ((bool, int, float) if dtype.is_float else (bool, int))
-    )
-    if fits:
+        kind = type(value)
+    kinds = (bool,) if dtype.is_mask else (bool, int, float) if dtype.is_float else (bool, int)
+    if kind in kinds:
         converted = normalize(dtype, value)
         if dtype.is_float or converted == value:
             return converted
     raise TypeError(
-        f"{_what(self, '__setitem__')}: could not initialize an element of type {dtype.name} with "
+        f"{title(self, '__setitem__')}: could not initialize an element of type {dtype.name} with "
         + (f"{value!r}" if kind in (bool, int, float) else f"a value of type '{type_label(value)}'")
     )
 
@@ -289,20 +274,16 @@ def _set_component(self: Any, i: int, value: Any) -> None:
     if not isinstance(value, kind):
         if isinstance(value, (bool, int, float, np.number, np.bool_)):
             value = _number(self, kind, value)
-        elif is_array(value) and len(value.__meta__.shape) > len(kind.__meta__.shape):
-            raise _no_component(self, value)
         try:
-            value = self.Value(value)
+            if is_array(value) and len(value.__meta__.shape) > len(kind.__meta__.shape):
+                raise TypeError("it has more dimensions")
+            value = kind(value)
         except (TypeError, RuntimeError) as error:
-            raise _no_component(self, value) from error
+            raise TypeError(
+                f"{title(self, '__setitem__')}: could not initialize a component of type "
+                f"'{type_label(kind)}' with a value of type '{type_label(value)}'"
+            ) from error
     self._components[i]._assign(value)
-
-
-def _no_component(self: Any, value: Any) -> TypeError:
-    return TypeError(
-        f"{_what(self, '__setitem__')}: could not initialize a component of type "
-        f"'{type_label(self.Value)}' with a value of type '{type_label(value)}'"
-    )
 
 
 def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:
@@ -313,7 +294,7 @@ def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:
         values = list(value)
         if len(values) != n:
             raise TypeError(
-                f"{_what(self, '__setitem__')}: {len(values)} values cannot go to {n} components"
+                f"{title(self, '__setitem__')}: {len(values)} values cannot go to {n} components"
             )
         # Components may be assigned to one another: take the values before the first is changed.
         values = [type(v)(v) if is_array(v) else v for v in values]
@@ -327,16 +308,17 @@ def _nested_slice(self: Any, key: slice) -> Any:
     parts = self._components[key]
     cls = type(self)
     same = self._size == len(parts) or (self._size is None and not self.__meta__.is_jit)
-    return copies(cls if same else _sized(cls, len(parts)), parts)
+    return copies(cls if same else _sized(cls.__meta__, len(parts)), parts)
 
 
-def _sized(cls: Any, count: int) -> Any:
+@cache
+def _sized(meta: ArrayMeta, count: int) -> Any:
     """Returns the class with another number of components.
 
     Raises:
         TypeError: there is no such class.
     """
-    meta = cls.__meta__
+    cls = table.find(meta.namespace, meta.kind, meta.dtype, meta.dims)
     kind = "vector" if meta.kind == "quaternion" and count == 3 else meta.kind
     dims = (count if count <= 4 else DYNAMIC, *meta.dims[1:])
     try:
@@ -386,7 +368,7 @@ def _set_masked_tensor(self: Any, mask: Any, value: Any) -> None:
 
 
 def _set_masked(self: Any, mask: Any, value: Any) -> None:
-    what = _what(self, "__setitem__")
+    what = title(self, "__setitem__")
     result = elementwise.elementwise(op.select, mask, value, self, name=what[:-2])
     if type(result) is not type(self):
         raise TypeError(
@@ -402,8 +384,13 @@ def getattr_swizzle(self: Any, name: str) -> Any:
     Raises:
         AttributeError: the array has no such components.
     """
-    parts = [self._components[i] for i in _letters(self, name)]
-    return copies(_sized(type(self), len(parts)), parts)
+    return swizzled(self, _letters(self, name))
+
+
+def swizzled(self: Any, positions: Sequence[int]) -> Any:
+    """Returns an array of copies of the components at some positions."""
+    parts = [self._components[i] for i in positions]
+    return copies(_sized(self.__meta__, len(parts)), parts)
 
 
 def setattr_swizzle(self: Any, name: str, value: Any) -> None:
@@ -451,20 +438,6 @@ def _letters(self: Any, name: str) -> list[int]:
 def positions(name: str) -> list[int]:
     """Returns the positions that letters stand for."""
     return [LETTERS.index(c) for c in name]
-
-
-class Sized(dict[type, Any]):
-    """The classes with `count` components, by those that differ in that at most."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self._count = count
-
-    def __missing__(self, cls: Any) -> Any:
-        found = _sized(cls, self._count)
-        if "__meta__" in vars(cls):  # others may be gone some day
-            self[cls] = found
-        return found
 
 
 def no_component(self: Any, name: str) -> ComponentError:

@@ -4,26 +4,29 @@ exist as functions for each operation and class, and as operators. Everything el
 kinds of arrays, errors) is left to `elementwise` and to the general operators of `ArrayBase`.
 """
 
+import operator
 from collections.abc import Callable
+from functools import partial
 from itertools import repeat
 from types import FunctionType
 from typing import Any
 
 from ..jit.ir import op as ops
-from ..jit.ir.op import Op
+from ..jit.ir.node import SizeError
+from .base import ArrayBase
 from .leaf import constants, new
+from .pytree import leaf_arrays
 from .recorders import backward, forward, recorder, select, ternary, unary
 
 
-def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
+def leaf_operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     """Returns the operator methods of a class whose comparisons return `mask`; `general` has the
     general methods."""
     found: dict[str, Callable] = {}
     for op_ in ops.ARITHMETIC:
         if op_.accepts(cls._dtype):
             name, reflected = f"__{op_.method}__", f"__r{op_.method}__"
-            otherwise = _or_vector(cls, reflected, getattr(general, name))
-            found[name] = recorder(forward, op_, cls, cls, otherwise)
+            found[name] = recorder(forward, op_, cls, cls, getattr(general, name))
             found[reflected] = recorder(backward, op_, cls, cls, getattr(general, reflected))
     for op_ in ops.COMPARISONS:
         if op_.accepts(cls._dtype):
@@ -45,28 +48,7 @@ def own_code(f: Any, name: str, cls: type) -> Callable:
     return method
 
 
-def _or_vector(cls: type, reflected: str, general: Callable) -> Callable:
-    """Returns the general operator with a short way for a vector of such arrays on the right, whose
-    reflected operator goes through its components. Errors are those of the general operator."""
-
-    vectors = set()
-
-    def method(self, other):
-        kind: Any = type(other)
-        if kind not in vectors:
-            own = getattr(kind, "Value", None) is cls and "__meta__" in vars(kind)
-            if not own or kind.__meta__.kind != "vector":
-                return general(self, other)
-            vectors.add(kind)
-        try:
-            return getattr(kind, reflected)(other, self)
-        except RuntimeError:
-            return general(self, other)
-
-    return method
-
-
-def _binary(op_: Op, cls: Any, result: Any) -> Callable:
+def _binary(op_: ops.Op, cls: Any, result: Any) -> Callable:
     first = own_code(recorder(forward, op_, cls, result, nothing), op_.name, cls)
     second = own_code(recorder(backward, op_, cls, result, nothing), op_.name, cls)
 
@@ -76,7 +58,7 @@ def _binary(op_: Op, cls: Any, result: Any) -> Callable:
     return binary
 
 
-def _on_components(op_: Op, cls: Any) -> Callable:
+def _on_components(op_: ops.Op, cls: Any) -> Callable:
     """Returns the operation on vectors of one class and length, combined with operands that are
     broadcast to the components."""
     entry = cls.Value
@@ -116,80 +98,59 @@ def _on_components(op_: Op, cls: Any) -> Callable:
     return on_components
 
 
-def _on_storage(op_: Op, cls: Any) -> Callable:
+def _on_storage(op_: ops.Op, cls: Any) -> Callable:
     """Returns the operation on tensors of one class and shape, combined with numbers."""
-    known, flat = RECORDERS[op_], cls.Array
-    if known[flat] is nothing:
+    on_entries = RECORDERS[op_][cls.Array]
+    if on_entries is nothing:
         return nothing
     result = cls.Mask if op_.result == "mask" else cls
-    first = cls.Mask if op_.result == "second" else cls
+    kinds = [cls.Mask if op_.result == "second" else cls] + [cls] * (op_.arity - 1)
 
-    def wrapped(array, shape):
+    def on_storage(*args):
+        shape, arrays = None, []
+        for tensor, a in zip(kinds, args):  # noqa: B905
+            kind = type(a)
+            if kind is tensor and (shape is None or a._shape == shape):
+                shape = a._shape
+                arrays.append(a._array)
+            elif kind is float or kind is int:
+                arrays.append(a)
+            else:
+                return None
+        array = None if shape is None else on_entries(*arrays)
         if array is None:
             return None
         r = new(result)
-        r._array = array
-        r._shape = shape
+        r._array, r._shape = array, shape
         return r
 
-    def entries(x, shape):
-        """The array of a tensor of that shape, or a number; None for anything else."""
-        kind = type(x)
-        if kind is cls:
-            return x._array if x._shape == shape else None
-        return x if kind is float or kind is int else None
-
-    def unary(a):
-        return wrapped(known[flat](a._array), a._shape)
-
-    def binary(a, b):
-        if type(a) is cls:
-            shape, x = a._shape, a._array
-            y = entries(b, shape)
-        elif type(b) is cls:
-            shape, y = b._shape, b._array
-            x = entries(a, shape)
-        else:
-            return None
-        return None if x is None or y is None else wrapped(known[flat](x, y), shape)
-
-    def ternary(a, b, c):
-        if type(a) is not first:
-            return None
-        shape = a._shape
-        y, z = entries(b, shape), entries(c, shape)
-        return None if y is None or z is None else wrapped(known[flat](a._array, y, z), shape)
-
-    return (unary, binary, ternary)[op_.arity - 1]
+    return on_storage
 
 
 def nothing(*_: Any) -> None:
     """Records nothing: for classes that are left to the general case."""
 
 
-class _Recorders(dict[type, Callable]):
-    """The recorders of an operation by the class of an operand, created on first use for the
-    classes of the table.
-    """
+class ByClass(dict[type, Callable]):
+    """Functions by the class of an operand, made on first use for the classes of the table."""
 
-    def __init__(self, op_: Op) -> None:
+    def __init__(self, make: Callable[[Any], Callable]) -> None:
         super().__init__({float: nothing, int: nothing})
-        self.op = op_
+        self._make = make
 
     def __missing__(self, cls: Any) -> Callable:
-        if "__meta__" not in cls.__dict__ or self.op.arity > 3:
+        if "__meta__" not in cls.__dict__:
             return nothing
-        made = _for_class(self.op, cls)
-        self[cls] = made = made if _native is None else _native(self.op, cls, made)
+        made = self[cls] = self._make(cls)
         return made
 
 
-_native: Callable[[Op, type, Callable], Callable] | None = None
-derived: list[dict[type, Callable]] = []
+_native: Callable[[ops.Op, type, Callable], Callable] | None = None
+derived: "list[ByClass]" = []
 """Tables of functions that consist of recorders."""
 
 
-def use_native(form: Callable[[Op, type, Callable], Callable]) -> None:
+def use_native(form: Callable[[ops.Op, type, Callable], Callable]) -> None:
     """Has all recorders take the form that the function gives them."""
     global _native
     _native = form
@@ -205,10 +166,16 @@ def use_native(form: Callable[[Op, type, Callable], Callable]) -> None:
         made.clear()
 
 
-RECORDERS = {o: _Recorders(o) for o in ops.TABLE.values()}
+def _recorder(op_: ops.Op, cls: Any) -> Callable:
+    """Returns the function that records an operation on arrays of a class."""
+    made = nothing if op_.arity > 3 else _for_class(op_, cls)
+    return made if _native is None else _native(op_, cls, made)
 
 
-def _recorded(op_: Op) -> Callable:
+RECORDERS = {o: ByClass(partial(_recorder, o)) for o in ops.TABLE.values()}
+
+
+def _recorded(op_: ops.Op) -> Callable:
     known = RECORDERS[op_]
 
     def unary(a: Any) -> Any:
@@ -234,7 +201,7 @@ numbers that combine with these, which covers most operations in programs, and t
 shape. They return None for anything else, including errors."""
 
 
-def _for_class(op_: Op, cls: Any) -> Callable:
+def _for_class(op_: ops.Op, cls: Any) -> Callable:
     if cls._kind == "leaf" and op_.accepts(cls._dtype):
         result = cls.Mask if op_.result == "mask" else cls
         if op_.arity == 2:
@@ -250,33 +217,168 @@ def _for_class(op_: Op, cls: Any) -> Callable:
     return _on_components(op_, cls) if of_leaves and meta.is_jit else nothing
 
 
-def tensor_operators(cls: type, general: type) -> dict[str, Callable]:
-    """Returns the operator methods of a class of traced tensors; `general` has the others."""
+# Operators of nested arrays: an operand of the same class is combined component by component
+
+
+def goes_into_each(cls: Any, arg: Any) -> bool:
+    """Returns whether a nested array has the type of the class's components, and is broadcast to
+    all of them."""
+    mine, theirs = cls.__meta__, arg.__meta__
+    depth = len(theirs.dims)
+    return (
+        theirs.kind == "vector"
+        and theirs.is_jit == mine.is_jit
+        and depth < len(mine.dims)
+        and mine.dims[len(mine.dims) - depth :] == theirs.dims
+    )
+
+
+def nested_operators(cls: type, general: type) -> dict[str, Callable]:
+    """Returns operator methods for a nested class of a traced namespace; `general` has the general
+    methods.
+
+    They combine arrays of the class component by component, and each component with a number or a
+    one-dimensional array, provided that this is the meaning of the operator: a number is added to
+    the diagonal of a matrix, and `*` of special arrays is a product of its own.
+    """
+    if cls._namespace == "scalar" or cls._size is None:
+        return {}
+    leaf = cls._leaf
+    numbers = (float, int) if leaf._dtype.is_float else (int,) if leaf._dtype.is_int else ()
+    scalars = frozenset((leaf, *numbers))
+    none: frozenset = frozenset()
+    rows: list[tuple[str, Any, bool, frozenset, frozenset]] = []
+    if cls.__meta__.kind == "vector":
+        rows += [(o.method, cls, True, scalars, scalars) for o in ops.ARITHMETIC]
+        rows += [(o.method, cls.Mask, True, scalars, none) for o in ops.COMPARISONS]
+    else:
+        rows += [(name, cls, True, none, none) for name in ("add", "sub")]
+        rows += [("mul", cls, False, scalars, scalars), ("truediv", cls, False, scalars, none)]
+        rows += [(name, cls.Mask, True, none, none) for name in ("eq", "ne")]
     found: dict[str, Callable] = {}
-    for op_ in (*ops.ARITHMETIC, *ops.COMPARISONS, *ops.UNARY):
-        if op_.accepts(cls._dtype):
-            known = RECORDERS[op_]
-            names = [f"__{op_.method}__", f"__r{op_.method}__"]
-            for name in names[: 1 + (op_ in ops.ARITHMETIC)]:
-                found[name] = _if_recorded(known, cls, name, getattr(general, name))
+    for name, result, pairs, right, left in rows:
+        method, reflected = f"__{name}__", f"__r{name}__"
+        combine = getattr(operator, method)  # whose slots are faster than methods of `cls.Value`
+        if getattr(leaf, method) is getattr(general, method):
+            continue  # the element type does not support it
+        otherwise = getattr(general, method)
+        found[method] = _with_components(cls, result, combine, pairs, right, otherwise)
+        if left:
+            otherwise = getattr(general, reflected)
+            found[reflected] = _with_components(cls, cls, combine, False, left, otherwise, True)
+    for o in ops.UNARY if cls.__meta__.kind == "vector" else ():
+        method = f"__{o.method}__"
+        if getattr(leaf, method) is not getattr(general, method):
+            found[method] = _of_components(cls, getattr(operator, method))
     return {name: own_code(f, name, cls) for name, f in found.items()}
 
 
-def _if_recorded(known: Any, cls: type, name: str, general: Callable) -> Callable:
-    """Returns the operator that records the operation, if it can, on arrays of the class."""
-
+def _of_components(cls: type, function: Callable) -> Callable:
     def unary(self):
-        result = known[cls](self)
-        return general(self) if result is None else result
+        r = new(cls)
+        r._components = list(map(function, self._components))
+        return r
 
-    def forward(self, other):
-        result = known[cls](self, other)
-        return general(self, other) if result is None else result
+    return unary
 
-    def backward(self, other):
-        result = known[cls](other, self)
-        return general(self, other) if result is None else result
 
-    if known.op.arity == 1:
-        return unary
-    return backward if name == f"__r{known.op.method}__" else forward
+def _with_components(
+    cls: Any,
+    result: Any,
+    combine: Callable,
+    pairs: bool,
+    scalars: frozenset,
+    otherwise: Callable,
+    reflected: bool = False,
+) -> Callable:
+    leaf, shared = cls._leaf, constants(cls._leaf)
+
+    def binary(self, other):
+        kind, components = type(other), None
+        try:
+            if kind is cls and pairs:
+                components = list(map(combine, self._components, other._components))
+            elif kind in scalars:
+                each = repeat(other if kind is leaf else shared(other))  # one for all components
+                if reflected:
+                    components = list(map(combine, each, self._components))
+                else:
+                    components = list(map(combine, self._components, each))
+        except SizeError:
+            pass  # which the general method reports, unless a number meets empty components
+        if components is None:
+            return otherwise(self, other)
+        r = new(result)
+        r._components = components
+        return r
+
+    return binary
+
+
+# Minima and maxima of two operands; `function.math.arithmetic` has those of all others. The kernel
+# operation returns its second operand if either is NaN, and so is combined with a select.
+
+
+def exceeding(op_: ops.Op) -> tuple[ops.Op, ops.Op]:
+    """Returns the comparison of an array with a number that tells where the extremum of the two is
+    the number, for one that is the second operand, and for one that is the first: if they are
+    equal, the first operand receives the gradient of a minimum, the second one that of a maximum.
+    """
+    return (ops.gt, ops.ge) if op_ is ops.minimum else (ops.le, ops.lt)
+
+
+NEAR_ZERO = 1e-7
+"""Some types round smaller numbers to 0."""
+
+
+def at_zero(op_: ops.Op, keeps_nan: bool) -> ops.Op:
+    """Returns the comparison of an array with a zero that tells where the extremum of the two is
+    the zero, if that is the second operand (`keeps_nan`), or otherwise where it is the array, if
+    that is the second one. Of two zeros the extremum is the second operand, whatever their
+    signs."""
+    return ops.ge if (op_ is ops.minimum) is keeps_nan else ops.le
+
+
+def is_tracked(a: Any) -> bool:
+    """Returns whether the derivative of an array is tracked."""
+    return a._diff and any(v._var is not None for v in leaf_arrays(a))
+
+
+def extrema(op_: ops.Op, keeps_nan: bool) -> ByClass:
+    """Returns functions that record `op_` on arrays of a class and on numbers, or return None, by
+    the class of the second operand, or of the first one if the second one is a number. If an
+    operand is NaN, the result is NaN (`keeps_nan`) or the other operand."""
+    derived.append(ByClass(partial(_extremum, op_, keeps_nan)))
+    return derived[-1]
+
+
+def _extremum(op_: ops.Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:
+    of_both, select, differ = [RECORDERS[o][cls] for o in (op_, ops.select, ops.ne)]
+    after, before = [RECORDERS[o][cls] for o in exceeding(op_)]
+    decides = RECORDERS[at_zero(op_, keeps_nan)][cls]
+    is_float, is_leaf = cls._dtype.is_float, cls._kind == "leaf"
+    if of_both is nothing:
+        return nothing
+
+    def extremum(a: Any, b: Any) -> Any:
+        kind, other = type(a), type(b)
+        if kind is other:
+            found = of_both(a, b)
+            if found is None or not is_float:
+                return found
+            decisive = a if keeps_nan else b
+            return select(differ(decisive, decisive), a, found)
+        if (other is float or other is int) and b == b:
+            number, array, exceeds = b, a, after
+        elif (kind is float or kind is int) and a == a:
+            number, array, exceeds = a, b, before
+        else:
+            return None
+        if keeps_nan and (array._var is not None if is_leaf else is_tracked(array)):
+            return select(exceeds(array, number), number, array)
+        if -NEAR_ZERO < number < NEAR_ZERO and is_float and (number is b) is keeps_nan:
+            first, second = (number, array) if keeps_nan else (array, number)
+            return select(decides(array, number), first, second)
+        return of_both(number, array) if keeps_nan else of_both(array, number)
+
+    return extremum

@@ -8,16 +8,18 @@ that is; `drjit.jit.cpu.memory` says how kernels read it.
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from math import prod
 from typing import Any
 
+from ..jit.device import Device, Foreign
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
+from ..jit.ir import node
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
-from . import foreign, leaf
-from .base import ArrayBase
-from .base import type_label as _name
+from ..jit.trace.access import Access
+from . import leaf, leaf_access, table, tensor
+from .base import ArrayBase, type_label
 from .meta import DYNAMIC
 from .show import component_shape, evaluated, inner, is_array, ragged, shape_of
 
@@ -70,7 +72,7 @@ def host_array(obj: Any) -> np.ndarray:
             return np.from_dlpack(obj)
         except (BufferError, RuntimeError, ValueError) as error:
             raise TypeError(
-                f"a {_name(type(obj))} cannot be read through DLPack: {error}. "
+                f"a {type_label(obj)} cannot be read through DLPack: {error}. "
                 "Copy it to the host first, in a dense layout."
             ) from error
     return np.asarray(memoryview(obj))
@@ -89,9 +91,9 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     Raises:
         TypeError: shape or element type is incompatible.
     """
-    there = foreign.away(cls)
+    there = away(cls)
     if there is not None:
-        found = there.foreign(obj, f"{_name(cls)}()")
+        found = there.foreign(obj, f"{type_label(cls)}()")
         if found is not None:
             return _from_foreign(cls, obj, found, flip_axes)
     given = host_array(obj)
@@ -109,7 +111,7 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
 
 def _from_foreign(cls: Any, obj: Any, found: Any, flip_axes: bool) -> Any:
     """Implements `from_object` for an array on the device of the class."""
-    made = foreign.to_tensor(cls, found, flip_axes)
+    made = to_tensor(cls, found, flip_axes)
     if cls._kind == "tensor":
         return made
     if cls._kind == "leaf" and len(made._shape) <= 1:
@@ -132,10 +134,8 @@ def build(cls: Any, data: np.ndarray, mismatch: Callable[[], TypeError] | None =
     `from_object` for shapes. `mismatch` makes the error to raise for one of another shape."""
     mismatch = mismatch or partial(_mismatch, cls, data, data.shape, data.dtype)
     if cls._kind == "tensor":
-        result = cls.__new__(cls)
-        result._array = build(cls.Array, np.ascontiguousarray(data).reshape(-1))
-        result._shape = data.shape
-        return result
+        flat = build(cls.Array, np.ascontiguousarray(data).reshape(-1))
+        return tensor.wrap(cls, flat, data.shape)
     if cls._kind == "leaf":
         if data.ndim > 1:
             raise mismatch()
@@ -167,7 +167,7 @@ def _expected(cls: Any) -> tuple[int, ...]:
     return (*meta.dims, DYNAMIC) if meta.is_jit else meta.dims
 
 
-def _converted(dtype: DType, data: np.ndarray) -> np.ndarray:
+def _converted(dtype: dt.DType, data: np.ndarray) -> np.ndarray:
     if data.dtype == dtype.numpy:
         return data
     if dtype.is_int and data.dtype.kind == "f":
@@ -198,8 +198,8 @@ def _mismatch(
     if wanted and not _is_like(shape, expected) and _is_like(shape[::-1], expected):
         hint = f" Pass the transpose, or flip_axes={not flip_axes}."
     return TypeError(
-        f"{_name(cls)}(): Unable to initialize from an array of type '{type(obj).__name__}'. The "
-        f"input should have the following configuration for this to succeed: {wanted}"
+        f"{type_label(cls)}(): Unable to initialize from an array of type '{type(obj).__name__}'. "
+        f"The input should have the following configuration for this to succeed: {wanted}"
         f"dtype={element}, order='C'. It has the shape {shape} and the element type {dtype}.{hint}"
     )
 
@@ -215,10 +215,15 @@ def components(value: Any) -> np.ndarray:
     if value._kind == "tensor":
         return components(value._array).reshape(value._shape)
     if value._kind == "leaf":
-        return _leaf_view(value)
+        n = value._node
+        if n.size == 0:
+            return np.empty(0, dtype)
+        if not n.is_evaluated:
+            n = value._node = schedule.materialize(n, value._device)
+        return launch.view(n.dtype, n.size, n.data)
     shape = shape_of(value)
     if shape is None:
-        raise ragged(value, f"{_name(value)}.numpy()")
+        raise ragged(value, f"{type_label(value)}.numpy()")
     leaves = list(inner(value))
     if not value.__meta__.is_jit:
         return np.array(leaves, dtype).reshape(shape)
@@ -228,15 +233,6 @@ def components(value: Any) -> np.ndarray:
     return result.reshape(shape)
 
 
-def _leaf_view(value: Any) -> np.ndarray:
-    n = value._node
-    if n.size == 0:
-        return np.empty(0, n.dtype.numpy)
-    if not n.is_evaluated:
-        n = value._node = schedule.materialize(n, value._device)
-    return launch.view(n.dtype, n.size, n.data)
-
-
 def _shared(value: Any) -> np.ndarray:
     """Returns a NumPy array of the entries of a `drjit.scalar` array, which stores them there from
     then on."""
@@ -244,7 +240,7 @@ def _shared(value: Any) -> np.ndarray:
         return _shared(value._array).reshape(value._shape)
     shape = component_shape(value)
     if shape is None:
-        raise ragged(value, f"{_name(value)}.numpy()")
+        raise ragged(value, f"{type_label(value)}.numpy()")
     if not issubclass(value.Value, ArrayBase):
         if type(value._held) is list:
             value._held = np.array(value._held, value._dtype.numpy)
@@ -320,11 +316,11 @@ def dlpack(value: Any, stream: Any = None, **arguments: Any) -> Any:
     Raises:
         BufferError: `stream` is not None, though the array is on the host.
     """
-    there = foreign.away(value)
+    there = away(value)
     if there is not None:
-        return foreign.dlpack(value, there, stream, **arguments)
+        return there.dlpack(*_dense(value, there), stream, **arguments)
     if stream is not None:
-        raise BufferError(f"{_name(type(value))}.__dlpack__(): an array on the host has no streams")
+        raise BufferError(f"{type_label(value)}.__dlpack__(): an array on the host has no streams")
     return to_numpy(value).__dlpack__(**arguments)
 
 
@@ -340,13 +336,12 @@ def to_torch(value: Any) -> Any:
     Raises:
         ModuleNotFoundError: PyTorch is not installed.
     """
-    try:
-        import torch  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise _missing(value, "torch", "PyTorch", "pip install torch") from None
+    torch = _library(value, "torch", "PyTorch")
     if dlpack_device(value)[0] == _ON_CUDA:
         return torch.from_dlpack(value)
-    data = _foreign_integers(to_numpy(value), torch, "uint16 uint32 uint64")
+    data = to_numpy(value)
+    if data.dtype.name in ("uint16", "uint32", "uint64") and not hasattr(torch, data.dtype.name):
+        data = data.view(data.dtype.name[1:])  # an older version has no such type
     # PyTorch has no read-only arrays.
     return torch.from_numpy(data if data.flags.writeable else data.copy())
 
@@ -357,28 +352,21 @@ def to_jax(value: Any) -> Any:
     Raises:
         ModuleNotFoundError: JAX is not installed.
     """
-    try:
-        import jax.dlpack  # pyright: ignore[reportMissingImports]
-        import jax.numpy  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise _missing(value, "jax", "JAX", "pip install jax") from None
+    numpy = _library(value, "jax.numpy", "JAX")
     if dlpack_device(value)[0] == _ON_CUDA:
-        return jax.dlpack.from_dlpack(value)
-    return jax.numpy.asarray(to_numpy(value))
+        return numpy.from_dlpack(value)
+    return numpy.asarray(to_numpy(value))
 
 
-def _foreign_integers(data: np.ndarray, library: Any, names: str) -> np.ndarray:
-    """Converts unsigned integers that an older version of a library lacks to signed ones."""
-    if data.dtype.name in names.split() and not hasattr(library, data.dtype.name):
-        return data.view(data.dtype.name[1:])
-    return data
-
-
-def _missing(value: Any, method: str, library: str, command: str) -> ModuleNotFoundError:
-    return ModuleNotFoundError(
-        f"{_name(type(value))}.{method}(): {library} is not installed. "
-        f"Install it with `{command}`, or use .numpy()."
-    )
+def _library(value: Any, module: str, title: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise ModuleNotFoundError(
+            f"{type_label(value)}.{package}(): {title} is not installed. "
+            f"Install it with `pip install {package}`, or use .numpy()."
+        ) from None
 
 
 def get_state(value: Any) -> tuple[tuple[int, ...], bytes]:
@@ -398,10 +386,84 @@ def set_state(value: Any, state: tuple[tuple[int, ...], bytes]) -> None:
         shape, data = state
         entries = np.frombuffer(bytearray(data), cls._dtype.numpy.newbyteorder("<")).reshape(shape)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{_name(cls)}.__setstate__(): not a pickled state: {error}") from None
+        raise TypeError(f"{type_label(cls)}.__setstate__(): not a pickled state: {error}") from None
     made = build(cls, entries.astype(cls._dtype.numpy, copy=False))
     for name in ("_node", "_components", "_array", "_shape"):
         if hasattr(cls, name):
             object.__setattr__(value, name, getattr(made, name))
     if cls._kind == "leaf" and cls._diff:
         value._var = None
+
+
+# Arrays that stay on a device without memory of the process, such as a GPU
+
+
+def away(value: Any) -> Device | None:
+    """Returns the device of an array or class if its memory is not that of the process."""
+    device = value._device
+    return None if device is None or device.on_host else device
+
+
+def to_tensor(cls: Any, found: Foreign, flip_axes: bool = False) -> Any:
+    """Returns a tensor with the element type of a class and the contents of an array on its
+    device. Dense arrays share the memory until they are written to."""
+    shape, strides = found.shape, found.strides
+    flat = node.buffer(found.dtype, found.size, found.buffer)
+    if found.size == 0:
+        flat = node.literal(found.dtype, 0, 0)
+    if flip_axes and len(shape) > 1:
+        steps = strides or tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
+        shape, strides = shape[::-1], steps[::-1]
+    if strides is not None:
+        flat = _gathered(cls, flat, shape, strides, found.offset)
+    made = table.find(cls._namespace, "tensor", cls._dtype)
+    return tensor.wrap(made, leaf.wrap(made.Array, node.cast(cls._dtype, flat)), shape)
+
+
+def _gathered(
+    cls: Any, flat: node.Node, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> node.Node:
+    """Returns the entries of an array in C order."""
+    integer = table.find(cls._namespace, "leaf", dt.u64 if flat.size >> 32 else dt.u32)
+    rest = leaf.lane(integer, prod(shape))
+    index = leaf.literal(integer, offset)
+    for n, step in zip(reversed(shape), reversed(strides), strict=True):
+        # Integers wrap around, so negative steps work as well.
+        index = index + (rest % n) * leaf.literal(integer, step)
+        rest = rest // n
+    source = leaf.wrap(cls._leaf, flat)
+    return leaf_access.gather(source, Access(index._node, inside=True))._node
+
+
+def _dense(value: Any, device: Device) -> tuple[Any, dt.DType, tuple[int, ...]]:
+    """Returns the memory of an evaluated array, its element type and its shape."""
+    if value._kind == "nested":
+        value = table.like(type(value), kind="tensor")(value)
+    if launch.on_read is not None:  # a frozen function would not export what it is called for
+        launch.on_read()
+    held = value._array if value._kind == "tensor" else value
+    shape = value._shape if value._kind == "tensor" else (held._node.size,)
+    n = held._node
+    if not n.is_evaluated and n.size:
+        n = held._node = schedule.materialize(n, held._device)
+    return n.data if n.size else device.allocate(0), n.dtype, shape
+
+
+def cuda_interface(value: Any) -> dict[str, Any]:
+    """The array as `__cuda_array_interface__` describes it, for CuPy, Numba and others.
+
+    The memory stays valid as long as this array does, also if it is written to: that copies it.
+    """
+    device = away(value)
+    if device is None:
+        raise AttributeError(f"{type_label(value)} has no attribute '__cuda_array_interface__'")
+    value._exported = device.export(*_dense(value, device))
+    return value._exported.interface
+
+
+def _add_cuda_interface(cls: Any) -> None:
+    if cls._kind != "nested" and away(cls) is not None:
+        cls.__cuda_array_interface__ = property(cuda_interface)
+
+
+table.finishers.append(_add_cuda_interface)

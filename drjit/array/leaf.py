@@ -5,9 +5,10 @@ through the generated operators), which is why derivatives are recorded here as 
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
+from weakref import WeakValueDictionary
 
-from ..ad import algebra, lanes
-from ..ad.graph import Value, as_value
+from ..ad import algebra, memory_rules
+from ..ad.graph import Value, Var, as_value
 from ..jit.device import Device, current
 from ..jit.ir import node
 from ..jit.ir.node import BUFFER, LITERAL, Node
@@ -135,29 +136,11 @@ def constants(cls: Any) -> Callable[..., Any]:
     return array
 
 
-def copies(cls: Any, count: int) -> Callable[[Node], list[Any]]:
-    """Returns a function that creates `count` arrays of the class for one node, without
-    derivatives."""
-    diff = cls._diff
-
-    def made(n: Node) -> list[Any]:
-        found = []
-        for _ in range(count):
-            array = new(cls)
-            array._node = n
-            if diff:
-                array._var = None
-            found.append(array)
-        return found
-
-    return made
-
-
 def cast(cls: type, a: Any) -> Any:
     """Converts to the element type of another class."""
     if a._var is None:
         return wrap(cls, node.cast(cls._dtype, a._node))
-    return from_value(cls, lanes.cast(cls._dtype, value(a)))
+    return from_value(cls, memory_rules.cast(cls._dtype, value(a)))
 
 
 def bitcast(cls: type, a: Any) -> Any:
@@ -181,7 +164,7 @@ def lane(cls: Any, size: int) -> Any:
 def resize(a: Any, size: int) -> Any:
     """Broadcasts an array of size 1 to another size. The result is another array in any case."""
     if a._node.size != size:
-        return from_value(type(a), lanes.full(value(a), size))
+        return from_value(type(a), memory_rules.full(value(a), size))
     copy: Any = wrap(type(a), a._node)
     if a._var is not None:
         copy._var = a._var
@@ -243,3 +226,52 @@ def from_numpy(cls: Any, values: np.ndarray, copy: bool = False) -> Any:
     if buffer is None:
         buffer = to.upload(values)
     return wrap(cls, node.buffer(dtype, size, buffer))
+
+
+# Numbers that stand for traced values: programs that decompose a PyTree of arrays pass its values
+# on as numbers, and look the values up by them as long as they exist. The upper half of a number
+# identifies the variable in the derivative graph, the lower 32 bits the traced value.
+
+_nodes: WeakValueDictionary[int, Node] = WeakValueDictionary()
+_vars: WeakValueDictionary[int, Var] = WeakValueDictionary()
+_HALF = 32
+
+
+def number_of_node(n: Node) -> int:
+    """Returns the number of a traced value; 0 if it is empty."""
+    if not n.size:
+        return 0
+    _nodes[n.serial] = n
+    return n.serial
+
+
+def number_of_var(v: Var | None) -> int:
+    """Returns the number of a variable in the derivative graph; 0 for none."""
+    if v is None:
+        return 0
+    _vars[v.serial] = v
+    return v.serial
+
+
+def number_of(array: Any) -> int:
+    """Returns the number of a one-dimensional traced array's value, including derivatives."""
+    return number_of_var(array._var) << _HALF | number_of_node(array._node)
+
+
+def find_number(number: int) -> Value | None:
+    """Returns the value with a number; None for an empty array.
+
+    Raises:
+        RuntimeError: no value has the number, or the value no longer exists.
+    """
+    low = number & ((1 << _HALF) - 1)
+    high = number >> _HALF
+    if number == 0:
+        return None
+    node, var = _nodes.get(low), _vars.get(high) if high > 0 else None
+    if node is None or (high and var is None):
+        raise RuntimeError(
+            f"there is no variable with the index {number}. A variable exists as long as an array "
+            "holds it, or an IndexVector."
+        )
+    return Value(node, var)

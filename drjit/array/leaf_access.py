@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ..ad import lanes, matrix, scatter_target
+from ..ad import matrix, memory_rules, scatter_target
 from ..ad.graph import Value, visible
 from ..jit.device import current
 from ..jit.ir import dtype as dt
@@ -20,11 +20,11 @@ from ..jit.ir import op
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import recording, using
 from ..jit.primitives import collective, sorting
-from ..jit.run import launch, pending, schedule
+from ..jit.run import launch, pending
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import table
-from .leaf import from_value, new, wrap
+from .leaf import from_value, wrap
 from .leaf import value as value_of
 
 F = TypeVar("F", bound=Callable)
@@ -49,12 +49,8 @@ def gather(source: Any, at: Access) -> Any:
     """Returns the entries of `source`, and 0 for inactive lanes."""
     cls = type(source)
     if source._var is not None:
-        return from_value(cls, lanes.gather(value_of(source), at))
-    array = new(cls)  # as `wrap`, here without a call
-    array._node = access.gather(source._node, at)
-    if cls._diff:
-        array._var = None
-    return array
+        return from_value(cls, memory_rules.gather(value_of(source), at))
+    return wrap(cls, access.gather(source._node, at))
 
 
 def gather_packet(source: Any, at: Access) -> list:
@@ -62,16 +58,14 @@ def gather_packet(source: Any, at: Access) -> list:
     cls = type(source)
     if source._var is None:
         return [wrap(cls, n) for n in access.gather_packet(source._node, at)]
-    return [from_value(cls, v) for v in lanes.gather_packet(value_of(source), at)]
+    return [from_value(cls, v) for v in memory_rules.gather_packet(value_of(source), at)]
 
 
 def gather_weighted(source: Any, taps: list[Access], weights: list) -> list | None:
     """Sums of the entries of records with weights of the source's type; None where gathers and
     products serve better, or have to, since derivatives are recorded.
     """
-    if source._var is not None:
-        return None
-    if any(type(w) is not type(source) or w._var is not None for w in weights):
+    if any(type(a) is not type(source) or a._var is not None for a in (source, *weights)):
         return None
     found = access.gather_weighted(source._node, taps, [w._node for w in weights])
     return None if found is None else [wrap(type(source), n) for n in found]
@@ -99,44 +93,12 @@ def replace(array: Any, change: Callable[..., Node | None], *args: Any) -> bool:
     return after is not None
 
 
-def put(array: Any, i: int, value: Any) -> bool:
-    """Assigns a Python number of the array's kind to an entry, in place, if there is nothing to
-    wait for and nothing else holds the node. Returns whether it did."""
-    node, dtype = array._node, array._dtype
-    kind = type(value)
-    if kind is float:
-        fits = dtype.is_float
-    else:
-        fits = kind is int and dtype.is_int and dtype.low <= value <= dtype.high
-    if not fits or node.op is not ir.BUFFER or array._var is not None or not 0 <= i < node.size:
-        return False
-    buffer, size = node.data, node.size
-    if pending.effects or schedule.observers or launch.on_read is not None:
-        return False
-    if buffer.shared and not buffer.writes_through:
-        return False
-    witness = weakref.ref(node)
-    array._node = None
-    del node
-    held = witness()
-    if held is not None:
-        array._node = held
-        return False
-    array._node = ir.make(ir.BUFFER, dtype, size, (), buffer)
-    launch.put(dtype, buffer, i, ir.normalize(dtype, value))
-    return True
-
-
 def _differentiable(target: Any, values: list) -> bool:
     """Returns whether a scatter is part of the derivative graph."""
     if not target._diff:
         return False
-    if target._var is None:
-        for v in values:
-            if v._var is not None:
-                break
-        else:
-            return False
+    if target._var is None and not any(v._var for v in values):
+        return False
     return not recording() or any(visible(v._var) is not None for v in (target, *values))
 
 
@@ -147,7 +109,7 @@ def _record(target: Any, value: Any, at: Access, before: Node | None = None) -> 
         return
     n = target._node
     old = Value(n if before is None else before, target._var)
-    target._var = lanes.record_scatter(old, value_of(value), at, n).var
+    target._var = memory_rules.record_scatter(old, value_of(value), at, n).var
 
 
 def scatter(target: Any, values: list, at: Access) -> bool:
@@ -191,32 +153,34 @@ def atomic(kind: op.Op, target: Any, values: list, at: Access) -> Any:
         return from_value(cls, Value(old, v))
     source = value_of(target)
     _record(target, value, written)
-    return from_value(cls, lanes.record_gather(source, at, old))
+    return from_value(cls, memory_rules.record_gather(source, at, old))
 
 
 def reduce_all(reduce: str, value: Any) -> Any:
     """Reduces all entries to one by `add`, `mul`, `min`, `max`, `and` or `or`."""
     if value._var is None and value._node.op is not LITERAL:
         return wrap(type(value), access.reduce_all(reduce, value._node))
-    return from_value(type(value), lanes.reduce(reduce, value_of(value)))
+    return from_value(type(value), memory_rules.reduce(reduce, value_of(value)))
 
 
 @_on_its_device
 def prefix(reduce: str, value: Any, exclusive: bool, block_size: int = 0) -> Any:
     """Returns the prefix reduction of all entries, or within runs of `block_size` entries."""
-    return from_value(type(value), lanes.prefix(reduce, value_of(value), exclusive, block_size))
+    return from_value(
+        type(value), memory_rules.prefix(reduce, value_of(value), exclusive, block_size)
+    )
 
 
 @_on_its_device
 def reverse(value: Any, block_size: int) -> Any:
     """Reverses the entries within runs of `block_size` entries; the last run may be shorter."""
-    return from_value(type(value), lanes.reverse(value_of(value), block_size))
+    return from_value(type(value), memory_rules.reverse(value_of(value), block_size))
 
 
 @_on_its_device
 def block_reduce(reduce: str, value: Any, block_size: int) -> Any:
     """Reduces each run of `block_size` entries."""
-    return from_value(type(value), lanes.reduce(reduce, value_of(value), block_size))
+    return from_value(type(value), memory_rules.reduce(reduce, value_of(value), block_size))
 
 
 @_on_its_device

@@ -15,7 +15,7 @@ from ..jit.ir.node import AFTER, BUFFER, LITERAL
 from ..jit.ir.scope import recording
 from ..jit.run import freeze_size
 from ..jit.text.structure import is_open
-from . import constructors, index, interop, leaf, show, table, tensor, variable_index
+from . import index, interop, leaf, show, table, tensor
 from .base import ArrayBase, ComponentError, type_label
 from .construct import init
 from .meta import VarState
@@ -164,67 +164,52 @@ def truth(self: Any) -> bool:
     flat = self._array if self._kind == "tensor" else self
     if _is_single(flat):
         return bool(item(flat))
-    dimensions, entries = ndim(flat), len(flat)
-    found = (
-        f"at most 1 dimension (this one has {dimensions} dimensions)"
-        if dimensions > 1
-        else f"at most 1 element (this one has {entries} elements)"
-    )
+    unit, count = ("dimension", n) if (n := ndim(flat)) > 1 else ("element", len(flat))
     raise RuntimeError(
-        f"{what} requires an array with {found}. Use dr.any() or dr.all(), or @dr.syntax for a "
-        "condition on every entry."
+        f"{what} requires an array with at most 1 {unit} (this one has {count} {unit}s). Use "
+        "dr.any() or dr.all(), or @dr.syntax for a condition on every entry."
     )
 
 
 # Components by name
 
-_POSITIONS = {"x": 0, "y": 1, "z": 2, "w": 3}
-_PARTS = {("complex", "real"): 0, ("complex", "imag"): 1, ("quaternion", "real"): 3}
+
+def _absent(name: str) -> property:
+    def absent(self: Any, *_: Any) -> NoReturn:
+        raise index.no_component(self, name)
+
+    return property(absent, absent, doc=f"The component {name}.")
 
 
-def _position(self: Any, name: str) -> int:
-    meta = self.__meta__
-    if name in _POSITIONS:
-        i = _POSITIONS[name]
-        if meta.kind in ("vector", "quaternion") and meta.dims and meta.dims[0] > i:
-            return i
-    elif (meta.kind, name) in _PARTS:
-        return _PARTS[meta.kind, name]
-    raise index.no_component(self, name)
+def _part(name: str) -> property:
+    """Returns the property of arrays without such a component: their real or imaginary part."""
 
-
-def _named(name: str) -> property:
     def get(self: Any) -> Any:
-        kind = self.__meta__.kind
-        if name == "imag" and kind == "quaternion":
-            return index.getattr_swizzle(self, "xyz")
-        if name in ("real", "imag") and kind not in ("complex", "quaternion"):
-            return self if name == "real" else filled(self, 0)
-        position = _position(self, name)
-        return self._components[position]
+        if self.__meta__.kind == "quaternion":
+            return index.swizzled(self, (0, 1, 2))
+        return self if name == "real" else filled(self, 0)
 
     def put(self: Any, value: Any) -> None:
-        if name in ("real", "imag") and (self.__meta__.kind, name) not in _PARTS:
-            raise ComponentError(
-                f"type '{type_label(self)}' is not complex-valued, cannot assign to '{name}'."
-            )
-        self[_position(self, name)] = value
+        raise ComponentError(
+            f"type '{type_label(self)}' is not complex-valued, cannot assign to '{name}'."
+        )
 
     return property(get, put, doc=f"The component {name}.")
 
 
 def _component(name: str, position: int) -> property:
-    def put(self: Any, value: Any) -> None:
-        part = self._components[position]
-        if type(value) is type(part) and isinstance(value, ArrayBase):
-            part._assign(value)
-        else:
-            index.setitem(self, position, value)
-
-    return property(lambda self: self._components[position], put, doc=f"The component {name}.")
+    return property(
+        lambda self: self._components[position],
+        lambda self, value: index.setitem(self, position, value),
+        doc=f"The component {name}.",
+    )
 
 
-_COMPONENTS = {name: _component(name, i) for name, i in _POSITIONS.items()}
+_COMPONENTS = {name: _component(name, i) for i, name in enumerate("xyzw")}
+_PARTS = {
+    "complex": {"real": _component("real", 0), "imag": _component("imag", 1)},
+    "quaternion": {"real": _component("real", 3)},
+}
 
 
 def transposed(self: Any) -> Any:
@@ -272,8 +257,7 @@ def set_label(self: Any, name: str) -> None:
             derivatives.labels[self._var] = name
         return
     if self._kind == "tensor":
-        set_label(self._array, name)
-        return
+        return set_label(self._array, name)
     parts = self._components
     names = "xyzw" if len(parts) <= 4 and self.__meta__.kind != "matrix" else range(len(parts))
     for part, c in zip(names, parts, strict=False):
@@ -283,19 +267,19 @@ def set_label(self: Any, name: str) -> None:
 
 def number_of(self: Any) -> int:
     """A number that identifies the traced value of a one-dimensional array; 0 for others."""
-    return variable_index.number_of_node(self._node) if self._kind == "leaf" else 0
+    return leaf.number_of_node(self._node) if self._kind == "leaf" else 0
 
 
 def number_of_derivative(self: Any) -> int:
     """A number that identifies the variable in the derivative graph; 0 without one."""
-    return variable_index.number_of_var(self._var)
+    return leaf.number_of_var(self._var)
 
 
 @cache
 def _swizzle(name: str) -> property:
-    positions, classes = index.positions(name), index.Sized(len(name))
+    positions = index.positions(name)
     return property(
-        lambda self: index.copies(classes[type(self)], [self._components[i] for i in positions]),
+        lambda self: index.swizzled(self, positions),
         lambda self, value: index.setattr_swizzle(self, name, value),
         doc=f"The components {name}.",
     )
@@ -318,6 +302,8 @@ def add_swizzles(cls: Any) -> None:
     if cls._kind != "leaf":
         cls.__getattr__ = get_attribute
     meta = cls.__meta__
+    for name, component in _PARTS.get(meta.kind, {}).items():
+        setattr(cls, name, component)
     if meta.kind in ("vector", "quaternion"):
         for name in "xyzw"[: cls._size or 0]:
             setattr(cls, name, _COMPONENTS[name])
@@ -393,10 +379,11 @@ def install() -> None:
         "T": property(transposed),
         "mT": property(matrix_transposed),
     }
-    members |= {name: _named(name) for name in ("x", "y", "z", "w", "real", "imag")}
+    members |= {name: _absent(name) for name in "xyzw"}
+    members |= {name: _part(name) for name in ("real", "imag")}
     for name, member in members.items():
         setattr(ArrayBase, name, member)
-    table.finishers += [add_swizzles, constructors.add]
+    table.finishers.append(add_swizzles)
 
 
 install()

@@ -97,17 +97,12 @@ class ArrayMeta(str):
         return str, (str(self),)
 
 
-SUFFIX = {
-    dt.mask: "b", dt.i8: "i8", dt.u8: "u8", dt.i32: "i", dt.u32: "u",
-    dt.i64: "i64", dt.u64: "u64", dt.f16: "f16", dt.f32: "f", dt.f64: "f64",
-}  # fmt: skip
-"""The element types of arrays, and the suffix of a type's name."""
+SUFFIX = {t: "b" if t.is_mask else t.code.removesuffix("32") for t in dt.ALL}
+del SUFFIX[dt.i16], SUFFIX[dt.u16]
+"""The element types of arrays, and the suffix of a type's name: `i8`, `f`, `f64`."""
 
-LEAF_NAME = {
-    dt.mask: "Bool", dt.i8: "Int8", dt.u8: "UInt8", dt.i32: "Int", dt.u32: "UInt",
-    dt.i64: "Int64", dt.u64: "UInt64", dt.f16: "Float16", dt.f32: "Float", dt.f64: "Float64",
-}  # fmt: skip
-"""Names of one-dimensional arrays."""
+LEAF_NAME = {t: t.name.title().replace("Uint", "UInt").removesuffix("32") for t in SUFFIX}
+"""Names of one-dimensional arrays: `Int8`, `Float`, `Float64`."""
 
 
 @cache

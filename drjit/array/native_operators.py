@@ -19,7 +19,6 @@ from ..jit import flags, substitutes
 from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.dtype import DType
-from ..jit.ir.op import Op
 from ..jit.native import loader, objects
 from ..jit.run import launch
 from ..jit.target import foreign
@@ -57,7 +56,7 @@ class _OrdinaryNumbers(dict[float, float | None]):
             self.clear()
         found, t = value, self._dtype
         if value and t.is_float:
-            found = node.ROUNDED[t][value]
+            found = node.ROUNDED[t](value)
         elif not t.low <= value <= t.high:
             found = None
         self[value] = found = None if not found or found in self._special else found
@@ -118,10 +117,6 @@ def _bases() -> dict[str, int]:
     return found if same and function == objects.memory_of(vars(float)["__rmul__"])[6] else {}
 
 
-def _is_generated(function: Any) -> bool:
-    return type(function) is FunctionType and function.__module__ in _GENERATED
-
-
 def _place(descriptor: Any, cls: type) -> int:
     """Returns where an object of the class has an attribute, in bytes."""
     made, mark = object.__new__(cls), object()
@@ -160,13 +155,10 @@ class NativeOperators:
         known = self._python
 
         def other(x: Any, *more: Any) -> Any:
-            for cls in type(x).__mro__:
-                if (cls, method) in known:
-                    return known[cls, method](x, *more)
-            for y in more:
-                for cls in type(y).__mro__:
-                    if (cls, reflected) in known:
-                        return known[cls, reflected](y, x)
+            for first, name, second in ((x, method, more), *[(y, reflected, (x,)) for y in more]):
+                for cls in type(first).__mro__:
+                    if (cls, name) in known:
+                        return known[cls, name](first, *second)
             return NotImplemented
 
         return other
@@ -183,7 +175,7 @@ class NativeOperators:
             name, entry = o.method, "compare" if o in _COMPARISONS else f"op_{o.name}"
             methods = [f"__{name}__", f"__r{name}__"] if o in ops.ARITHMETIC else [f"__{name}__"]
             functions = [vars(cls).get(m) for m in methods]
-            if all(map(_is_generated, functions)):
+            if all(type(f) is FunctionType and f.__module__ in _GENERATED for f in functions):
                 self._fill(record, o, cls, *functions)
                 found |= {m: (entry, f) for m, f in zip(methods, functions, strict=True)}
         k = id(cls) >> 4
@@ -206,7 +198,7 @@ class NativeOperators:
         self._python[cls, method] = before
         setattr(cls, method, after)
 
-    def _fill(self, record: Any, o: Op, cls: Any, forward: Any, backward: Any = None) -> None:
+    def _fill(self, record: Any, o: ops.Op, cls: Any, forward: Any, backward: Any = None) -> None:
         result = cls.Mask if o.result == "mask" else cls
         fold = node.folder(o, result._dtype)
         special = ops.special_numbers(o, cls._dtype)
@@ -231,7 +223,7 @@ class NativeOperators:
             record.rule = id(rule)
             record.keeps_inputs, record.keeps_result = rule.keeps_inputs, rule.keeps_result
 
-    def _numbers(self, cls: Any, o: Op, special: tuple) -> tuple[Any, Any]:
+    def _numbers(self, cls: Any, o: ops.Op, special: tuple) -> tuple[Any, Any]:
         """Returns the table of numbers that are an operand, and the zero of their type, if that is
         one; None for none."""
         if o.arity == 1 or cls._dtype.is_mask:
@@ -239,7 +231,7 @@ class NativeOperators:
         zero = None if 0 in special else 0.0 if cls._dtype.is_float else 0
         return ordinary_numbers(cls._dtype, special), zero
 
-    def recorder(self, o: Op, cls: Any, function: Callable) -> Callable:
+    def recorder(self, o: ops.Op, cls: Any, function: Callable) -> Callable:
         """Returns the native form of a function that records an operation on arrays of a class."""
         if cls._kind != "leaf" or not cls._usable or o.arity > 3 or function is inline.nothing:
             return function

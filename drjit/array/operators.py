@@ -11,11 +11,11 @@ from typing import Any
 
 from ..jit import substitutes
 from ..jit.ir import op as ops
-from ..jit.ir.op import Op
 from ..jit.lazy import np
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
+from .inline import RECORDERS
 from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
@@ -36,13 +36,13 @@ def _expression(a: Any, symbol: str, b: Any) -> str:
     return f"{type_label(a)} {symbol} {type_label(b)}"
 
 
-def _method(a: Any, op_: Op) -> str:
+def _method(a: Any, op_: ops.Op) -> str:
     """Returns an operator of a class for messages; comparisons are one method."""
     name = "richcmp" if op_ in ops.COMPARISONS else op_.method or op_.name
     return f"{type_label(a)}.__{name}__()"
 
 
-def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
+def _apply(op_: ops.Op, a: Any, symbol: str, b: Any) -> Any:
     try:
         return promoted(op_, (a, b), f"operator {symbol}")
     except UnsupportedError:
@@ -56,12 +56,16 @@ def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
         raise type(problem)(f"{_method(a, op_)}: {text}") from problem.__cause__
 
 
-def _arithmetic(op_: Op, reflected: bool) -> Callable:
-    symbol = op_.symbol
+def _arithmetic(op_: ops.Op, reflected: bool) -> Callable:
+    symbol, recorders = op_.symbol, RECORDERS[op_]
     products = _PRODUCTS.get(op_)
 
     def method(self: Any, other: Any) -> Any:
         a, b = (other, self) if reflected else (self, other)
+        if not reflected and self._kind == "leaf" and getattr(other, "_kind", "") == "nested":
+            return NotImplemented  # whose reflected operator goes through its components
+        if self._kind == "tensor" and (result := recorders[type(self)](a, b)) is not None:
+            return result
         if products is not None and (special.is_special(a) or special.is_special(b)):
             try:
                 return products(a, b)
@@ -113,11 +117,13 @@ def _is_mask(a: Any) -> bool:
     return type(a) is bool or (isinstance(a, ArrayBase) and a._dtype.is_mask)
 
 
-def _comparison(op_: Op) -> Callable:
-    symbol = op_.symbol
+def _comparison(op_: ops.Op) -> Callable:
+    symbol, recorders = op_.symbol, RECORDERS[op_]
     ordered = op_ is not ops.eq and op_ is not ops.ne
 
     def method(self: Any, other: Any) -> Any:
+        if self._kind == "tensor" and (result := recorders[type(self)](self, other)) is not None:
+            return result
         if ordered and (special.is_special(self) or special.is_special(other)):
             raise RuntimeError(
                 f"{_method(self, op_)}: complex numbers, quaternions and matrices have no order"
@@ -129,7 +135,7 @@ def _comparison(op_: Op) -> Callable:
     return method
 
 
-def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
+def _order_of_masks(op_: ops.Op, a: Any, b: Any) -> Any:
     """Compares masks; False is the smaller value."""
     what = f"{type_label(a)}.__richcmp__"
     if op_ is ops.gt or op_ is ops.ge:
@@ -139,12 +145,15 @@ def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
     return elementwise(combined, first, b, name=what)
 
 
-def _unary(op_: Op) -> Callable:
+def _unary(op_: ops.Op) -> Callable:
+    recorders = RECORDERS[op_]
+
     def method(self: Any) -> Any:
         formula = special.formulas.get((self.__meta__.kind, op_.name))
         if formula is not None:
             return formula(tuple(self._components))
-        return elementwise(op_, self, name=f"{type_label(self)}.__{op_.method}__")
+        result = recorders[type(self)](self)
+        return promoted(op_, (self,), _method(self, op_)[:-2]) if result is None else result
 
     return method
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
 from ..jit.lazy import np
 from . import leaf, signatures, table
 from .base import ArrayBase, IncompatibleError, OperandError, listed, type_label
@@ -34,12 +33,9 @@ def number_type(cls: type) -> Any:
         return cls
     if issubclass(cls, ArrayBase):  # which is faster to tell
         return None
-    if issubclass(cls, (bool, np.bool_)):
-        return bool
-    if issubclass(cls, (int, np.integer)):
-        return int
-    if issubclass(cls, (float, np.floating)):
-        return float
+    for python, numpy in zip(_NUMBERS, (np.bool_, np.integer, np.floating), strict=True):
+        if issubclass(cls, (python, numpy)):
+            return python
     return None
 
 
@@ -56,18 +52,14 @@ def join(types: tuple) -> Any:
 
 
 def _join(types: tuple) -> Any:
-    metas, numbers = [], []
-    for cls in types:
-        if issubclass(cls, ArrayBase):
-            metas.append(cls.__meta__)
-        else:
-            number = number_type(cls)
-            if number is None:
-                raise Incompatible(
-                    f"unsupported operand type {type_label(cls)}: an array, a Python number, "
-                    "or something that converts to an array is needed"
-                )
-            numbers.append(number)
+    metas = [cls.__meta__ for cls in types if issubclass(cls, ArrayBase)]
+    numbers = [number_type(cls) for cls in types if not issubclass(cls, ArrayBase)]
+    if None in numbers:
+        cls = next(c for c in types if not issubclass(c, ArrayBase) and number_type(c) is None)
+        raise Incompatible(
+            f"unsupported operand type {type_label(cls)}: an array, a Python number, or something "
+            "that converts to an array is needed"
+        )
     if not metas:
         return max(numbers, key=_NUMBERS.index)
     dtype = _join_dtypes([m.dtype for m in metas], numbers)
@@ -81,7 +73,7 @@ def _join(types: tuple) -> Any:
     return table.find(namespace, kind, dtype, dims)
 
 
-def _join_dtypes(dtypes: list[DType], numbers: list[type]) -> DType:
+def _join_dtypes(dtypes: list[dt.DType], numbers: list[type]) -> dt.DType:
     dtype = max(dtypes, key=lambda t: t.order)
     if float in numbers and not dtype.is_float:
         return dt.f32
@@ -137,10 +129,6 @@ def _labels(types: tuple) -> str:
     return ", ".join(type_label(t) for t in types)
 
 
-def _quoted(types: tuple) -> str:
-    return listed([f'"{type_label(t)}"' for t in types])
-
-
 def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     """Returns a value as an operand, and the types it contributes: sequences and NumPy arrays
     contribute the types of their entries and are converted later."""
@@ -152,16 +140,13 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
         for entry in arg:
             found.update(operand(entry, arrays)[1])
         return arg, tuple(sorted(found, key=str))
-    if isinstance(arg, np.generic):
-        number = number_type(cls)
-        if number is not None:
-            return number(arg), (number,)
+    number = number_type(cls)
+    if number is not None:
+        return number(arg), (number,)
     if isinstance(arg, np.ndarray):
         if arg.ndim == 0:
             return operand(arg.item(), arrays)
         return arg, (_numpy_type(arg, arrays), *nesting(arg, arrays))
-    if number_type(cls) is not None:
-        return number_type(cls)(arg), (number_type(cls),)
     raise Incompatible(
         f"Encountered an unsupported argument of type '{type_label(cls)}' (must be a Dr.Jit array "
         "or a type that can be converted into one)"
@@ -304,9 +289,8 @@ def expr_t(*args: Any) -> Any:
         joined = join(types)
         return joined if not _has_none(args) else join((joined, _none_type(joined)))
     except RuntimeError as error:
-        raise OperandError(
-            f"drjit.expr_t(): incompatible types {_quoted(given)}: {error}"
-        ) from None
+        shown = listed([f'"{type_label(t)}"' for t in given])
+        raise OperandError(f"drjit.expr_t(): incompatible types {shown}: {error}") from None
 
 
 def _has_none(entries: Any) -> bool:

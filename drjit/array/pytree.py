@@ -32,8 +32,7 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
     table = getattr(cls, "DRJIT_STRUCT", None)
     if isinstance(table, dict):
         return table
-    names = field_names(cls)
-    if names is None:
+    if not is_data_class(cls):
         return None
     found = _annotated.get(cls)
     if found is None:
@@ -41,7 +40,7 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
             hints = get_type_hints(cls)
         except NameError:  # an annotation refers to something not imported at run time
             return {f.name: f.type for f in _fields(cls)}  # type: ignore[arg-type]
-        found = {name: hints[name] for name in names}
+        found = {f.name: hints[f.name] for f in _fields(cls)}
         if cls not in found.values():  # which would keep the class alive
             _annotated[cls] = found
     return found
@@ -50,32 +49,42 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
 # Cached facts about data classes: querying Python for them takes longer than all other work on a
 # structure.
 _annotated: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
-_names: dict[weakref.ref[type], tuple[str, ...]] = {}
-_structs: dict[int, weakref.ref[type]] = {}  # by the numbers of classes, while these exist
-LAYOUTS: dict[int, tuple[tuple[str, ...], Callable[[Any], Sequence[Any]]]] = {}
-"""The names of the fields of data classes, and what reads these, by the numbers of the classes."""
-_FIELDS = "__dataclass_fields__"
+Layout = tuple[tuple[str, ...], Callable[[Any], Sequence[Any]]]
+LAYOUTS: dict[int, Layout] = {}
+"""The names of the fields of data classes, and what reads these, by the `id` of the class."""
+_alive: dict[int, weakref.ref[type]] = {}  # the classes of `LAYOUTS`
 
 
-def field_names(cls: type) -> Iterable[str] | None:
-    """Returns the names of the fields of a structure class, None for others."""
-    table = getattr(cls, "DRJIT_STRUCT", None)
-    if isinstance(table, dict):
-        return table
-    return _data_class_names(cls)
+def layout(cls: type) -> Layout | None:
+    """Returns the names of the fields of a structure class, and what reads these; None for other
+    classes."""
+    number = id(cls)
+    found = LAYOUTS.get(number)
+    if found is None:
+        table = getattr(cls, "DRJIT_STRUCT", None)
+        if isinstance(table, dict):
+            return (*table,), _attributes((*table,))
+        if not is_data_class(cls):  # but it may still become one
+            return None
+        names = tuple([f.name for f in _fields(cls)])
+        found = LAYOUTS[number] = names, _attributes(names)
 
+        def forget(_: object) -> None:
+            del _alive[number], LAYOUTS[number]
 
-def _data_class_names(cls: type) -> tuple[str, ...] | None:
-    found = _names.get(weakref.ref(cls))
-    if found is None and is_data_class(cls):  # others may still become one
-        found = tuple([f.name for f in _fields(cls)])
-        _names[weakref.ref(cls, _names.pop)] = found
+        _alive[number] = weakref.ref(cls, forget)
     return found
+
+
+def field_names(cls: type) -> tuple[str, ...] | None:
+    """Returns the names of the fields of a structure class, None for others."""
+    found = layout(cls)
+    return None if found is None else found[0]
 
 
 def is_data_class(cls: type) -> bool:
     """Returns whether a class is a data class, without the module that makes them."""
-    return hasattr(cls, _FIELDS)
+    return hasattr(cls, "__dataclass_fields__")
 
 
 def _fields(cls: type) -> tuple:
@@ -124,7 +133,7 @@ def role(cls: type) -> str:
     found = ROLES.get(cls)
     if found is not None:
         return found
-    if id(cls) in _structs:
+    if id(cls) in LAYOUTS:
         return "struct"
     if issubclass(cls, ArrayBase):
         found = cls._kind if cls.__meta__.is_jit else "other"
@@ -137,25 +146,7 @@ def role(cls: type) -> str:
         return "vector"
     if issubclass(cls, (list, tuple, dict)) and _is_plain(cls):
         return "dict" if issubclass(cls, dict) else "sequence"
-    if field_names(cls) is None:
-        return "other"  # so far
-    if is_data_class(cls):
-        _add_struct(cls)
-    return "struct"
-
-
-def _add_struct(cls: type) -> None:
-    """Notes the facts about a data class."""
-    number = id(cls)
-
-    def forget(_: object) -> None:
-        _structs.pop(number, None)
-        LAYOUTS.pop(number, None)
-
-    _structs[number] = weakref.ref(cls, forget)
-    if not hasattr(cls, "DRJIT_STRUCT"):
-        names = _data_class_names(cls) or ()
-        LAYOUTS[number] = names, _attributes(names)
+    return "other" if layout(cls) is None else "struct"
 
 
 def _is_plain(cls: Any) -> bool:
@@ -176,18 +167,12 @@ CONTAINERS = frozenset(("sequence", "dict", "struct"))
 
 def opened(container: Any, kind: str) -> tuple[tuple | None, Sequence[Any]]:
     """Returns the keys of a dictionary or the names of a structure's fields, and the parts."""
-    layout = LAYOUTS.get(id(type(container)))
-    if layout is not None:
-        names, read = layout
-        return names, read(container)
     if kind == "sequence":
         return None, [*container]
     if kind == "dict":
         return tuple(container), [*container.values()]
-    cls = type(container)
-    table = getattr(cls, "DRJIT_STRUCT", None)
-    names = tuple(table) if isinstance(table, dict) else _data_class_names(cls) or ()
-    return names, [*_attributes(names)(container)]
+    names, read = layout(type(container)) or ((), _attributes(()))
+    return names, read(container)
 
 
 @lru_cache(1024)
@@ -250,8 +235,7 @@ def walk(tree: Any) -> Iterator[tuple[str, Any]]:
     >>> list(walk({"a": [1, 2]}))
     [("['a'][0]", 1), ("['a'][1]", 2)]
     """
-    for path, (leaf,) in _rows((tree,), "walk"):
-        yield path, leaf
+    return ((path, leaf) for path, (leaf,) in _rows((tree,), "walk"))
 
 
 def leaves(tree: Any, stop: Classes = ()) -> list[Any]:
@@ -353,7 +337,7 @@ def _mapped(f: Callable[[Any], Any], values: Iterable[Any], stop: Classes) -> li
     return made
 
 
-def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
+def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, ...]]:
     """Yields the leaves of a PyTree in order, each with the value at the same place of a second
     one, which may continue there. Nothing is created, so structures may be of any class.
 
@@ -364,8 +348,7 @@ def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
     >>> list(pairs([1, {"x": 2}], [3, {"x": [4, 5]}], "example"))
     [(1, 3), (2, [4, 5])]
     """
-    for _, (a, b) in _rows((first, second), what, "inside"):
-        yield a, b
+    return (row for _, row in _rows((first, second), what, "inside"))
 
 
 def alike(what: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -376,8 +359,7 @@ def alike(what: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
         RecursionError: a PyTree is too deep, or contains itself.
         RuntimeError: the PyTrees differ in structure.
     """
-    for path, (a, b) in _rows((first, second), what, "alike"):
-        yield path, a, b
+    return ((path, a, b) for path, (a, b) in _rows((first, second), what, "alike"))
 
 
 def _rows(

@@ -14,7 +14,6 @@ from ..ad.graph import Var, append, scopes, taped
 from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.node import LITERAL, Node, serials
-from ..jit.ir.op import Op
 from ..jit.run import bytecode
 from ..jit.run.bytecode import expanded, part
 from .leaf import combined, new
@@ -24,7 +23,7 @@ class Operation:
     """An operation on arrays of a class `cls`, which makes arrays of `result`. `general` is called
     for operands that are something else."""
 
-    def __init__(self, op_: Op, cls: Any, result: Any, general: Callable) -> None:
+    def __init__(self, op_: ops.Op, cls: Any, result: Any, general: Callable) -> None:
         self.op, self.cls, self.result, self.general = op_, cls, result, general
         self.diff, self.mask = cls._diff, cls.Mask
         self.dtype, self.out = cls._dtype, result._dtype
@@ -39,7 +38,7 @@ class Operation:
         self.involution = op_ if op_.involution else None
 
 
-def recorder(form: Callable, op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
+def recorder(form: Callable, op_: ops.Op, cls: Any, result: Any, general: Callable) -> Callable:
     """Returns the function of a form that records an operation."""
     return _expanded(form, cls._diff)(Operation(op_, cls, result, general))
 
@@ -80,7 +79,7 @@ def operand(this: Operation, a: Any) -> tuple:
 @part
 def recorded(
     this: Operation,
-    o: Op,
+    o: ops.Op,
     data: Any,
     size: int,
     deps: tuple,

@@ -39,24 +39,31 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
         return "[ragged array]"
     meta = value.__meta__
     units = _UNITS.get(meta.kind)
+    leaves, places = list(inner(value)), product(*map(range, shape))
+    text = _entry_text(value._dtype)
     if not meta.is_jit:
-        cell = _number_cell(value)
-        width: tuple[int, ...] = ()
+        numbers = dict(zip(places, leaves, strict=True))
+
+        def cell(index: tuple[int, ...]) -> str:
+            return text(numbers[index])
+
     else:
-        leaves = list(inner(value))
         lanes = common_width(leaves)
         if lanes is None:
             return "[ragged array]"
-        width = (lanes,)
-        cell = _leaf_cell(leaves, shape)
+        shape = (lanes, *shape)
+        readers = dict(zip(places, map(reader, evaluated(leaves)), strict=True))
+
+        def cell(index: tuple[int, ...]) -> str:
+            return text(readers[index[1:]](index[0]))
+
     if units is None:
-        return _text(width + shape, cell, 0, limit)
-    parts = cell
+        return _text(shape, cell, 0, limit)
 
     def number(index: tuple[int, ...]) -> str:
-        return _sum_text([parts((*index, k)) for k in range(len(units))], units)
+        return _sum_text([cell((*index, k)) for k in range(len(units))], units)
 
-    return _text(width + shape[:-1], number, 0, limit, ",\n ")
+    return _text(shape[:-1], number, 0, limit, ",\n ")
 
 
 def ragged(value: Any, what: str) -> RuntimeError:
@@ -99,11 +106,8 @@ def common_width(leaves: Sequence[Any]) -> int | None:
     """Returns the common number of lanes of leaf arrays, where single lanes are broadcast; None if
     they disagree."""
     widths = {leaf._node.size for leaf in leaves}
-    if len(widths) > 1:
-        widths.discard(1)
-        if len(widths) > 1:
-            return None
-    return widths.pop() if widths else 0
+    widths = widths - {1} or widths
+    return None if len(widths) > 1 else widths.pop() if widths else 0
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:
@@ -136,24 +140,6 @@ def evaluated(leaves: Sequence[Any]) -> list[Node]:
     nodes = [leaf._node for leaf in leaves]
     schedule.complete(nodes, leaves[0]._device if leaves else None)
     return nodes
-
-
-def _leaf_cell(leaves: list[Any], shape: tuple[int, ...]) -> Cell:
-    readers = dict(zip(product(*map(range, shape)), map(reader, evaluated(leaves)), strict=True))
-    text = _entry_text(leaves[0]._dtype) if leaves else str
-    return lambda index: text(readers[index[1:]](index[0]))
-
-
-def _number_cell(value: Any) -> Cell:
-    text = _entry_text(value._dtype)
-
-    def cell(index: tuple[int, ...]) -> str:
-        entry = value
-        for i in index:
-            entry = entry._components[i]
-        return text(entry)
-
-    return cell
 
 
 def _flat_cell(array: Any, shape: tuple[int, ...]) -> Cell:

@@ -19,7 +19,7 @@ from typing import (
 
 from numpy.typing import NDArray
 
-from ..ad.flags import ADFlag
+from ..ad.graph import ADFlag
 from ..function.exchange.text_kernel import TextKernel
 from ..function.inspect.drawing import Drawing
 from ..jit.backend import JitBackend

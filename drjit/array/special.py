@@ -5,18 +5,21 @@ A formula maps tuples of components to tuples of components.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
+from ..jit import flags
 from ..jit.ir import op
+from ..jit.ir.node import Node
+from ..jit.trace.template import Template
 from . import leaf, table
 from .base import ArrayBase, type_label
 from .elementwise import elementwise
 from .inline import RECORDERS
-from .leaf import new
+from .leaf import new, wrap
 from .meta import DYNAMIC, SPECIAL
 from .promote import Incompatible, convert, number_type, resolve
-from .recorded_function import repeated
 
 formulas: dict[tuple[str, str], Callable] = {}
 
@@ -177,11 +180,43 @@ def dot(a: Any, b: Any) -> Any:
     terms = zip(a, b, strict=True)
     x, y = next(terms)
     total = x * y
-    add = _FMA[type(total)]
     for x, y in terms:
-        found = add(x, y, total)
-        total = fma(x, y, total) if found is None else found
+        total = fma(x, y, total)
     return total
+
+
+# Functions composed of many operations on one-dimensional arrays, such as a matrix inverse, are
+# traced once, and their trace is repeated for other arrays.
+
+
+def repeated(function: Callable, arrays: Sequence[Any], *args: Any) -> Sequence[Any]:
+    """Evaluates `function(arrays, *args)`, which takes arrays or numbers of one class and returns
+    some. It must only do arithmetic and not look at their contents, and `args` must be hashable.
+    """
+    cls = type(arrays[0])
+    if not flags.current & 1 and issubclass(cls, ArrayBase) and cls._kind == "leaf":
+        for a in arrays:
+            if type(a) is not cls or a._var is not None:
+                break
+        else:
+            template, classes = _template(function, cls, len(arrays), args)
+            nodes = template((), [a._node for a in arrays])
+            if nodes is not None:
+                return [*map(wrap, classes, nodes)]
+    return function(arrays, *args)
+
+
+@lru_cache(maxsize=256)
+def _template(function: Callable, cls: Any, count: int, args: tuple) -> tuple[Template, list[Any]]:
+    """Returns the template of a function, and the classes of its results."""
+    classes: list[Any] = []
+
+    def trace(_: list[Node], lanes: list[Node]) -> list[Node]:
+        found = function([wrap(cls, n) for n in lanes], *args)
+        classes.extend(map(type, found))
+        return [a._node for a in found]
+
+    return Template(trace, (), [cls._dtype] * count), classes
 
 
 def matrix_product(a: Any, b: Any) -> Any:

@@ -7,14 +7,20 @@ namespace modules.
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..jit import collector, device, locks
+from ..jit.backend import JitBackend
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
-from . import inline, nested, recorders
-from .base import ArrayBase
+from . import inline, recorders
+from .base import ArrayBase, type_label
 from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
+
+
+def python_type(dtype: dt.DType) -> type:
+    """Returns the Python type of an entry."""
+    return bool if dtype.is_mask else float if dtype.is_float else int
+
 
 _ALL = tuple(SUFFIX)
 _WITH_MASK = (dt.mask, dt.f16, dt.f32, dt.f64)
@@ -32,7 +38,7 @@ RULES = (
     ("quaternion", _FLOATS, ((4,),)),
     ("tensor", _ALL, ((),)),
 )
-SPECS: dict[str, tuple[str, DType, tuple[int, ...]]] = {
+SPECS: dict[str, tuple[str, dt.DType, tuple[int, ...]]] = {
     type_name(kind, dtype, dims): (kind, dtype, dims)
     for kind, dtypes, shapes in RULES
     for dtype in dtypes
@@ -40,10 +46,8 @@ SPECS: dict[str, tuple[str, DType, tuple[int, ...]]] = {
 }
 ALIASES = {"Float32": "Float", "Int32": "Int", "UInt32": "UInt"}
 # The leaf types of drjit.scalar are Python's, which accept any width.
-SCALARS: dict[str, type] = {
-    name: bool if dtype.is_mask else float if dtype.is_float else int
-    for dtype, name in LEAF_NAME.items()
-} | {"Float32": float, "Int32": int, "UInt32": int, "Int16": int, "UInt16": int}
+SCALARS = {name: python_type(dtype) for dtype, name in LEAF_NAME.items()}
+SCALARS |= {"Float32": float, "Int32": int, "UInt32": int, "Int16": int, "UInt16": int}
 
 extras: dict[str, Callable[[str], Any]] = {}
 """Further types of the namespaces: name -> function that returns the type for a namespace such as
@@ -71,6 +75,7 @@ that imports it may want classes."""
 finishers: list[Callable[[type], None]] = []
 """Hooks called for each class when it is built. For modules above this one."""
 
+_SLOTS = {"leaf": ("_node", "_var"), "tensor": ("_array", "_shape")}
 _classes: dict[tuple[str, str], type] = {}
 _derived: dict[tuple[str, str], type] = {}
 # Classes being built refer to one another; other threads see them when all are complete.
@@ -87,12 +92,7 @@ def for_each(finish: Callable[[type], None]) -> None:
         finishers.append(finish)
 
 
-def python_type(dtype: DType) -> type:
-    """Returns the Python type of an entry."""
-    return bool if dtype.is_mask else float if dtype.is_float else int
-
-
-def find(namespace: str, kind: str, dtype: DType, dims: tuple[int, ...] = ()) -> Any:
+def find(namespace: str, kind: str, dtype: dt.DType, dims: tuple[int, ...] = ()) -> Any:
     """Returns the class of a kind, element type and shape (excluding lanes).
 
     Raises:
@@ -111,16 +111,12 @@ def find(namespace: str, kind: str, dtype: DType, dims: tuple[int, ...] = ()) ->
     return build(namespace, name)
 
 
-def like(cls: Any, dtype: DType | None = None, kind: str | None = None) -> Any:
-    """Returns the class that differs from `cls` in element type or kind."""
+def like(
+    cls: Any, dtype: dt.DType | None = None, kind: str | None = None, namespace: str | None = None
+) -> Any:
+    """Returns the class that differs from `cls` in element type, kind or namespace."""
     meta = cls.__meta__
-    return find(meta.namespace, kind or meta.kind, dtype or meta.dtype, meta.dims)
-
-
-def move(cls: Any, namespace: str) -> Any:
-    """Returns the class of that name in another namespace."""
-    meta = cls.__meta__
-    return find(namespace, meta.kind, meta.dtype, meta.dims)
+    return find(namespace or meta.namespace, kind or meta.kind, dtype or meta.dtype, meta.dims)
 
 
 def build(namespace: str, name: str) -> type:
@@ -152,15 +148,7 @@ def _build(namespace: str, name: str) -> type:
     kind, dtype, dims = SPECS[name]
     meta = ArrayMeta(namespace, kind, dtype, dims)
     is_leaf, is_tensor = kind == "leaf", kind == "tensor"
-    slots = (
-        ("_node", "_var")
-        if is_leaf and meta.is_diff
-        else ("_node",)
-        if is_leaf
-        else ("_array", "_shape")
-        if is_tensor
-        else ("_components",)
-    )
+    slots = _SLOTS.get(kind, ("_components",))[: 1 + (meta.is_diff or is_tensor)]
     place = device.find(meta.backend)
     if place is not None and not place.on_host:
         slots += ("_exported",)  # see `foreign`
@@ -185,21 +173,23 @@ def _build(namespace: str, name: str) -> type:
     _unfinished[namespace, name] = cls
     if of_numbers:
         cls._components = property(_numbers, cls._held.__set__)
+    if is_leaf and not cls._usable:
+        cls._node = _Unavailable()
     cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
     cls.Mask = _mask(meta)
     if is_leaf:
         cls.Value, cls.Array = python_type(dtype), cls
-        methods = inline.operators(cls, cls.Mask, ArrayBase)
+        methods = inline.leaf_operators(cls, cls.Mask, ArrayBase)
     elif is_tensor:
         cls.Value = python_type(dtype)
         scalar = namespace == "scalar"
         cls.Array = find(namespace, "vector", dtype, (DYNAMIC,)) if scalar else cls._leaf
-        methods = {} if scalar else inline.tensor_operators(cls, ArrayBase)
+        methods = {}
     else:
         rest = dims[1:]
         cls.Value = find(namespace, "vector" if rest else "leaf", dtype, rest)
         cls.Array = cls if kind == "vector" else find(namespace, "vector", dtype, dims)
-        methods = nested.operators(cls, ArrayBase)
+        methods = inline.nested_operators(cls, ArrayBase)
     for method, function in methods.items():
         setattr(cls, method, function)
     for finish in finishers:
@@ -212,6 +202,33 @@ def _numbers(self: Any) -> list:
     NumPy."""
     held = self._held
     return held if type(held) is list else held.tolist()
+
+
+class _Unavailable:
+    """The traced value of an array whose backend is unavailable: there can be none, however the
+    array is created."""
+
+    def __set__(self, array: Any, _: object) -> None:
+        refuse(type(array))
+
+
+def refuse(cls: Any) -> NoReturn:
+    """Always raises a RuntimeError: the backend of the class cannot be used, or it is the base
+    class, which has no entries."""
+    if cls is ArrayBase:
+        raise RuntimeError("drjit.ArrayBase is not constructible: use one of its subclasses")
+    missing_cuda(type_label(cls))
+
+
+def missing_cuda(what: str) -> NoReturn:
+    """Always raises a RuntimeError: `what`, which the user called, needs the CUDA backend."""
+    if device.find(JitBackend.CUDA) is not None:
+        raise RuntimeError(f"{what}: this package does not support this yet")
+    missing = device.missing(JitBackend.CUDA)
+    raise RuntimeError(
+        f"{what}: the CUDA backend is not available: {missing} Without an NVIDIA GPU, use "
+        "drjit.llvm."
+    )
 
 
 def _mask(meta: ArrayMeta) -> Any:

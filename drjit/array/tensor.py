@@ -29,19 +29,14 @@ def wrap(cls: type, array: Any, shape: Shape) -> Any:
 
 def parts(cls: Any, value: Any) -> tuple[Any, Shape]:
     """Returns the flat array and the shape of a tensor operand; numbers have the shape `()`."""
-    if isinstance(value, ArrayBase) and value._kind == "tensor":
-        array, shape = value._array, value._shape
-    elif isinstance(value, (list, tuple, np.ndarray)):
+    if not isinstance(value, ArrayBase) and isinstance(value, (list, tuple, np.ndarray)):
         value = convert(cls, value)
-        array, shape = value._array, value._shape
-    elif isinstance(value, ArrayBase):
-        array, shape = value, (len(value),)
-    else:
+    if not isinstance(value, ArrayBase):
         check_range(cls, value)
-        return (
-            leaf.literal(cls.Array, value) if cls._namespace != "scalar" else cls.Array(value)
-        ), ()
-    return convert(cls.Array, array), shape
+        return cls.Array(value), ()
+    if value._kind == "tensor":
+        return convert(cls.Array, value._array), value._shape
+    return convert(cls.Array, value), (len(value),)
 
 
 def broadcast_shape(shapes: list[Shape]) -> Shape:

@@ -42,8 +42,8 @@ class Selection(NamedTuple):
         return Access(self.index._node, active, what)
 
 
-def _what(cls: type, method: str) -> str:
-    return f"{type_label(cls)}.{method}()"
+def title(value: Any, method: str) -> str:
+    return f"{type_label(value)}.{method}()"
 
 
 def getitem(self: Any, key: Any, what: str = "") -> Any:
@@ -55,7 +55,7 @@ def getitem(self: Any, key: Any, what: str = "") -> Any:
         TypeError: the key has an unsupported type.
     """
     cls, array = type(self), self._array
-    what = what or _what(cls, "__getitem__")
+    what = what or title(cls, "__getitem__")
     found = select(self._namespace, self._shape, key, what)
     shape, index, _ = found
     if index is None:
@@ -75,7 +75,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         TypeError: the key has an unsupported type, or the value is incompatible.
     """
     array = self._array
-    what = _what(type(self), "__setitem__")
+    what = title(type(self), "__setitem__")
     found = select(self._namespace, self._shape, key, what, everything=True)
     shape, index, _ = found
     count = prod(shape)
@@ -222,14 +222,13 @@ def _axes(key: Any) -> int:
     return len(_flat(key)[1]) if is_mask(key) else 1
 
 
-def _is_flat(key: Any) -> bool:
-    return key._kind == "leaf" or (key._namespace == "scalar" and key.__meta__.kind == "vector")
-
-
 def _is_index(key: Any) -> bool:
     """Returns whether a key is an array of integers, or a mask."""
-    valid = is_array(key) and not key._dtype.is_float
-    return valid and (key._kind == "tensor" or _is_flat(key))
+    if not is_array(key) or key._dtype.is_float:
+        return False
+    if key._kind == "nested":
+        return key._namespace == "scalar" and key.__meta__.kind == "vector"
+    return True
 
 
 def is_mask(key: Any) -> bool:
@@ -292,8 +291,8 @@ def _host_selection(shape: Shape, keys: Sequence[Any], what: str) -> Selection:
 def _basic(
     namespace: str, shape: Shape, keys: Sequence[Any], what: str, everything: bool
 ) -> Selection:
-    result, parts, offset = _ranges(shape, keys, what)
-    final, entries = tuple(result), prod(shape)
+    final, parts, offset = _ranges(shape, keys, what)
+    entries = prod(shape)
     whole = prod(final) == entries and all(p.step == 1 for _, _, p in parts if len(p) > 1)
     if whole and not everything:
         return Selection(final, None)
@@ -303,7 +302,7 @@ def _basic(
 Part = tuple[int, int, range]  # the axis of the result, the stride of the storage, the positions
 
 
-def _ranges(shape: Shape, keys: Sequence[Any], what: str) -> tuple[list[int], list[Part], int]:
+def _ranges(shape: Shape, keys: Sequence[Any], what: str) -> tuple[Shape, list[Part], int]:
     """Returns the shape selected by slices and None, the positions of the slices, and the offset of
     the integers."""
     result: list[int] = []
@@ -321,7 +320,7 @@ def _ranges(shape: Shape, keys: Sequence[Any], what: str) -> tuple[list[int], li
         elif not is_array(k):
             offset += _within(operator.index(k), n, axis, what) * stride
         axis += 1
-    return result, parts, offset
+    return tuple(result), parts, offset
 
 
 def _within(i: int, n: int, axis: int, what: str) -> int:
@@ -387,10 +386,7 @@ def _offsets(
             n = shape[axis]
             if flat._dtype.is_signed:
                 negative, moved = flat < 0, flat + n
-                if type(moved) is type(flat):
-                    flat = leaf.apply(op.select, negative, moved, flat)
-                else:
-                    flat = elementwise.elementwise(op.select, negative, moved, flat)
+                flat = elementwise.elementwise(op.select, negative, moved, flat)
             bounded, inside = leaf_access.bounded(flat, valid, n, what)
             valid = valid & inside
             total = total + cls(bounded) * prod(shape[axis + 1 :])

@@ -7,10 +7,11 @@ from math import prod
 from operator import is_not
 from typing import Any
 
+from ..ad.graph import as_value
 from ..jit.ir.node import Node
 from . import pytree
 from .base import ArrayBase
-from .leaf import new
+from .leaf import from_value, new
 from .pytree import LAYOUTS, ROLES, role, steps, too_deep
 
 ARRAY = -1
@@ -253,14 +254,8 @@ class Tree:
     def filled(self, contents: Iterable[tuple[Node, Any]]) -> list[Any]:
         """Returns the values with new arrays that hold the given nodes and derivative variables."""
         kinds = [cls for cls, n in zip(self.classes, self.counts, strict=True) if n == ARRAY]
-        leaves = []
-        for cls, (n, var) in zip(kinds, contents, strict=True):
-            made: Any = new(cls)
-            made._node = n
-            if cls._diff:  # type: ignore[attr-defined]
-                made._var = var
-            leaves.append(made)
-        return self.put_together(leaves)
+        values = map(as_value, contents)
+        return self.put_together([*map(from_value, kinds, values)])
 
     def put_together(
         self, leaves: Sequence[Any], make: Callable[[int, list[Any]], Any] | None = None

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ..array.base import type_label
-from ..array.unavailable import missing_cuda
+from ..array.table import missing_cuda
 from ..jit.backend import JitBackend
 from ..jit.device import find
 

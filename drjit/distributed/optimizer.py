@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..ad import completion
+from ..ad import segments
 from ..ad.graph import Var
 from ..array import leaf
 from ..array.base import type_label
@@ -145,7 +145,7 @@ class Averages:
         self._step: GradientStep | None = None
         self._order: list[int] | None = None  # in which gradients became complete in process 0
         if overlap:
-            completion.observe(self)
+            segments.observe(self)
 
     def _current(self) -> GradientStep:
         parameters = self._parameters()
@@ -171,7 +171,7 @@ class Averages:
         for bucket in step.buckets[step.started :]:
             if bucket.missing or not (rest or step.started):
                 break
-            if rest and not completion.is_separate(
+            if rest and not segments.is_separate(
                 [a._var.grad for a in bucket.parameters if a._var.grad is not None], rest
             ):
                 break

@@ -21,7 +21,7 @@ from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.op import ReduceMode
 from ..jit.lazy import np
-from ..jit.trace.access import ALWAYS, Access, computed_at
+from ..jit.trace.access import ALWAYS, Access
 
 T = TypeVar("T", bound=Any)
 
@@ -408,9 +408,7 @@ def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) 
         return leaf.literal(cls, 0, 0)
     if array._node.size == 1:
         return leaf.resize(array, size)
-    place = index(lanes(cls, size))
-    found = computed_at(array._node, place._node) if array._var is None else None
-    return pick(array, place, what) if found is None else leaf.wrap(cls, found)
+    return pick(array, index(lanes(cls, size)), what)
 
 
 def places(index: Any, shape: Sequence[int]) -> list[Any]:

@@ -4,7 +4,7 @@ import weakref
 from collections import deque
 from typing import Any, TypeVar
 
-from ..ad import lanes
+from ..ad import memory_rules
 from ..array import leaf
 from ..array.base import ArrayBase
 from ..array.pytree import ROLES, leaf_arrays, map_tree
@@ -164,7 +164,7 @@ def separate(value: Any) -> Any:
     result = type(value)(value)
     for a in leaf_arrays(result):
         if a._var is not None:
-            a._var = lanes.copy(leaf.value(a)).var
+            a._var = memory_rules.copy(leaf.value(a)).var
     return result
 
 

@@ -9,7 +9,7 @@ from functools import reduce
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..ad import records
+from ..ad import packet_rules
 from ..array import leaf, leaf_access, signatures, table
 from ..array.base import ArrayBase, type_label
 from ..array.derived import converted
@@ -458,7 +458,7 @@ class HashEncoding:
         number = type(position[0])
         data = self.data
         if number._diff and not data._diff:
-            data = table.move(type(data), number._namespace)(data)
+            data = table.like(type(data), namespace=number._namespace)(data)
         mask = mask_leaf(active, number, what[:-2])
         found: list[Any] = []
         for level in self._levels:
@@ -522,7 +522,7 @@ class HashEncoding:
         vertices = [*self._vertices(level, cell, fraction)]
         if all(w._var is None for _, w in vertices):
             places = ((at(vertex), weight._node) for vertex, weight in vertices)
-            found = records.mixture(leaf.value(data), number._dtype, places)
+            found = packet_rules.mixture(leaf.value(data), number._dtype, places)
             if found is not None:
                 return [leaf.from_value(number, v) for v in found]
         sums: list[Any] = []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
-from ..ad import lanes
+from ..ad import memory_rules
 from ..ad import vector as derivatives
 from ..ad.algebra import RECORDED, checked, element_recorder
 from ..ad.graph import Value, as_value, visible
@@ -378,7 +378,7 @@ def _broadcast(cls: Any, t: dt.DType, value: Any, name: str) -> Value:
             ) from None
     if cls._dtype.is_mask and not value._dtype.is_mask:
         raise TypeError(f"{name}(): expected a mask, got {type_label(value)}")
-    scalar = lanes.cast(t.element, Value(value._node, visible(value._var)))
+    scalar = memory_rules.cast(t.element, Value(value._node, visible(value._var)))
     return derivatives.splat(t.count, scalar)
 
 
@@ -409,5 +409,5 @@ def cast(arg0: CoopVec[Any], arg1: type[T], /) -> CoopVec[T]:
         )
     target = table.find(arg0._type._namespace, "leaf", dtype)
     count = arg0._node.dtype.count
-    value = lanes.cast(dt.vector(dtype, count), as_value((arg0._node, visible(arg0._var))))
+    value = memory_rules.cast(dt.vector(dtype, count), as_value((arg0._node, visible(arg0._var))))
     return wrap(target, value)

@@ -10,11 +10,11 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ..ad import records
+from ..ad import packet_rules
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..array.recorded_function import repeated
+from ..array.special import repeated
 from ..function.ad.grad import detach
 from ..function.conversion import assemble, flat_class, mask_leaf, pick
 from ..function.data.memory import scatter
@@ -92,7 +92,7 @@ class TexelReader:
                 (self._record(n), w._node if type(w) is cls and w._var is None else None)
                 for n, w in zip(numbers, weights, strict=True)
             )
-            sums = records.mixture(leaf.value(self.source), self.dtype, places)
+            sums = packet_rules.mixture(leaf.value(self.source), self.dtype, places)
             if sums is not None:
                 return [leaf.from_value(cls, v) for v in sums]
         return sampling.weighted_sum(self.texel, numbers, weights)

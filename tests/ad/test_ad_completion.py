@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.ad import completion
+from drjit.ad import segments
 from drjit.llvm.ad import Float, TensorXf, UInt
 
 
@@ -16,7 +16,7 @@ class Observer:
     def __init__(self, **arrays):
         self.arrays = arrays
         self.found, self.separate, self.left, self.rounds = {}, {}, {}, 0
-        completion.observe(self)
+        segments.observe(self)
 
     def variables(self):
         return [self.variable(a) for a in self.arrays.values()]
@@ -30,7 +30,7 @@ class Observer:
         for name, a in self.arrays.items():
             v = self.variable(a)
             if v in found:
-                self.separate[name] = completion.is_separate([v.grad], rest)
+                self.separate[name] = segments.is_separate([v.grad], rest)
                 self.found[name] = np.array(dr.grad(a))
                 self.left[name] = [v.rule.name for v in rest]
 
@@ -39,7 +39,7 @@ class Observer:
 def no_others():
     yield
     gc.collect()
-    assert not list(completion.observers)
+    assert not list(segments.observers)
 
 
 def inputs(*values):

@@ -16,7 +16,7 @@ from helpers import forget_forward_traversals, in_cycles, settle, tracked
 
 import drjit as dr
 from drjit import ADFlag, ADMode, JitFlag, nn
-from drjit.ad import graph, lanes, vector
+from drjit.ad import graph, memory_rules, vector
 from drjit.llvm.ad import (
     Array2f,
     Array3f,
@@ -791,13 +791,13 @@ def test_a_traversal_that_fails_can_be_repeated(mode, flags):
         assert list(result.grad) == [16 * 27 + 12, 16 * 64 + 16]
 
 
-@pytest.mark.parametrize("rule", [lanes.PACKET, vector.UNPACK])
+@pytest.mark.parametrize("rule", [memory_rules.PACKET, vector.UNPACK])
 def test_operations_that_collect_gradients_forget_them_if_a_traversal_fails(rule, monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
     x = tracked(1, 2, 3, 4)
-    if rule is lanes.PACKET:
+    if rule is memory_rules.PACKET:
         a, b = dr.gather(Array2f, x, UInt(0, 1))
     else:
         a, b = nn.CoopVec(x, 2 * x)
@@ -806,7 +806,7 @@ def test_operations_that_collect_gradients_forget_them_if_a_traversal_fails(rule
         with pytest.raises(KeyboardInterrupt):
             dr.backward(a + b)
     dr.backward(b)
-    assert list(x.grad) == ([0, 1, 0, 1] if rule is lanes.PACKET else [2] * 4)
+    assert list(x.grad) == ([0, 1, 0, 1] if rule is memory_rules.PACKET else [2] * 4)
 
 
 @pytest.mark.parametrize("mode", [ADMode.Forward, ADMode.Backward])

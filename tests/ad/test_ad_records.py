@@ -8,7 +8,7 @@ from helpers import launched
 
 import drjit as dr
 from drjit import nn
-from drjit.ad import records
+from drjit.ad import packet_rules
 from drjit.array import pytree
 from drjit.hashgrid import HashGridEncoding, PermutoEncoding
 from drjit.llvm.ad import (
@@ -177,7 +177,7 @@ def test_a_sum_is_like_separate_operations(case, name, monkeypatch):
         return found, [k.get("source") for k in history]
 
     found, sources = outcome()
-    monkeypatch.setattr(records, "mixture", lambda *_: None)
+    monkeypatch.setattr(packet_rules, "mixture", lambda *_: None)
     expected, others = outcome()
     assert sources == others
     if case is trapped:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from drjit.ad import generated
-from drjit.ad.rules import RULES
 from drjit.array import inline, native_operators, table
 from drjit.array.leaf import wrap
 from drjit.jit.cpu import warm_up
@@ -116,13 +115,11 @@ def test_generated_rules(name, t):
     for chosen in itertools.product(choices, repeat=min(o.arity, 2)):
         if not {g, x} & {*chosen}:
             continue
-        f = generated._Function(RULES[op.mul])
-        text = generated._Text(f.names)
+        names = generated._names()
+        text = generated._Text(names)
         terms = [*first, *[c if type(c) is Term else text.number(x, c) for c in chosen]]
         result = text(o, *terms).name
-        run = generated._compiled(
-            "g, x, m, dtype, size", [*text.lines, f"return {result}"], f.names
-        )
+        run = generated._compiled("g, x, m, dtype, size", [*text.lines, f"return {result}"], names)
         for n in [*literals(t), *computed(t), full, node.make(op.neg, t, 3, (full,))]:
             for mask in masks if first else masks[-1:]:
                 values: dict[Any, Any] = {g: full, m: mask, x: n}

@@ -69,8 +69,11 @@ def test_a_damaged_file_is_no_obstacle(folder, damage: str):
 def test_changed_modules_are_imported_anew(folder, tmp_path, monkeypatch):
     shutil.copytree(PACKAGE, tmp_path / "drjit")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    show = "import drjit.ad.lanes as m; print(m.__file__, getattr(m, 'added', None), m.__doc__[0])"
-    path = tmp_path / "drjit" / "ad" / "lanes.py"
+    show = (
+        "import drjit.ad.memory_rules as m; "
+        "print(m.__file__, getattr(m, 'added', None), m.__doc__[0])"
+    )
+    path = tmp_path / "drjit" / "ad" / "memory_rules.py"
     text = path.read_text()
     assert text.startswith('"""') and text[3] != "?"
     run(LOADERS, "-P")

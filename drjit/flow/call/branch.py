@@ -182,8 +182,7 @@ class SymbolicBranch:
             arguments[k] = saved.stand_in()
         recorded = RecordedCall(branch.what, arguments, places, masks, self.captured.keys())
         del arguments
-        scope = capture.body(outer_gradients)
-        bodies = [partial(self._body, f, recorded, scope) for f in branch.bodies]
+        bodies = [partial(self._body, f, recorded, outer_gradients) for f in branch.bodies]
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         outer_gradients.finish()
         unchanged = self._unchanged(places)
@@ -198,10 +197,10 @@ class SymbolicBranch:
         return branch.place(self.outcomes, made)
 
     def _body(
-        self, function: Any, recorded: RecordedCall, scope: capture.body, nodes: list[Node]
+        self, function: Any, recorded: RecordedCall, outer_gradients: Any, nodes: list[Node]
     ) -> list[Node]:
         branch, args = self.branch, self.branch.args
-        with scope as inner:
+        with capture.body(outer_gradients) as inner:
             values = recorded.begin(nodes, inner)
             given = [None if k in self.captured else v for k, v in enumerate(values)]
             args.put(given)

@@ -85,7 +85,7 @@ class RecordedCall(RecordedOp):
                 found[k] = v
         if self.tracked:
             nodes = [found[k].node for k in self.tracked]
-            inputs = graph.new_inputs(nodes)
+            inputs = [*map(graph.new_input, nodes)]
             for k, pair in zip(self.tracked, zip(nodes, inputs, strict=True), strict=True):
                 found[k] = as_value(pair)
             inner.outer_gradients.alias(dict(zip(inputs, self.variables, strict=True)))

@@ -13,7 +13,7 @@ from ...array.base import type_label
 from ...array.tree import Tree
 from ...function.ad.propagate import isolate_grad
 from ...jit.ir.node import AFTER
-from ...jit.ir.scope import all_lanes, stack
+from ...jit.ir.scope import running, stack
 from ...jit.tuples import NamedTuple
 from ..region.merging import masked, merged
 from ..region.state import RecordAgain, State, call
@@ -140,7 +140,7 @@ class Branch:
         every: set[int] = set()
         try:
             # Propagated gradients continue after both have run.
-            with isolate_grad(), all_lanes():
+            with isolate_grad(), running():
                 inner: Any = graph.scope()
                 inner.arguments = {v.var for v in before if v and v.var}
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):

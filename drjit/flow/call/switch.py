@@ -237,7 +237,7 @@ def run(
     with using(chosen._device):
         if symbolic:
             none = node.literal(dt.u32, 0, 0)
-            with scope.group(none, 0) if size == 0 else nullcontext():
+            with scope.running(none, 0) if size == 0 else nullcontext():
                 return _symbolic(call)
         with isolate_grad():  # gradients propagated by functions continue once all were called
             return _evaluated(call, type(chosen))
@@ -313,7 +313,7 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
         waiting -= 1
         if count == 0 and (waiting or first):
             continue  # if no function was called, call the last one for its types
-        with scope.group(lanes._node, call.size), merging.masked(_every(count), other=True):
+        with scope.running(lanes._node, call.size), merging.masked(_every(count), other=True):
             with scope.unmasked():
                 arrays = _grouped(call, lanes)
             # Gradients propagated by the function reach the entries of its lanes here, and go on

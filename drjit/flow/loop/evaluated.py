@@ -4,7 +4,7 @@ as some lane is active."""
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ad.graph import Value
-from ...ad.steps import Steps
+from ...ad.segments import Steps
 from ...array import leaf, leaf_access
 from ...function.ad.propagate import isolate_grad
 from ...function.conversion import flat_class
@@ -28,7 +28,7 @@ def run(loop: "ArrayLoop", before: list[Any], compress: bool) -> tuple:
     tables = _tables(before, loop.test._node.size)
     for k in tables:
         before[k] = None  # nothing else may hold what the loop writes to
-    with isolate_grad(), scope.all_lanes():
+    with isolate_grad(), scope.running():
         private = PrivateState(loop.start, tables.keys())
         state, active = private.state, leaf.wrap(type(loop.test), loop.test._node)
         for array in [active, *state.leaves]:

@@ -402,7 +402,7 @@ class SymbolicLoop:
             leaves = self.state.leaves
             tracked = [k for k in self.places if leaves[k]._diff and leaves[k]._dtype.is_float]
             own = [values[k].node for k in tracked]  # type: ignore[union-attr]
-            for k, n, v in zip(tracked, own, graph.new_inputs(own), strict=True):
+            for k, n, v in zip(tracked, own, map(graph.new_input, own), strict=True):
                 values[k] = as_value((n, v))
         self.state.put(values)
         return values

@@ -14,9 +14,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 from typing import Any
 
-from ...ad import capture, graph, lanes, traverse
-from ...ad.flags import ADMode
-from ...ad.graph import GradScope, Value, Var, variable_of, visible
+from ...ad import capture, graph, memory_rules, traverse
+from ...ad.graph import ADMode, GradScope, Value, Var, variable_of, visible
 from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
 from ...function.ad.custom import HUB, ValueOp, attached
 from ...jit.ir import dtype as dt
@@ -284,7 +283,7 @@ class RecordedRegion:
 
     def entered(
         self, outer_gradients: capture.OuterGradients, copies: Substitution | None = None
-    ) -> "capture.body":
+    ) -> AbstractContextManager[graph.GradScope]:
         """Prepares the body for `pull` and `push` to visit its variables. Variables of gathered
         arrays from outside have their gradients in `outer_gradients`, and nested calls have their
         operands in `copies`."""
@@ -412,7 +411,7 @@ class RecordedRegion:
             size = max([mask.size, *[values[k].node.size for k in places]])
         for k in places:
             if given[k].node.size == 1:
-                given[k] = lanes.full(given[k], size)
+                given[k] = memory_rules.full(given[k], size)
         nodes = [given[k].node for k in places]
         copies = self.substitution(nodes, mask, enclosing=enclosing and enclosing.copies)
         made: dict[Any, Var | None] = {**enclosing.made} if enclosing else {}
@@ -501,7 +500,7 @@ class Recomputation:
             return None
         if v.deps[0] in self._operations:
             value = self._operations[v.deps[0]][v.data]
-            return lanes.full(value, v.size).var if value.node.size == 1 else value.var
+            return memory_rules.full(value, v.size).var if value.node.size == 1 else value.var
         get, variable, lanes_ = self.copies.made.get, self.made.get, self.copies.size
         result = None if v.result is None else get(v.result, v.result)
         deps, inputs = tuple(map(variable, v.deps, v.deps)), tuple(map(get, v.inputs, v.inputs))

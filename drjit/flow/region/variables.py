@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ...ad.graph import Value
-from ...array import leaf, variable_index
+from ...array import leaf
 from ...array.base import type_label
 from ...array.tree import Tree, map_arrays, traced
 from ...function.ad import grad
@@ -24,13 +24,13 @@ def collect_indices(arg: object, /) -> list[int]:
     >>> dr.detail.collect_indices([x, "a", 3]) == [x.index]
     True
     """
-    return [variable_index.number(a) for a in traced(arg)]
+    return [leaf.number_of(a) for a in traced(arg)]
 
 
 def _variable(index: int, array: Any, what: str) -> Any:
     """Returns the variable with a number as an array of another one's class."""
     try:
-        value = variable_index.find(index)
+        value = leaf.find_number(index)
     except RuntimeError as error:
         raise RuntimeError(f"{what}: {error}") from None
     cls = type(array)
@@ -98,7 +98,7 @@ def traverse_py_cb_rw(arg0: object, arg1: Callable[..., int], /) -> None:
     """
     what = "drjit.detail.traverse_py_cb_rw()"
     for array in traced(_attributes(arg0)):
-        index = arg1(variable_index.number(array), "", "")
+        index = arg1(leaf.number_of(array), "", "")
         if not isinstance(index, int):
             raise RuntimeError(f"{what}: expected an index from the callback, not {index!r}")
         leaf.assign(array, leaf.value(_variable(index, array, what)))
@@ -167,7 +167,7 @@ class IndexVector:
 
     def append(self, arg: int, /) -> None:
         """Appends a number. Raises `RuntimeError` if no variable has it."""
-        self._rows.append((arg, variable_index.find(arg)))
+        self._rows.append((arg, leaf.find_number(arg)))
 
     def clear(self) -> None:
         """Removes all numbers."""
@@ -183,7 +183,7 @@ class IndexVector:
         return self._rows[arg][0]
 
     def __setitem__(self, arg0: int, arg1: int, /) -> None:
-        self._rows[arg0] = arg1, variable_index.find(arg1)
+        self._rows[arg0] = arg1, leaf.find_number(arg1)
 
 
 class VariableTracker:
@@ -242,7 +242,7 @@ class VariableTracker:
         """
         found = IndexVector()
         for a in self._arrays(state, labels, default_label, "drjit.detail.VariableTracker.read()"):
-            found.append(variable_index.number(a))
+            found.append(leaf.number_of(a))
         return found
 
     def write(

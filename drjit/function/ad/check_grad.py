@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...ad import graph
-from ...ad.flags import ADFlag, ADMode
-from ...ad.graph import Var
+from ...ad.graph import ADFlag, ADMode, Var
 from ...array import leaf, pytree
 from ...array.base import ArrayBase
 from ...jit import flags as jit_flags

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from functools import cache, partial, reduce
 from typing import Any, ParamSpec, TypeVar
 
-from ...ad import graph, lanes, traverse
+from ...ad import graph, traverse
 from ...ad.algebra import keep_graph
-from ...ad.flags import ADFlag, ADMode
-from ...ad.graph import GradScope, Value, Var, visible
-from ...ad.lanes import LaneRule
+from ...ad.graph import ADFlag, ADMode, GradScope, Value, Var, visible
+from ...ad.memory_rules import LaneRule, copy, full
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit import locks, log
@@ -203,7 +202,7 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     state = _Attachment(op)
     hub = state.hub(tuple(arguments))
     op.arguments = arguments
-    op.results = state.outer_gradients = graph.new_slots(results)
+    op.results = state.outer_gradients = [*map(graph.new_slot, results)]
     state.keep_scope()
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
 
@@ -261,7 +260,7 @@ class _Attachment:
             found = zip(self.outer_gradients, self.op.recomputed(), strict=True)
             pairs: list[tuple[Var, Var]] = []
             for slot, value in found:
-                v = None if value.var is None else lanes.full(lanes.copy(value), slot.size).var
+                v = value.var and full(copy(value), slot.size).var
                 if v is not None:
                     pairs.append((slot, v))
             if mode is ADMode.Backward:

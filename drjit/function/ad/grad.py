@@ -8,7 +8,7 @@ point arrays is ignored.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ...ad import graph, lanes, scatter_target
+from ...ad import graph, memory_rules, scatter_target
 from ...ad.algebra import RECORDED
 from ...ad.graph import Value, Var, as_value, visible
 from ...array import leaf, pytree, signatures
@@ -205,8 +205,8 @@ def _gradient_of(a: Any) -> Value:
         return Value(ir.literal(a._node.dtype, 0, a._node.size))
     gradient = Value(v.grad, v.grad_var)
     if v.grad_var is not None:
-        gradient = lanes.copy(gradient)  # other computations may start from that variable
-    return gradient if v.grad.size != 1 else lanes.full(gradient, a._node.size)
+        gradient = memory_rules.copy(gradient)  # other computations may start from that variable
+    return gradient if v.grad.size != 1 else memory_rules.full(gradient, a._node.size)
 
 
 def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
@@ -330,7 +330,7 @@ def _in_active_lanes(v: Var, g: Value) -> Value:
     mask, before = active(), v.grad
     if v.size == 1 and v in (graph.scope() or graph.OUTSIDE).arguments:
         return _of_lanes(v, g.node, "dr.set_grad")
-    if v.size == 1 or mask.size != v.size or v.rule is lanes.SCATTER:
+    if v.size == 1 or mask.size != v.size or v.rule is memory_rules.SCATTER:
         return g
     before = Value(ir.literal(v.dtype, 0) if before is None else before, v.grad_var)
     return RECORDED.select(as_value((mask, None)), g, before)
@@ -492,7 +492,7 @@ def _with_gradient(a: Value, b: Value) -> Value:
     size = m if n == 1 else n
     v = visible(b.var)
     if v is not None:
-        v = lanes.full(Value(b.node, v), size).var
+        v = memory_rules.full(Value(b.node, v), size).var
     return Value(ir.resize(a.node, size), v)
 
 

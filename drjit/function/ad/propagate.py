@@ -12,8 +12,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from ...ad import graph
 from ...ad import traverse as traversal
-from ...ad.flags import ADFlag, ADMode
-from ...ad.graph import GradScope, Var
+from ...ad.graph import ADFlag, ADMode, GradScope, Var
 from ...array import pytree, signatures
 from ...array.base import type_label
 from ...jit import flags as jit_flags

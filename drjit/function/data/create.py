@@ -127,8 +127,7 @@ def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
     """A `Fill` that leaves memory uninitialized."""
     if size is None or cls in (bool, int, float):
         return _constant(cls, 0, size, what)
-    if size > ir.LARGEST:
-        raise ir.too_large(size)
+    ir.check_size(size)
     return conversion.unwritten(cls, size)
 
 
@@ -151,14 +150,22 @@ class _Constants(dict[Any, Callable[[Any, int], Any]]):
 
 def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
     """Returns such a function for nested arrays, whose leaves share one literal."""
-    literal, dims = ir.literals(cls._dtype), cls.__meta__.dims
-    leaves = leaf.copies(cls._leaf, prod(dims))
+    literal, of_node = ir.literals(cls._dtype), _repeated(cls)
 
     def constant(number: Any, size: int) -> Any:
         n = literal(number, size)
-        return number if n is None else conversion.assemble(cls, leaves(n), dims)
+        return number if n is None else of_node(n)
 
     return constant
+
+
+def _repeated(cls: Any) -> Callable[[ir.Node], Any]:
+    """Returns a function that creates a nested array whose leaves are all equal to a node."""
+    count = cls._size
+    if cls.Value is cls._leaf:
+        return lambda n: nested(cls, [leaf.wrap(cls._leaf, n) for _ in range(count)])
+    row = _repeated(cls.Value)
+    return lambda n: nested(cls, [row(n) for _ in range(count)])
 
 
 def _no_constant(number: Any, size: int) -> Any:

@@ -10,9 +10,8 @@ from itertools import chain, compress, repeat
 from typing import Any
 
 from ...ad import graph
-from ...ad.flags import ADFlag, ADMode
-from ...ad.graph import GradScope
-from ...array import foreign, interop, pytree, table
+from ...ad.graph import ADFlag, ADMode, GradScope
+from ...array import interop, pytree, table
 from ...array.base import type_label
 from ...array.namespace import chosen
 from ...array.show import is_array
@@ -89,7 +88,7 @@ class Framework:
     def entries(self, x: Any) -> Data:
         """Returns the entries of a Dr.Jit array, in memory of its GPU if the framework shares that,
         with the axes that `numpy()` gives, and complex numbers as two components."""
-        device = foreign.away(x)
+        device = interop.away(x)
         if device is None or not self.shares(device):
             return interop.components(x)
         if x.__meta__.kind != "complex":
@@ -190,7 +189,7 @@ def _on_gpu(data: Any, framework: str) -> Any:
             f"dr.wrap(): a {framework} array of type {data.dtype} on a GPU has no equivalent in "
             "Dr.Jit."
         ) from None
-    return foreign.to_tensor(leaf_class, found)  # pyright: ignore[reportArgumentType]
+    return interop.to_tensor(leaf_class, found)  # pyright: ignore[reportArgumentType]
 
 
 def _built(cls: Any, data: Data) -> Any:

@@ -4,7 +4,6 @@ from typing import Any
 
 from ...array import pytree, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.unavailable import missing_cuda
 from ...jit.backend import JitBackend
 from ...jit.device import find
 from ..ad.grad import grad_enabled
@@ -45,7 +44,7 @@ def migrate(value: Any, backend: JitBackend) -> Any:
             f"{_WHAT}: expected dr.JitBackend.LLVM or dr.JitBackend.CUDA, got {backend!r}"
         )
     if find(backend) is None:
-        missing_cuda(_WHAT)
+        table.missing_cuda(_WHAT)
     leaves = list(pytree.walk(value))
     for path, leaf in leaves:
         _check(leaf, backend, path and f" at {path}")
@@ -58,7 +57,9 @@ def _counterpart(cls: Any, backend: JitBackend) -> Any:
     if issubclass(cls, ArrayBase) and cls is not ArrayBase:
         meta = cls.__meta__
         there = not meta.is_jit or meta.backend is backend
-        return cls if there else table.move(cls, backend.name.lower() + ".ad" * meta.is_diff)
+        return (
+            cls if there else table.like(cls, namespace=backend.name.lower() + ".ad" * meta.is_diff)
+        )
     match cls.__module__.split("."):
         case ["drjit", "llvm" | "cuda", *rest]:
             return table.attribute(".".join((backend.name.lower(), *rest)), cls.__name__)

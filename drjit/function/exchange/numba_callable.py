@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from typing import Any
 
-from ...ad.flags import ADFlag, ADMode
+from ...ad.graph import ADFlag, ADMode
 from ...array import leaf, table
 from ...array.base import type_label
 from ...array.show import is_array

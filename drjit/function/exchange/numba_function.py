@@ -14,7 +14,7 @@ from ...jit import progress
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir.node import Node
-from ...jit.trace import foreign_call
+from ...jit.trace.record import foreign_call
 from ..ad.custom import ValueOp, attached, weighted_sum
 from .bridge import imported, label, mapped, placed
 
@@ -142,7 +142,7 @@ class _NumbaFunction:
             return self.function(*given.plain())
         compiled = self._for(self.function, given)
         nodes = given.nodes()
-        results = foreign_call.call(compiled.function, nodes)
+        results = foreign_call(compiled.function, nodes)
         half = given.precision is dt.f16
         results = [ir.cast(dt.f16, n) if half and n.dtype is dt.f32 else n for n in results]
         variables = self._variables(given, nodes, results)
@@ -186,7 +186,7 @@ class _NumbaFunction:
             return [None] * len(results)
         partials: list[list[Node]] | None = None
         if self.derivative is not None:
-            flat = foreign_call.call(self._derivative_for(given, len(results)).function, nodes)
+            flat = foreign_call(self._derivative_for(given, len(results)).function, nodes)
             count = len(nodes)
             partials = [[flat[r * count + k] for k in places] for r in rows]
         arguments = [given.leaves[k]._var for k in places]

@@ -2,7 +2,6 @@
 
 from ...array import table
 from ...array.meta import BACKENDS, JitBackend
-from ...array.unavailable import missing_cuda
 from ...jit.device import Event, devices, find
 from ...jit.trace import access
 
@@ -11,7 +10,7 @@ class _NoEvent(Event):
     """Stands for the class of events of a backend that is not available."""
 
     def __new__(cls, enable_timing: bool = True) -> "_NoEvent":
-        missing_cuda("drjit.cuda.Event()")
+        table.missing_cuda("drjit.cuda.Event()")
 
 
 def _event(namespace: str) -> type:

@@ -18,6 +18,7 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
 from ...jit.ir.location import user_location
 from ...jit.lazy import np
+from ...jit.run import schedule
 from ...jit.trace import lane_values as sampling
 from ...jit.trace import record
 from ..conversion import is_array, map_leaves
@@ -158,7 +159,7 @@ def print_later(
         found = {id(v): column for v, column in zip(values, columns, strict=True)}
         write(formatted(what, *_shown(args, kwargs, found, lanes), limit) + end)
 
-    sampling.when_complete(sample, show)
+    schedule.observers.append((sample, show))
 
 
 _UNLIMITED = 1 << 20  # executions kept by a statement without limit

@@ -356,7 +356,7 @@ def diff_array_t(arg: Any, /) -> Any:
     meta = _meta(arg)
     if meta is None or not meta.is_jit or meta.is_diff:
         return _class(arg)
-    return table.move(_class(arg), f"{meta.namespace}.ad")
+    return table.like(_class(arg), namespace=f"{meta.namespace}.ad")
 
 
 @signatures.detached_type
@@ -365,7 +365,7 @@ def detached_t(arg: Any, /) -> Any:
     meta = _meta(arg)
     if meta is None or not meta.is_diff:
         return _class(arg)
-    return table.move(_class(arg), meta.namespace.removesuffix(".ad"))
+    return table.like(_class(arg), namespace=meta.namespace.removesuffix(".ad"))
 
 
 # Sizes of values

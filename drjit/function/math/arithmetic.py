@@ -8,7 +8,7 @@ are promoted as by operators. For Python numbers alone, the result is a Python n
 import math
 from typing import Any
 
-from ...array import extrema, signatures
+from ...array import inline, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.elementwise import elementwise
 from ...array.inline import RECORDED, RECORDERS
@@ -150,16 +150,16 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
         return a if decisive != decisive or (a < b if is_minimum else a > b) else b
     # With a number that is not NaN, ordering the operands is enough, unless the order also decides
     # which of two equal ones receives the gradient.
-    for number, array, exceeds in zip((b, a), (a, b), extrema.exceeding(o), strict=True):
+    for number, array, exceeds in zip((b, a), (a, b), inline.exceeding(o), strict=True):
         if not functions.are_numbers(number) or number != number:
             continue
-        if keeps_nan and isinstance(array, ArrayBase) and extrema.is_tracked(array):
+        if keeps_nan and isinstance(array, ArrayBase) and inline.is_tracked(array):
             taken = elementwise(exceeds, array, number, name=title)
             return elementwise(op.select, taken, number, array, name=title)
         operands = (number, array) if keeps_nan else (array, number)
-        zero = -extrema.NEAR_ZERO < number < extrema.NEAR_ZERO
+        zero = -inline.NEAR_ZERO < number < inline.NEAR_ZERO
         if zero and (number is b) is keeps_nan and _is_floating(array):
-            decided = elementwise(extrema.at_zero(o, keeps_nan), array, number, name=title)
+            decided = elementwise(inline.at_zero(o, keeps_nan), array, number, name=title)
             return elementwise(op.select, decided, *operands, name=title)
         return elementwise(o, *operands, name=title)
     result = elementwise(o, a, b, name=title)
@@ -178,8 +178,8 @@ def _is_floating(value: Any) -> bool:
     return isinstance(value, ArrayBase) and value._dtype.is_float
 
 
-_MINIMUM, _MAXIMUM = [extrema.Extrema(o, True) for o in (op.minimum, op.maximum)]
-_FMIN, _FMAX = [extrema.Extrema(o, False) for o in (op.minimum, op.maximum)]
+_MINIMUM, _MAXIMUM = [inline.extrema(o, True) for o in (op.minimum, op.maximum)]
+_FMIN, _FMAX = [inline.extrema(o, False) for o in (op.minimum, op.maximum)]
 
 
 @signatures.extremum

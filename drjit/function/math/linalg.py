@@ -14,8 +14,7 @@ from ...array import signatures, special
 from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
 from ...array.promote import promote
-from ...array.recorded_function import repeated
-from ...array.special import dot, from_rows, kind_of, of_components, rows_of
+from ...array.special import dot, from_rows, kind_of, of_components, repeated, rows_of
 from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op

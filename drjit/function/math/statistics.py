@@ -79,7 +79,7 @@ def _scaled(total: Any, n: int) -> Any:
         if v._node.op is LITERAL or n == 0:
             return leaf.apply(op.div, v, leaf.literal(cls, n))
         rounded = ROUNDED[cls._dtype]
-        return v * rounded[1 / rounded[n]]
+        return v * rounded(1 / rounded(n))
 
     if not isinstance(total, ArrayBase) or total._kind == "leaf":
         return quotient(total, type(total))

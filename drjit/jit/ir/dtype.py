@@ -3,7 +3,7 @@ property of a type is an attribute of that object.
 """
 
 import enum
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from ..enumeration import Named
@@ -44,8 +44,6 @@ class DType:
     accumulator: "DType"
     element: "DType"
     mask_type: "DType"
-    numpy: Any
-    scalar: Any
 
     def __init__(self, var_type: VarType):
         self.name, self.var_type = var_type.name.lower(), var_type
@@ -65,14 +63,14 @@ class DType:
         self.high = self.low + (1 << self.bits) - 1
         self.order = self.number = var_type.value
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "numpy":
-            self.numpy = found = np.dtype(self.var_type.name.lower())
-        elif name == "scalar":  # the type of NumPy's numbers
-            self.scalar = found = self.numpy.type
-        else:
-            raise AttributeError(f"an element type has no attribute {name!r}")
-        return found
+    @cached_property
+    def numpy(self) -> Any:
+        return np.dtype(self.var_type.name.lower())
+
+    @cached_property
+    def scalar(self) -> Any:
+        """The type of NumPy's numbers."""
+        return self.numpy.type
 
     def __repr__(self) -> str:
         return self.name

@@ -2,7 +2,7 @@
 on a symbolic value outside its body. Their targets return to their previous contents.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import ref
 
@@ -25,6 +25,12 @@ def effects_inside(block: Node) -> int:
     return counts[1] if block.op is op.loop else sum(counts[2])
 
 
+def without_effects(counts: tuple) -> tuple:
+    """Returns the numbers of operands of a loop or branch that loses its side effects."""
+    first, second, *rest = counts
+    return (first, second, (0,) * len(rest[0])) if rest else (first, 0)
+
+
 def inside(block: Node) -> tuple[Node, ...]:
     """Returns the side effects of a loop or branch."""
     return block.deps[len(block.deps) - effects_inside(block) :]
@@ -33,23 +39,23 @@ def inside(block: Node) -> tuple[Node, ...]:
 def afters(n: Node) -> list[Node]:
     """Returns the nodes that stand for the targets of a side effect after it happened, as far as
     they are still alive."""
-    if n.op.block:
-        return [a for e in inside(n) for a in afters(e)]
-    if not n.op.effect:
-        return []
-    return [after for reference in n.data.afters if (after := reference()) is not None]
+    found = [reference() for e in _single([n]) for reference in e.data.afters]
+    return [after for after in found if after is not None]
 
 
 def old_values(effects: Iterable[Node]) -> list[Any]:
     """Returns references to the nodes that hold old values returned by atomic operations, including
     those in loops and branches."""
-    found: list[Any] = []
+    return [e.data.value for e in _single(effects) if e.data.value is not None]
+
+
+def _single(effects: Iterable[Node]) -> Iterator[Node]:
+    """Yields side effects, those of loops and branches one by one."""
     for e in effects:
         if e.op.block:
-            found += old_values(inside(e))
-        elif e.op.effect and e.data.value is not None:
-            found.append(e.data.value)
-    return found
+            yield from _single(inside(e))
+        elif e.op.effect:
+            yield e
 
 
 def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
@@ -70,8 +76,7 @@ def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
     for n in blocks:  # the list grows during iteration
         blocks += [e for e in inside(n) if e.op.block]
         n.deps = n.deps[: len(n.deps) - effects_inside(n)]
-        first, second, *rest = n.data.counts
-        n.data.counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
+        n.data.counts = without_effects(n.data.counts)
 
 
 def wait(target: Node, effect: Node) -> None:

@@ -6,17 +6,15 @@ import math
 import operator
 import struct
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from ..lazy import np
 from . import dtype as dt
 from . import op
-from .dtype import DType
-from .op import Op
 
 
-def normalize(dtype: DType, value: Any) -> Any:
+def normalize(dtype: dt.DType, value: Any) -> Any:
     """Returns the Python number that a literal of the given type stores for `value`."""
     return NORMALIZE[dtype.element](value)
 
@@ -42,7 +40,7 @@ def _rounder(form: str) -> Callable[[Any], float]:
     return rounded
 
 
-def _wrapper(dtype: DType) -> Callable[[Any], int]:
+def _wrapper(dtype: dt.DType) -> Callable[[Any], int]:
     low, high, count = dtype.low, dtype.high, 1 << dtype.bits
 
     def wrapped(value: Any) -> int:
@@ -57,79 +55,35 @@ def _wrapper(dtype: DType) -> Callable[[Any], int]:
     return wrapped
 
 
-NORMALIZE: dict[DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
+NORMALIZE: dict[dt.DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
 NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _rounder("f")}
 """Like `normalize`, by type: vectors excluded."""
-ZEROS = {t: f(0) for t, f in NORMALIZE.items()}
 
 
-class _Rounded(dict[float, float]):
-    """Cache of numbers rounded to a floating point type. Programs use the same few constants over
-    and over, and a lookup is faster than rounding. Zeros are not cached, because the two signs
-    compare equal.
-    """
-
-    def __init__(self, rounded: Callable[[Any], float]) -> None:
-        super().__init__()
-        self._rounded = rounded
-
-    def __missing__(self, value: float) -> float:
-        if len(self) >= 4096:
-            self.clear()
-        found = self[value] = self._rounded(value)
-        return found
-
-
-ROUNDED = {t: _Rounded(NORMALIZE[t]) for t in dt.ALL if t.is_float}
+ROUNDED = {t: lru_cache(4096)(NORMALIZE[t]) for t in dt.ALL if t.is_float}
+"""The same for floating point types, for numbers other than zero, of which two compare equal.
+Programs use the same few constants over and over, and looking one up is faster than rounding."""
 
 
 @cache
-def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
+def folder(op_: op.Op, dtype: dt.DType) -> Callable[..., Any] | None:
     """Returns a fast constant folder: a function from the data of literal operands to the data of
     the result. It returns None in cases that `number` handles. Functions of the math library have
     no such folder."""
-    if op_ is op.fma and dtype is dt.f32:
-        return _fma_f32
     plain = _PLAIN.get(op_)
     if op_ in _OF_BITS:
         plain = partial(_OF_BITS[op_], dtype.bits)
     elif op_ is op.not_ and dtype.is_mask:
         return operator.not_
-    normalized = ROUNDED[dtype].__getitem__ if dtype.is_float else NORMALIZE[dtype]
+    normalized = ROUNDED[dtype] if dtype.is_float else NORMALIZE[dtype]
     if plain is None or op_.result == "mask":
         return plain
-
-    if op_.arity == 2:  # the common case
-
-        def folded_pair(a: Any, b: Any) -> Any:
-            value = plain(a, b)
-            return normalized(value) if value else value
-
-        return folded_pair
 
     def folded(*values: Any) -> Any:
         value = plain(*values)
         return normalized(value) if value else value
 
     return folded
-
-
-def _fma_f32(a: float, b: float, c: float) -> float | None:
-    """Returns `a * b + c`, rounded once, or None where that is not finite."""
-    rounded = NORMALIZE[dt.f32]
-    product = a * b
-    total = product + c
-    back = total - product
-    error = (product - (total - back)) + (c - back)  # error of the sum (Knuth, TAOCP 2, 4.2.2)
-    value = ROUNDED[dt.f32][total] if total else total
-    if error == 0:
-        return value
-    if error != error or math.isinf(value):
-        return None
-    # The exact sum lies between `total` and the next double in its direction. It rounds like both
-    # of them; if they round differently, like the one that is not a midpoint of two values.
-    other = rounded(math.nextafter(total, math.copysign(math.inf, error)))
-    return other if abs(total - value) == abs(other - total) and other != value else value
 
 
 # Operations that double precision with one more rounding, or unbounded integers, compute exactly as
@@ -144,7 +98,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return rounded
 
 
-_PLAIN: dict[Op, Callable[..., Any]] = {
+_PLAIN: dict[op.Op, Callable[..., Any]] = {
     **{o: o.python for o in (*op.ARITHMETIC, *op.COMPARISONS) if o.kind == "infix"},
     op.neg: operator.neg,
     op.div: lambda a, b: a / b if b else None,
@@ -160,7 +114,7 @@ _PLAIN: dict[Op, Callable[..., Any]] = {
     op.round: _whole(round),
 }
 # Functions of the number of bits and of operands.
-_OF_BITS: dict[Op, Callable[..., int | None]] = {
+_OF_BITS: dict[op.Op, Callable[..., int | None]] = {
     op.shl: lambda bits, a, b: a << b if 0 <= b < bits else None,
     op.shr: lambda bits, a, b: a >> b if 0 <= b < bits else None,
     op.popcnt: lambda bits, a: (a % (1 << bits)).bit_count(),

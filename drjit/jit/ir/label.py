@@ -13,14 +13,15 @@ from .location import Location, line_of, user_location
 from .node import Node
 
 labels: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
-locations: WeakKeyDictionary[Node, Location] = WeakKeyDictionary()
+locations: WeakKeyDictionary[Any, Location] = WeakKeyDictionary()
+"""The user's source lines that traced values and recorded variables, in debug mode."""
 
 
-def _note_location(n: Any) -> None:
-    locations[n] = user_location()
+def note_location(thing: Any) -> None:
+    locations[thing] = user_location()
 
 
-flags.in_debug_mode(Node, _note_location)
+flags.in_debug_mode(Node, note_location)
 
 
 def comments(nodes: list[Node]) -> dict[Node, str]:

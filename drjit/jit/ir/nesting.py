@@ -90,7 +90,6 @@ class Nesting:
                 self._add_block(n)
         self._assign(nodes)
         self._hoist(nodes)
-        self._sink_constants(nodes)
 
     def _add_block(self, n: Node) -> None:
         """Adds the bodies of a loop, branch or call."""
@@ -216,30 +215,6 @@ class Nesting:
         while n in self.same:
             n = self.same[n]
         return n
-
-    def _sink_constants(self, nodes: list[Node]) -> None:
-        """Moves constants used by only one body of a branch into that body, so that lanes that do
-        not take it need not load them."""
-        sunk: dict[Region, list[Node]] = {
-            body: [] for n, bodies in self.bodies.items() if n.op is op.branch for body in bodies
-        }
-        if not sunk:
-            return
-        users: dict[Node, set[Region | None]] = {}
-        same, literal = self.same, op.literal
-        for n in nodes:
-            for d in n.deps:
-                if d in same:
-                    d = self.origin(d)
-                if d.op is literal:
-                    users.setdefault(d, set()).add(self.home.get(n))
-        for n, homes in users.items():
-            body = homes.pop()
-            if body in sunk and not homes:
-                self.home[n] = body
-                sunk[body].append(n)
-        for body, constants in sunk.items():
-            body.nodes[:0] = constants
 
     def reached(self, body: Region, wanted: Iterable[Node]) -> set[Node]:
         """Returns the nodes of a body and of the blocks in it that are needed to compute the

@@ -17,7 +17,7 @@ from ..device import Device, current
 from . import dtype as dt
 from . import op
 from .dtype import DType
-from .folding import NORMALIZE, ROUNDED, ZEROS, folder
+from .folding import NORMALIZE, ROUNDED, folder
 from .folding import normalize as normalize
 from .op import Op
 
@@ -83,17 +83,8 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
         RuntimeError: the size exceeds `LARGEST`.
     """
     if size > LARGEST:
-        raise too_large(size)
-    n = Node()
-    n.op = LITERAL
-    n.dtype = dtype
-    n.size = size
-    n.deps = ()
-    element = dtype.element
-    n.data = ZEROS[element] if type(value) is int and value == 0 else NORMALIZE[element](value)
-    n.serial = next_serial()
-    n.mark = None
-    return n
+        check_size(size)
+    return make(LITERAL, dtype, size, (), NORMALIZE[dtype.element](value))
 
 
 @cache
@@ -102,7 +93,7 @@ def literals(dtype: DType) -> Callable[..., Node | None]:
     returns None if arrays of this type do not accept the number as is. It runs for every number in
     a program, so it must be fast."""
     kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
-    normalized = ROUNDED[dtype.element].__getitem__ if dtype.is_float else None
+    normalized = ROUNDED[dtype.element] if dtype.is_float else None
     low, high = dtype.low, dtype.high
 
     def made(value: Any, size: int = 1) -> Node | None:
@@ -140,22 +131,21 @@ happen to be equal. At first, it has the constants that derivatives use most."""
 shared = frozenset(CONSTANTS.values())
 
 
-def too_large(size: int) -> RuntimeError:
-    """Returns the error to raise for an array with more than `LARGEST` entries."""
-    return RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
+def check_size(size: int) -> None:
+    """Raises a RuntimeError for an array with more than `LARGEST` entries."""
+    if size > LARGEST:
+        raise RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
 
 
 def buffer(dtype: DType, size: int, memory: Any) -> Node:
     """Creates a node for evaluated data."""
-    if size > LARGEST:
-        raise too_large(size)
+    check_size(size)
     return make(BUFFER, dtype, size, (), memory)
 
 
 def lane(size: int, device: Device | None = None) -> Node:
     """The lane indices 0 ... size-1, in `u32`, on a device (by default the current one)."""
-    if size > LARGEST:
-        raise too_large(size)
+    check_size(size)
     return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size, (), device or current())
 
 
@@ -297,14 +287,7 @@ def cast(dtype: DType, a: Node) -> Node:
         return literal(dtype, value, a.size)
     if a.op is SPLAT:
         return splat(dtype.count, cast(dtype.element, a.deps[0]))
-    n = Node()
-    n.op = _CAST
-    n.dtype = dtype
-    n.size = a.size
-    n.deps = (a,)
-    n.data = n.mark = None
-    n.serial = next_serial()
-    return n
+    return make(_CAST, dtype, a.size, (a,))
 
 
 def bitcast(dtype: DType, a: Node) -> Node:

@@ -96,8 +96,7 @@ class Op:
         self.plain = self.kind in ("prefix", "infix", "call", "cast", "bitcast")
         said: dict[str, str] = {}
         for fact in facts:
-            word, _, value = fact.partition("=")
-            said[word] = value
+            word, _, said[word] = fact.partition("=")
         has, get = said.__contains__, said.get
         self.method, self.symbol = get("method", ""), get("symbol", self.text)
         self.library, self.fused = get("library", ""), has("fused") or has("library")
@@ -109,15 +108,12 @@ class Op:
         self.start = _number(get("start", get("neutral")))
         self.linear, self.symmetric = has("linear"), has("symmetric")
         self.guarded, self.masks = has("guarded"), has("masks")
-        self.effect, self.returns_old, self.accumulates = (
-            has("effect"),
-            has("returns_old"),
-            has("accumulates"),
-        )
+        self.effect, self.accumulates = has("effect"), has("accumulates")
+        self.returns_old = has("returns_old")
         self.block, self.several, self.whole = has("block"), has("several"), has("whole")
         reads = get("reads")
         self.reads = slice(*[int(k) if k else None for k in reads.split(":")]) if reads else None
-        self.words = _numbers(get("words"))
+        self.words = tuple([int(n) for n in get("words", "").split(",") if n])
         self.waits = has("waits") or self.effect or self.reads is not None
 
     def accepts(self, dtype: DType) -> bool:
@@ -143,10 +139,6 @@ def _number(text: str | None) -> Any:
     if text is None:
         return None
     return int(text) if text.lstrip("-").isdigit() else float(text)
-
-
-def _numbers(text: str | None) -> tuple[int, ...]:
-    return tuple([int(n) for n in text.split(",")]) if text else ()
 
 
 # Name, operands, result, domain, form, cost, further fields.

@@ -154,23 +154,14 @@ def nothing_runs() -> bool:
 
 
 @contextmanager
-def group(index: Node, size: int) -> Iterator[None]:
-    """Declares that the code being traced runs for a group of lanes of the surrounding code, which
-    has `size`; `index` has their numbers."""
-    before = _stack.region
-    _stack.region = LaneRegion(next_serial(), before, index, size)
-    try:
-        yield
-    finally:
-        _stack.region = before
-
-
-@contextmanager
-def all_lanes() -> Iterator[None]:
+def running(index: Node | None = None, size: int = 1) -> Iterator[None]:
     """Declares that the code being traced runs for all lanes of the surrounding code, or those of a
-    mask."""
+    mask; or for a group of its `size` lanes, whose numbers are the `index`."""
     before = _stack.region
-    _stack.region = before or LaneRegion(next_serial())
+    if index is not None:
+        _stack.region = LaneRegion(next_serial(), before, index, size)
+    else:
+        _stack.region = before or LaneRegion(next_serial())
     try:
         yield
     finally:

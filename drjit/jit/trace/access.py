@@ -13,24 +13,9 @@ from .. import flags
 from ..device import Device, current
 from ..flags import JitFlag
 from ..ir import dtype as dt
-from ..ir import effects, op
-from ..ir.dtype import DType
+from ..ir import effects, node, op
 from ..ir.location import user_location
-from ..ir.node import (
-    AFTER,
-    BUFFER,
-    CONSTANTS,
-    LITERAL,
-    Node,
-    apply,
-    bitcast,
-    broadcast_size,
-    cast,
-    combine,
-    literal,
-    make,
-    resize,
-)
+from ..ir.node import AFTER, BUFFER, LITERAL, Node, broadcast_size, combine, literal, make
 from ..ir.op import ReduceMode
 from ..ir.scope import ACTIVE, WRITTEN, StateTarget, active, innermost, stack
 from ..run import launch, pending, schedule
@@ -51,7 +36,7 @@ it is still held."""
 _U32, _U64, _MASK, _IN_BOUNDS = dt.u32, dt.u64, dt.mask, op.in_bounds
 _CHECKS = int(JitFlag.BoundsChecks)
 _AUTO, _NO_CONFLICTS = ReduceMode.Auto, ReduceMode.NoConflicts  # looking these up takes long
-ALWAYS = CONSTANTS[_MASK, True]
+ALWAYS = node.CONSTANTS[_MASK, True]
 """The mask of an access by all lanes."""
 
 
@@ -149,7 +134,7 @@ class Access:
         if t is not _U32 and t is not _U64:
             index = _unsigned(index)
         if size >= 1 << 31:
-            index = cast(_U64, index)
+            index = node.cast(_U64, index)
         return index, mask, lanes, check
 
     def first(self) -> "Access":
@@ -164,15 +149,14 @@ class Access:
         index, mask, _ = self.bounds(size)
         first = entry(index, self.packet, 0)
         places = [first, *[_after(first, j) for j in range(1, self.packet)]]
-        what, mode, reduce = self.what, self.mode, self.reduce
-        return [Access(place, mask, what, 1, True, mode, reduce) for place in places]
+        return [Access(n, mask, self.what, 1, True, self.mode, self.reduce) for n in places]
 
 
 def _restricted(mask: Node, active: Node) -> Node:
     """Returns where a mask and the active lanes hold."""
     if active is ACTIVE and mask is not active and mask.dtype is _MASK:  # simplifies nothing
         return make(op.and_, _MASK, mask.size, (mask, active))
-    return mask if mask is active else apply(op.and_, mask, active)
+    return mask if mask is active else node.apply(op.and_, mask, active)
 
 
 def entry(index: Node, count: int, j: int) -> Node:
@@ -190,9 +174,9 @@ def _unsigned(index: Node) -> Node:
     """Casts an index to `u32` or `u64`, which turns negative ones into huge, out-of-bounds ones."""
     t = index.dtype
     if t.bits < 32:
-        index = cast(dt.i32 if t.is_signed else dt.u32, index)
+        index = node.cast(dt.i32 if t.is_signed else dt.u32, index)
         t = index.dtype
-    return bitcast(dt.u32 if t.bits == 32 else dt.u64, index)
+    return node.bitcast(dt.u32 if t.bits == 32 else dt.u64, index)
 
 
 def refuse_written(source: Node, what: str) -> None:
@@ -224,31 +208,6 @@ def gather(source: Node, at: Access) -> Node:
     return make(op.gather, source.dtype, lanes, (source, index, mask))
 
 
-def computed_at(source: Node, index: Node, most: int = 8) -> Node | None:
-    """Returns the entries of `source` at indices within its bounds, computed there instead of read,
-    if it is a formula of a few operations in the number of the lane; otherwise None."""
-    made: dict[Node, Node] = {}
-
-    def at(n: Node) -> Node | None:
-        found = made.get(n)
-        if found is not None:
-            return found
-        o, deps = n.op, n.deps
-        if o is op.lane:
-            found = cast(n.dtype, index)
-        elif o is LITERAL:
-            found = literal(n.dtype, n.data)
-        elif o.plain and len(made) < most:
-            new = [copy for d in deps if (copy := at(d)) is not None]
-            if len(new) == len(deps):
-                found = make(o, n.dtype, index.size, tuple(new), n.data)
-        if found is not None:
-            made[n] = found
-        return found
-
-    return None if flags.current & 1 or source.op is LITERAL else at(source)
-
-
 def _same(source: Node, at: Access) -> Node:
     """Gathers from a source whose entries are all the same."""
     _, mask, lanes = at.first().bounds(1)
@@ -257,8 +216,8 @@ def _same(source: Node, at: Access) -> Node:
     if mask.op is LITERAL:
         value = zero
     elif mask is not ACTIVE:
-        value = apply(op.select, mask, value, zero)
-    return resize(value, lanes)
+        value = node.apply(op.select, mask, value, zero)
+    return node.resize(value, lanes)
 
 
 def in_packets(source: Node, count: int) -> bool:
@@ -289,7 +248,7 @@ def gather_weighted(source: Node, taps: list[Access], weights: list[Node]) -> li
     those with an odd number are summed up separately. None where gathers and products serve better.
     """
     refuse_written(source, taps[0].what)
-    if not in_packets(source, taps[0].packet) or any(w.dtype is not source.dtype for w in weights):
+    if not in_packets(source, taps[0].packet):
         return None
     indices = [at.bounds(source.size)[0] for at in taps]
     mask, at = taps[0].bounds(source.size)[1], taps[0]
@@ -451,7 +410,7 @@ def _effect_mode(at: Access, target: Replacement, lanes: int) -> str:
 
 def reduce_all(reduce: str, a: Node) -> Node:
     """Reduces all lanes to one."""
-    dtype: DType = a.dtype
+    dtype: dt.DType = a.dtype
     if a.size == 0:
         return literal(dtype, op.identity(reduce, dtype))
     if a.size == 1:

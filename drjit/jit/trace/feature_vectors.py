@@ -12,21 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from ..ir import dtype as dt
-from ..ir import op
-from ..ir.dtype import DType
-from ..ir.node import (
-    BUFFER,
-    LITERAL,
-    SPLAT,
-    Node,
-    broadcast_size,
-    cast,
-    combine,
-    literal,
-    make,
-    resize,
-    splat,
-)
+from ..ir import node, op
+from ..ir.node import BUFFER, LITERAL, SPLAT, Node, broadcast_size, combine, literal, make
 from ..ir.scope import ACTIVE, active, innermost
 from ..run import freeze, pending, schedule
 from ..tuples import NamedTuple
@@ -75,7 +62,7 @@ def vector(parts: Sequence[Node], what: str = "vector") -> Node:
     first = parts[0]
     count, size = len(parts), broadcast_size(tuple(parts), what)
     if len({*parts}) == 1:
-        return splat(count, first)
+        return node.splat(count, first)
     if first.op is LITERAL and all(p.op is LITERAL and _same(p.data, first.data) for p in parts):
         return literal(dt.VECTORS[first.dtype, count], first.data, size)
     deps = first.deps  # read before the op: another thread may be evaluating the node
@@ -109,7 +96,7 @@ def feature(v: Node, k: int) -> Node:
         deps = v.deps
         part = deps[v.data[k] if v.data else k if len(deps) > 1 else 0]
         if part.size == v.size or part.op is LITERAL:
-            return resize(part, v.size)
+            return node.resize(part, v.size)
     return make(FEATURE, v.dtype.element, v.size, (v,), k)
 
 
@@ -127,7 +114,7 @@ def total(v: Node) -> Node:
     if v.op is LITERAL or v.op is SPLAT:
         wide = t.accumulator
         times = literal(wide, count)
-        return cast(t, combine(op.mul, (cast(wide, feature(v, 0)), times)))
+        return node.cast(t, combine(op.mul, (node.cast(wide, feature(v, 0)), times)))
     return feature(v, 0) if count == 1 else make(op.total, t, v.size, (v,))
 
 
@@ -139,7 +126,7 @@ def take(v: Node, index: Node, mask: Node, what: str = "take") -> Node:
         return make(op.take, v.dtype.element, size, (v, index, mask))
     found = feature(v, index.data if index.op is LITERAL else 0)
     if mask is ACTIVE:
-        return resize(found, size)
+        return node.resize(found, size)
     return combine(op.select, (mask, found, literal(found.dtype, 0, size)))
 
 
@@ -148,7 +135,7 @@ def put(v: Node, index: Node, value: Node, mask: Node, what: str = "put") -> Nod
     bounds."""
     size = broadcast_size((v, index, value, mask), what)
     if mask.op is LITERAL and not mask.data:
-        return resize(v, size)
+        return node.resize(v, size)
     if index.op is not LITERAL:
         return make(op.put, v.dtype, size, (dense(v), index, value, mask))
     k, count = index.data, v.dtype.count
@@ -157,7 +144,7 @@ def put(v: Node, index: Node, value: Node, mask: Node, what: str = "put") -> Nod
     parts = [feature(v, j) for j in range(count)]
     if mask is not ACTIVE:
         value = combine(op.select, (mask, value, parts[k]))
-    parts[k] = resize(value, size)
+    parts[k] = node.resize(value, size)
     return vector(parts, what)
 
 
@@ -169,7 +156,7 @@ FEW = 16
 def sum_lanes(v: Node) -> Node:
     """Returns the vector of sums over all lanes."""
     if v.op is SPLAT:
-        return splat(v.dtype.count, access.reduce_all("add", v.deps[0]))
+        return node.splat(v.dtype.count, access.reduce_all("add", v.deps[0]))
     parts = [access.reduce_all("add", feature(v, k)) for k in range(v.dtype.count)]
     return vector(parts)
 
@@ -180,7 +167,7 @@ def sum_lanes(v: Node) -> Node:
 _sources: weakref.WeakKeyDictionary[Node, Callable[[], Node | None]] = weakref.WeakKeyDictionary()
 
 
-def _source(a: Node, t: DType, what: str) -> Node:
+def _source(a: Node, t: dt.DType, what: str) -> Node:
     """Returns a buffer in the form needed for products with vectors of an element type."""
     if a.op is not BUFFER:
         access.refuse_written(a, what)
@@ -192,7 +179,7 @@ def _source(a: Node, t: DType, what: str) -> Node:
     # Freezing must record how a source is computed.
     if found is None or (found.op is BUFFER and freeze.active() is not None):
         nested, recording = innermost() is not None, freeze.active() is not None
-        found = cast(wide, a)
+        found = node.cast(wide, a)
         if found.op is LITERAL:
             found = make(op.copy, wide, a.size, (found,))
         if a.op is BUFFER and not nested and not recording:

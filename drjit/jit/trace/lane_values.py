@@ -4,14 +4,12 @@ Each lane that reaches the statement claims the next slot with an atomic counter
 values there.
 """
 
-from collections.abc import Callable
-
 from ..device import current
 from ..ir import dtype as dt
 from ..ir import op
 from ..ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
 from ..lazy import np
-from ..run import launch, pending, schedule
+from ..run import launch, pending
 from . import access
 from .access import Access, Replacement
 
@@ -27,12 +25,11 @@ class Sample:
         if active.op is op.literal:
             active = literal(dt.mask, active.data, size)
         at = Access(literal(dt.u32, 0), active, what)
-        counter = access.scatter(Replacement(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
-        self._counter = counter
+        self._counter = access.scatter(Replacement(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
         self._arrays: list[Node] = []
-        if counter is None:  # there are no lanes
+        if self._counter is None:  # there are no lanes
             return
-        slot = pending.old_value(counter, dt.u32)
+        slot = pending.old_value(self._counter, dt.u32)
         taken = apply(op.lt, slot, literal(dt.u32, capacity))
         if active.op is not op.literal:
             taken = apply(op.and_, taken, active)
@@ -45,7 +42,8 @@ class Sample:
 
     @property
     def is_complete(self) -> bool:
-        """Returns whether the kernel that contains the statement has been launched."""
+        """Whether the kernel that contains the statement has been launched: an observer of
+        evaluations (`schedule.observers`) waits for that."""
         return self._counter is None or self._counter.op is BUFFER
 
     def read(self) -> tuple[int, np.ndarray, list[np.ndarray]]:
@@ -63,9 +61,3 @@ class Sample:
 
 def _zeros(dtype: dt.DType, size: int) -> Node:
     return buffer(dtype, size, launch.from_numpy(dtype, np.zeros(size, dtype.numpy)))
-
-
-def when_complete(sample: Sample, then: Callable[[], None]) -> None:
-    """Calls a function once the kernel of a sample has been launched, from the evaluation that
-    launches it."""
-    schedule.observers.append((sample, then))

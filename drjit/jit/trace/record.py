@@ -8,24 +8,28 @@ depend on the state is done once, outside (`program.build`).
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 from .. import collector
 from ..ir import dtype as dt
+from ..ir import node as ir
 from ..ir import op
 from ..ir.effects import afters, effects_inside, undo
+from ..ir.location import user_location
 from ..ir.nesting import RegionOperands
-from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
-from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, Scope, stack
+from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, literal, make, next_serial
+from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, Scope, active, innermost, stack
 from ..ir.scope import recording as recording
 from ..run import pending, schedule
+from ..target.foreign import ForeignFunction
 from . import sharing
 
 Body = Callable[[list[Node]], list[Node]]
-STATE, RESULT = op.state, op.result
+STATE = op.state
 _serial = attrgetter("serial")
 
 
@@ -43,9 +47,7 @@ def loop(
             of its arguments.
     """
     what = f"loop '{label}'" if label else "symbolic loop"
-    opened = stack()
-    count = len(opened)
-    outer, depth = (opened[-1].mask, opened[-1].depth + 1) if opened else (ACTIVE, 1)
+    outer, depth = _around()
     size = broadcast_size((*state, outer), what)
     inside = [make(STATE, n.dtype, size, (), depth) for n in state]
     live = make(STATE, dt.mask, size, (), depth)
@@ -53,8 +55,8 @@ def loop(
         collector.defer()
     scope = Scope(live, depth)
     scope.repeats = True
-    opened.append(scope)
-    try:
+    with _recorded([scope]) as opened:
+        opened.append(scope)
         test = cond(list(inside))
         if not test.dtype.is_mask:
             raise TypeError(f"{what}: the condition is {test.dtype.name}, not a mask")
@@ -65,18 +67,11 @@ def loop(
         if scope.afters:
             _check_written(what, scope, (test, *results, *scope.effects), live)
         size = broadcast_size((*inside, outer, test, *results), what)
-        if scope.effects:
-            size = _extended(size, scope.effects, what)
-    except BaseException:
-        del opened[count:]
-        _undo([scope])
-        raise
-    del opened[count:]
+        size = _extended(size, scope.effects, what)
     counts = (len(state), len(scope.effects))
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
     node = make(op.loop, dt.mask, size, deps, OpenRegion(counts, depth))
-    if scope.effects:
-        _close(node, scope)
+    _close(node, scope)
     return [
         before if r is n else _result(node, n.dtype, k)
         for k, (before, n, r) in enumerate(zip(state, inside, results, strict=True))
@@ -93,7 +88,7 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
             return None
         parts, block = RegionOperands(node), node.data
         count, effects = block.counts
-        with _Recording(parts.live, block.depth + 1, []) as scope:
+        with part(parts.live, block.depth + 1) as scope:
             scope.repeats = True
             inside = [make(op.state, n.dtype, node.size, (), block.depth + 1) for n in start]
             after = step(list(inside))
@@ -103,16 +98,9 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
         if size != node.size or not _waits(node) or not precede(node, new):
             _undo([scope])
             return None
-        before = (
-            *parts.inputs,
-            *start,
-            *parts.inside[0],
-            *inside,
-            parts.live,
-            parts.outer,
-            parts.test,
-        )
-        node.deps = (*before, *parts.results[0], *after, *parts.effects[0], *scope.effects)
+        inputs = (*parts.inputs, *start, *parts.inside[0], *inside)
+        results = (*parts.results[0], *after, *parts.effects[0], *scope.effects)
+        node.deps = (*inputs, parts.live, parts.outer, parts.test, *results)
         block.counts = (count + len(start), effects + len(scope.effects))
         _close(node, scope, effects > 0)
         return [_result(node, n.dtype, k) for k, n in enumerate(start, count)]
@@ -164,11 +152,9 @@ def branches(
         TypeError: the bodies return different numbers or types of results.
     """
     what = f"branch '{label}'" if label else "symbolic branch"
-    opened = stack()
-    count = len(opened)
-    outer, depth = (opened[-1].mask, opened[-1].depth + 1) if opened else (ACTIVE, 1)
+    outer, depth = _around()
     size = broadcast_size((*masks, *args, outer), what)
-    masks = _restricted(masks, outer)
+    masks = [combine(op.and_, (m, outer)) for m in masks]
     inside: list[Node] = []
     outcomes: list[list[Node]] = []
     scopes: list[Scope] = []
@@ -176,7 +162,8 @@ def branches(
     start = next_serial()
     if collector.usual is None:
         collector.defer()
-    try:
+    with _recorded(scopes) as opened:
+        count = len(opened)
         for mask, body in zip(masks, bodies, strict=True):
             names = [make(STATE, n.dtype, size, (), depth) for n in args]
             scope = Scope(mask if mask.op is not LITERAL or not mask.data else outer, depth)
@@ -188,20 +175,11 @@ def branches(
                 _check_written(what, scope, (*results, *scope.effects), first)
             if outcomes:
                 _check(what, "result", outcomes[0], results)
-            for n in results:
-                if n.size != size:
-                    size = _extended(size, results, what)
-                    break
-            if scope.effects:
-                size = _extended(size, scope.effects, what)
-                effects += scope.effects
+            size = _extended(size, (*results, *scope.effects), what)
+            effects += scope.effects
             del opened[count:]
             inside += names
             outcomes.append(results)
-    except BaseException:
-        del opened[count:]
-        _undo(scopes)
-        raise
     shared = None
     if len(masks) == 1 and not effects:
         found = sharing.share(inside, outcomes[0], start, depth)
@@ -213,30 +191,65 @@ def branches(
     counts = (len(args), len(first), inner)
     deps = (*args, *inside, *masks, *chain.from_iterable(outcomes), *effects)
     node = make(op.branch, dt.mask, size, deps, OpenRegion(counts, depth, shared))
-    if effects:
-        merged = Scope(outer, depth)
-        merged.effects = effects
-        merged.afters = [a for s in scopes for a in s.afters]
-        _close(node, merged)
-    return _results(node, first)
+    merged = Scope(outer, depth)
+    merged.effects, merged.afters = effects, [a for s in scopes for a in s.afters]
+    _close(node, merged)
+    return [_result(node, n.dtype, k) for k, n in enumerate(first)]
 
 
-def _restricted(masks: Sequence[Node], outer: Node) -> list[Node]:
-    """Returns the masks where an enclosing mask is set, not beyond the end of the arrays."""
-    found = []
-    for m in masks:
-        if m.op is LITERAL or m is outer or outer.op is LITERAL:
-            found.append(combine(op.and_, (m, outer)))
-        else:  # without looking for something simpler
-            size = outer.size if m.size == 1 else m.size
-            found.append(make(op.and_, m.dtype, size, (m, outer)))
-    return found
+def foreign_call(function: ForeignFunction, arguments: Sequence[Node]) -> list[Node]:
+    """Returns the results of a function for the active lanes, and 0 for the others. If a lane
+    raises an exception, so does reading what depends on the results.
+
+    Raises:
+        RuntimeError: the arguments have incompatible sizes.
+    """
+    codes = [dt.BY_CODE[code] for code in function.returned]
+    lanes = broadcast_size(tuple(arguments), f"{function.title}()") if arguments else 1
+    mask = active()
+    if lanes == 0 or (mask.op is LITERAL and not mask.data):
+        return [literal(t, 0, lanes) for t in codes[: len(function.results)]]
+    size = mask.size if lanes == 1 else lanes
+    called = make(op.foreign, codes[0], size, (*arguments, mask), function)
+    results = [make(op.component, t, size, (called,), k) for k, t in enumerate(codes)]
+    if not function.errors:
+        return results
+    # The number of an exception is reported like an index of an array with one entry.
+    *results, number = results
+    data = (1, function, user_location(), False, 1, 1)
+    passed = make(op.in_bounds, dt.mask, size, (number, mask), data)
+    return [ir.apply(op.select, passed, r, literal(r.dtype, 0)) for r in results]
 
 
-def part(mask: Node, depth: int) -> "_Recording":
+def _around() -> tuple[Node, int]:
+    """Returns the mask of the lanes that execute a loop or branch recorded here, and its depth."""
+    scope = innermost()
+    return (ACTIVE, 1) if scope is None else (scope.mask, scope.depth + 1)
+
+
+@contextmanager
+def _recorded(scopes: list[Scope]) -> Iterator[list[Scope]]:
+    """Returns this thread's scopes, to which `scopes` are added meanwhile; an exception undoes what
+    these have recorded."""
+    opened = stack()
+    count = len(opened)
+    try:
+        yield opened
+    except BaseException:
+        del opened[count:]
+        _undo(scopes)
+        raise
+    del opened[count:]
+
+
+@contextmanager
+def part(mask: Node, depth: int) -> Iterator[Scope]:
     """Opens a recording inside a body that has already been recorded. Its side effects happen only
     if they are passed on to another recording (`substitute`)."""
-    return _Recording(mask, depth, [])
+    scope = Scope(mask, depth)
+    with _recorded([scope]) as opened:
+        opened.append(scope)
+        yield scope
 
 
 def discard(targets: Sequence[Node]) -> None:
@@ -254,39 +267,6 @@ def discard_writes(memory: Sequence[Any]) -> None:
         effects = [e for e in pending.effects if e.op.effect]
         written = [e for e in effects if any(e.data.buffer is m for m in memory)]
         discard([a for e in written for a in afters(e)])
-
-
-class _Recording:
-    """Opens a scope and adds it to the scopes of `group`; an exception undoes everything recorded
-    in that group."""
-
-    def __init__(self, mask: Node, depth: int, group: list[Scope]) -> None:
-        self.scope, self.group = Scope(mask, depth), group
-        group.append(self.scope)
-
-    def __enter__(self) -> Scope:
-        stack().append(self.scope)
-        return self.scope
-
-    def __exit__(self, kind: type | None, *_: object) -> None:
-        scopes = stack()
-        del scopes[scopes.index(self.scope) :]
-        if kind is not None:
-            _undo(self.group)
-
-
-def _results(node: Node, values: Sequence[Node]) -> list[Node]:
-    """Returns the results of a block, which have the types of these values."""
-    found: list[Node] = []
-    size, references, deps = node.size, node.data.values, (node,)
-    for k, n in enumerate(values):
-        if n.dtype.is_vector:
-            result = _result(node, n.dtype, k)
-        else:
-            result = make(RESULT, n.dtype, size, deps, k)
-            references.append(weakref.ref(result))
-        found.append(result)
-    return found
 
 
 def _result(node: Node, dtype: dt.DType, number: int) -> Node:
@@ -316,8 +296,6 @@ def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node |
     """Raises a RuntimeError if a value depends on the contents of an array after a scatter in the
     same recording, whose nodes come after `first`.
     """
-    if not scope.afters:
-        return
     own = {after for reference in scope.afters if (after := reference()) is not None}
     if not own:
         return

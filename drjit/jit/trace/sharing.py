@@ -101,26 +101,13 @@ class Look:
         self._outside: dict[Node, int] = {}
         self._kinds: list[tuple] = []
         rows: list[tuple] = []
-        place, nodes, other = self.place, self.nodes, self._outside
+        place = self.place
         for n in _recorded(results, place, start):
-            o = n.op
-            if not o.plain and (o.block or o.reads or o is _STATE):
-                row = self._row(n)
-                if row is None:
-                    continue
-            else:
-                deps = n.deps
-                refs = [place.get(d) for d in deps]
-                if None in refs:
-                    if refs.count(None) == len(refs):
-                        continue
-                    for k, d in enumerate(deps):
-                        if refs[k] is None:
-                            refs[k] = other[d] if d in other else self._add(d)
-                row = (o, n.dtype, n.data, *refs)
-            rows.append(row)
-            place[n] = len(place)
-            nodes.append(n)
+            row = self._row(n)
+            if row is not None:
+                rows.append(row)
+                place[n] = len(place)
+                self.nodes.append(n)
         self.has_vectors = any(t.is_vector for t in {row[1] for row in rows})
         self.results = [place.get(r, -1) for r in results]
         arguments = tuple([(n.dtype, n.size, n.data) for n in names])
@@ -128,7 +115,7 @@ class Look:
         self.values = tuple([_value(n) for n in self.constants])
 
     def _row(self, n: Node) -> tuple | None:
-        """Returns the structure of a node whose operands are of different kinds."""
+        """Returns the structure of a node; None if it depends on no argument."""
         place, memory, deps = self.place, _memory(n), operands(n)
         if deps and not any(d in place for d in deps):
             return None

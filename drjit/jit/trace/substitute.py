@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from .. import flags
 from ..ir import label, op
-from ..ir.effects import OLD_VALUES, effects_inside
+from ..ir.effects import OLD_VALUES, effects_inside, without_effects
 from ..ir.node import Node, make, next_serial
 from ..ir.scope import OpenRegion, innermost
 from .sharing import Shared, operands
@@ -184,8 +184,7 @@ class Substitution:
         block, counts = n.data, n.data.counts
         if self._drops(n) and (count := effects_inside(n)):
             deps = deps[: len(deps) - count]
-            first, second, *rest = counts
-            counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
+            counts = without_effects(counts)
         copy = OpenRegion(counts, block.depth + self._shift, self._body_of(block))
         found = [v for reference in block.values if (v := reference()) is not None]
         self._values.update(dict.fromkeys(found, copy))

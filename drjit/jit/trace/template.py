@@ -5,7 +5,8 @@ for other operands, which takes a fraction of the time.
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
+from typing import Any
 
 from .. import flags
 from .. import substitutes as native
@@ -42,22 +43,14 @@ class Template:
                 if d not in below:
                     below[d] = None
                     found.append(d)
-        # Equal literals are merged, except zeros of different sign.
-        constants: dict[tuple, Node] = {}
-        for n in found:
-            if not n.deps and n not in place:
-                constants.setdefault((n.op, n.dtype, repr(n.data)), n)
-        self._constants = list(constants.values())
-        numbers = {key: len(read) + len(own) + k for k, key in enumerate(constants)}
-        made = []
-        for n in sorted(found, key=lambda n: n.serial):
-            if n.deps:
-                place[n] = len(read) + len(own) + len(constants) + len(made)
-                made.append(n)
-            elif n not in place:
-                place[n] = numbers[n.op, n.dtype, repr(n.data)]
+        self._constants = [n for n in found if not n.deps and n not in place]
+        made = sorted([n for n in found if n.deps], key=attrgetter("serial"))
+        for n in (*self._constants, *made):
+            place[n] = len(place)
         rows = [(n.op, n.dtype, n.data, [place[d] for d in n.deps]) for n in made]
-        self._steps = [(*row, *_picker(places)) for *row, places in rows]
+        self._steps: list[Any] = [
+            (*row, itemgetter(*places), len(places) == 1) for *row, places in rows
+        ]
         # The same as words, for `remake`.
         words = [[*map(id, row), len(places), *places] for *row, places in rows]
         self._words = array("q", chain(*words)).tobytes()
@@ -79,23 +72,17 @@ class Template:
             native.remake(values, size, self._words)
             return [values[k] for k in self._results]
         add = values.append
-        for op, dtype, data, one, several in self._steps:
+        for op, dtype, data, pick, single in self._steps:
             n = Node()
             n.op = op
             n.dtype = dtype
             n.size = size
-            n.deps = (values[one],) if several is None else several(values)
+            n.deps = (pick(values),) if single else pick(values)
             n.data = data
             n.mark = None
             n.serial = next_serial()
             add(n)
         return [values[k] for k in self._results]
-
-
-def _picker(places: list[int]) -> tuple[int, itemgetter | None]:
-    """Returns the only position if there is one, and otherwise a function that picks the values at
-    several."""
-    return (places[0], None) if len(places) == 1 else (0, itemgetter(*places))
 
 
 def repeatable() -> bool:

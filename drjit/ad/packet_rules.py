@@ -15,7 +15,7 @@ from ..jit.trace import access
 from ..jit.trace.access import Access
 from .algebra import PLAIN, RECORDED, guard
 from .graph import Value, Var, as_value
-from .lanes import Part, Parts, _value, cast, full, gather
+from .memory_rules import Part, Parts, _value, cast, full, gather
 
 _DEBUG = int(JitFlag.Debug)
 

@@ -10,14 +10,13 @@ from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
-from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, recording
 from ..jit.primitives import collective
 from ..jit.run import schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access, Replacement
-from .algebra import RECORDED, keep_graph
+from .algebra import RECORDED, keep_graph, operands
 from .graph import Value, Var, as_value, recorder
 
 
@@ -27,33 +26,23 @@ class LaneRule:
     `forward(v, tangents)` returns the tangent of the result of `v`, given those of its operands
     (None: zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
     `give.scatter_add(i, values, access)`. The gradient may have one entry that stands for all.
-    An op that `masks` passes nothing on in some lanes. No traversal frees the edges of one that
+    An op that `masks` passes nothing on in some lanes. Some are `always` called, even without a
+    gradient. No traversal frees the edges of one that
     `lasts`.
 
     Of a result of size 1, the gradient may have an entry for each lane that executes the code
     (`scope.LaneRegion`), which ops that are `lanewise` take as it is; others receive the sum.
     """
 
-    elementwise = False
-    always = False  # called even without a gradient
-    lasts = False
+    elementwise = always = lasts = lanewise = False
+    keeps_inputs = masks = True
+    keeps_gradient = keeps_result = False
     direct = None
-    keeps_gradient = False
-    keeps_inputs = True
-    keeps_result = False
-    lanewise = False
-    masks = True
     name = ""
 
     def __init__(self, name: str = "") -> None:
         self.name = name or self.name
         self.record = recorder(self)
-
-    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        raise NotImplementedError
-
-    def backward(self, v: Var, g: Value, sink: Any) -> None:
-        raise NotImplementedError
 
     def reads(self, v: Var, add: Callable[[Node], Any]) -> None:
         """Calls `add` with each primal value that derivatives need."""
@@ -70,9 +59,8 @@ class LinearOp(LaneRule):
     """A linear operation with one operand: `apply` applies it to a tangent, `transpose` applies its
     transpose to a gradient; both take the variable first."""
 
-    keeps_inputs = False
+    keeps_inputs = masks = False
     lanewise = True
-    masks = False
 
     def __init__(
         self,
@@ -92,26 +80,16 @@ class LinearOp(LaneRule):
 
 class Parts(LaneRule):
     """An operation with several results, each of which is a `Part`. Its variable has no gradient of
-    its own: `whole` passes on those of all parts at once. The first item of its data is a
-    dictionary of the gradients that parts have received so far."""
+    its own: `whole(v, found, sink)` passes on those of all parts at once, of which there are
+    `count(v)` or fewer; `part(v, k, tangent)` is the tangent of one, given that of the operand. The
+    first item of its data is a dictionary of the gradients that parts have received so far."""
 
-    always = True
-    lanewise = True
-
-    def part(self, v: Var, k: int, tangent: Value) -> Value:
-        """Returns the tangent of a part, given that of the operand."""
-        raise NotImplementedError
-
-    def whole(self, v: Var, found: dict[int, Value], sink: Any) -> None:
-        """Passes on the gradients of parts."""
-        raise NotImplementedError
+    always = lanewise = True
+    whole: Callable[..., None]
+    count: Callable[[Var], int]
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return None
-
-    def count(self, v: Var) -> int:
-        """Returns the number of parts, or more."""
-        raise NotImplementedError
 
     def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         found = dict(v.data[0])
@@ -128,8 +106,7 @@ class Parts(LaneRule):
 class Part(LaneRule):
     """A result of `Parts`; `data` is its number."""
 
-    always = True
-    lanewise = True
+    always = lanewise = True
     keeps_inputs = False
 
     def __init__(self, name: str, masks: bool) -> None:
@@ -161,7 +138,7 @@ def _select(m: Node, a: Value, b: Value) -> Value:
 # Casts
 
 
-def cast(dtype: DType, a: Value) -> Value:
+def cast(dtype: dt.DType, a: Value) -> Value:
     """Converts to another element type."""
     n = node.cast(dtype, a.node)
     tracked = a.var is not None and dtype.is_float
@@ -388,8 +365,7 @@ class _Reduce(LaneRule):
     """`data` is the reduction and the length of a run, or 0."""
 
     name = "reduce"
-    keeps_result = True
-    lanewise = True
+    keeps_result = lanewise = True
 
     def __init__(self, masks: bool) -> None:
         super().__init__()
@@ -427,16 +403,10 @@ class _Reduce(LaneRule):
         one, zero = RECORDED.number(x, 1), RECORDED.number(x, 0)
         if reduction in ("min", "max"):
             return _select(node.apply(op.eq, x.node, y.node), one, zero)
-        if keep_graph():
-            # Composed of products only, so that it can be differentiated even if factors are 0.
-            before = prefix("mul", x, True, run)
-            after = reverse(prefix("mul", reverse(x, run), True, run), run)
-            return RECORDED.mul(before, after)
-        factors, zeros = _split(x)
-        product = spread(reduce("mul", factors, run), x.node.size, run)
-        count = spread(reduce("add", zeros, run), x.node.size, run)
-        others = RECORDED.div(product, factors)
-        return _select(RECORDED(op.eq, count, zeros).node, others, zero)
+        # Composed of products only, so that it can be differentiated even if factors are 0.
+        before = prefix("mul", x, True, run)
+        after = reverse(prefix("mul", reverse(x, run), True, run), run)
+        return RECORDED.mul(before, after)
 
 
 def reduce(reduction: str, a: Value, run: int = 0) -> Value:
@@ -469,59 +439,31 @@ class _Prefix(LaneRule):
     """`data` is the reduction, whether it is exclusive, and the length of a run."""
 
     name = "prefix_reduce"
-    keeps_result = True
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         reduction, exclusive, run = v.data
         t = full(tangents[0], v.size)
         if reduction == "add":
             return prefix("add", t, exclusive, run)
-        if reduction == "mul" and keep_graph():
-            x = Value(v.inputs[0], v.deps[0])
+        if reduction == "mul":
+            (x,) = operands(v)
             found = recurrence(x, RECORDED.mul(t, prefix("mul", x, True, run)), run)
             return _neighbour(found, -1, run) if exclusive else found
-        if reduction == "mul":
-            factors, is_zero, first, result, rest = self._products(v)
-            zero = RECORDED.number(t, 0)
-            ratio = _select(is_zero, zero, RECORDED.div(t, factors))
-            total = RECORDED.mul(result, prefix("add", ratio, exclusive, run))
-            missing = prefix("add", _select(first, t, zero), exclusive, run)
-            return RECORDED(op.fma, missing, rest, total)
         return gather(t, Access(*self._source(v)))
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduction, exclusive, run = v.data
         g = full(g, v.size)
         if reduction == "add":
-            sink.add(0, _reversed_prefix(g, exclusive, run))
-        elif reduction == "mul" and keep_graph():
-            x = Value(v.inputs[0], v.deps[0])
+            sink.add(0, reverse(prefix("add", reverse(g, run), exclusive, run), run))
+        elif reduction == "mul":
+            (x,) = operands(v)
             following = reverse(_neighbour(x, 1, run), run)
             g = reverse(_neighbour(g, 1, run) if exclusive else g, run)
             after = reverse(recurrence(following, g, run), run)
             sink.add(0, RECORDED.mul(prefix("mul", x, True, run), after))
-        elif reduction == "mul":
-            factors, is_zero, first, result, rest = self._products(v)
-            total = _reversed_prefix(RECORDED.mul(g, result), exclusive, run)
-            missing = _reversed_prefix(RECORDED.mul(g, rest), exclusive, run)
-            missing = _select(first, missing, RECORDED.number(g, 0))
-            sink.add(0, _select(is_zero, missing, RECORDED.div(total, factors)))
         else:
             sink.scatter_add(0, [g], Access(*self._source(v), inside=True, reduce="add"))
-
-    def _products(self, v: Var) -> tuple[Value, Node, Node, Value, Value]:
-        """Returns what prefix products need if factors are 0: factors with zeros replaced by 1, the
-        mask of zeros, the mask of the first zero in each run, and the prefix products with and
-        without that zero."""
-        _, exclusive, run = v.data
-        x, result = Value(v.inputs[0]), Value(v.result)  # type: ignore[arg-type]
-        factors, zeros = _split(x)
-        is_zero = node.apply(op.ne, zeros.node, node.literal(x.node.dtype, 0))
-        before = collective.prefix("add", zeros.node, True, run)
-        none_before = node.apply(op.eq, before, node.literal(x.node.dtype, 0))
-        first = node.apply(op.and_, is_zero, none_before)
-        rest = prefix("mul", _select(first, RECORDED.number(x, 1), x), exclusive, run)
-        return factors, is_zero, first, result, rest
 
     def _source(self, v: Var) -> tuple[Node, Node]:
         """Returns the lane whose entry became the running minimum or maximum, and whether there is
@@ -548,10 +490,6 @@ def prefix(reduction: str, a: Value, exclusive: bool, run: int = 0) -> Value:
     if n is a.node:
         return again(a)
     return _value(PREFIX, n, (a.node,), (a.var,), (reduction, exclusive, run))
-
-
-def _reversed_prefix(g: Value, exclusive: bool, run: int) -> Value:
-    return reverse(prefix("add", reverse(g, run), exclusive, run), run)
 
 
 def reverse(a: Value, run: int = 0) -> Value:
