@@ -16,7 +16,7 @@ from ..array import leaf
 from ..array.base import type_label
 from ..function.ad import grad as derivatives
 from ..jit.cpu.device import CPU
-from ..jit.cpu.event import Event
+from ..jit.cpu.runtime import Event
 from ..jit.ir.node import Node
 from ..jit.ir.op import ReduceOp
 from ..jit.run import schedule

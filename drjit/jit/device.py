@@ -72,6 +72,11 @@ class Foreign(NamedTuple):
     size: int
 
 
+Operands = tuple[Sequence, Sequence, Sequence, Sequence]
+"""What a kernel takes: nodes as inputs, literals and bounds checks, and the effects by which it
+writes to targets."""
+
+
 class Kernel(ABC):
     """A kernel text as a device runs it, and what its launches cost. `program` is that from which
     the text was made, without its instructions, and `work` what it does."""
@@ -132,19 +137,13 @@ class Kernel(ABC):
         return False
 
     @abstractmethod
-    def launch(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
-        record: Any,
-    ) -> list[Buffer | None]:  # fmt: skip
-        """Queues a launch over `size` lanes, with nodes as inputs, literals and bounds checks, and
-        the effects by which it writes to `targets`. Returns a buffer for each output, None for an
-        effect. `record` has the words that the kernel writes if an index is out of bounds, and
+    def launch(self, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
+        """Queues a launch over `size` lanes. Returns a buffer for each output, None for an effect.
+        `record` has the words that the kernel writes if an index is out of bounds, and
         is to be checked when the launch is over; or it is None.
         """
 
-    def begin(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
-    ) -> list[Any] | None:
+    def begin(self, size: int, operands: Operands) -> list[Any] | None:
         """Launches a kernel as `launch` does, if there is a short way because it is small and
         nothing has to be prepared; or returns None. Errors are reported as those of a launch."""
         return None

@@ -14,7 +14,7 @@ import pytest
 
 import drjit as dr
 from drjit.jit import locks
-from drjit.jit.cpu import background, compiled, kernel, launcher, runtime, variants
+from drjit.jit.cpu import background, kernel, launcher, runtime, variants
 from drjit.jit.run import cache
 from drjit.jit.run.launch import layout_of
 from drjit.jit.target import simd
@@ -505,5 +505,5 @@ def test_code_is_freed_when_launches_run_other_code():
 
     found.loaded = Old()
     runtime.open_jobs(found.entry, 1, 0)
-    found._adopt(compiled.CompiledCode(code, found.state, False, 0.0))
+    found._adopt(kernel.CompiledCode(code, found.state, False, 0.0))
     assert places == [code.kernel]

@@ -2,10 +2,10 @@
 
 import marshal
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from .. import flags, log
+from ..device import Operands
 from ..flags import JitFlag
 from ..ir.dtype import DType
 from ..lazy import np
@@ -15,15 +15,7 @@ from . import memory, runtime
 from .memory import Buffer
 
 
-def run_on_numpy(
-    kernel: Any,
-    size: int,
-    inputs: list,
-    literals: list,
-    checks: Sequence,
-    targets: Sequence,
-    record: Any,
-) -> list[Buffer | None]:
+def run_on_numpy(kernel: Any, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
     def output(t: DType, n: int) -> tuple[Buffer, np.ndarray]:
         b = memory.allocate(t.itemsize * n)
         return b, b.array(t.numpy, n)
@@ -31,7 +23,8 @@ def run_on_numpy(
     p, outputs = as_python(
         kernel.program,
         size,
-        (inputs, literals, checks, targets, record),
+        operands,
+        record,
         lambda t, n, b: b.array(t.numpy, n),
         lambda e: e.buffer.array(e.dtype.numpy, e.size),
         output,
@@ -43,14 +36,14 @@ def run_on_numpy(
 
 
 def run_on_numbers(
-    kernel: Any, seconds: float, size: int, inputs: list, literals: list, checks: Sequence,
-    record: Any,
-) -> list[Buffer | None] | None:  # fmt: skip
+    kernel: Any, seconds: float, size: int, operands: Operands, record: Any
+) -> list[Buffer | None] | None:
     """Launches a kernel on single numbers; returns the outputs, or None if a loop takes longer than
     the given time."""
     from ..target import python
 
     runtime.drain()
+    inputs, literals, checks, _ = operands
     outputs = [python.Output() for _ in kernel.outputs]
     p: list[Any] = [python.ErrorReport(record.words, seconds) if record else None]
     p += [n.data.entries(n.dtype, n.size) for n in inputs]

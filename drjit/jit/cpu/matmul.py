@@ -7,7 +7,7 @@ from ..device import Buffer
 from ..ir import dtype as dt
 from ..lazy import np
 from ..tuples import NamedTuple
-from . import kernel, runtime, variants
+from . import kernel, runtime
 from .kernel import text_of
 from .memory import allocate, allocate_for
 
@@ -105,13 +105,11 @@ def matmul(t: dt.DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: An
     m, n, k = layout.sizes
     size = m * n * len(layout.offsets)
     tiles = _tiles_of(layout, t)
-    product = kernel.for_text(tiles.text, 6, 1)
-    on_numpy = variants.prefers_numpy(product, size * k // _PER_LANE)
-    result = allocate(size * t.itemsize)
-    scratch = allocate(0 if on_numpy else tiles.scratch)
+    result, scratch = allocate(size * t.itemsize), allocate(tiles.scratch)
     arguments = [
         (a[0], t, a[1]), (b[0], t, b[1]), (result, t, size),
         (tiles.table, dt.i64, tiles.words), (scratch, tiles.accumulator, 0),
     ]  # fmt: skip
-    kernel.run_text(product, tiles.tasks, arguments, 1, on_numpy, tiles.cost)
+    entries = size * k // _PER_LANE
+    kernel.run_text(tiles.text, 1, tiles.tasks, arguments, 1, entries, tiles.cost)
     return result

@@ -19,9 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import collector, locks, log
+from drjit.jit import collector, device, locks, log
 from drjit.jit.cpu import background, launcher
-from drjit.jit.device import raise_first
 from drjit.jit.native import loader
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
@@ -236,17 +235,12 @@ def sync() -> None:
     wait(submitted)
 
 
-def report(check: Callable[[], BaseException | None]) -> None:
-    """Calls the check of work that ran without a launch; `wait` or `sync` raises its error."""
-    _check(check)
-
-
 def _raise(errors: deque[BaseException]) -> None:
     """Raises the first of some errors, if there are any, and forgets all."""
     if errors:
         found = [*errors]
         errors.clear()
-        raise_first(found)
+        device.raise_first(found)
 
 
 def forget(error: BaseException) -> bool:
@@ -276,6 +270,41 @@ def retain(thing: object) -> None:
     last = submitted if _control is None else _control.submitted
     if completed() < last:
         unfinished.append((last, None, thing, None, 0))
+
+
+class Event(device.Event):
+    """A mark in the queue of jobs, of the class `drjit.llvm.Event`; see `device.Event`."""
+
+    __slots__ = ("_ticket", "_times")
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        super().__init__(enable_timing)
+        self._ticket = 0
+        self._times = launcher.Times()
+
+    def record(self) -> None:
+        self._times = times = launcher.Times()
+        if control() is None:
+            self._ticket = submitted
+            times.start = time.perf_counter_ns()
+        else:
+            # A job without a kernel, which only writes the time.
+            place = ctypes.addressof(times)
+            self._ticket = launch(None, 0, 0, 1, True, times, None, place)
+        self._recorded = True
+
+    def query(self) -> bool:
+        return self._ticket <= completed()
+
+    def wait(self) -> None:
+        wait(self._ticket)
+
+    def _milliseconds(self, end: "Event") -> float:
+        return (end._times.start - self._times.start) * 1e-6
+
+    @property
+    def handle(self) -> int:
+        return id(self)
 
 
 def _prepare() -> Any:
@@ -418,10 +447,11 @@ def _prune() -> None:
     # Outside the lock, because checks and destructors run foreign code.
     for _, _, _, check, _ in done:
         if check is not None:
-            _check(check)
+            report(check)
 
 
-def _check(check: Callable[[], BaseException | None]) -> None:
+def report(check: Callable[[], BaseException | None]) -> None:
+    """Calls the check of work that is complete; `wait` or `sync` raises its error."""
     try:
         error = check()
     except Exception as raised:
@@ -445,17 +475,13 @@ def _at_exit() -> None:
     while unfinished:
         check = unfinished.popleft()[3]
         if check is not None:
-            _check(check)
+            report(check)
     for error in _errors:
         log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
 
 
 def _is_idle() -> bool:
     return completed() >= submitted
-
-
-def _settle() -> None:
-    _await(submitted)
 
 
 def _after_fork(in_child: bool) -> None:
@@ -471,6 +497,6 @@ def _after_fork(in_child: bool) -> None:
     _seats = list(range(launcher.WAITERS))
 
 
-locks.settle.append(_settle)
+locks.settle.append(lambda: _await(submitted))
 locks.is_settled.append(_is_idle)
 locks.resume.append(_after_fork)

@@ -5,7 +5,7 @@ import json
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from drjit.jit import debug, flags, log, progress
 from drjit.jit.cuda.memory import pattern_of
-from drjit.jit.device import Buffer, Kernel, elements, size_class
+from drjit.jit.device import Buffer, Kernel, Operands, elements, size_class
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
@@ -125,12 +125,10 @@ class CudaKernel(Kernel):
         times = [m.last for m in self.measured]
         return sum(times) / len(times) * 1e-9 if times else 0.0
 
-    def launch(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
-        record: Any,
-    ) -> list[Buffer | None]:  # fmt: skip
+    def launch(self, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
         if flags.current & _DEBUG:
-            return self._on_numpy(size, inputs, literals, checks, targets, record)
+            return self._on_numpy(size, operands, record)
+        inputs, literals, checks, targets = operands
         words: list[Any] = [record.address if record else 0]
         for n in inputs:
             words.append(n.data.address)
@@ -301,10 +299,7 @@ class CudaKernel(Kernel):
 
     # ---- Debug mode
 
-    def _on_numpy(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
-        record: Any,
-    ) -> list[Buffer | None]:  # fmt: skip
+    def _on_numpy(self, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
         """Runs the text as Python on copies of what it reads, for debuggers."""
         device: Any = self.device
         device.drain()
@@ -323,7 +318,8 @@ class CudaKernel(Kernel):
         p, results = as_python(
             self.program,
             size,
-            (inputs, literals, checks, targets, record),
+            operands,
+            record,
             lambda t, n, b: device.download(b, t, n),
             changed,
             made,

@@ -246,7 +246,7 @@ def write_pending() -> None:
             before = _flushes
             if write(where, _encode(key, *entry)):
                 if _puts % _PUTS_PER_CHECK == 0:
-                    _evict()
+                    evict()
                 _puts += 1
             if _flushes != before:
                 with contextlib.suppress(OSError):
@@ -310,11 +310,6 @@ def _create(path: str) -> int:
 def evict() -> None:
     """If the cache exceeds its maximum size, removes the least recently used entries until it has
     shrunk to 3/4 of that."""
-    write_pending()
-    _evict()
-
-
-def _evict() -> None:
     where = folder()
     if where is None:
         return
@@ -380,8 +375,9 @@ def bytes_of(variable: str, default: int) -> int:
         return default
 
 
-def folder() -> str | None:
-    """Returns the folder of the cache, created on demand, or None if there is no usable one.
+def folder(make: bool = True) -> str | None:
+    """Returns the folder of the cache, created on demand, or None if there is no usable one. If it
+    is not to `make` one, it never complains, and only looks for the usual one.
 
     It is a subfolder of `DRJIT_CACHE_DIR`, or else of the user's cache folder, or else of one in
     the folder for temporary files.
@@ -390,32 +386,20 @@ def folder() -> str | None:
     now = _wish()
     if now == _folder[0]:
         return _folder[1]
-    found, problem = None, ""
+    found, reason = None, ""
     for candidate in (_user_folder, _temporary_folder) if not now[0] else (lambda: now[0] or "",):
         try:
-            found = _prepared(os.path.join(candidate(), _FOLDER))
+            found = _prepared(os.path.join(candidate(), _FOLDER), make)
             break
         except (ImportError, OSError, RuntimeError) as error:
+            if not make:
+                return None
             what = "is not used" if isinstance(error, _UnsafeError) else "cannot be made"
-            problem = problem or f"{what} ({error})"
-    _folder = now, found
+            reason = reason or f"{what} ({error})"
+    _folder, problem = (now, found), reason
     if problem:
         instead = f"{found} is used instead" if found else "kernels are compiled anew"
         _complain(f"the kernel cache {problem}; {instead}. DRJIT_CACHE_DIR names another folder")
-    return found
-
-
-def present() -> str | None:
-    """Returns the folder of the cache if it is there already. Makes none, and never complains."""
-    global _folder
-    now = _wish()
-    if now == _folder[0]:
-        return _folder[1]
-    try:
-        found = _prepared(os.path.join(now[0] or _user_folder(), _FOLDER), make=False)
-    except (OSError, RuntimeError):
-        return None
-    _folder = now, found
     return found
 
 

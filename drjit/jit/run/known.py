@@ -4,16 +4,13 @@ rendered again, which takes longer than to load the machine code.
 """
 
 import functools
-import marshal
 import sys
-from itertools import chain
+from _pickle import dumps, loads  # `pickle` also imports the same in Python
 from typing import Any
 
 from .. import log
 from ..device import Device, Kernel
-from ..ir import dtype as dt
 from ..target.foreign import ForeignFunction
-from ..text.program import Output, Program, Work
 from ..text.structure import KernelArguments
 from . import cache
 from .plan import Plan
@@ -46,48 +43,19 @@ def find(name: str, device: Device) -> tuple[Kernel, KernelArguments] | None:
     if entry is None:
         return None
     try:
-        program, work, taken, bytecode, variant = marshal.loads(entry.code)
+        program, work, passed, bytecode, variant = loads(entry.code)
         made: Any = device
-        found = made.kernel(entry.text, _program(*program), Work(*work))
+        found = made.kernel(entry.text, program, work)
         found.bytecode, found.variant = found.bytecode or bytecode, found.variant or variant
     except Exception as error:  # a damaged entry is made again
         log.log(log.LogLevel.Warn, "cache entry %s cannot be used (%s)", name, error)
         return None
-    return found, KernelArguments(*taken)
+    return found, passed
 
 
 def keep(name: str, plan: Plan) -> None:
     """Adds the text and the program of a kernel that has been launched, and what that takes, to the
     disk cache."""
-    made, taken = plan.launches[0][0], plan.passed
-    program = made.program
-    row = (
-        [(o.kind, o.dtype.name, o.value, o.param) for o in program.outputs],
-        [t.name for t in program.inputs],
-        [t.name for t in program.literals],
-        program.checks,
-        [(t.name, mode) for t, mode in program.effects],
-        program.words,
-        program.streams,
-    )
-    code = marshal.dumps((row, tuple(made.work), tuple(taken), made.bytecode, made.variant))
+    made: Any = plan.launches[0][0]
+    code = dumps((made.program, made.work, plan.passed, made.bytecode, made.variant), -1)
     cache.put(name, made.text, code, False)
-
-
-def _program(
-    outputs: list, inputs: list, literals: list, checks: int, effects: list, *more: Any
-) -> Program:
-    """Returns a program without its instructions."""
-    words, streams = more
-    rows = [name for _, name, *_ in outputs], inputs, literals, [name for name, _ in effects]
-    types = {name: dt.by_name(name) for name in {*chain(*rows)}}
-    return Program(
-        (),
-        tuple([Output(kind, types[name], *rest) for kind, name, *rest in outputs]),
-        tuple([types[name] for name in inputs]),
-        tuple([types[name] for name in literals]),
-        checks,
-        tuple([(types[name], mode) for name, mode in effects]),
-        words,
-        streams=streams,
-    )

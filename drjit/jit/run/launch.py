@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import device, flags
-from ..device import Buffer, Device, ErrorWords, Kernel, elements
+from ..device import Buffer, Device, ErrorWords, Kernel, Operands, elements
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
@@ -199,18 +199,19 @@ def layout_of(program: Any) -> str:
 def as_python(
     program: Any,
     size: int,
-    operands: tuple[list, list, Sequence, Sequence, ErrorRecord | None],
+    operands: Operands,
+    record: ErrorRecord | None,
     given: Callable[[DType, int, Any], np.ndarray],
     changed: Callable[[Any], np.ndarray],
     made: Callable[[DType, int], tuple[Any, np.ndarray]],
 ) -> tuple[list[Any], list[Any]]:
     """Returns the parameters of a kernel that runs as Python, and its outputs, None for an effect.
 
-    `operands` are the inputs, literals, checks, targets and the record of `Kernel.launch`. `given`
-    returns the elements of an input, `changed` those of an effect's target, and `made` an output
-    for some elements, with these.
+    `operands` and the record are those of `Kernel.launch`. `given` returns the elements of an
+    input, `changed` those of an effect's target, and `made` an output for some elements, with
+    these.
     """
-    inputs, literals, checks, targets, record = operands
+    inputs, literals, checks, targets = operands
     p: list[Any] = [np.asarray(record.words) if record else None]
     p += [given(n.dtype, elements(n.dtype, n.size), n.data) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]
@@ -228,18 +229,17 @@ def as_python(
     return p, outputs
 
 
-def run(
-    kernel: Kernel, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
-) -> list[Buffer | None]:
+def run(kernel: Kernel, size: int, *operands: Any) -> list[Buffer | None]:
     """Launches a kernel over `size` lanes; returns a buffer per output (None for an effect)."""
-    short = kernel.begin(size, inputs, literals, checks, targets)
+    short = kernel.begin(size, operands)
     if short is not None:
         return short
+    inputs, _, checks, targets = operands
     record = None
     if checks or kernel.loops:
         record = ErrorRecord(kernel.device, checked(checks))
     kernel.counted += 1
-    outputs = kernel.launch(size, inputs, literals, checks, targets, record)
+    outputs = kernel.launch(size, operands, record)
     own = record if checks else None
     link([n.data for n in inputs], outputs, [e.buffer for e in targets], own)
     if flags.current & _BLOCKING:
