@@ -81,12 +81,6 @@ class Kernel(ABC):
     """A kernel text as a device runs it, and what its launches cost. `program` is that from which
     the text was made, without its instructions, and `work` what it does."""
 
-    __slots__ = (
-        "__weakref__", "bytecode", "compiled_at", "counted", "device", "fills", "loops", "name",
-        "operations", "program", "rendering", "seconds", "state", "statements", "text", "variant",
-        "work",
-    )  # fmt: skip
-
     def __init__(self, device: "Device", text: str, program: Any = None, work: Any = None) -> None:
         self.device, self.text = device, text
         self.name = "k" + source_hash(0, text.encode()).hex()
@@ -121,14 +115,14 @@ class Kernel(ABC):
     def mean_time(self) -> float:
         """The mean time in seconds of the launches that have ended."""
 
+    def tell(self, text: str, *args: Any) -> None:
+        """Logs what has been done with it."""
+        log.log(log.LogLevel.Info, f"kernel {self.name}: {text}", *args)
+
     def tell_of_code(self) -> None:
         """Logs that the machine code is there."""
         how = "loaded" if self.state == "disk" else "compiled"
-        log.log(
-            log.LogLevel.Info,
-            "kernel %s: %s in %.1f ms, %d statements",
-            self.name, how, self.seconds * 1e3, self.statements,
-        )  # fmt: skip
+        self.tell("%s in %.1f ms, %d statements", how, self.seconds * 1e3, self.statements)
         log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
 
     @property

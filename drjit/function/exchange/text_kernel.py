@@ -22,7 +22,7 @@ from ...jit.ir import op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.ir.scope import innermost
-from ...jit.run import interrupt, launch, pending, schedule
+from ...jit.run import launch, pending, schedule
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
 from ...jit.tuples import NamedTuple
@@ -258,7 +258,7 @@ class TextKernel:
             made = self._kernel(device)
             parts = made, lanes, inputs, literals, checks, targets
             if targets and made.can_be_interrupted:
-                with interrupt.postponed():
+                with launch.interrupts_postponed():
                     buffers = launch.run(*parts)
             else:
                 buffers = launch.run(*parts)

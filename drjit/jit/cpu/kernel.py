@@ -19,7 +19,7 @@ from ..device import ErrorWords, Kernel, Operands, size_class, whole_blocks
 from ..flags import JitFlag
 from ..ir import op
 from ..run import cache, history
-from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link, refer
+from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link
 from ..target import library
 from ..text.program import Output, Program, Work
 from ..tuples import NamedTuple
@@ -64,13 +64,6 @@ class CpuKernel(Kernel):
     """A kernel with its parameter block, its machine code once there is some, and what its launches
     on NumPy took."""
 
-    __slots__ = (
-        "buffers", "cached", "capacities", "clock", "cost", "entry", "entry_address", "failed",
-        "functions", "inline_lanes", "is_baseline", "loaded", "measured", "numpy_calls",
-        "numpy_cost", "output_places", "outputs", "pack", "query", "records", "runs_as_python",
-        "size", "spent", "task", "time",
-    )  # fmt: skip
-
     def __init__(
         self,
         text: str,
@@ -87,7 +80,6 @@ class CpuKernel(Kernel):
         self.task: background.Task | None = None  # in which another thread compiles
         self.failed = False  # whether it could not
         self.cached: bool | None = None  # see is_cached
-        self.query: Any = None  # the variant and its entry, between that query and the launch
         self.clock = Times()  # of compiled launches, written by the workers
         entries = _Entries()
         self.entry, self.entry_address = entries[0], ctypes.addressof(entries)
@@ -144,7 +136,7 @@ class CpuKernel(Kernel):
         interpreted_only = variants.pinned in variants.INTERPRETED or flags.current & _DEBUG
         if not code or interpreted_only:
             if not targets and variants.prefers_python(self, size):
-                outputs = self._launch_python(size, operands, record)
+                outputs = interpreted.run_on_numbers(self, size, operands, record)
                 if outputs is not None:
                     return outputs
             if variants.prefers_numpy(self, size):
@@ -247,14 +239,6 @@ class CpuKernel(Kernel):
         lanes = {"store": size, "vectors": whole_blocks(size)}
         return [itemsize * lanes.get(kind, 1) for kind, itemsize in self.buffers]
 
-    def _launch_python(self, *launch: Any) -> list[Buffer | None] | None:
-        """Runs as Python; returns nothing if a loop takes longer than to load machine code."""
-        before = self.time
-        outputs = interpreted.run_on_numbers(self, variants.python_limit(), *launch)
-        if self.loops:  # which have an estimate of one iteration
-            variants.add_python_time(self, self.time - before)
-        return outputs
-
     # ---- Machine code
 
     @property
@@ -263,14 +247,10 @@ class CpuKernel(Kernel):
         return self.entry.kernel
 
     def is_cached(self) -> bool:
-        """Whether the disk cache had a compiled variant on the first query."""
+        """Whether the disk cache had a compiled variant at the first call."""
         if self.cached is None:
-            for variant in variants.candidates(self, variants.compiler_options(), True):
-                entry = cache.get(variant.key)
-                if entry is not None:
-                    self.query = variant, entry
-                    break
-            self.cached = self.query is not None
+            found = variants.candidates(self, variants.compiler_options(), True)
+            self.cached = any(cache.has(variant.key) for variant in found)
         return self.cached
 
     def compile(self, work: int) -> None:
@@ -348,11 +328,8 @@ class CpuKernel(Kernel):
         from ..target.image import Loaded
 
         start = time.perf_counter()
-        query, self.query = self.query, None
-        first = candidates.index(query[0]) if query and query[0] in candidates else 0
-        for variant in candidates[first:]:
-            entry = query[1] if query and variant == query[0] else cache.get(variant.key)
-            if entry is None:
+        for variant in candidates:
+            if (entry := cache.get(variant.key)) is None:
                 continue
             try:
                 loaded = Loaded(entry.code, self.name, entry.has_finish)
@@ -461,13 +438,8 @@ def launch(
     if times is not None:
         history.add(kernel, size, "compiled", times)
     if log.level >= 3:
-        log.log(
-            log.LogLevel.Info,
-            "kernel %s: launched, %d lanes, %s",
-            kernel.name,
-            size,
-            "in this thread" if inline else f"blocks of {block}",
-        )
+        where = "in this thread" if inline else f"blocks of {block}"
+        kernel.tell("launched, %d lanes, %s", size, where)
 
 
 def run_text(
@@ -502,7 +474,7 @@ def run_text(
             words.append(a if isinstance(a, int) else a[0].address or a[0].copy_for_launch())
         launch(kernel, words, size, block or block_for(work, size), work < INLINE_WORK)
     buffers = [a[0] for a in arguments if not isinstance(a, int)]
-    refer(buffers, buffers)
+    link(buffers, buffers)
     if flags.current & _BLOCKING:
         runtime.sync()
     return on_numpy

@@ -81,21 +81,7 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
             if ways & IS_SMALL or (ways and made > 1):
                 plan.native[lanes] = LaunchPlan(substitutes.plans, plan, lanes, len(order), ways)
         return 0
-    if substitutes.plans.is_busy():
-        return 0
-    if runtime.control() is not made.control:
-        made.bind()
-    if made.calls & (made.calls - 1) == 0:
-        made.learn(roots, order)
-    made.calls += 1
-    done = made.replay(order)
-    if done:
-        made.look()
-        made.finish_effects(order)
-        return len(plan.launches)
-    if done is None:
-        return made.go_on(order)
-    return 0
+    return made.perform(roots, order)
 
 
 def _ways(launches: Sequence[tuple], lanes: int, length: int) -> int:
@@ -167,7 +153,7 @@ class Launches:
         self._steps: list[int] = []
         self._nbytes: list[int] = []  # of the results
         self.record: Any = None
-        self._inside: dict[int, int] = {}  # the addresses of other results
+        self._inside: dict[int | None, int] = {}  # addresses of other results, in own memory
         self._owned: list[Any] = []
         self._at = 0
 
@@ -175,11 +161,6 @@ class Launches:
         """Returns the address of the next word."""
         self._at += 1
         return self._words.buffer_info()[0] + 8 * (self._at - 1)
-
-    def _private(self, nbytes: int) -> int:
-        """Returns the address of own memory."""
-        self._owned.append(own := memory.allocate(nbytes))
-        return own.address
 
     def add(
         self, lanes: int, operands: Iterable[Any], results: Iterable[int],
@@ -200,17 +181,16 @@ class Launches:
             else:
                 self._operands += (place, 8 * places[k], kind)
         for (kind, _), nbytes in zip(used.buffers, used.buffer_sizes(lanes), strict=True):
-            place = self._place()
-            if kind == "partial":
-                nbytes = _partial_bytes(used, lanes, self._ways & IS_QUEUED)
-            elif (k := next(results)) in kept:
+            place, k = self._place(), None if kind == "partial" else next(results)
+            if k is not None and k in kept:
                 self._links += (place, 8 * len(self.number), 0)
                 self.number[k] = len(self.number)
                 self._nbytes.append(nbytes)
-                continue
-            words[self._at - first - 1] = address = self._private(nbytes)
-            if kind != "partial":
-                self._inside[k] = address
+            else:
+                if k is None:
+                    nbytes = _partial_bytes(used, lanes, self._ways & IS_QUEUED)
+                self._owned.append(own := memory.allocate(nbytes))
+                words[self._at - first - 1] = self._inside[k] = own.address
         self._words[first : self._at] = array("q", used.pack(*words))
         nbytes, checks = 8 * (self._at - first), used.program.checks > 0
         self._steps += (used.entry_address, start, nbytes, lanes, checks, len(self.number))
@@ -284,12 +264,26 @@ class LaunchPlan(Launches):
             kernel.block_for(n * k.cost, n) for k, n in zip(self.kernels, self._lanes, strict=True)
         ]
 
-    def go_on(self, order: list[Any]) -> int:
-        """Does what native code has left to do; returns the number of launches that there are."""
-        if self._known.scan.queued:
+    def perform(self, roots: Sequence[Node], order: list[Any]) -> int:
+        """Performs the launches, given the nodes to be evaluated and all nodes; returns how many
+        there were. Has native code find the plan from now on, where it can."""
+        if self._known.is_busy():
+            return 0
+        if runtime.control() is not self.control:
+            self.bind()
+        if self.calls & (self.calls - 1) == 0 and self.record.results <= SPARES:
+            self._known.learn(self, self.record, [*roots], order)
+        self.calls += 1
+        done = self.replay(order)
+        if done:
+            self.look()
+            for n in self._effects(order):
+                schedule.finish_effect(n)
+        elif done is None and self._known.scan.queued:
             self.queue(order)
-            return len(self.launches)
-        return self.fail(order)
+        else:
+            return 0 if done is False else self.fail(order)
+        return len(self.launches)
 
     def queue(self, order: list[Any]) -> None:
         """Queues the launches, given all nodes, and behind them what native code has made for that:
@@ -322,22 +316,12 @@ class LaunchPlan(Launches):
                 )  # fmt: skip
             schedule.finish_all(roots(order), outputs)
 
-    def learn(self, roots: Sequence[Node], order: list[Node]) -> None:
-        """Has native code find the plan from now on, where it can."""
-        if self.record.results <= SPARES:
-            self._known.learn(self, self.record, [*roots], order)
-
     def look(self) -> None:
         """Has baselines of kernels replaced if it is time."""
         now = self.record.launches % _LATER == 0
         for k in self.kernels:
             if k.is_baseline and (now or k.clock.total * 1e-9 > variants.HOT):
                 variants.optimize_if_hot(k)
-
-    def finish_effects(self, order: Sequence[Node]) -> None:
-        """Completes the side effects, given the nodes in traversal order."""
-        for n in self._effects(order):
-            schedule.finish_effect(n)
 
     def fail(self, order: list[Node]) -> int:
         """Sees to the launches until one in which an index was out of bounds; returns their

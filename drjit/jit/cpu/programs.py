@@ -92,8 +92,8 @@ class KnownPrograms:
         walks = "collect_nodes", "remake"
         self.collect_nodes, self.remake = [loader.bound(f, places[f], address) for f in walks]
         self._control: Any = None
-        self._repeat: Callable[..., Any] = _nothing
-        self._examine: Callable[..., Any] = _nothing
+        self._repeat: Callable[..., Any] = runtime.not_yet
+        self._examine: Callable[..., Any] = runtime.not_yet
         # By the address of what native code finds: the `plans.LaunchPlan`, and what that refers to.
         self._known: dict[int, tuple] = {}
 
@@ -107,7 +107,7 @@ class KnownPrograms:
         """Returns native code as a function of Python, for the launcher's control block."""
         control = runtime.control()
         if control is None:
-            return _nothing
+            return runtime.not_yet
         owner = [ctypes.addressof(x) for x in (control, self.scan, *records)]
         return loader.bound(name, self._places[name], *owner)
 
@@ -170,7 +170,3 @@ class KnownPrograms:
         self._known[ctypes.addressof(known)] = made, known, words, sizes, named
         s.plans[place] = ctypes.addressof(known)
         substitutes.repeat = self.repeat
-
-
-def _nothing(*_: Any) -> bool:
-    return False

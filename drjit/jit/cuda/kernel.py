@@ -100,8 +100,6 @@ class CudaKernel(Kernel):
     """A kernel with its parameter block, and its machine code once there is some: for each setting
     of the flags that it depends on."""
 
-    __slots__ = ("codes", "depends", "extent", "measured", "outputs", "pack", "words")
-
     def __init__(self, device: Any, text: str, layout: str, program: Program | None) -> None:
         super().__init__(device, text, program)
         outputs = program.outputs if program is not None else ()
@@ -250,11 +248,8 @@ class CudaKernel(Kernel):
             if watched:
                 history.add(self, size, "compiled", time)
         if log.level >= 3:
-            log.log(
-                log.LogLevel.Info,
-                "kernel %s: launched, %d lanes, %d blocks of %d threads",
-                self.name, size, grid, form.threads,
-            )  # fmt: skip
+            text = "launched, %d lanes, %d blocks of %d threads"
+            self.tell(text, size, grid, form.threads)
 
     # ---- Code
 

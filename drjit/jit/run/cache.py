@@ -142,16 +142,14 @@ def get(key: str) -> CachedKernel | None:
         return pending[1]
     if (found := opened(name)) is None:
         return None
-    file, size = found
     try:
-        entry = _decode(key, _read(file, size))
-        if entry is not None:
-            note_use(file, name)
+        with open(found[0], "rb", buffering=0) as file:
+            entry = _decode(key, file.readall())
+            if entry is not None:
+                note_use(file.fileno(), name)
     except OSError as error:
         _complain(f"the kernel cache cannot be read ({error}); kernels are compiled anew")
         return None
-    finally:
-        os.close(file)
     if entry is None:
         with contextlib.suppress(OSError):  # another process was faster, or the folder is read-only
             os.unlink(name)
@@ -187,15 +185,6 @@ def note_use(file: int, path: str) -> None:
     """Has an open file be among the last that are removed."""
     with contextlib.suppress(OSError):  # the folder is read-only
         os.utime(file if os.utime in os.supports_fd else path)
-
-
-def _read(file: int, size: int) -> bytes:
-    """Returns the contents of an open file."""
-    parts = []
-    while size and (part := os.read(file, size)):
-        parts.append(part)
-        size -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def put(key: str, text: str, code: bytes, has_finish: bool) -> None:

@@ -140,14 +140,6 @@ class Recording(NamedTuple):
     outcome: Any
 
 
-class _Group(NamedTuple):
-    """Steps of a replay, with the numbers of the values that are no longer needed after each; and
-    what may perform all of them at once."""
-
-    sequence: Callable[[list], bool] | None
-    steps: list[tuple[Callable[[list], None], list[int]]]
-
-
 def _joins(step: Step) -> Any:
     """Returns the device that may perform a step at once with those before and after it, if these
     have the same one; or an object that no other step has."""
@@ -172,7 +164,9 @@ class Replay:
         for number, k in last.items():
             if number not in kept:
                 unused[k].append(number)
-        self._groups: list[_Group] = []
+        # Steps with the numbers of the values that are no longer needed after each, in groups; and
+        # what may perform all steps of a group at once.
+        self._groups: list[tuple[Any, list[tuple[Callable[[list], None], list[int]]]]] = []
         end = 0
         for device, group in groupby(recording.steps, _joins):
             steps = [*group]
@@ -182,13 +176,13 @@ class Replay:
             if isinstance(device, Device):
                 later = {k for step in recording.steps[end:] for k in step.read}
                 sequence = device.sequence(steps, kept | later)
-            self._groups.append(_Group(sequence, rows))
+            self._groups.append((sequence, rows))
 
     @property
     def at_once(self) -> Any:
         """What performs all launches at once, if there is something that is ready to; see
         `Device.sequence`."""
-        sequence: Any = self._groups[0].sequence if len(self._groups) == 1 else None
+        sequence: Any = self._groups[0][0] if len(self._groups) == 1 else None
         return sequence if sequence is not None and sequence.is_ready() else None
 
     def __call__(self, inputs: list[Node | None]) -> list[Any]:

@@ -3,8 +3,11 @@ and how the host gets data into buffers and out of them.
 """
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from .. import device, flags
 from ..device import Buffer, Device, ErrorWords, Kernel, Operands, elements
@@ -15,6 +18,11 @@ from ..ir.location import describe
 from ..lazy import np
 from ..target.foreign import ForeignFunction
 from ..text.program import effect_words
+
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # `signal` makes enumerations of all its constants
 
 _BLOCKING = int(JitFlag.LaunchBlocking)  # a plain number is tested faster than an enumeration
 
@@ -109,17 +117,6 @@ class ErrorRecord:
         return self.error
 
 
-def refer(
-    read: Iterable[Buffer], written: Iterable[Buffer | None], own: ErrorRecord | None = None
-) -> None:
-    """Links what a launch has written to its own record, or to the records of what it has read."""
-    source = _source(own, read)
-    if source is not None:
-        for b in written:
-            if b is not None:
-                b.source = source
-
-
 def is_settled(b: Buffer) -> bool:
     """Whether what made the contents of a buffer has ended without an error; forgets what has."""
     if not b.source.settled():
@@ -134,16 +131,22 @@ def checked(checks: Iterable) -> list[tuple[tuple, DType]]:
 
 
 def link(
-    read: list[Buffer], made: list[Buffer | None], changed: list[Buffer], own: ErrorRecord | None
-) -> None:
-    """`refer` for a launch that also changes buffers."""
-    if own is not None or changed:
-        refer([*read, *changed], (*made, *changed), own)
-        return
-    for b in read:
-        if b.source is not None:
-            refer(read, made)
+    read: Sequence[Buffer], made: Sequence[Buffer | None], changed: Sequence[Buffer] = (),
+    own: ErrorRecord | None = None,
+) -> None:  # fmt: skip
+    """Links what a launch has made and changed to its own record, or to the records of what it has
+    read."""
+    if own is None and not changed:
+        for b in read:
+            if b.source is not None:
+                break
+        else:
             return
+    source = _source(own, [*read, *changed])
+    if source is not None:
+        for b in (*made, *changed):
+            if b is not None:
+                b.source = source
 
 
 def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord | None:
@@ -245,6 +248,30 @@ def run(kernel: Kernel, size: int, *operands: Any) -> list[Buffer | None]:
     if flags.current & _BLOCKING:
         kernel.device.sync()
     return outputs
+
+
+@contextmanager
+def interrupts_postponed() -> Iterator[None]:
+    """Postpones a first Ctrl-C to the end of a block that must not stop half-way, such as updates
+    of arrays that a second attempt would repeat; a second one takes effect immediately."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield  # Python handles signals in the main thread only
+        return
+    received: list[tuple[int, FrameType | None]] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        received.append((number, frame))
+        if len(received) > 1:
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if len(received) == 1:
+            before(*received[0])
 
 
 def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
