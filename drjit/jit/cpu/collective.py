@@ -10,7 +10,6 @@ from ..device import Buffer
 from ..ir import dtype as dt
 from ..ir.op import identity
 from ..run import launch
-from ..tuples import NamedTuple
 from . import kernel, runtime
 from .kernel import text_of
 from .memory import PADDING, allocate_for
@@ -98,19 +97,12 @@ def _pieces(reduce: str, t: dt.DType, n: int, run: int) -> int:
     return next((k for k in range(wanted, 1, -1) if run % k == 0), 1)
 
 
-class _RowTasks(NamedTuple):
-    """How rows are reduced: the table passed to the kernel, the number of tasks, their cost, and
-    their memory in elements."""
-
-    table: Buffer
-    tasks: int
-    cost: int
-    scratch: int
-    partial: int
-
-
 @lru_cache(256)
-def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> _RowTasks:
+def _rows(
+    t: dt.DType, matrices: int, rows: int, columns: int, threads: int
+) -> tuple[Buffer, int, int, int, int]:
+    """Returns how rows are reduced: the table passed to the kernel, the number of tasks, their
+    cost, and the elements of memory that threads and partial results need."""
     size, width = matrices * rows * columns, t.accumulator.itemsize
     strip = min(-(-columns // 64) * 64, _STRIP // width)
     strips = -(-columns // strip)
@@ -124,23 +116,24 @@ def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> 
     words = allocate_for(dt.i64, len(table), host=True)
     words.write(dt.i64, table)
     partial = matrices * chunks * columns if chunks > 1 else 0
-    return _RowTasks(words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial)
+    return words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial
 
 
 def reduce_rows(
     reduce: str, t: dt.DType, n: int, source: Buffer, rows: int, columns: int
 ) -> Buffer:
     matrices = n // (rows * columns)
-    plan = _rows(t, matrices, rows, columns, runtime.thread_count())
+    threads = runtime.thread_count()
+    table, tasks, cost, scratch, partial = _rows(t, matrices, rows, columns, threads)
     accumulator = t.accumulator
     result = allocate_for(t, matrices * columns)
     reduction = _REDUCE_ROWS.format(t=t.code, op=reduce)
     arguments = [
-        (source, t, n), (result, t, matrices * columns), (plan.table, dt.i64, 7),
-        (allocate_for(accumulator, plan.scratch), accumulator, 0),
-        (allocate_for(accumulator, plan.partial), accumulator, 0),
+        (source, t, n), (result, t, matrices * columns), (table, dt.i64, 7),
+        (allocate_for(accumulator, scratch), accumulator, 0),
+        (allocate_for(accumulator, partial), accumulator, 0),
     ]  # fmt: skip
-    kernel.run_text(reduction, 1, plan.tasks, arguments, 1, n, plan.cost)
+    kernel.run_text(reduction, 1, tasks, arguments, 1, n, cost)
     return result
 
 

@@ -509,7 +509,8 @@ def _install() -> None:
     else:
         launch.run, launch.on_read, schedule.on_collect = _plain, None, None
         flags.current &= ~scope
-    launch.watch(_change if _recorders else None)
+    launch.on_change = _change if _recorders else None
+    flags.notify()
 
 
 def _at_work() -> Recorder | None:

@@ -38,28 +38,14 @@ on_read: Callable[[], None] | None = None
 on_change: Callable[[Any, Any], None] | None = None
 """Called before an array gets another value, variable or gradient, with the array and its node;
 with None and a node before the memory of that is written, and with another object and None before
-its arrays are replaced. See `watch`."""
-_watchers: list[Callable[[], None]] = []
-
-
-def watch(call: Callable[[Any, Any], None] | None) -> None:
-    """Sets `on_change`. While there is one, native code leaves changes to Python."""
-    global on_change
-    on_change = call
-    for told in _watchers:
-        told()
+its arrays are replaced; set by `freeze`. While there is one, native code leaves changes to
+Python."""
 
 
 def changing(owner: Any) -> None:
     """Declares that other arrays are about to become the state of an object."""
     if on_change is not None:
         on_change(owner, None)
-
-
-def when_watched(told: Callable[[], None]) -> None:
-    """Registers a function to be called when `on_change` has been set, and now."""
-    _watchers.append(told)
-    told()
 
 
 class ErrorRecord:
