@@ -19,7 +19,7 @@ from ..jit.ir import node as ir
 from ..jit.ir import op
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import recording, using
-from ..jit.primitives import collective, sorting
+from ..jit.primitives import collective
 from ..jit.run import launch, pending
 from ..jit.trace import access
 from ..jit.trace.access import Access
@@ -218,12 +218,12 @@ def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
 def argsort(value: Any, result: type, descending: bool, run: int = 0) -> Any:
     """Returns the sorting order of the entries, or of each run's entries, as an array of class
     `result`."""
-    return wrap(result, sorting.argsort(value._node, descending, run))
+    return wrap(result, collective.argsort(value._node, descending, run))
 
 
 def sort_keys(value: Any) -> Any:
     """Returns unsigned integers that sort like the entries, with NaN as the largest."""
-    n = sorting.keys(value._node, False)
+    n = collective.sort_keys(value._node, False)
     if n.dtype.bits < 32:
         n = ir.cast(dt.u32, n)
     return wrap(table.find(value._namespace, "leaf", n.dtype), n)
@@ -235,7 +235,7 @@ def sort(value: Any, descending: bool) -> Any:
     if value._var is not None:
         index = argsort(value, table.find(value._namespace, "leaf", dt.u32), descending)
         return gather(value, Access(index._node))
-    return wrap(type(value), sorting.sort(value._node, descending))
+    return wrap(type(value), collective.sort(value._node, descending))
 
 
 @_on_its_device

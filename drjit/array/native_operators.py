@@ -256,7 +256,6 @@ def install(places: dict[str, int]) -> None:
     substitutes.collect_variables = loader.bound("collect_variables", places["collect_variables"])
     substitutes.cut = loader.bound("cut", places["cut"])
     flags.when_debugging(_switch)
-    launch.when_watched(_switch)
 
 
 def _switch(_: bool = False) -> None:

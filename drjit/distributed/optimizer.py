@@ -20,7 +20,7 @@ from ..array.pytree import leaf_arrays
 from ..function.ad import grad as derivatives
 from ..function.inspect.traits import shape
 from ..jit.cpu.device import CPU
-from ..jit.cpu.event import Event
+from ..jit.cpu.runtime import Event
 from ..jit.ir.node import Node
 from ..jit.ir.op import ReduceOp
 from ..jit.run import freeze, schedule

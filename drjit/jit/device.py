@@ -72,15 +72,14 @@ class Foreign(NamedTuple):
     size: int
 
 
+Operands = tuple[Sequence, Sequence, Sequence, Sequence]
+"""What a kernel takes: nodes as inputs, literals and bounds checks, and the effects by which it
+writes to targets."""
+
+
 class Kernel(ABC):
     """A kernel text as a device runs it, and what its launches cost. `program` is that from which
     the text was made, without its instructions, and `work` what it does."""
-
-    __slots__ = (
-        "__weakref__", "bytecode", "compiled_at", "counted", "device", "fills", "loops", "name",
-        "operations", "program", "rendering", "seconds", "state", "statements", "text", "variant",
-        "work",
-    )  # fmt: skip
 
     def __init__(self, device: "Device", text: str, program: Any = None, work: Any = None) -> None:
         self.device, self.text = device, text
@@ -116,14 +115,14 @@ class Kernel(ABC):
     def mean_time(self) -> float:
         """The mean time in seconds of the launches that have ended."""
 
+    def tell(self, text: str, *args: Any) -> None:
+        """Logs what has been done with it."""
+        log.log(log.LogLevel.Info, f"kernel {self.name}: {text}", *args)
+
     def tell_of_code(self) -> None:
         """Logs that the machine code is there."""
         how = "loaded" if self.state == "disk" else "compiled"
-        log.log(
-            log.LogLevel.Info,
-            "kernel %s: %s in %.1f ms, %d statements",
-            self.name, how, self.seconds * 1e3, self.statements,
-        )  # fmt: skip
+        self.tell("%s in %.1f ms, %d statements", how, self.seconds * 1e3, self.statements)
         log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
 
     @property
@@ -132,19 +131,13 @@ class Kernel(ABC):
         return False
 
     @abstractmethod
-    def launch(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
-        record: Any,
-    ) -> list[Buffer | None]:  # fmt: skip
-        """Queues a launch over `size` lanes, with nodes as inputs, literals and bounds checks, and
-        the effects by which it writes to `targets`. Returns a buffer for each output, None for an
-        effect. `record` has the words that the kernel writes if an index is out of bounds, and
+    def launch(self, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
+        """Queues a launch over `size` lanes. Returns a buffer for each output, None for an effect.
+        `record` has the words that the kernel writes if an index is out of bounds, and
         is to be checked when the launch is over; or it is None.
         """
 
-    def begin(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
-    ) -> list[Any] | None:
+    def begin(self, size: int, operands: Operands) -> list[Any] | None:
         """Launches a kernel as `launch` does, if there is a short way because it is small and
         nothing has to be prepared; or returns None. Errors are reported as those of a launch."""
         return None

@@ -89,9 +89,16 @@ _switches: list[Callable[[bool], None]] = []
 
 
 def when_debugging(switch: Callable[[bool], None]) -> None:
-    """Registers a function to be called when debug mode is switched on or off, and now."""
+    """Registers a function to be called when debug mode is switched on or off, when frozen
+    functions begin or end to record, and now."""
     _switches.append(switch)
     switch(bool(current & JitFlag.Debug))
+
+
+def notify() -> None:
+    """Calls these functions."""
+    for switch in _switches:
+        switch(bool(current & JitFlag.Debug))
 
 
 def in_debug_mode(cls: type, note: Callable[[object], None]) -> None:
@@ -149,8 +156,7 @@ def set_flag(arg0: JitFlag, arg1: bool, /) -> None:
         raise TypeError(_not_a_flag(arg0))
     current = current | arg0 if arg1 else current & ~arg0
     if arg0 is JitFlag.Debug:
-        for switch in _switches:
-            switch(arg1)
+        notify()
 
 
 class scoped_set_flag:

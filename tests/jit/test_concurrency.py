@@ -254,7 +254,7 @@ def test_a_finalizer_launches_while_a_job_is_queued(monkeypatch):
     dr.eval(x)
     first = dr.sin(x) * 1.5
     dr.eval(first)
-    post, inner = runtime._post, []
+    post, inner = runtime._native.post, []
 
     def with_finalizer(*arguments):
         if not inner:
@@ -265,7 +265,7 @@ def test_a_finalizer_launches_while_a_job_is_queued(monkeypatch):
         return post(*arguments)
 
     tickets = []
-    monkeypatch.setattr(runtime, "_post", with_finalizer)
+    monkeypatch.setattr(runtime._native, "post", with_finalizer)
     outer = dr.tan(x) * 3.5
     ends(lambda: dr.eval(outer))
     submitted = runtime._control.submitted
@@ -288,7 +288,7 @@ def test_a_finalizer_launches_what_is_over_before_a_job_is_queued(wrong, monkeyp
     dr.eval(x, index)
     dr.eval(dr.gather(Float, x, index) * 1.75, dr.sin(x) * 1.25)
     runtime.sync()
-    outer, inner, post = dr.gather(Float, x, index + int(wrong)) * 1.75, [], runtime._post
+    outer, inner, post = dr.gather(Float, x, index + int(wrong)) * 1.75, [], runtime._native.post
 
     def with_finalizer(*arguments):
         if not inner:
@@ -298,7 +298,7 @@ def test_a_finalizer_launches_what_is_over_before_a_job_is_queued(wrong, monkeyp
             runtime.drain()
         return post(*arguments)
 
-    monkeypatch.setattr(runtime, "_post", with_finalizer)
+    monkeypatch.setattr(runtime._native, "post", with_finalizer)
     ends(lambda: dr.eval(outer))
     monkeypatch.undo()
     assert runtime._ahead >= 0 and not runtime._posting

@@ -48,7 +48,7 @@ class TextKernel(Kernel):
         exec(text, names)
         self.function = names["kernel"]
 
-    def launch(self, size, inputs, literals, checks, targets, record):
+    def launch(self, size, operands, record):
         self.device.calls.append("launch")
 
         def made(t, n):
@@ -58,7 +58,8 @@ class TextKernel(Kernel):
         p, outputs = launch.as_python(
             self.program,
             size,
-            (inputs, literals, checks, targets, record),
+            operands,
+            record,
             lambda t, n, b: b.array(t.numpy, n),
             lambda e: e.buffer.array(e.dtype.numpy, e.size),
             made,

@@ -15,7 +15,7 @@ import pytest
 from native_kernels import entry
 
 from drjit.jit.cpu import launcher, runtime
-from drjit.jit.cpu.event import Event
+from drjit.jit.cpu.runtime import Event
 from drjit.jit.target import simd
 
 SYNC_LIMIT = 60

@@ -506,7 +506,7 @@ def test_better_forms_are_asked_for(taken, monkeypatch):
         dr.sync_thread()
     every = [p for found in plan_table._plans.values() for p in found]
     (plan,) = [p for p in every if len(p.launches) == 2]
-    for k in plan.native[0]._kernels:
+    for k in plan.native[0].kernels:
         k.is_baseline = True
     asked.clear()
     for _ in range(2 * plans._LATER):

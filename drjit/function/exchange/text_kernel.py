@@ -26,7 +26,7 @@ from ...jit.ir import op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.ir.scope import innermost
-from ...jit.run import interrupt, launch, pending, schedule
+from ...jit.run import launch, pending, schedule
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
 from ...jit.tuples import NamedTuple
@@ -258,7 +258,8 @@ class TextKernel:
                 w, n = words[k], arrays[k]._node
                 targets.append(pending.Effect(n.data, w.dtype, n.size, w.reduce, w.mode))
             made = self._kernel(device)
-            with interrupt.postponed() if targets and made.can_be_interrupted else nullcontext():
+            postponed = targets and made.can_be_interrupted
+            with launch.interrupts_postponed() if postponed else nullcontext():
                 buffers = launch.run(made, lanes, inputs, literals, checks, targets)
         schedule.catch_up()
         return [

@@ -10,8 +10,7 @@ from ..device import Buffer
 from ..ir import dtype as dt
 from ..ir.op import identity
 from ..run import launch
-from ..tuples import NamedTuple
-from . import kernel, runtime, variants
+from . import kernel, runtime
 from .kernel import text_of
 from .memory import PADDING, allocate_for
 
@@ -56,22 +55,21 @@ def prefix(reduce: str, t: dt.DType, n: int, source: Buffer, exclusive: bool, ru
     result = allocate_for(t, n)
     values, results = (source, t, n), (result, t, n)
     if run < n:
-        scan = kernel.for_text(_SCAN_BLOCKS.format(**names), 4, 8)
+        scan = _SCAN_BLOCKS.format(**names)
         # Blocks of the launch are whole packets and whole runs.
-        kernel.run_text(scan, n, [values, run, results], _blocks(n, lcm(run, 64)))
+        kernel.run_text(scan, 8, n, [values, run, results], _blocks(n, lcm(run, 64)))
         return result
     block = _blocks(n)
     count = -(-n // block)
     accumulator = t.accumulator
     totals = (allocate_for(dt.u64, count, host=True), accumulator, count)
-    scan = kernel.for_text(_SCAN.format(**names), 4, 8)
-    on_numpy = variants.prefers_numpy(scan, n)
+    on_numpy = None
     if count == 1:
         totals[0].fill(accumulator, 1, identity(reduce, accumulator))
     else:
-        first = kernel.for_text(_TOTALS.format(**names), 3, 3)
-        kernel.run_text(first, n, [values, totals], block, on_numpy)
-    kernel.run_text(scan, n, [values, totals, results], block, on_numpy)
+        on_numpy = kernel.run_text(_TOTALS.format(**names), 3, n, [values, totals], block)
+    arguments = [values, totals, results]
+    kernel.run_text(_SCAN.format(**names), 8, n, arguments, block, on_numpy=on_numpy)
     return result
 
 
@@ -82,12 +80,11 @@ def block_reduce(reduce: str, t: dt.DType, n: int, source: Buffer, run: int) -> 
         return block_reduce(reduce, t, n // (run // pieces), parts, pieces)
     count = n // run
     result = allocate_for(t, count)
-    reduction = kernel.for_text(_BLOCK_REDUCE.format(t=t.code, op=reduce), 4, 4)
+    reduction = _BLOCK_REDUCE.format(t=t.code, op=reduce)
     # A short run costs as much as one that fills a few vectors.
-    cost = max(64, 2 * run)
+    work = max(64, 2 * run)
     arguments = [(source, t, n), run, (result, t, count)]
-    on_numpy = variants.prefers_numpy(reduction, n)
-    kernel.run_text(reduction, count, arguments, 0, on_numpy, cost)
+    kernel.run_text(reduction, 4, count, arguments, entries=n, work=work)
     return result
 
 
@@ -100,19 +97,12 @@ def _pieces(reduce: str, t: dt.DType, n: int, run: int) -> int:
     return next((k for k in range(wanted, 1, -1) if run % k == 0), 1)
 
 
-class _RowTasks(NamedTuple):
-    """How rows are reduced: the table passed to the kernel, the number of tasks, their cost, and
-    their memory in elements."""
-
-    table: Buffer
-    tasks: int
-    cost: int
-    scratch: int
-    partial: int
-
-
 @lru_cache(256)
-def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> _RowTasks:
+def _rows(
+    t: dt.DType, matrices: int, rows: int, columns: int, threads: int
+) -> tuple[Buffer, int, int, int, int]:
+    """Returns how rows are reduced: the table passed to the kernel, the number of tasks, their
+    cost, and the elements of memory that threads and partial results need."""
     size, width = matrices * rows * columns, t.accumulator.itemsize
     strip = min(-(-columns // 64) * 64, _STRIP // width)
     strips = -(-columns // strip)
@@ -126,24 +116,24 @@ def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> 
     words = allocate_for(dt.i64, len(table), host=True)
     words.write(dt.i64, table)
     partial = matrices * chunks * columns if chunks > 1 else 0
-    return _RowTasks(words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial)
+    return words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial
 
 
 def reduce_rows(
     reduce: str, t: dt.DType, n: int, source: Buffer, rows: int, columns: int
 ) -> Buffer:
     matrices = n // (rows * columns)
-    plan = _rows(t, matrices, rows, columns, runtime.thread_count())
+    threads = runtime.thread_count()
+    table, tasks, cost, scratch, partial = _rows(t, matrices, rows, columns, threads)
     accumulator = t.accumulator
     result = allocate_for(t, matrices * columns)
-    reduction = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 6, 1)
+    reduction = _REDUCE_ROWS.format(t=t.code, op=reduce)
     arguments = [
-        (source, t, n), (result, t, matrices * columns), (plan.table, dt.i64, 7),
-        (allocate_for(accumulator, plan.scratch), accumulator, 0),
-        (allocate_for(accumulator, plan.partial), accumulator, 0),
+        (source, t, n), (result, t, matrices * columns), (table, dt.i64, 7),
+        (allocate_for(accumulator, scratch), accumulator, 0),
+        (allocate_for(accumulator, partial), accumulator, 0),
     ]  # fmt: skip
-    on_numpy = variants.prefers_numpy(reduction, n)
-    kernel.run_text(reduction, plan.tasks, arguments, 1, on_numpy, plan.cost)
+    kernel.run_text(reduction, 1, tasks, arguments, 1, n, cost)
     return result
 
 
@@ -154,12 +144,11 @@ def compress(n: int, mask: Buffer) -> tuple[Buffer, int]:
     starts = (allocate_for(dt.u64, count + 1), dt.u32, count + 1)
     partials = (allocate_for(dt.u64, count), dt.u32, count)
     total = (allocate_for(dt.u32, 1), dt.u32, 1)
-    first, second = kernel.for_text(_COUNTS, 5, 4), kernel.for_text(_COMPRESS, 4, 6)
-    on_numpy = variants.prefers_numpy(first, n)
-    kernel.run_text(first, n, [source, starts, partials, total], block, on_numpy)
+    on_numpy = kernel.run_text(_COUNTS, 4, n, [source, starts, partials, total], block)
     size = launch.entries(dt.u32, 1, total[0])[0]
     result = allocate_for(dt.u32, size)
     if size:
         starts[0].put(dt.u32, count, size + PADDING // 4)
-        kernel.run_text(second, n, [source, starts, (result, dt.u32, size)], block, on_numpy)
+        arguments = [source, starts, (result, dt.u32, size)]
+        kernel.run_text(_COMPRESS, 6, n, arguments, block, on_numpy=on_numpy)
     return result, size

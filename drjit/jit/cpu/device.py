@@ -14,7 +14,6 @@ from ..device import Buffer, Device, elements
 from ..ir.dtype import DType
 from ..lazy import np
 from . import collective, kernel, matmul, memory, runtime, sequence, sorting
-from .event import Event
 
 
 class Cpu(Device):
@@ -23,7 +22,6 @@ class Cpu(Device):
     backend = JitBackend.LLVM
     on_host = True
     allocate = staticmethod(memory.allocate)
-    allocate_for = staticmethod(memory.allocate_for)
     adopt = staticmethod(memory.adopt)
     kernels = staticmethod(kernel.kernels)
     forget_kernels = staticmethod(kernel.forget)
@@ -32,9 +30,11 @@ class Cpu(Device):
     threads = staticmethod(runtime.thread_count)
     drain = staticmethod(runtime.drain)
     entry = staticmethod(memory.Buffer.entry)
+    entries = staticmethod(memory.Buffer.entries)
+    put = staticmethod(memory.Buffer.put)
     sync = staticmethod(runtime.sync)
     forget_error = staticmethod(runtime.forget)
-    event = Event
+    event = runtime.Event
     flush_memory = staticmethod(memory.flush_malloc_cache)
     memory_statistics = staticmethod(memory.statistics)
     clear_memory_statistics = staticmethod(memory.clear_statistics)
@@ -75,12 +75,6 @@ class Cpu(Device):
 
     def download(self, buffer: memory.Buffer, dtype: DType, size: int) -> np.ndarray:
         return buffer.array(dtype.numpy, size)
-
-    def entries(self, buffer: memory.Buffer, dtype: DType, size: int) -> Any:
-        return buffer.entries(dtype, size)
-
-    def put(self, buffer: memory.Buffer, dtype: DType, at: int, value: float) -> None:
-        buffer.put(dtype, at, value)
 
     def view(self, buffer: memory.Buffer, dtype: DType, size: int) -> np.ndarray:
         return buffer.view(dtype.numpy, size)

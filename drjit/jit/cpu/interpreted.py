@@ -2,28 +2,20 @@
 
 import marshal
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from .. import flags, log
+from ..device import Operands
 from ..flags import JitFlag
 from ..ir.dtype import DType
 from ..lazy import np
 from ..run import history
 from ..run.launch import as_python
-from . import memory, runtime
+from . import memory, runtime, variants
 from .memory import Buffer
 
 
-def run_on_numpy(
-    kernel: Any,
-    size: int,
-    inputs: list,
-    literals: list,
-    checks: Sequence,
-    targets: Sequence,
-    record: Any,
-) -> list[Buffer | None]:
+def run_on_numpy(kernel: Any, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
     def output(t: DType, n: int) -> tuple[Buffer, np.ndarray]:
         b = memory.allocate(t.itemsize * n)
         return b, b.array(t.numpy, n)
@@ -31,7 +23,8 @@ def run_on_numpy(
     p, outputs = as_python(
         kernel.program,
         size,
-        (inputs, literals, checks, targets, record),
+        operands,
+        record,
         lambda t, n, b: b.array(t.numpy, n),
         lambda e: e.buffer.array(e.dtype.numpy, e.size),
         output,
@@ -43,21 +36,22 @@ def run_on_numpy(
 
 
 def run_on_numbers(
-    kernel: Any, seconds: float, size: int, inputs: list, literals: list, checks: Sequence,
-    record: Any,
-) -> list[Buffer | None] | None:  # fmt: skip
+    kernel: Any, size: int, operands: Operands, record: Any
+) -> list[Buffer | None] | None:
     """Launches a kernel on single numbers; returns the outputs, or None if a loop takes longer than
-    the given time."""
+    to load machine code."""
     from ..target import python
 
     runtime.drain()
+    inputs, literals, checks, _ = operands
     outputs = [python.Output() for _ in kernel.outputs]
-    p: list[Any] = [python.ErrorReport(record.words, seconds) if record else None]
+    p: list[Any] = [python.ErrorReport(record.words, variants.python_limit()) if record else None]
     p += [n.data.entries(n.dtype, n.size) for n in inputs]
     p += [n.data for n in literals]
     p += [c.data[0] for c in checks]
     for (kind, _), o in zip(kernel.outputs, outputs, strict=True):
         p += [None, o] if kind == "reduce" else [o]
+    before = kernel.time
     try:
         interpret(kernel, p, size, "python")
     except python.TooLong:
@@ -65,6 +59,8 @@ def run_on_numbers(
         if record is not None:
             record.words[0] = 0
         return None
+    if kernel.loops:  # which have an estimate of one iteration
+        variants.add_python_time(kernel, kernel.time - before)
     buffers: list[Buffer | None] = []
     for (_, itemsize), o, row in zip(kernel.outputs, outputs, kernel.program.outputs, strict=True):
         values = o.result(row.dtype)
@@ -112,11 +108,5 @@ def interpret(kernel: Any, p: list, size: int, where: str = "numpy") -> None:
     if flags.current & JitFlag.KernelHistory:
         history.add(kernel, size, where, seconds)
     if log.level >= 3:
-        log.log(
-            log.LogLevel.Info,
-            "kernel %s: ran on %s, %d lanes, %.3f ms",
-            kernel.name,
-            "NumPy" if where == "numpy" else "single numbers",
-            size,
-            seconds * 1e3,
-        )
+        what = "NumPy" if where == "numpy" else "single numbers"
+        kernel.tell("ran on %s, %d lanes, %.3f ms", what, size, seconds * 1e3)

@@ -1,23 +1,32 @@
 """Kernels of the processor: the text, the words of its parameter block, and launches of the variant
-that `variants` chooses.
+that `variants` chooses; who compiles the machine code, and the change to a better variant while
+launches go on.
+
+Threads of `background` compile while the program goes on, whose launches are queued before their
+kernel is there. What is compiled first may be a baseline; the optimized variant follows once it
+pays. The disk cache keeps all of them.
 """
 
 import ctypes
 import struct
-from collections.abc import Sequence
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from .. import flags, log
-from ..device import ErrorWords, size_class, whole_blocks
+from .. import flags, log, progress
+from ..device import ErrorWords, Kernel, Operands, size_class, whole_blocks
 from ..flags import JitFlag
 from ..ir import op
-from ..run import history
-from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link, refer
+from ..run import cache, history
+from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link
+from ..target import library
 from ..text.program import Output, Program, Work
+from ..tuples import NamedTuple
 from . import background, interpreted, memory, runtime, variants
-from .compiled import SLOW, CompiledKernel
-from .launcher import Times
+from .launcher import JobEntry, Times
 from .memory import Buffer
+from .variants import Variant
 
 # Work below this many lane-operations runs in the calling thread: handing it over costs more.
 INLINE_WORK = 300_000
@@ -31,19 +40,29 @@ COPIES_BYTES = 1 << 28
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
+SLOW = _DEBUG | _BLOCKING | _HISTORY
+"""Flags under which launches take the general way, and wait for their kernels."""
 
 _kernels: dict[Any, "CpuKernel"] = {}
 _reports: list[ErrorWords] = []  # of launches that have ended without an error
 
 
-class CpuKernel(CompiledKernel):
-    """A kernel with its parameter block, and what its launches on NumPy took."""
+_Entries = JobEntry * 2  # the second one is the end
 
-    __slots__ = (
-        "buffers", "capacities", "functions", "inline_lanes", "measured", "numpy_calls",
-        "numpy_cost", "output_places", "outputs", "pack", "records", "runs_as_python", "size",
-        "spent", "time",
-    )  # fmt: skip
+
+class CompiledCode(NamedTuple):
+    """A compiled variant in memory: where it is from, whether it is a baseline, and the seconds
+    that it took to compile or load."""
+
+    loaded: Any
+    state: str
+    is_baseline: bool
+    seconds: float
+
+
+class CpuKernel(Kernel):
+    """A kernel with its parameter block, its machine code once there is some, and what its launches
+    on NumPy took."""
 
     def __init__(
         self,
@@ -54,7 +73,17 @@ class CpuKernel(CompiledKernel):
         work: Work | None = None,
     ) -> None:
         self.records: list[Any] = []  # where native code counts launches, see `programs`
-        super().__init__(cost, memory.Buffer.device, text, program, work)
+        super().__init__(memory.Buffer.device, text, program, work)
+        self.cost = cost  # lane-operations of a lane
+        self.loaded: Any = None  # the code that launches run
+        self.is_baseline = False  # whether that is a baseline
+        self.task: background.Task | None = None  # in which another thread compiles
+        self.failed = False  # whether it could not
+        self.cached: bool | None = None  # see is_cached
+        self.clock = Times()  # of compiled launches, written by the workers
+        entries = _Entries()
+        self.entry, self.entry_address = entries[0], ctypes.addressof(entries)
+        self.entry.times = ctypes.addressof(self.clock)
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
         # The buffers of a launch in one block: for each its kind, and the bytes of an entry. A
@@ -101,21 +130,17 @@ class CpuKernel(CompiledKernel):
     def can_be_interrupted(self) -> bool:
         return not self.address or variants.pinned in variants.INTERPRETED
 
-    def launch(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
-        record: Any,
-    ) -> list[Buffer | None]:  # fmt: skip
+    def launch(self, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
+        inputs, literals, checks, targets = operands
         code = self.entry.kernel
         interpreted_only = variants.pinned in variants.INTERPRETED or flags.current & _DEBUG
         if not code or interpreted_only:
             if not targets and variants.prefers_python(self, size):
-                outputs = self._launch_python(size, inputs, literals, checks, record)
+                outputs = interpreted.run_on_numbers(self, size, operands, record)
                 if outputs is not None:
                     return outputs
             if variants.prefers_numpy(self, size):
-                return interpreted.run_on_numpy(
-                    self, size, inputs, literals, checks, targets, record
-                )
+                return interpreted.run_on_numpy(self, size, operands, record)
         work = size * self.cost
         if not code:
             self.compile(work)
@@ -151,9 +176,7 @@ class CpuKernel(CompiledKernel):
             return [None if k is None else outputs[k] for k in self.output_places]
         return outputs
 
-    def begin(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
-    ) -> list[Any] | None:
+    def begin(self, size: int, operands: Operands) -> list[Any] | None:
         if size > self.inline_lanes or self.loaded is None or flags.current & SLOW:
             return None
         if runtime.unfinished or log.level >= 3 or variants.pinned in variants.INTERPRETED:
@@ -161,6 +184,7 @@ class CpuKernel(CompiledKernel):
         # To find out takes as long as half of a launch.
         if self.is_baseline and not self.counted % _ASK_EVERY and variants.should_optimize(self):
             return None
+        inputs, literals, checks, targets = operands
         words: list[Any] = [0]
         for n in inputs:
             b = n.data
@@ -198,20 +222,14 @@ class CpuKernel(CompiledKernel):
             outputs = [None if k is None else outputs[k] for k in self.output_places]
         if checks:
             if report.words[0]:
-                self.fail(report, inputs, outputs, checks, targets)
+                self.fail(report, operands, outputs)
             else:
                 _reports.append(report)
         return outputs
 
-    def fail(
-        self,
-        report: ErrorWords,
-        inputs: Sequence,
-        outputs: list,
-        checks: Sequence,
-        targets: Sequence,
-    ) -> None:
+    def fail(self, report: ErrorWords, operands: Operands, outputs: list) -> None:
         """Takes note that an index was out of bounds in a launch that is over."""
+        inputs, _, checks, targets = operands
         failed = ErrorRecord(self.device, checked(checks), report)
         runtime.report(failed.check)
         link([n.data for n in inputs], outputs, [e.buffer for e in targets], failed)
@@ -221,13 +239,126 @@ class CpuKernel(CompiledKernel):
         lanes = {"store": size, "vectors": whole_blocks(size)}
         return [itemsize * lanes.get(kind, 1) for kind, itemsize in self.buffers]
 
-    def _launch_python(self, *launch: Any) -> list[Buffer | None] | None:
-        """Runs as Python; returns nothing if a loop takes longer than to load machine code."""
-        before = self.time
-        outputs = interpreted.run_on_numbers(self, variants.python_limit(), *launch)
-        if self.loops:  # which have an estimate of one iteration
-            variants.add_python_time(self, self.time - before)
-        return outputs
+    # ---- Machine code
+
+    @property
+    def address(self) -> int:
+        """Where the machine code is, or 0."""
+        return self.entry.kernel
+
+    def is_cached(self) -> bool:
+        """Whether the disk cache had a compiled variant at the first call."""
+        if self.cached is None:
+            found = variants.candidates(self, variants.compiler_options(), True)
+            self.cached = any(cache.has(variant.key) for variant in found)
+        return self.cached
+
+    def compile(self, work: int) -> None:
+        """Loads machine code for a launch of so many lane-operations from the disk cache, or has it
+        compiled, unless there is some or is about to be. A baseline from the disk cache, which an
+        earlier process has run as well, is replaced if launches are long.
+
+        Raises:
+            KernelError: the text violates the rules of the language.
+        """
+        if self.address:
+            return
+        options, watched = variants.compiler_options(), bool(flags.current & SLOW)
+        # Numba is not made for several threads, nor for forks meanwhile: it imports and logs.
+        by_caller = options & variants.NUMBA or runtime.thread_count() == 1
+        waits = watched or by_caller or self.failed
+        task = self.task
+        self.compiled_at = self.compiled_at or self.launches
+        if task is not None:
+            task.wait() if waits else task.hurry()
+            if not waits or self.address:
+                return
+        unoptimized = not watched and variants.has_little_work(self, work)
+        candidates = variants.candidates(self, options, unoptimized)
+        code = self._from_disk(candidates)
+        if code is None:
+            compiled = partial(self._compiled, candidates[-1], options)
+            if not waits and self._submit(compiled, urgent=True):
+                return
+            code = compiled()
+        self._adopt(code)
+        if code.state == "disk" and code.is_baseline and variants.has_long_work(self, work):
+            self.submit_optimized()
+
+    def submit_optimized(self) -> None:
+        """Has the optimized variant compiled once threads have nothing else to do."""
+        options = variants.compiler_options()
+        if not self.failed and not options & variants.NUMBA:
+            best = variants.optimized(self, options)
+            self._submit(lambda: self._from_disk([best]) or self._compiled(best, options))
+
+    def _submit(self, work: Callable[[], CompiledCode], urgent: bool = False) -> bool:
+        """Has another thread compile or load code; returns whether that was possible."""
+        library.prepare(self.text)
+        # Known before it begins, as it takes note itself that it is over.
+        self.task = task = background.Task(partial(self._run, work))
+        if background.take(task, runtime.thread_count(), urgent):
+            return True
+        self.task = None
+        return False
+
+    def _run(self, work: Callable[[], CompiledCode]) -> None:
+        try:
+            code = work()
+        except BaseException as error:
+            # In this order: whoever launches it now looks for this afterwards.
+            self.failed, self.is_baseline, self.task = True, False, None
+            if not self.address:
+                runtime.fail(self.entry, error)
+            return
+        self._adopt(code)
+
+    def _adopt(self, code: CompiledCode) -> None:
+        """Has launches run code from now on, also those that have waited for it."""
+        before = self.loaded  # freed at the end: that lets other threads run, which may launch it
+        runtime.open_jobs(self.entry, code.loaded.kernel, code.loaded.finish)
+        self.loaded, self.state, self.is_baseline, self.seconds = code
+        if before is not None:
+            runtime.retain(before)  # queued launches may still run it
+        self.task = None
+        self.tell_of_code()
+
+    def _from_disk(self, candidates: list[Variant]) -> CompiledCode | None:
+        """Loads the first of some variants that the disk cache has."""
+        from ..target.image import Loaded
+
+        start = time.perf_counter()
+        for variant in candidates:
+            if (entry := cache.get(variant.key)) is None:
+                continue
+            try:
+                loaded = Loaded(entry.code, self.name, entry.has_finish)
+            except Exception as error:  # a damaged entry is compiled again
+                log.log(
+                    log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", variant.key, error
+                )
+                continue
+            seconds = time.perf_counter() - start
+            return CompiledCode(loaded, "disk", variant.is_baseline, seconds)
+        return None
+
+    def _compiled(self, variant: Variant, options: int) -> CompiledCode:
+        """Compiles a variant."""
+        from ..target import simd
+        from ..target.image import Loaded
+
+        start, spent = time.perf_counter(), time.thread_time()
+        contract, by_numba = bool(options & variants.FAST_MATH), bool(options & variants.NUMBA)
+        with progress.compiling(self, not self.address):
+            code = simd.compile(
+                self.text, self.name, variant.lanes, contract, by_numba=by_numba,
+                level=variant.level,
+            )  # fmt: skip
+        loaded = Loaded(code.code, self.name, code.has_finish)
+        cache.put(variant.key, self.text, code.code, code.has_finish)
+        variants.compile_seconds += time.thread_time() - spent
+        seconds = time.perf_counter() - start
+        return CompiledCode(loaded, "memory", variant.is_baseline, seconds)
 
 
 def for_program(text: str, program: Program, work: Work | None = None) -> CpuKernel:
@@ -246,16 +377,6 @@ def for_program(text: str, program: Program, work: Work | None = None) -> CpuKer
 def text_of(*statements: str) -> str:
     """Returns the text of a kernel of these statements."""
     return "\n    ".join(["def kernel(i, p):", *statements]) + "\n"
-
-
-def for_text(text: str, words: int, cost: int) -> CpuKernel:
-    """Returns the kernel of a text that is not made from a program; all its parameters are
-    addresses or sizes.
-    """
-    kernel = _kernels.get(text)
-    if kernel is None:
-        kernel = _kernels[text] = CpuKernel(text, "Q" * words, cost)
-    return kernel
 
 
 def _output_kind(o: Output) -> str:
@@ -317,36 +438,33 @@ def launch(
     if times is not None:
         history.add(kernel, size, "compiled", times)
     if log.level >= 3:
-        log.log(
-            log.LogLevel.Info,
-            "kernel %s: launched, %d lanes, %s",
-            kernel.name,
-            size,
-            "in this thread" if inline else f"blocks of {block}",
-        )
+        where = "in this thread" if inline else f"blocks of {block}"
+        kernel.tell("launched, %d lanes, %s", size, where)
 
 
 def run_text(
-    kernel: CpuKernel,
-    size: int,
-    arguments: list,
-    block: int = 0,
-    on_numpy: bool | None = None,
-    cost: int = 0,
-) -> None:
-    """Launches a kernel made by `for_text`: an argument is a size, or a buffer with its element
-    type and size.
+    text: str, cost: int, size: int, arguments: list, block: int = 0, entries: int = 0,
+    work: int = 0, on_numpy: bool | None = None,
+) -> bool:  # fmt: skip
+    """Launches the kernel of a text that is not made from a program, whose lanes have a `cost`; or
+    so much `work` if that depends on the arguments. An argument is a size, or a buffer with its
+    element type and size. Returns whether it runs on NumPy, which the number of `entries` decides,
+    by default that of lanes.
 
     `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that pass
-    on results of blocks must agree on both. `cost` overrides the kernel's cost if that depends on
-    the arguments.
+    on results of blocks must agree on both.
     """
+    kernel = _kernels.get(text)
+    if kernel is None:
+        kernel = _kernels[text] = CpuKernel(text, "Q" * (1 + len(arguments)), cost)
+    if on_numpy is None:
+        on_numpy = variants.prefers_numpy(kernel, entries or size)
     kernel.counted += 1
-    if variants.prefers_numpy(kernel, size) if on_numpy is None else on_numpy:
+    if on_numpy:
         p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
         interpreted.interpret(kernel, [None, *p], size)
     else:
-        work = size * (cost or kernel.cost)
+        work = size * (work or cost)
         if not kernel.address:
             kernel.compile(work)
         elif kernel.is_baseline:
@@ -356,9 +474,10 @@ def run_text(
             words.append(a if isinstance(a, int) else a[0].address or a[0].copy_for_launch())
         launch(kernel, words, size, block or block_for(work, size), work < INLINE_WORK)
     buffers = [a[0] for a in arguments if not isinstance(a, int)]
-    refer(buffers, buffers)
+    link(buffers, buffers)
     if flags.current & _BLOCKING:
         runtime.sync()
+    return on_numpy
 
 
 def _copy_bytes(effect: Any) -> int:

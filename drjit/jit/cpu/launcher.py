@@ -6,6 +6,7 @@ code (`drjit.jit.native.launcher`) contains none and can be kept on disk.
 """
 
 import ctypes
+import functools
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -24,19 +25,12 @@ _EXPORTED = (
     "post", "open_jobs", "first_closed", "run", "start", "now", "halt", "work",
     "wait_for",
 )  # fmt: skip
-_functions = None
 
 
+@functools.cache
 def functions() -> SimpleNamespace:
     """Returns the compiled functions for ctypes, of which `await_` releases the GIL; the bare
     addresses of those that ctypes does not call."""
-    global _functions
-    if _functions is None:
-        _functions = _load()
-    return _functions
-
-
-def _load() -> SimpleNamespace:
     # The first launch waits for this: a quarter of the time, and launches take as long as before.
     places = loader.addresses("launcher", _EXPORTED, level=0)
     holding, releasing = ctypes.PYFUNCTYPE(_word), ctypes.CFUNCTYPE(_word)  # the GIL

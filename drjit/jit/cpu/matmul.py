@@ -6,8 +6,7 @@ from .. import processor
 from ..device import Buffer
 from ..ir import dtype as dt
 from ..lazy import np
-from ..tuples import NamedTuple
-from . import kernel, runtime, variants
+from . import kernel, runtime
 from .kernel import text_of
 from .memory import allocate, allocate_for
 
@@ -45,21 +44,10 @@ def _cut(size: int, largest: int, step: int, parts: int) -> int:
     return -(-size // (count * step)) * step
 
 
-class _Tiles(NamedTuple):
-    """The tiling of a product: the kernel, its table and the table's size, the number of tasks and
-    their cost, the type of the sums, and the bytes of the tasks' memory."""
-
-    text: str
-    table: Buffer
-    words: int
-    tasks: int
-    cost: int
-    accumulator: dt.DType
-    scratch: int
-
-
-def _tiles_of(layout: Any, t: dt.DType) -> _Tiles:
-    """How products of a layout are cut, which it remembers."""
+def _tiles_of(layout: Any, t: dt.DType) -> tuple:
+    """How products of a layout are cut, which it remembers: the text of the kernel, the number of
+    tasks and their cost, a table as an argument, the type of the sums, and the bytes of the tasks'
+    memory."""
     threads = runtime.thread_count()
     tiles = layout.plans.get(("cpu", t, threads))
     if tiles is None:
@@ -67,7 +55,7 @@ def _tiles_of(layout: Any, t: dt.DType) -> _Tiles:
     return tiles
 
 
-def _cut_up(layout: Any, t: dt.DType, threads: int) -> _Tiles:
+def _cut_up(layout: Any, t: dt.DType, threads: int) -> tuple:
     m, n, k = layout.sizes
     count = len(layout.offsets)
     at, bt = layout.transposed
@@ -98,20 +86,18 @@ def _cut_up(layout: Any, t: dt.DType, threads: int) -> _Tiles:
     cost = max(1, mb * nb * k // _PER_LANE)
     tasks = count * tiles_m * tiles_n
     scratch = threads * room * accumulator.itemsize
-    return _Tiles(text, words, table.size, tasks, cost, accumulator, scratch)
+    return text, tasks, cost, (words, dt.i64, table.size), accumulator, scratch
 
 
 def matmul(t: dt.DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: Any) -> Buffer:
     m, n, k = layout.sizes
     size = m * n * len(layout.offsets)
-    tiles = _tiles_of(layout, t)
-    product = kernel.for_text(tiles.text, 6, 1)
-    on_numpy = variants.prefers_numpy(product, size * k // _PER_LANE)
-    result = allocate(size * t.itemsize)
-    scratch = allocate(0 if on_numpy else tiles.scratch)
+    text, tasks, cost, table, accumulator, nbytes = _tiles_of(layout, t)
+    result, scratch = allocate(size * t.itemsize), allocate(nbytes)
     arguments = [
         (a[0], t, a[1]), (b[0], t, b[1]), (result, t, size),
-        (tiles.table, dt.i64, tiles.words), (scratch, tiles.accumulator, 0),
+        table, (scratch, accumulator, 0),
     ]  # fmt: skip
-    kernel.run_text(product, tiles.tasks, arguments, 1, on_numpy, tiles.cost)
+    entries = size * k // _PER_LANE
+    kernel.run_text(text, 1, tasks, arguments, 1, entries, cost)
     return result

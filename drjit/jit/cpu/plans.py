@@ -5,11 +5,10 @@ finds the plan, allocates results and writes parameter blocks, and Python queues
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import log, substitutes
-from ..device import size_class
+from .. import substitutes
 from ..ir import dtype as dt
 from ..ir.node import BUFFER, Node
 from ..native import objects
@@ -82,23 +81,7 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
             if ways & IS_SMALL or (ways and made > 1):
                 plan.native[lanes] = LaunchPlan(substitutes.plans, plan, lanes, len(order), ways)
         return 0
-    if log.level >= 3 or variants.pinned in variants.INTERPRETED:
-        return 0
-    if runtime.unfinished:
-        runtime.tidy()
-    if runtime.control() is not made.control:
-        made.bind()
-    if made.calls & (made.calls - 1) == 0:
-        made.learn(roots, order)
-    made.calls += 1
-    done = made.replay(order)
-    if done:
-        made.look()
-        made.finish_effects(order)
-        return len(plan.launches)
-    if done is None:
-        return made.go_on(order)
-    return 0
+    return made.perform(roots, order)
 
 
 def _ways(launches: Sequence[tuple], lanes: int, length: int) -> int:
@@ -129,7 +112,7 @@ def _partial_bytes(made: kernel.CpuKernel, lanes: int, queued: int) -> int:
     blocks = 1
     if queued:  # for any number of threads
         blocks += min(lanes // 64, lanes * made.cost // kernel.BLOCK_WORK)
-    return size_class(8 * blocks) + memory.PADDING
+    return 8 * blocks
 
 
 def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
@@ -147,121 +130,160 @@ def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
             yield from ((k, IS_TARGET), (k, IS_SIZE))
 
 
-class _ParameterBlocks:
-    """The parameter blocks of launches that take nodes from lists of `length`, and tables that say
-    what is to be written to their words. Partial results of reductions are in memory from `address`
-    on."""
+class Launches:
+    """Launches as native code performs them: their parameter blocks, and tables that say what is to
+    be written to the words of these. Operands and results have positions: those that native code
+    finds at `places`, and results of the launches before, of which it returns those that are
+    `kept`.
 
-    def __init__(self, nwords: int, length: int, address: int) -> None:
-        self.words = array("q", [0] * nwords)
-        self.operands: list[int] = []
-        self.links: list[int] = []
-        self.steps: list[int] = []
-        self.effects: list[int] = []
-        self.number: dict[int, int] = {}  # of a result, by the position of the node
-        self.nbytes: list[int] = []  # of the results
-        self._at, self._length, self._address = 0, length, address
+    The blocks stay where they are. What nothing needs afterwards, and the partial results of
+    reductions, are in memory that stays as well, because no other job runs meanwhile.
+    """
+
+    def __init__(
+        self, known: programs.KnownPrograms, function: str, kernels: Sequence[kernel.CpuKernel],
+        ways: int,
+    ) -> None:  # fmt: skip
+        self._known, self._function, self._ways = known, function, ways
+        self.kernels = kernels
+        self.number: dict[int, int] = {}  # of a result, by its position
+        self._words = array("q", [0] * sum([k.program.words for k in kernels]))
+        self._operands: list[int] = []
+        self._links: list[int] = []
+        self._steps: list[int] = []
+        self._nbytes: list[int] = []  # of the results
+        self.record: Any = None
+        self._inside: dict[int | None, int] = {}  # addresses of other results, in own memory
+        self._owned: list[Any] = []
+        self._at = 0
 
     def _place(self) -> int:
         """Returns the address of the next word."""
         self._at += 1
-        return self.words.buffer_info()[0] + 8 * (self._at - 1)
+        return self._words.buffer_info()[0] + 8 * (self._at - 1)
 
-    def add(self, launch: tuple, lanes: int, partial: int) -> None:
-        """Adds a launch, whose partial results have `partial` bytes each."""
-        made, _, roots, *_ = launch
-        number, first, start = self.number, self._at, self._place()
-        for k, kind in _operands(launch, self._length):
-            if k in number:
-                self.links += (self._place(), 8 * number[k], 0)
+    def add(
+        self, lanes: int, operands: Iterable[Any], results: Iterable[int],
+        places: Mapping[int, int] | range, kept: Container[int],
+    ) -> None:  # fmt: skip
+        """Adds the launch of the next kernel: its operands are positions with a kind (`IS_BUFFER`
+        and so on), or literals that stay the same."""
+        used = self.kernels[len(self._steps) // 6]
+        first, start, results = self._at, self._place(), iter(results)
+        words = [0] * used.program.words
+        for operand in operands:
+            k, kind = operand if type(operand) is tuple else (None, 0)
+            place = self._place()
+            if k in self.number:
+                self._links += (place, 8 * self.number[k], 0)
+            elif k is None or k in self._inside:
+                words[self._at - first - 1] = operand if k is None else self._inside[k]
             else:
-                self.operands += (self._place(), 8 * k, kind)
-        values = []
-        for k, (kind, _) in zip(roots(range(self._length)), made.outputs, strict=True):
-            (self.effects if kind == "effect" else values).append(k)
-        for (kind, _), nbytes in zip(made.buffers, made.buffer_sizes(lanes), strict=True):
-            if kind == "partial":
-                self.words[self._at] = self._address
-                self._at += 1
-                self._address += partial
+                self._operands += (place, 8 * places[k], kind)
+        for (kind, _), nbytes in zip(used.buffers, used.buffer_sizes(lanes), strict=True):
+            place, k = self._place(), None if kind == "partial" else next(results)
+            if k is not None and k in kept:
+                self._links += (place, 8 * len(self.number), 0)
+                self.number[k] = len(self.number)
+                self._nbytes.append(nbytes)
             else:
-                k = values.pop(0)
-                number[k] = len(number)
-                self.nbytes.append(nbytes)
-                self.links += (self._place(), 8 * number[k], 0)
-        nbytes, checks = 8 * (self._at - first), made.program.checks > 0
-        self.steps += (made.entry_address, start, nbytes, lanes, checks, len(number))
+                if k is None:
+                    nbytes = _partial_bytes(used, lanes, self._ways & IS_QUEUED)
+                self._owned.append(own := memory.allocate(nbytes))
+                words[self._at - first - 1] = self._inside[k] = own.address
+        self._words[first : self._at] = array("q", used.pack(*words))
+        nbytes, checks = 8 * (self._at - first), used.program.checks > 0
+        self._steps += (used.entry_address, start, nbytes, lanes, checks, len(self.number))
+
+    def finish(self, positions: Iterable[int] = (), made: Iterable[int] = ()) -> None:
+        """Makes the record for native code, once all launches are there; see `PlanRecord`."""
+        rows = self._operands, self._links, self._steps, positions, made
+        tables = [array("q", [*row, 0]) for row in rows]
+        tables.append(programs.rooms_for(self._nbytes))
+        given, linked, steps, places, results, rooms = [t.buffer_info()[0] for t in tables]
+        self.report = memory.Buffer.device.error_words()
+        counts = len(self.kernels), len(self.number)
+        self.record = PlanRecord(
+            given, linked, steps, *counts, places, rooms, self.report.address, self._ways,
+            0, 0, 0, results,
+        )  # fmt: skip
+        self._owned += tables
+        for k in self.kernels:
+            k.records.append(self.record)
+        self.bind()
+
+    def __del__(self) -> None:
+        if self.record is not None:
+            for k in self.kernels:
+                k.records.remove(self.record)
+                k.counted += self.record.launches
+
+    def bind(self) -> None:
+        """Binds native code to the current control block of the launcher. From then on, `replay`
+        performs the launches."""
+        self.control = runtime.control()
+        self.replay = self._known.bound(self._function, self.record)
 
 
-class LaunchPlan:
+class LaunchPlan(Launches):
     """The launches of a plan, for nodes in lists of `length`, in the `ways` that are possible. A
-    plan for any size is performed for one number of `lanes`.
+    plan for any size is performed for one number of `lanes`. Launches that are queued get copies of
+    the parameter blocks.
 
-    The parameter blocks stay where they are, and launches that are queued get copies. Partial
-    results stay as well, because no other job runs meanwhile.
+    `replay` takes a list of nodes, and returns True; or False, if that is not possible now; or
+    None, if an index was out of bounds in the last kernel that it launched, or if they are to be
+    queued.
     """
 
     def __init__(
         self, known: programs.KnownPrograms, plan: Plan, lanes: int, length: int, ways: int
     ) -> None:
-        self._known, launches = known, plan.launches
-        self._length = length
-        self.launches = launches  # rather than the plan, which refers to this
-        self.sizes = plan.sizes
+        self.launches = launches = plan.launches  # rather than the plan, which refers to this
+        super().__init__(known, "perform_plan", [k for k, *_ in launches], ways)
+        order = range(length)
+        self._length, self.calls, self.sizes = length, 0, plan.sizes
         if plan.is_for_any_size:
-            self.sizes = [(k, lanes) for k in launches[0][2](range(length))]
-        self._kernels: list[kernel.CpuKernel] = [made for made, *_ in launches]
-        self.calls = 0
+            self.sizes = [(k, lanes) for k in launches[0][2](order)]
         self._lanes = [size or lanes for _, size, *_ in launches]
-        pairs = [*zip(self._kernels, self._lanes, strict=True)]
-        partials = [_partial_bytes(k, n, ways & IS_QUEUED) for k, n in pairs]
-        count = [[kind for kind, _ in k.buffers].count("partial") for k in self._kernels]
-        nbytes = sum([n * c for n, c in zip(partials, count, strict=True)])
-        own, address = memory.from_system(nbytes + memory.ALIGNMENT)
-        nwords = sum([k.program.words for k in self._kernels])
-        blocks = _ParameterBlocks(nwords, length, address + -address % memory.ALIGNMENT)
-        for launch, n, partial in zip(launches, self._lanes, partials, strict=True):
-            blocks.add(launch, n, partial)
-        self._effects, number = taker(blocks.effects), blocks.number
+        effects: list[int] = []
+        for launch, n in zip(launches, self._lanes, strict=True):
+            made, _, roots, *_ = launch
+            values: list[int] = []
+            for k, (kind, _) in zip(roots(order), made.outputs, strict=True):
+                (effects if kind == "effect" else values).append(k)
+            self.add(n, _operands(launch, length), values, order, order)
+        self._effects = taker(effects)
         # Of what a launch computes, None for effects.
-        self._numbers = [[number.get(k) for k in v[2](range(length))] for v in launches]
-        self._has_checks = any(k.program.checks for k in self._kernels)
-        self._report = memory.Buffer.device.error_words()
-        rows = blocks.operands, blocks.links, blocks.steps, [8 * k for k in number]
-        tables = [array("q", [*row, 0]) for row in rows]
-        tables.append(programs.rooms_for(blocks.nbytes))
-        given, made, todo, places, rooms = [t.buffer_info()[0] for t in tables]
-        counts = len(launches), len(number)
-        self._record = PlanRecord(
-            given, made, todo, *counts, places, rooms, self._report.address, ways, 0, 0, 0, 0
-        )
-        self._owned = own, blocks.words, tables
-        for k in self._kernels:
-            k.records.append(self._record)
-        self.bind()
-
-    def __del__(self) -> None:
-        for k in self._kernels:
-            k.records.remove(self._record)
-            k.counted += self._record.launches
+        self._numbers = [[self.number.get(k) for k in v[2](order)] for v in launches]
+        self._has_checks = any(k.program.checks for k in self.kernels)
+        self.finish(positions=[8 * k for k in self.number])
 
     def bind(self) -> None:
-        """Binds native code to the current control block of the launcher. From then on, `replay`
-        performs the launches for a list of nodes, and returns True; or False, if that is not
-        possible now; or None, if an index was out of bounds in the last kernel that it launched, or
-        if they are to be queued."""
-        self.control = runtime.control()
-        self.replay = self._known.bound("perform_plan", self._record)
+        super().bind()
         self._blocks = [
-            kernel.block_for(n * k.cost, n) for k, n in zip(self._kernels, self._lanes, strict=True)
+            kernel.block_for(n * k.cost, n) for k, n in zip(self.kernels, self._lanes, strict=True)
         ]
 
-    def go_on(self, order: list[Any]) -> int:
-        """Does what native code has left to do; returns the number of launches that there are."""
-        if self._known.scan.queued:
+    def perform(self, roots: Sequence[Node], order: list[Any]) -> int:
+        """Performs the launches, given the nodes to be evaluated and all nodes; returns how many
+        there were. Has native code find the plan from now on, where it can."""
+        if self._known.is_busy():
+            return 0
+        if runtime.control() is not self.control:
+            self.bind()
+        if self.calls & (self.calls - 1) == 0 and self.record.results <= SPARES:
+            self._known.learn(self, self.record, [*roots], order)
+        self.calls += 1
+        done = self.replay(order)
+        if done:
+            self.look()
+            for n in self._effects(order):
+                schedule.finish_effect(n)
+        elif done is None and self._known.scan.queued:
             self.queue(order)
-            return len(self.launches)
-        return self.fail(order)
+        else:
+            return 0 if done is False else self.fail(order)
+        return len(self.launches)
 
     def queue(self, order: list[Any]) -> None:
         """Queues the launches, given all nodes, and behind them what native code has made for that:
@@ -271,15 +293,13 @@ class LaunchPlan:
         self.look()
         made = order[self._length :]
         del order[self._length :]
-        given = made[self._record.results :]
+        given = made[self.record.results :]
         for (k, _, *parts), size, block, words, numbers in zip(
             self.launches, self._lanes, self._blocks, given, self._numbers, strict=True
         ):
             roots, inputs, _, checks, targets = parts
             for n in targets(order):
                 n.data.buffer.origin  # noqa: B018 (takes note that foreign memory is written)
-            if k.is_baseline and k.clock.total * 1e-9 > variants.HOT:
-                variants.optimize_if_hot(k)
             record = stop = None
             if k.program.checks:
                 record = ErrorRecord(k.device, checked(checks(order)))
@@ -299,35 +319,26 @@ class LaunchPlan:
                 )  # fmt: skip
             schedule.finish_all(roots(order), outputs)
 
-    def learn(self, roots: Sequence[Node], order: list[Node]) -> None:
-        """Has native code find the plan from now on, where it can."""
-        if self._record.results <= SPARES:
-            self._known.learn(self, self._record, [*roots], order)
-
     def look(self) -> None:
         """Has baselines of kernels replaced if it is time."""
-        if self._record.launches % _LATER == 0:
-            for k in self._kernels:
-                if k.is_baseline:
-                    variants.optimize_if_hot(k)
-
-    def finish_effects(self, order: Sequence[Node]) -> None:
-        """Completes the side effects, given the nodes in traversal order."""
-        for n in self._effects(order):
-            schedule.finish_effect(n)
+        now = self.record.launches % _LATER == 0
+        for k in self.kernels:
+            if k.is_baseline and (now or k.clock.total * 1e-9 > variants.HOT):
+                variants.optimize_if_hot(k)
 
     def fail(self, order: list[Node]) -> int:
         """Sees to the launches until one in which an index was out of bounds; returns their
         number."""
-        done = self._record.done
-        report, self._report = self._report, memory.Buffer.device.error_words()
-        self._record.report = self._report.address
+        done = self.record.done
+        report, self.report = self.report, memory.Buffer.device.error_words()
+        self.record.report = self.report.address
         for k, (made, _, *parts) in enumerate(self.launches[:done]):
-            roots, inputs, _, checks, targets = [part(order) for part in parts]
+            roots, inputs, literals, checks, targets = [part(order) for part in parts]
             made.counted += 1
             outputs = [n.data for n in roots if n.op is BUFFER]
             if k == done - 1:
-                made.fail(report, inputs, outputs, checks, [e.data for e in targets])
+                operands = inputs, literals, checks, [n.data for n in targets]
+                made.fail(report, operands, outputs)
             for n in roots:
                 if n.op is not BUFFER:
                     schedule.finish_effect(n)

@@ -92,8 +92,8 @@ class KnownPrograms:
         walks = "collect_nodes", "remake"
         self.collect_nodes, self.remake = [loader.bound(f, places[f], address) for f in walks]
         self._control: Any = None
-        self._repeat: Callable[..., Any] = _nothing
-        self._examine: Callable[..., Any] = _nothing
+        self._repeat: Callable[..., Any] = runtime.not_yet
+        self._examine: Callable[..., Any] = runtime.not_yet
         # By the address of what native code finds: the `plans.LaunchPlan`, and what that refers to.
         self._known: dict[int, tuple] = {}
 
@@ -107,13 +107,11 @@ class KnownPrograms:
         """Returns native code as a function of Python, for the launcher's control block."""
         control = runtime.control()
         if control is None:
-            return _nothing
+            return runtime.not_yet
         owner = [ctypes.addressof(x) for x in (control, self.scan, *records)]
         return loader.bound(name, self._places[name], *owner)
 
-    rooms = staticmethod(rooms_for)
-
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Returns whether evaluations have to take the general way."""
         if log.level >= 3 or variants.pinned in variants.INTERPRETED:
             return True
@@ -127,7 +125,7 @@ class KnownPrograms:
     def repeat(self, roots: list[Node], device: Device | None) -> bool:
         """Evaluates nodes if their plan is known; returns whether it has; see
         `substitutes.repeat`."""
-        if not self._known or self._is_busy():
+        if not self._known or self.is_busy():
             return False
         order: list[Any] = []
         done = self._repeat(roots, order)
@@ -150,7 +148,7 @@ class KnownPrograms:
         """Makes a plan known that is about to be performed, given its `plans.LaunchPlan` and the
         record for native code. The words of the key name objects, which are kept."""
         s = self.scan
-        if self._is_busy() or not self._examine(roots) or s.plan:
+        if self.is_busy() or not self._examine(roots) or s.plan:
             return
         if [s.order[k] for k in range(s.visited)] != [id(n) for n in order]:
             return
@@ -172,7 +170,3 @@ class KnownPrograms:
         self._known[ctypes.addressof(known)] = made, known, words, sizes, named
         s.plans[place] = ctypes.addressof(known)
         substitutes.repeat = self.repeat
-
-
-def _nothing(*_: Any) -> bool:
-    return False

@@ -19,9 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import collector, locks, log
+from drjit.jit import collector, device, locks, log
 from drjit.jit.cpu import background, launcher
-from drjit.jit.device import raise_first
 from drjit.jit.native import loader
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
@@ -54,17 +53,15 @@ _ahead = 0  # their expected time in nanoseconds
 _errors: deque[BaseException] = deque()
 _failures: deque[BaseException] = deque()  # why kernels could not be compiled
 _seats = list(range(launcher.WAITERS))
-_post: Callable = None  # type: ignore[assignment]
-_open: Callable = None  # type: ignore[assignment]
-_run: Callable = None  # type: ignore[assignment]
-_wait: Callable = None  # type: ignore[assignment]
+_native: Any = None  # the functions of the launcher
 
 
-def _not_yet(*_: Any) -> bool:
+def not_yet(*_: Any) -> bool:
+    """Stands for functions of native code that are not there yet."""
     return False
 
 
-start: Callable[[int, bytes, int], bool] = _not_yet
+start: Callable[[int, bytes, int], bool] = not_yet
 """Runs the `JobEntry` at an address in this thread, over `size` lanes as one block, and
 returns True; or returns False if something is queued, or there is no native code yet. It is the
 short way of `launch` for work of a few microseconds that nothing has to be kept alive for."""
@@ -95,16 +92,13 @@ def set_thread_count(arg: int, /) -> None:
     Waits for queued work first. Raises TypeError if the argument is not an integer, or is negative.
     """
     global _thread_count
+    fault = ""
     if not hasattr(arg, "__index__"):
-        raise TypeError(
-            "set_thread_count(): incompatible function arguments: expected an int, got "
-            f"{type(arg).__name__}."
-        )
-    if arg < 0:
-        raise TypeError(
-            "set_thread_count(): incompatible function arguments: the number of threads cannot be "
-            f"negative ({arg})."
-        )
+        fault = f"expected an int, got {type(arg).__name__}"
+    elif arg < 0:
+        fault = f"the number of threads cannot be negative ({arg})"
+    if fault:
+        raise TypeError(f"set_thread_count(): incompatible function arguments: {fault}.")
     count = min(max(operator.index(arg), 1), launcher.WORKERS)
     while True:
         _await(submitted)
@@ -154,7 +148,7 @@ def launch(
             idle = inline and control.completed == control.submitted
             if idle and (entry is None or entry.kernel):
                 kernel, finish = (entry.kernel, entry.finish) if entry is not None else (0, 0)
-                _run(_address, kernel, finish, params, size, block, threads, times)
+                _native.run(_address, kernel, finish, params, size, block, threads, times)
                 ticket = submitted
                 if check is None and not unfinished:
                     return ticket
@@ -170,7 +164,7 @@ def launch(
             _ahead += expected
             try:
                 _posting.append(kept)
-                posted = _post(_address, place, params, size, block, threads, times, ticket)
+                posted = _native.post(_address, place, params, size, block, threads, times, ticket)
             finally:
                 del _posting[before:]
             if posted > 0:
@@ -193,7 +187,7 @@ def open_jobs(entry: Any, kernel: int, finish: int) -> None:
         functions = (ctypes.c_int64 * 2).from_address(ctypes.addressof(entry))
         functions[:] = kernel, finish  # at once: another thread may be about to launch
     elif _control is not None:
-        _open(_address, ctypes.addressof(entry), kernel, finish)
+        _native.open(_address, ctypes.addressof(entry), kernel, finish)
 
 
 def fail(entry: Any, error: BaseException) -> None:
@@ -205,7 +199,7 @@ def fail(entry: Any, error: BaseException) -> None:
 
 def first_closed() -> int:
     """Returns the ticket of the first job that is closed, or 0."""
-    return 0 if _control is None else launcher.functions().closed(_address)
+    return 0 if _control is None else _native.closed(_address)
 
 
 def control() -> Any:
@@ -236,17 +230,12 @@ def sync() -> None:
     wait(submitted)
 
 
-def report(check: Callable[[], BaseException | None]) -> None:
-    """Calls the check of work that ran without a launch; `wait` or `sync` raises its error."""
-    _check(check)
-
-
 def _raise(errors: deque[BaseException]) -> None:
     """Raises the first of some errors, if there are any, and forgets all."""
     if errors:
         found = [*errors]
         errors.clear()
-        raise_first(found)
+        device.raise_first(found)
 
 
 def forget(error: BaseException) -> bool:
@@ -278,16 +267,49 @@ def retain(thing: object) -> None:
         unfinished.append((last, None, thing, None, 0))
 
 
+class Event(device.Event):
+    """A mark in the queue of jobs, of the class `drjit.llvm.Event`; see `device.Event`."""
+
+    __slots__ = ("_ticket", "_times")
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        super().__init__(enable_timing)
+        self._ticket = 0
+        self._times = launcher.Times()
+
+    def record(self) -> None:
+        self._times = times = launcher.Times()
+        if control() is None:
+            self._ticket = submitted
+            times.start = time.perf_counter_ns()
+        else:
+            # A job without a kernel, which only writes the time.
+            place = ctypes.addressof(times)
+            self._ticket = launch(None, 0, 0, 1, True, times, None, place)
+        self._recorded = True
+
+    def query(self) -> bool:
+        return self._ticket <= completed()
+
+    def wait(self) -> None:
+        wait(self._ticket)
+
+    def _milliseconds(self, end: "Event") -> float:
+        return (end._times.start - self._times.start) * 1e-6
+
+    @property
+    def handle(self) -> int:
+        return id(self)
+
+
 def _prepare() -> Any:
     """Creates the control block and loads the native code, at the first launch."""
-    global _control, _address, _open, _post, _run, _wait, start
-    functions = launcher.functions()
+    global _control, _address, _native, start
+    _native = launcher.functions()
     control = launcher.new_control(thread_count(), submitted, SPIN_NS)
-    _post, _run, _wait = functions.post, functions.run, functions.await_
-    _open = functions.open
     _address = ctypes.addressof(control)
     _control = control
-    start = loader.bound("start", functions.start, _address)
+    start = loader.bound("start", _native.start, _address)
     return control
 
 
@@ -297,7 +319,7 @@ def _start() -> None:
     launcher.add_seats(_control)
     for index in range(thread_count()):
         try:
-            launcher.start_thread(launcher.functions().work, _address)
+            launcher.start_thread(_native.work, _address)
         except RuntimeError as error:
             if not index:
                 raise
@@ -309,10 +331,10 @@ def _start() -> None:
 def _stop(seconds: float | None) -> bool:
     """Tells the workers to stop; returns whether all have done so within that time."""
     global _control, _started, start
-    start = _not_yet
+    start = not_yet
     if _control is None:
         return True
-    launcher.functions().halt(_address)
+    _native.halt(_address)
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     control, _started = _control, False
     while control.left < control.entered and time.monotonic() < deadline:
@@ -328,7 +350,7 @@ def _await(ticket: int) -> None:
         return
     ticket = min(ticket, control.submitted)
     locks.check_wait("a job")
-    address, await_ = ctypes.addressof(control), _wait
+    address, await_ = ctypes.addressof(control), _native.await_
     try:
         seat = _seats.pop()
     except IndexError:
@@ -364,7 +386,7 @@ def fall_back() -> None:
 def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
     """After Ctrl-C, stops the loops of kernels that do not end by themselves soon, so that an
     endless one does not block the process."""
-    control, await_ = _control, launcher.functions().await_
+    control, await_ = _control, _native.await_
     if control is None:
         return
     address = ctypes.addressof(control)
@@ -418,10 +440,11 @@ def _prune() -> None:
     # Outside the lock, because checks and destructors run foreign code.
     for _, _, _, check, _ in done:
         if check is not None:
-            _check(check)
+            report(check)
 
 
-def _check(check: Callable[[], BaseException | None]) -> None:
+def report(check: Callable[[], BaseException | None]) -> None:
+    """Calls the check of work that is complete; `wait` or `sync` raises its error."""
     try:
         error = check()
     except Exception as raised:
@@ -445,7 +468,7 @@ def _at_exit() -> None:
     while unfinished:
         check = unfinished.popleft()[3]
         if check is not None:
-            _check(check)
+            report(check)
     for error in _errors:
         log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
 
@@ -454,23 +477,19 @@ def _is_idle() -> bool:
     return completed() >= submitted
 
 
-def _settle() -> None:
-    _await(submitted)
-
-
 def _after_fork(in_child: bool) -> None:
     """Resets the state in a child, which has no workers; jobs whose wait was interrupted are lost
     to it."""
     global _control, _started, _seats, start
     if not in_child:
         return
-    start = _not_yet
+    start = not_yet
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
     _control, _started = None, False
     _seats = list(range(launcher.WAITERS))
 
 
-locks.settle.append(_settle)
+locks.settle.append(lambda: _await(submitted))
 locks.is_settled.append(_is_idle)
 locks.resume.append(_after_fork)

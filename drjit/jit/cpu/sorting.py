@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from ..device import Buffer
 from ..ir import dtype as dt
 from ..ir.dtype import DType
-from . import kernel, runtime, variants
+from . import kernel, runtime
 from .kernel import text_of
 from .memory import allocate_for
 
@@ -41,23 +41,19 @@ def sort(t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int) -> B
     blocks = min(2 * runtime.thread_count(), -(-n // _ONE_BLOCK))
     block = -(-n // (blocks * 64)) * 64
     entries = -(-n // block) * _ENTRIES
-    on_numpy = variants.prefers_numpy(_count(t), 8 * n)
+    on_numpy = None
     columns = [(keys, t, n)] if payload is None else [(keys, t, n), (payload, dt.u32, n)]
     for text, key, shift, results in _passes(t, payload is not None, bits):
         table = _zeros(entries), dt.u32, entries
-        kernel.run_text(_count(key), n, [columns[0], table, shift], block, on_numpy)
+        count, counted = _COUNT.format(t=key.code), [columns[0], table, shift]
+        on_numpy = kernel.run_text(count, 8, n, counted, block, 8 * n, on_numpy=on_numpy)
         moved = [(allocate_for(r, n), r, n) for r in results]
-        arguments = [columns[0], table, shift, moved[0]]
+        arguments = [*counted, moved[0]]
         if "p[5]" in text:
             arguments += [columns[1], *moved[1:]]
-        move = kernel.for_text(text.format(t=key.code), 1 + len(arguments), 16)
-        kernel.run_text(move, n, arguments, block, on_numpy)
+        kernel.run_text(text.format(t=key.code), 16, n, arguments, block, on_numpy=on_numpy)
         columns = moved
     return columns[0][0]
-
-
-def _count(t: DType) -> kernel.CpuKernel:
-    return kernel.for_text(_COUNT.format(t=t.code), 4, 8)
 
 
 def _passes(

@@ -29,7 +29,6 @@ from ..target import packet_width
 from ..tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from .compiled import CompiledKernel
     from .kernel import CpuKernel
 
 CHOICES = ("auto", "python", "numpy", "compiled")
@@ -101,7 +100,7 @@ def key_of(text: str, options: int, lanes: int) -> str:
     return cache.digest(text, bool(options & FAST_MATH), lanes, *compiler)
 
 
-def optimized(kernel: "CompiledKernel", options: int) -> Variant:
+def optimized(kernel: "CpuKernel", options: int) -> Variant:
     """Returns the optimized variant, which takes a while to find out: processes note it for
     others."""
     compiler = cache.compiler(), options
@@ -114,7 +113,7 @@ def optimized(kernel: "CompiledKernel", options: int) -> Variant:
     return Variant(key, lanes)
 
 
-def candidates(kernel: "CompiledKernel", options: int, unoptimized: bool) -> list[Variant]:
+def candidates(kernel: "CpuKernel", options: int, unoptimized: bool) -> list[Variant]:
     """Returns the compiled variants that may serve, from the optimized one to the one that is
     compiled soonest, which is `unoptimized` if that will do."""
     variants = [optimized(kernel, options)]
@@ -130,22 +129,22 @@ def candidates(kernel: "CompiledKernel", options: int, unoptimized: bool) -> lis
     return variants
 
 
-def has_little_work(kernel: "CompiledKernel", work: int) -> bool:
+def has_little_work(kernel: "CpuKernel", work: int) -> bool:
     """Returns whether code without LLVM's optimization will do for `work` lane-operations."""
     return pinned == "auto" and work <= LITTLE_WORK * max(kernel.statements, 4)
 
 
-def has_long_work(kernel: "CompiledKernel", work: int) -> bool:
+def has_long_work(kernel: "CpuKernel", work: int) -> bool:
     """Returns whether the optimized variant pays if several processes do this work."""
     return work > LONG_WORK * kernel.statements
 
 
-def should_optimize(kernel: "CompiledKernel") -> bool:
+def should_optimize(kernel: "CpuKernel") -> bool:
     """Returns whether the optimized variant is worth the time to compile it."""
     return kernel.clock.total * 1e-9 > HOT or kernel.launches - kernel.compiled_at > OFTEN
 
 
-def optimize_if_hot(kernel: "CompiledKernel") -> None:
+def optimize_if_hot(kernel: "CpuKernel") -> None:
     """Has the optimized variant of a kernel compiled that runs a baseline, if it is time."""
     if kernel.task is None and should_optimize(kernel):
         kernel.submit_optimized()

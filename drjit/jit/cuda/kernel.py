@@ -5,7 +5,7 @@ import json
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from drjit.jit import debug, flags, log, progress
 from drjit.jit.cuda.memory import pattern_of
-from drjit.jit.device import Buffer, Kernel, elements, size_class
+from drjit.jit.device import Buffer, Kernel, Operands, elements, size_class
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
@@ -100,8 +100,6 @@ class CudaKernel(Kernel):
     """A kernel with its parameter block, and its machine code once there is some: for each setting
     of the flags that it depends on."""
 
-    __slots__ = ("codes", "depends", "extent", "measured", "outputs", "pack", "words")
-
     def __init__(self, device: Any, text: str, layout: str, program: Program | None) -> None:
         super().__init__(device, text, program)
         outputs = program.outputs if program is not None else ()
@@ -125,12 +123,10 @@ class CudaKernel(Kernel):
         times = [m.last for m in self.measured]
         return sum(times) / len(times) * 1e-9 if times else 0.0
 
-    def launch(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
-        record: Any,
-    ) -> list[Buffer | None]:  # fmt: skip
+    def launch(self, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
         if flags.current & _DEBUG:
-            return self._on_numpy(size, inputs, literals, checks, targets, record)
+            return self._on_numpy(size, operands, record)
+        inputs, literals, checks, targets = operands
         words: list[Any] = [record.address if record else 0]
         for n in inputs:
             words.append(n.data.address)
@@ -252,11 +248,8 @@ class CudaKernel(Kernel):
             if watched:
                 history.add(self, size, "compiled", time)
         if log.level >= 3:
-            log.log(
-                log.LogLevel.Info,
-                "kernel %s: launched, %d lanes, %d blocks of %d threads",
-                self.name, size, grid, form.threads,
-            )  # fmt: skip
+            text = "launched, %d lanes, %d blocks of %d threads"
+            self.tell(text, size, grid, form.threads)
 
     # ---- Code
 
@@ -301,10 +294,7 @@ class CudaKernel(Kernel):
 
     # ---- Debug mode
 
-    def _on_numpy(
-        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
-        record: Any,
-    ) -> list[Buffer | None]:  # fmt: skip
+    def _on_numpy(self, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
         """Runs the text as Python on copies of what it reads, for debuggers."""
         device: Any = self.device
         device.drain()
@@ -323,7 +313,8 @@ class CudaKernel(Kernel):
         p, results = as_python(
             self.program,
             size,
-            (inputs, literals, checks, targets, record),
+            operands,
+            record,
             lambda t, n, b: device.download(b, t, n),
             changed,
             made,

@@ -63,7 +63,7 @@ def _run(device: Any, spec: Any, size: int, grid: int, *arguments: Any) -> None:
 
 def _done(device: Any, read: list[Buffer], written: list[Buffer]) -> None:
     """Ends a primitive: errors of what it has read are those of what it has written."""
-    launch.refer(read, written)
+    launch.link(read, written)
     if flags.current & _BLOCKING:
         device.sync()
 

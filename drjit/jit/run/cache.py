@@ -142,16 +142,14 @@ def get(key: str) -> CachedKernel | None:
         return pending[1]
     if (found := opened(name)) is None:
         return None
-    file, size = found
     try:
-        entry = _decode(key, _read(file, size))
-        if entry is not None:
-            note_use(file, name)
+        with open(found[0], "rb", buffering=0) as file:
+            entry = _decode(key, file.readall())
+            if entry is not None:
+                note_use(file.fileno(), name)
     except OSError as error:
         _complain(f"the kernel cache cannot be read ({error}); kernels are compiled anew")
         return None
-    finally:
-        os.close(file)
     if entry is None:
         with contextlib.suppress(OSError):  # another process was faster, or the folder is read-only
             os.unlink(name)
@@ -187,15 +185,6 @@ def note_use(file: int, path: str) -> None:
     """Has an open file be among the last that are removed."""
     with contextlib.suppress(OSError):  # the folder is read-only
         os.utime(file if os.utime in os.supports_fd else path)
-
-
-def _read(file: int, size: int) -> bytes:
-    """Returns the contents of an open file."""
-    parts = []
-    while size and (part := os.read(file, size)):
-        parts.append(part)
-        size -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
@@ -246,7 +235,7 @@ def write_pending() -> None:
             before = _flushes
             if write(where, _encode(key, *entry)):
                 if _puts % _PUTS_PER_CHECK == 0:
-                    _evict()
+                    evict()
                 _puts += 1
             if _flushes != before:
                 with contextlib.suppress(OSError):
@@ -310,11 +299,6 @@ def _create(path: str) -> int:
 def evict() -> None:
     """If the cache exceeds its maximum size, removes the least recently used entries until it has
     shrunk to 3/4 of that."""
-    write_pending()
-    _evict()
-
-
-def _evict() -> None:
     where = folder()
     if where is None:
         return
@@ -380,8 +364,9 @@ def bytes_of(variable: str, default: int) -> int:
         return default
 
 
-def folder() -> str | None:
-    """Returns the folder of the cache, created on demand, or None if there is no usable one.
+def folder(make: bool = True) -> str | None:
+    """Returns the folder of the cache, created on demand, or None if there is no usable one. If it
+    is not to `make` one, it never complains, and only looks for the usual one.
 
     It is a subfolder of `DRJIT_CACHE_DIR`, or else of the user's cache folder, or else of one in
     the folder for temporary files.
@@ -390,32 +375,20 @@ def folder() -> str | None:
     now = _wish()
     if now == _folder[0]:
         return _folder[1]
-    found, problem = None, ""
+    found, reason = None, ""
     for candidate in (_user_folder, _temporary_folder) if not now[0] else (lambda: now[0] or "",):
         try:
-            found = _prepared(os.path.join(candidate(), _FOLDER))
+            found = _prepared(os.path.join(candidate(), _FOLDER), make)
             break
         except (ImportError, OSError, RuntimeError) as error:
+            if not make:
+                return None
             what = "is not used" if isinstance(error, _UnsafeError) else "cannot be made"
-            problem = problem or f"{what} ({error})"
-    _folder = now, found
+            reason = reason or f"{what} ({error})"
+    _folder, problem = (now, found), reason
     if problem:
         instead = f"{found} is used instead" if found else "kernels are compiled anew"
         _complain(f"the kernel cache {problem}; {instead}. DRJIT_CACHE_DIR names another folder")
-    return found
-
-
-def present() -> str | None:
-    """Returns the folder of the cache if it is there already. Makes none, and never complains."""
-    global _folder
-    now = _wish()
-    if now == _folder[0]:
-        return _folder[1]
-    try:
-        found = _prepared(os.path.join(now[0] or _user_folder(), _FOLDER), make=False)
-    except (OSError, RuntimeError):
-        return None
-    _folder = now, found
     return found
 
 

@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Container, Sequence
 from functools import wraps
+from itertools import groupby
 from typing import Any
 
 from .. import collector, flags
@@ -140,31 +141,11 @@ class Recording(NamedTuple):
     outcome: Any
 
 
-class _Group(NamedTuple):
-    """Steps of a replay, with the numbers of the values that are no longer needed after each, and
-    after all; and what may perform all of them at once."""
-
-    sequence: Callable[[list], bool] | None
-    steps: list[tuple[Callable[[list], None], list[int]]]
-    unused: list[int]
-
-
-def _joined(steps: Sequence[Step]) -> list[list[Any]]:
-    """Returns the steps in groups: launches on one device that may be performed at once, or a
-    single step."""
-    groups: list[list[Any]] = []
-    open_for: Device | None = None
-    for step in steps:
-        device = step.kernel.device if isinstance(step, RecordedLaunch) else None
-        if device is None or not device.can_join(step):
-            open_for = None
-        elif device is open_for:
-            groups[-1].append(step)
-            continue
-        else:
-            open_for = device
-        groups.append([step])
-    return groups
+def _joins(step: Step) -> Any:
+    """Returns the device that may perform a step at once with those before and after it, if these
+    have the same one; or an object that no other step has."""
+    device = step.kernel.device if isinstance(step, RecordedLaunch) else None
+    return device if device is not None and device.can_join(step) else object()
 
 
 class Replay:
@@ -184,26 +165,25 @@ class Replay:
         for number, k in last.items():
             if number not in kept:
                 unused[k].append(number)
-        self._groups: list[_Group] = []
-        for steps in _joined(recording.steps):
-            first = sum([len(g.steps) for g in self._groups])
-            rows = [(step.bind(), unused[first + k]) for k, step in enumerate(steps)]
-            sequence, device = (
-                None,
-                steps[0].kernel.device if type(steps[0]) is RecordedLaunch else None,
-            )
-            if device is not None and device.can_join(steps[0]):
-                end = first + len(steps)
+        # Steps with the numbers of the values that are no longer needed after each, in groups; and
+        # what may perform all steps of a group at once.
+        self._groups: list[tuple[Any, list[tuple[Callable[[list], None], list[int]]]]] = []
+        end = 0
+        for device, group in groupby(recording.steps, _joins):
+            steps = [*group]
+            rows = [(step.bind(), unused[end + k]) for k, step in enumerate(steps)]
+            end += len(steps)
+            sequence = None
+            if isinstance(device, Device):
                 later = {k for step in recording.steps[end:] for k in step.read}
                 sequence = device.sequence(steps, kept | later)
-            dropped = [number for _, numbers in rows for number in numbers]
-            self._groups.append(_Group(sequence, rows, dropped))
+            self._groups.append((sequence, rows))
 
     @property
     def at_once(self) -> Any:
         """What performs all launches at once, if there is something that is ready to; see
         `Device.sequence`."""
-        sequence: Any = self._groups[0].sequence if len(self._groups) == 1 else None
+        sequence: Any = self._groups[0][0] if len(self._groups) == 1 else None
         return sequence if sequence is not None and sequence.is_ready() else None
 
     def __call__(self, inputs: list[Node | None]) -> list[Any]:
@@ -220,13 +200,11 @@ class Replay:
             history.now.mode = "Replayed"
         try:
             with schedule.lock:
-                for sequence, steps, unused in self._groups:
-                    if sequence is not None and sequence(values):
-                        for number in unused:
-                            values[number] = None
-                        continue
+                for sequence, steps in self._groups:
+                    at_once = sequence is not None and sequence(values)
                     for step, numbers in steps:
-                        step(values)
+                        if not at_once:
+                            step(values)
                         for number in numbers:
                             values[number] = None
         finally:
@@ -447,13 +425,12 @@ class Recorder:
 
     # ---- Steps
 
-    def record(
-        self, launched: Any, size: int, inputs: list, literals: list, checks: list, targets: list
-    ) -> list[Buffer | None]:
+    def record(self, launched: Any, size: int, *operands: Any) -> list[Buffer | None]:
         """Takes the place of `launch.run`."""
+        inputs, literals, checks, targets = operands
         read = tuple([self.slot(n) for n in inputs])
         effects = tuple([self._target(e) for e in targets])
-        made = _plain(launched, size, inputs, literals, checks, targets)
+        made = _plain(launched, size, *operands)
         outputs: list[tuple[ValueNumber, DType, bool] | None] = []
         for o, b in zip(launched.program.outputs, made, strict=True):
             outputs.append(b and (self._result(b), o.dtype, o.kind == "reduce"))
@@ -533,7 +510,8 @@ def _install() -> None:
     else:
         launch.run, launch.on_read, schedule.on_collect = _plain, None, None
         flags.current &= ~scope
-    launch.watch(_change if _recorders else None)
+    launch.on_change = _change if _recorders else None
+    flags.notify()
 
 
 def _at_work() -> Recorder | None:

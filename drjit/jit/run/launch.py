@@ -3,11 +3,14 @@ and how the host gets data into buffers and out of them.
 """
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from .. import device, flags
-from ..device import Buffer, Device, ErrorWords, Kernel, elements
+from ..device import Buffer, Device, ErrorWords, Kernel, Operands, elements
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
@@ -15,6 +18,11 @@ from ..ir.location import describe
 from ..lazy import np
 from ..target.foreign import ForeignFunction
 from ..text.program import effect_words
+
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # `signal` makes enumerations of all its constants
 
 _BLOCKING = int(JitFlag.LaunchBlocking)  # a plain number is tested faster than an enumeration
 
@@ -30,28 +38,14 @@ on_read: Callable[[], None] | None = None
 on_change: Callable[[Any, Any], None] | None = None
 """Called before an array gets another value, variable or gradient, with the array and its node;
 with None and a node before the memory of that is written, and with another object and None before
-its arrays are replaced. See `watch`."""
-_watchers: list[Callable[[], None]] = []
-
-
-def watch(call: Callable[[Any, Any], None] | None) -> None:
-    """Sets `on_change`. While there is one, native code leaves changes to Python."""
-    global on_change
-    on_change = call
-    for told in _watchers:
-        told()
+its arrays are replaced; set by `freeze`. While there is one, native code leaves changes to
+Python."""
 
 
 def changing(owner: Any) -> None:
     """Declares that other arrays are about to become the state of an object."""
     if on_change is not None:
         on_change(owner, None)
-
-
-def when_watched(told: Callable[[], None]) -> None:
-    """Registers a function to be called when `on_change` has been set, and now."""
-    _watchers.append(told)
-    told()
 
 
 class ErrorRecord:
@@ -109,17 +103,6 @@ class ErrorRecord:
         return self.error
 
 
-def refer(
-    read: Iterable[Buffer], written: Iterable[Buffer | None], own: ErrorRecord | None = None
-) -> None:
-    """Links what a launch has written to its own record, or to the records of what it has read."""
-    source = _source(own, read)
-    if source is not None:
-        for b in written:
-            if b is not None:
-                b.source = source
-
-
 def is_settled(b: Buffer) -> bool:
     """Whether what made the contents of a buffer has ended without an error; forgets what has."""
     if not b.source.settled():
@@ -134,16 +117,22 @@ def checked(checks: Iterable) -> list[tuple[tuple, DType]]:
 
 
 def link(
-    read: list[Buffer], made: list[Buffer | None], changed: list[Buffer], own: ErrorRecord | None
-) -> None:
-    """`refer` for a launch that also changes buffers."""
-    if own is not None or changed:
-        refer([*read, *changed], (*made, *changed), own)
-        return
-    for b in read:
-        if b.source is not None:
-            refer(read, made)
+    read: Sequence[Buffer], made: Sequence[Buffer | None], changed: Sequence[Buffer] = (),
+    own: ErrorRecord | None = None,
+) -> None:  # fmt: skip
+    """Links what a launch has made and changed to its own record, or to the records of what it has
+    read."""
+    if own is None and not changed:
+        for b in read:
+            if b.source is not None:
+                break
+        else:
             return
+    source = _source(own, [*read, *changed])
+    if source is not None:
+        for b in (*made, *changed):
+            if b is not None:
+                b.source = source
 
 
 def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord | None:
@@ -199,18 +188,19 @@ def layout_of(program: Any) -> str:
 def as_python(
     program: Any,
     size: int,
-    operands: tuple[list, list, Sequence, Sequence, ErrorRecord | None],
+    operands: Operands,
+    record: ErrorRecord | None,
     given: Callable[[DType, int, Any], np.ndarray],
     changed: Callable[[Any], np.ndarray],
     made: Callable[[DType, int], tuple[Any, np.ndarray]],
 ) -> tuple[list[Any], list[Any]]:
     """Returns the parameters of a kernel that runs as Python, and its outputs, None for an effect.
 
-    `operands` are the inputs, literals, checks, targets and the record of `Kernel.launch`. `given`
-    returns the elements of an input, `changed` those of an effect's target, and `made` an output
-    for some elements, with these.
+    `operands` and the record are those of `Kernel.launch`. `given` returns the elements of an
+    input, `changed` those of an effect's target, and `made` an output for some elements, with
+    these.
     """
-    inputs, literals, checks, targets, record = operands
+    inputs, literals, checks, targets = operands
     p: list[Any] = [np.asarray(record.words) if record else None]
     p += [given(n.dtype, elements(n.dtype, n.size), n.data) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]
@@ -228,23 +218,46 @@ def as_python(
     return p, outputs
 
 
-def run(
-    kernel: Kernel, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
-) -> list[Buffer | None]:
+def run(kernel: Kernel, size: int, *operands: Any) -> list[Buffer | None]:
     """Launches a kernel over `size` lanes; returns a buffer per output (None for an effect)."""
-    short = kernel.begin(size, inputs, literals, checks, targets)
+    short = kernel.begin(size, operands)
     if short is not None:
         return short
+    inputs, _, checks, targets = operands
     record = None
     if checks or kernel.loops:
         record = ErrorRecord(kernel.device, checked(checks))
     kernel.counted += 1
-    outputs = kernel.launch(size, inputs, literals, checks, targets, record)
+    outputs = kernel.launch(size, operands, record)
     own = record if checks else None
     link([n.data for n in inputs], outputs, [e.buffer for e in targets], own)
     if flags.current & _BLOCKING:
         kernel.device.sync()
     return outputs
+
+
+@contextmanager
+def interrupts_postponed() -> Iterator[None]:
+    """Postpones a first Ctrl-C to the end of a block that must not stop half-way, such as updates
+    of arrays that a second attempt would repeat; a second one takes effect immediately."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield  # Python handles signals in the main thread only
+        return
+    received: list[tuple[int, FrameType | None]] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        received.append((number, frame))
+        if len(received) > 1:
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if len(received) == 1:
+            before(*received[0])
 
 
 def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:

@@ -112,7 +112,7 @@ def install() -> None:
 def _path() -> str | None:
     """Returns the path of the file of this interpreter and this copy of the package; None if there
     is no cache so far: an import does not make one."""
-    where = cache.present()
+    where = cache.folder(make=False)
     if where is None:
         return None
     facts = sys.version, sys.flags.optimize, sys.pycache_prefix, os.path.abspath(__file__)

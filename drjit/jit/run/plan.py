@@ -1,18 +1,28 @@
-"""Plans: what evaluations launch, found again by their structure.
+"""Plans: what evaluations launch, found again by their structure; and the programs of earlier
+processes, which the disk cache has by their structure.
 
 A plan is data: kernels, and which nodes each of them computes and takes, by position among all
 nodes of an evaluation in traversal order. It serves every evaluation with its key (see
 `structure.ProgramGraph`) whose nodes have the same sizes; one of a single launch serves any number
 of lanes.
+
+The disk cache has the text of a kernel, and what launches need to know about its program, which is
+then neither built nor rendered again: that takes longer than to load the machine code.
 """
 
+import functools
+import sys
+from _pickle import dumps, loads  # `pickle` also imports the same in Python
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ..device import Kernel
+from .. import log
+from ..device import Device, Kernel
 from ..ir.node import Node
+from ..target.foreign import ForeignFunction
 from ..text import structure
+from . import cache
 
 MOST_SIZES = 8  # plans for the same structure
 MOST_KEYS = 1 << 22  # size of all keys at which everything is forgotten
@@ -103,3 +113,51 @@ def forget() -> None:
     global _entries
     _plans.clear()
     _entries = 0
+
+
+# ---- Programs of earlier processes
+
+
+def name_of(key: tuple, device: Device) -> str:
+    """Returns the key in the disk cache of the program that has a structure's key; nothing if only
+    this process can know it."""
+    if not device.keeps_programs:
+        return ""
+    words = [part for part in key if type(part) is bytes]
+    rows = [part for part in key if type(part) is not bytes]
+    for part in rows:
+        if type(part) is ForeignFunction:  # whose name does not say what it computes
+            return ""
+    text = repr(rows)
+    # Whatever prints as `<... at 0x...>` is an object of this process.
+    return "" if "<" in text else cache.digest(text, *words, _text_facts(), machine=False)
+
+
+@functools.cache
+def _text_facts() -> str:
+    """Returns what the text of a program depends on besides its structure, as a hash."""
+    return cache.digest(sys.version, cache.files_in(cache.COMPILER), machine=False)
+
+
+def load(name: str, device: Device) -> tuple[Kernel, structure.KernelArguments] | None:
+    """Returns the kernel of a program and what it takes, if the disk cache has them."""
+    entry = cache.get(name)
+    if entry is None:
+        return None
+    try:
+        program, work, passed, bytecode, variant = loads(entry.code)
+        made: Any = device
+        found = made.kernel(entry.text, program, work)
+        found.bytecode, found.variant = found.bytecode or bytecode, found.variant or variant
+    except Exception as error:  # a damaged entry is made again
+        log.log(log.LogLevel.Warn, "cache entry %s cannot be used (%s)", name, error)
+        return None
+    return found, passed
+
+
+def save(name: str, plan: Plan) -> None:
+    """Adds the text and the program of a kernel that has been launched, and what that takes, to the
+    disk cache."""
+    made: Any = plan.launches[0][0]
+    code = dumps((made.program, made.work, plan.passed, made.bytecode, made.variant), -1)
+    cache.put(name, made.text, code, False)

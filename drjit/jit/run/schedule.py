@@ -21,8 +21,7 @@ from ..ir.effects import afters, inside, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, WRITTEN, OpenRegion
 from ..text import program, source, structure
-from . import cutting, interrupt, launch, pending, stages
-from . import known as known_programs
+from . import cutting, launch, pending, stages
 from . import plan as plans
 from .plan import Launch, Plan
 
@@ -157,11 +156,11 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
             elif n.op.block:
                 copy.data = OpenRegion(n.data.counts, n.data.depth, n.data.shared)
-            if n in label.labels:
-                label.labels[copy] = label.labels[n]
             label.locations.pop(copy, None)  # the line that asks for the text
-            if n in label.locations:
-                label.locations[copy] = label.locations[n]
+            tables: tuple[Any, ...] = label.labels, label.locations
+            for table in tables:
+                if n in table:
+                    table[copy] = table[n]
         for n, copy in copies.items():
             if n.op.effect:
                 targets = [copies[a] for a in afters(n) if a in copies]
@@ -243,7 +242,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         if n.op is _REDUCE or stages.waits(n):
             waits = n
             break
-    if waits is not None or not _have_one_size(roots):
+    if waits is not None or len({n.size for n in roots}) > 1:
         _in_stages(roots, graph, waits, device)
     elif roots:
         _in_one(roots[0].size, roots, graph, device)
@@ -291,14 +290,6 @@ def _is_long(graph: structure.ProgramGraph) -> bool:
     return len(graph.order) > cutting.SHORT and cutting.is_long(graph)
 
 
-def _have_one_size(roots: list[Node]) -> bool:
-    """Returns whether nodes have as many entries as the others."""
-    for n in roots:  # noqa: SIM110 (`all` would start a generator)
-        if n.size != roots[0].size:
-            return False
-    return True
-
-
 def _keep(
     launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node], key: tuple
 ) -> None:
@@ -331,7 +322,7 @@ def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
             outputs = [made.device.allocate(0) if _has_value(n) else None for n in roots]
         elif effects and made.can_be_interrupted:
             # Updates take effect one by one, and those made must count as made.
-            with interrupt.postponed():
+            with launch.interrupts_postponed():
                 finish_all(roots, launch.run(*parts))
             continue
         else:
@@ -401,7 +392,7 @@ def _in_one(
         plan, name = _planned(size, roots, graph, key, streams, at)
     _perform(plan, roots, graph.order)
     if name:
-        known_programs.keep(name, plan)
+        plans.save(name, plan)
     return [(plan, graph.order)]
 
 
@@ -465,8 +456,8 @@ def _planned(
     reduced = [n.deps[0].id for n in roots if n.op is _REDUCE]
     _make_room(0 if key is None else 2 * len(graph.order))
     comments = label.comments(graph.ordered()) if key is None else None
-    name = "" if key is None else known_programs.name_of(key, at)
-    known = known_programs.find(name, at) if name else None
+    name = "" if key is None else plans.name_of(key, at)
+    known = plans.load(name, at) if name else None
     made, passed = known or _settle(graph, roots, streams, at, comments)
     for k, chosen in enumerate(passed, 1):
         if chosen is not None:
