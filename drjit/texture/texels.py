@@ -32,6 +32,11 @@ def shapes(shape: Shape) -> list[Shape]:
     return found
 
 
+def _cast(cls: Any, values: Any) -> Any:
+    """Converts entries to the type of a flat array."""
+    return leaf.cast(cls, values) if cls.__meta__.is_jit else cls(values.tolist())
+
+
 def _picked(values: Any, index: Any) -> Any:
     return pick(values, index, "Texture")
 
@@ -54,7 +59,7 @@ def halved(values: Any, shape: Shape) -> Any:
         if n == 2 * m:
             values = (near + far) * 0.5
         else:
-            at, last = leaf.cast(type(values), place), _picked(values, first + 2 * inner)
+            at, last = _cast(type(values), place), _picked(values, first + 2 * inner)
             values = (near * (m - at) + far * m + last * (at + 1)) * (1 / n)
     return values
 
@@ -435,8 +440,7 @@ class Texels:
         sizes = [prod(s) // s[-1] for s in all_shapes]
         starts = [*accumulate(sizes[:-1], initial=0)]
         scalar = self._namespace == "scalar"
-        if scalar:  # levels are computed by kernels
-            array = table.find("llvm", "leaf", self._dtype)([*array])
+        if scalar:
             self._starts = starts
         else:
             self._starts = leaf.from_numbers(table.find(self._namespace, "leaf", dt.i32), starts)
@@ -454,9 +458,7 @@ class Texels:
             found = [self._stored(level, finest) for level in coarser]
             return [_joined([finest, *found]), *found]
 
-        made, cls = derived(levels, array), self._tensor_class
-        if scalar:
-            made = [cls.Array([*level]) for level in made]
+        made, cls = levels(array) if scalar else derived(levels, array), self._tensor_class
         self._coarser = [cls(v, s) for v, s in zip(made[1:], all_shapes[1:], strict=True)]
         return made[0]
 
@@ -490,8 +492,8 @@ class Texels:
 
     def _computed(self, array: Any) -> Any:
         """Converts texels to the precision in which levels are computed."""
-        wide = dt.f64 if self._dtype is dt.f64 else dt.f32
-        return leaf.cast(flat_class(type(array), wide), array)
+        wide = flat_class(type(array), dt.f64 if self._dtype is dt.f64 else dt.f32)
+        return leaf.cast(wide, array) if self._namespace != "scalar" else wide(array)
 
     def _linear_light(self, array: Any) -> Any:
         """Converts texels to numbers that can be averaged."""
@@ -504,14 +506,15 @@ class Texels:
         """The inverse of `_linear_light`."""
         if self._dtype is dt.u8:
             values = floor(self._colors(linear_to_srgb, values) * 255.0 + 0.5)
-        return leaf.cast(type(like), values)
+        return leaf.cast(type(like), values) if self._namespace != "scalar" else type(like)(values)
 
     def _colors(self, curve: Any, values: Any) -> Any:
         """Applies a curve of sRGB to all channels but every fourth one, which is not a colour."""
         if not self._srgb:
             return values
         channel = lanes(type(values), len(values)) % self.channel_count()
-        return select(channel % 4 == 3, values, curve(values))
+        is_alpha = _cast(flat_class(type(values), dt.mask), channel % 4 == 3)
+        return select(is_alpha, values, curve(values))
 
 
 def _joined(levels: list[Any]) -> Any:

@@ -235,7 +235,7 @@ ERRORS = [
     (lambda: L.Float(np.array(["x"])), "drjit.llvm.Float"),
     (lambda: L.Float(x=1), "Unknown keyword argument 'x'"),
     (lambda: L.TensorXf([1], x=1), r"^drjit.llvm.TensorXf\(\) got an unexpected keyword .*'x'"),
-    (lambda: L.TensorXf([1], (1,), False, 2), r"^drjit.llvm.TensorXf\(\) takes from 1 to 4"),
+    (lambda: L.TensorXf([1], (1,), False, 2), r"^drjit.llvm.TensorXf\(\) takes from 0 to 3"),
     (lambda: L.Array3f(1, 2), "expected 3 elements, got 2"),
     (lambda: L.Array3f([1, 2, 3, 4]), "expected 3 elements, got 4"),
     (lambda: L.Array3f(L.Array2f(1)), "expected 3 elements, got 2"),

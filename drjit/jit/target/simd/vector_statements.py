@@ -131,13 +131,16 @@ def _read(
     return spelled(result)
 
 
-@statement("type integer pointer lane_range vector")
-def store_vector(t: VectorTranslator, code: str, count: int, base: str, v: FeatureVector) -> None:
-    """`store_vector(T, n, p[k], i, v)`."""
-    f, start = t.f, first_row(t.f, code, count, base)
-    place, how = t.place(v), f"align {min(64, t.f.lanes * BYTES[code])}"
+@statement("type integer pointer lane_range node")
+def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.expr) -> None:
+    """`store_vector(T, n, p[k], i, v)`, where a number stands for every feature."""
+    f, start, (_, v) = t.f, first_row(t.f, code, count, base), t.expr(e)
+    x: Any = v if type(v) is FeatureVector else t.typed(e, code)[1]
+    place = t.place(x) if type(x) is FeatureVector else ""
+    how = f"align {min(64, f.lanes * BYTES[code])}"
     with loop(f, 0, count, 1) as (k, _):
-        x = from_held(f, code, load_row(f, code, row_address(f, code, place, k)))
+        if place:
+            x = from_held(f, code, load_row(f, code, row_address(f, code, place, k)))
         target = _memory_row(f, code, start, k)
         f.do(f"store {f.types.memory[code]} {to_memory(f, code, x)}, ptr {target}, {how}")
 
