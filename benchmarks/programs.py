@@ -123,7 +123,7 @@ def watched() -> dict[str, float]:
     watch(importlib, "import_module", "imports")
     watch(kernel.CpuKernel, "compile", "compiling")
     watch(kernel.CpuKernel, "is_cached", "compiling")
-    watch(launcher, "_load", "compiling")
+    watch(launcher, "functions", "compiling")
     watch(interpreted, "interpret", "NumPy")
     watch(runtime, "_await", "waiting")
     return stages
