@@ -3,8 +3,9 @@ calling convention of C around it, whose parameter block is on the stack."""
 
 import ctypes
 import itertools
-from collections.abc import Callable
-from typing import Any
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from ...ad.flags import ADFlag, ADMode
 from ...array import leaf, table
@@ -12,10 +13,12 @@ from ...array.base import type_label
 from ...array.show import is_array
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
+from ...jit.ir import op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import Node
-from ...jit.run import single
-from ...jit.run.single import SingleKernel
+from ...jit.run import schedule
+from ...jit.run.launch import await_data, layout_of
+from ...jit.text import program, source, structure
 from ..ad.grad import clear_grad, enable_grad, grad, set_grad
 from ..ad.propagate import enqueue, traverse
 from ..evaluation import make_opaque
@@ -70,6 +73,18 @@ class Native:
         return list(results)
 
 
+class SingleKernel(NamedTuple):
+    """The text of a kernel, the words of its parameter block, and the positions in these of the
+    addresses that a caller fills in: of some given inputs (None if it does not depend on one) and
+    of the outputs. `held` are the nodes whose data it reads."""
+
+    text: str
+    words: list[int]
+    inputs: list[int | None]
+    outputs: list[int]
+    held: list[Node]
+
+
 def _traced(function: Callable, count: int, dtype: DType, gradient: bool) -> SingleKernel:
     """Returns the kernel of a function, and possibly of its partial derivatives."""
     cls = table.find("llvm.ad", "leaf", dtype)
@@ -78,11 +93,11 @@ def _traced(function: Callable, count: int, dtype: DType, gradient: bool) -> Sin
     given = [a._node for a in arguments]
     try:
         if not gradient:
-            return single.kernel([_result(function(*arguments), function, cls)[1]], given)
+            return _kernel([_result(function(*arguments), function, cls)[1]], given)
         try:
-            return single.kernel(_backward(function, arguments, cls), given)
+            return _kernel(_backward(function, arguments, cls), given)
         except RuntimeError:  # loops that run backwards need memory for what they computed
-            return single.kernel(_forward(function, arguments, cls), given)
+            return _kernel(_forward(function, arguments, cls), given)
     except RuntimeError as error:
         raise RuntimeError(
             f"dr.wrap(): {label(function)}() cannot be compiled to one function of numbers: {error}"
@@ -174,3 +189,59 @@ def _entries(name: str, traced: SingleKernel, dtype: DType) -> str:
             f"ret {scalar} %result\n}}\n",
         ]
     )
+
+
+def _kernel(roots: Sequence[Node], given: Sequence[Node]) -> SingleKernel:
+    """Returns the kernel that computes nodes of one entry from given ones. What these do not
+    contribute to is evaluated where the kernel needs it as memory.
+
+    Raises:
+        RuntimeError: there is no such kernel.
+    """
+    _evaluate_others(roots, given)
+    roots = [ir.make(op.copy, n.dtype, 1, (n,)) for n in roots]
+    graph = structure.ProgramGraph(roots)
+    if graph.effects():
+        raise RuntimeError("it writes to arrays")
+    ordered, passed = structure.settle(graph, roots)
+    built = program.build(ordered, roots)
+    inputs, literals, checks = [
+        found if taken is None else [found[k] for k in taken]
+        for found, taken in zip((graph.inputs, graph.literals, graph.checks), passed, strict=True)
+    ]
+    place = {n: 1 + k for k, n in enumerate(inputs)}
+    held = [n for n in inputs if n not in given]
+    # A single lane reads no packets: memory of NumPy's serves wherever it is.
+    values = [0 if n in given else n.data.address or n.data.origin for n in inputs]
+    values += [n.data for n in literals]
+    values += [c.data[0] for c in checks]
+    values += [0] * len(roots)
+    for n in held:
+        await_data(n.data)
+    block = struct.pack("<" + layout_of(built), 0, *values)
+    words = list(struct.unpack(f"<{built.words}q", block))
+    return SingleKernel(
+        source.render(built),
+        words,
+        [place.get(n) for n in given],
+        [o.param for o in built.outputs],
+        held,
+    )
+
+
+def _evaluate_others(roots: Sequence[Node], given: Sequence[Node]) -> None:
+    """Evaluates memory that is read and sums over lanes, if they do not depend on the given nodes.
+
+    Raises:
+        RuntimeError: one of them does.
+    """
+    needed: dict[Node, None] = {}
+    for n in structure.ProgramGraph([*roots]).noted:
+        if n.op is op.reduce:
+            needed[n] = None
+        elif n.op.reads:
+            needed.update(dict.fromkeys([d for d in n.deps[n.op.reads] if d.op is not ir.BUFFER]))
+    for n in needed:
+        if not set(given).isdisjoint(structure.ProgramGraph([n]).inputs):
+            raise RuntimeError("it reads from an array that it computes, or sums one up")
+    schedule.evaluate([*needed])
