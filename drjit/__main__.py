@@ -76,11 +76,12 @@ def python() -> str:
 def native() -> str:
     """Returns whether the native code that takes over from Python in long programs can be used."""
     from drjit.jit import substitutes
+    from drjit.jit.cpu import plans
     from drjit.jit.native import objects
 
     if substitutes.SWITCH == "off":
         return "off: DRJIT_NATIVE=off"
-    if objects.are_known():
+    if objects.are_known(plans.OBJECTS):
         return "knows the objects of this Python"
     return "off: it does not know the objects of this Python, so tracing takes longer"
 
