@@ -242,7 +242,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         if n.op is _REDUCE or stages.waits(n):
             waits = n
             break
-    if waits is not None or len({n.size for n in roots}) > 1:
+    if waits is not None or not _have_one_size(roots):
         _in_stages(roots, graph, waits, device)
     elif roots:
         _in_one(roots[0].size, roots, graph, device)
@@ -288,6 +288,14 @@ def _launched(size: int, roots: list[Node], device: Device | None) -> list[Launc
 
 def _is_long(graph: structure.ProgramGraph) -> bool:
     return len(graph.order) > stages.SHORT and stages.is_long(graph)
+
+
+def _have_one_size(roots: list[Node]) -> bool:
+    """Returns whether nodes have as many entries as the others."""
+    for n in roots:  # noqa: SIM110 (`all` would start a generator)
+        if n.size != roots[0].size:
+            return False
+    return True
 
 
 def _keep(
