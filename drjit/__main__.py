@@ -18,7 +18,7 @@ from typing import Any
 
 import drjit
 from drjit.jit import processor, substitutes
-from drjit.jit.cpu import runtime, variants
+from drjit.jit.cpu import plans, runtime, variants
 from drjit.jit.device import DeviceUnavailable, find, missing
 from drjit.jit.native import objects
 from drjit.jit.run import cache
@@ -71,7 +71,7 @@ def native() -> str:
     """Returns whether the native code that takes over from Python in long programs can be used."""
     if substitutes.SWITCH == "off":
         return "off: DRJIT_NATIVE=off"
-    if objects.are_known(objects.samples):
+    if objects.are_known(plans.OBJECTS):
         return "knows the objects of this Python"
     return "off: it does not know the objects of this Python, so tracing takes longer"
 

@@ -115,11 +115,7 @@ def in_debug_mode(cls: type, note: Callable[[object], None]) -> None:
     when_debugging(switch)
 
 
-def _nothing() -> bool:
-    return False
-
-
-recording: Callable[[], bool] = _nothing
+recording: Callable[[], bool] = bool
 """Whether this thread is recording a loop, branch or call; set by `scope`."""
 
 

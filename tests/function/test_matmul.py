@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit import scalar
-from drjit.jit.cpu import matmul as cpu_matmul
 from drjit.jit.cpu import memory, runtime, variants
+from drjit.jit.cpu import primitives as cpu_matmul
 from drjit.jit.primitives import matmul as product
 from drjit.jit.target.simd import llvm
 from drjit.jit.target.simd.ir import Machine

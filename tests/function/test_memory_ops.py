@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit.run import cutting
+from drjit.jit.run import stages
 from drjit.llvm import (
     Array2f,
     Array3f,
@@ -898,8 +898,8 @@ def test_many_scatters_are_several_kernels():
 
 
 def test_many_gathers_are_several_kernels(monkeypatch):
-    monkeypatch.setattr(cutting, "MOST_CHECKS", 50)
-    monkeypatch.setattr(cutting, "SHORT", 0)
+    monkeypatch.setattr(stages, "MOST_CHECKS", 50)
+    monkeypatch.setattr(stages, "SHORT", 0)
     index = dr.opaque(UInt, 1, 4) + dr.arange(UInt, 4)
     tables = [Float(np.arange(8) * k) for k in range(200)]
     got = {}
@@ -929,8 +929,8 @@ def counted(steps: int) -> tuple:
 def test_old_values_stay_with_their_updates_in_many_kernels(monkeypatch):
     want = counted(40)
     dr.eval(want)
-    monkeypatch.setattr(cutting, "MOST_CHECKS", 24)
-    monkeypatch.setattr(cutting, "SHORT", 0)
+    monkeypatch.setattr(stages, "MOST_CHECKS", 24)
+    monkeypatch.setattr(stages, "SHORT", 0)
     got = {}
     assert len(launched(lambda: got.setdefault("all", counted(40)))) >= 12
     got = got["all"]

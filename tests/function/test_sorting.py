@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit.cpu import runtime, sorting, variants
+from drjit.jit.cpu import primitives, runtime, variants
 from drjit.jit.target import packet_width
 from drjit.llvm import (
     Array3f,
@@ -67,7 +67,7 @@ def test_several_blocks(cls, lanes, monkeypatch, tmp_path):
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(packet_width, "default_lanes", lambda: lanes)
     monkeypatch.setattr(variants, "pinned", "compiled")
-    monkeypatch.setattr(sorting, "_ONE_BLOCK", 256)
+    monkeypatch.setattr(primitives, "_SORTED_BLOCK", 256)
     before = runtime.thread_count()
     runtime.set_thread_count(3)
     try:

@@ -11,7 +11,7 @@ import drjit as dr
 from drjit import llvm
 from drjit.jit import device, substitutes
 from drjit.jit.backend import JitBackend
-from drjit.jit.cpu import collective, plans, programs, runtime, warm_up
+from drjit.jit.cpu import plans, primitives, programs, runtime, warm_up
 from drjit.jit.cpu.device import CPU
 from drjit.jit.device import Buffer, Device, Kernel
 from drjit.jit.ir import dtype as dt
@@ -176,7 +176,7 @@ def alone(second: Second, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(CPU, "upload", refuse)
     monkeypatch.setattr(CPU, "filled", refuse)
     monkeypatch.setattr(runtime, "launch", refuse)
-    monkeypatch.setattr(collective.kernel, "run_text", refuse)
+    monkeypatch.setattr(primitives.kernel, "run_text", refuse)
     return second
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import drjit as dr
 from drjit.jit import processor
-from drjit.jit.cpu import matmul as cpu_matmul
+from drjit.jit.cpu import primitives as cpu_matmul
 from drjit.jit.target import simd
 from drjit.jit.target.simd import llvm
 from drjit.jit.target.simd.ir import Machine

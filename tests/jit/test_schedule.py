@@ -23,7 +23,7 @@ from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import ReduceMode
 from drjit.jit.ir.scope import ACTIVE
-from drjit.jit.run import cutting, pending, plan, schedule, stages
+from drjit.jit.run import pending, plan, schedule, stages
 from drjit.jit.text import program, structure
 from drjit.jit.trace import access, record
 from drjit.jit.trace.access import Access
@@ -530,7 +530,7 @@ def test_a_program_that_is_known_is_not_numbered_again(
 
     n = traced(True)
     assert values(n) == [k * k - 2 * k - 3 for k in range(4)]
-    monkeypatch.setattr(structure, "settle", None)
+    monkeypatch.setattr(structure, "canonicalize", None)
     n = traced(False)
     assert values(n) == [k * k - 2 * k - 3 for k in range(4)]
     assert launches[0][0] == launches[1][0]
@@ -755,8 +755,8 @@ def test_a_long_chain(
     tier: str, uniform: bool, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No recursion anywhere, not even when the graph is freed; several kernels."""
-    monkeypatch.setattr(cutting, "LONGEST", 6000)
-    monkeypatch.setattr(cutting, "SHORT", 0)
+    monkeypatch.setattr(stages, "LONGEST", 6000)
+    monkeypatch.setattr(stages, "SHORT", 0)
     x = opaque([1.0]) if uniform else ramp(3)
     y, length = x, 32_000
     one = opaque([1.0])
@@ -766,7 +766,7 @@ def test_a_long_chain(
     schedule.evaluate([z])
     assert values(z) == [1 + length] * 3 if uniform else [length, length + 1, length + 2]
     assert len(launches) > 5
-    assert max(text.count("\n") for text, _ in launches) <= cutting.LONGEST + 2
+    assert max(text.count("\n") for text, _ in launches) <= stages.LONGEST + 2
 
 
 def test_a_program_of_8_000_operations_is_one_kernel(tier: str, launches: list) -> None:
@@ -800,27 +800,27 @@ def test_a_long_program_with_many_values_alive(tier: str) -> None:
 def test_more_outputs_than_a_kernel_takes(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cutting, "LONGEST", 300)
-    monkeypatch.setattr(cutting, "SHORT", 0)
+    monkeypatch.setattr(stages, "LONGEST", 300)
+    monkeypatch.setattr(stages, "SHORT", 0)
     x = ramp(3)
-    roots = [add(x, opaque([k])) for k in range(cutting.LONGEST)]
+    roots = [add(x, opaque([k])) for k in range(stages.LONGEST)]
     target = Array(ramp(3))
     target.scatter([roots[7]], ir.lane(3))
     schedule.evaluate(roots)
     assert len(launches) > 1
-    assert max(text.count("\n") for text, _ in launches) <= 2 * cutting.LONGEST
+    assert max(text.count("\n") for text, _ in launches) <= 2 * stages.LONGEST
     assert values(target.node) == [7, 8, 9]
-    assert all(values(roots[k]) == [k, k + 1, k + 2] for k in range(0, cutting.LONGEST, 97))
+    assert all(values(roots[k]) == [k, k + 1, k + 2] for k in range(0, stages.LONGEST, 97))
 
 
 def test_several_launches_of_which_one_is_cut(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What one launch finishes early, another one wants."""
-    monkeypatch.setattr(cutting, "LONGEST", 200)
-    monkeypatch.setattr(cutting, "SHORT", 0)
+    monkeypatch.setattr(stages, "LONGEST", 200)
+    monkeypatch.setattr(stages, "SHORT", 0)
     shared = add(opaque([1]), opaque([2]))
-    roots = [add(ramp(3), mul(shared, opaque([k]))) for k in range(cutting.LONGEST)]
+    roots = [add(ramp(3), mul(shared, opaque([k]))) for k in range(stages.LONGEST)]
     total = access.reduce_all("add", roots[0])
     last = add(total, roots[1])
     schedule.evaluate([*roots, shared, last])
@@ -981,8 +981,8 @@ def test_large_results_bypass_the_caches(launches: list, monkeypatch: pytest.Mon
 def test_a_long_program_is_cut_where_the_fewest_values_are_needed(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cutting, "LONGEST", 16)
-    monkeypatch.setattr(cutting, "SHORT", 0)
+    monkeypatch.setattr(stages, "LONGEST", 16)
+    monkeypatch.setattr(stages, "SHORT", 0)
     x = y = ramp(3)
     for k in range(1, 12):
         a, b = add(mul(x, x), y), mul(x, y)

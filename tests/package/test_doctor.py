@@ -67,7 +67,7 @@ def test_a_python_without_the_gil_is_reported(monkeypatch):
     assert "free-threaded" not in doctor.python()
     monkeypatch.setattr(objects, "is_free_threaded", lambda: True)
     assert any(re.match("  Python .* free-threaded build: NOT", s) for s in doctor.report())
-    assert not objects.are_known(objects.samples)  # which are not looked for in such a Python
+    assert not objects.are_known(())  # which are not looked for in such a Python
 
 
 def test_an_llvm_that_makes_no_ptx_is_reported(monkeypatch):

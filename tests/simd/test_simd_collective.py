@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit.cpu import collective as cpu_collective
+from drjit.jit.cpu import primitives as cpu_collective
 from drjit.jit.cpu import runtime, variants
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node

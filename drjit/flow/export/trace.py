@@ -320,7 +320,7 @@ class _ShapeFunction:
 
 def _difference(a: Recording, b: Recording) -> str:
     """Says where two recordings differ in more than sizes."""
-    for n, m, place in zip(a.decisions, b.decisions, a.places, strict=False):
+    for n, m, place in zip(a.uses.decisions, b.uses.decisions, a.uses.places, strict=False):
         if n != m:
             return f"it decides about the trace at {short(place)}"
     for s, other in zip(a.steps, b.steps, strict=False):

@@ -86,7 +86,7 @@ def merged(a: Recording, b: Recording) -> General:
         Different: they cannot be generalized.
     """
     if (
-        a.decisions != b.decisions
+        a.uses.decisions != b.uses.decisions
         or a.count != b.count
         or a.written != b.written
         or not _same_constants(a, b)
@@ -114,7 +114,7 @@ def _bytes(n: Node) -> bytes:
 
 class _Merger:
     def __init__(self, first: Recording, second: Recording) -> None:
-        self._first, self._second = first.divisions, second.divisions
+        self._first, self._second = first.uses.divisions, second.uses.divisions
         lengths = dict.fromkeys([1, *[length for _, length in self._first]])
         self._pairs = [
             (k, length, _parts(n, length), _parts(m, length))

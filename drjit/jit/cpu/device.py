@@ -13,7 +13,7 @@ from ..backend import JitBackend
 from ..device import Buffer, Device, elements
 from ..ir.dtype import DType
 from ..lazy import np
-from . import collective, kernel, matmul, memory, runtime, sequence, sorting
+from . import kernel, memory, primitives, runtime, sequence
 
 
 class Cpu(Device):
@@ -38,12 +38,12 @@ class Cpu(Device):
     flush_memory = staticmethod(memory.flush_malloc_cache)
     memory_statistics = staticmethod(memory.statistics)
     clear_memory_statistics = staticmethod(memory.clear_statistics)
-    prefix = staticmethod(collective.prefix)
-    block_reduce = staticmethod(collective.block_reduce)
-    reduce_rows = staticmethod(collective.reduce_rows)
-    compress = staticmethod(collective.compress)
-    sort = staticmethod(sorting.sort)
-    matmul = staticmethod(matmul.matmul)
+    prefix = staticmethod(primitives.prefix)
+    block_reduce = staticmethod(primitives.block_reduce)
+    reduce_rows = staticmethod(primitives.reduce_rows)
+    compress = staticmethod(primitives.compress)
+    sort = staticmethod(primitives.sort)
+    matmul = staticmethod(primitives.matmul)
     can_join = staticmethod(sequence.can_join)
     sequence = sequence.LaunchSequence
 

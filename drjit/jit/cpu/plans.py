@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import substitutes
+from ..device import size_class
 from ..ir import dtype as dt
 from ..ir.node import BUFFER, Node
 from ..native import objects
@@ -197,14 +198,15 @@ class Launches:
 
     def finish(self, positions: Iterable[int] = (), made: Iterable[int] = ()) -> None:
         """Makes the record for native code, once all launches are there; see `PlanRecord`."""
-        rows = self._operands, self._links, self._steps, positions, made
+        sizes = [*map(size_class, self._nbytes)]
+        rooms = [x for n in sizes for x in (id(memory.pool(n)), n, sizes.count(n), 0)]
+        rows = self._operands, self._links, self._steps, positions, made, rooms
         tables = [array("q", [*row, 0]) for row in rows]
-        tables.append(programs.rooms_for(self._nbytes))
-        given, linked, steps, places, results, rooms = [t.buffer_info()[0] for t in tables]
+        given, linked, steps, places, results, free = [t.buffer_info()[0] for t in tables]
         self.report = memory.Buffer.device.error_words()
         counts = len(self.kernels), len(self.number)
         self.record = PlanRecord(
-            given, linked, steps, *counts, places, rooms, self.report.address, self._ways,
+            given, linked, steps, *counts, places, free, self.report.address, self._ways,
             0, 0, 0, results,
         )  # fmt: skip
         self._owned += tables

@@ -11,11 +11,11 @@ import itertools
 import sys
 import types
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from .. import log, substitutes
-from ..device import Device, size_class
+from ..device import Device
 from ..ir.node import Node
 from ..native import loader, objects
 from ..run import pending, schedule
@@ -63,15 +63,6 @@ def _buffer() -> memory.Buffer:
 objects.samples[objects.Buffer] = _buffer
 objects.samples[objects.Block] = lambda: object.__new__(memory.Block)
 objects.samples[objects.Effect] = lambda: object.__new__(pending.Effect)
-
-
-def rooms_for(sizes: Sequence[int]) -> array:
-    """Returns `Room` records for numbers of bytes."""
-    rooms: list[int] = []
-    capacities = [size_class(nbytes) for nbytes in sizes]
-    for capacity in capacities:
-        rooms += (id(memory.pool(capacity)), capacity, capacities.count(capacity), 0)
-    return array("q", [*rooms, 0])
 
 
 _kept: list[Any] = []  # memory that native code uses

@@ -22,7 +22,6 @@ from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
 from ..ir.dtype import DType
-from ..ir.location import Location
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import using
 from ..tuples import NamedTuple
@@ -127,17 +126,15 @@ class SizeChanged(Exception):
 
 class Recording(NamedTuple):
     """The launches of a call. `written` are inputs that it writes to in place, `sizes` the sizes of
-    its inputs other than 0 and 1; see `freeze_size` for `decisions`, their `places`, and
-    `divisions`. `outcome` describes what it leaves behind."""
+    its inputs other than 0 and 1, and `uses` how it uses them. `outcome` describes what it leaves
+    behind."""
 
     steps: tuple[Step, ...]
     count: int
     constants: tuple[tuple[int, Node], ...]
     written: tuple[int, ...]
     sizes: tuple[int, ...]
-    decisions: tuple[float, ...]
-    places: tuple[Location, ...]
-    divisions: tuple[tuple[int, int], ...]
+    uses: freeze_size.Uses
     outcome: Any
 
 
@@ -312,9 +309,7 @@ class Recorder:
             tuple(self.constants),
             tuple(sorted(self.written)),
             sizes,
-            tuple(self._uses.decisions),
-            tuple(self._uses.places),
-            tuple(self._uses.divisions),
+            self._uses,
             outcome,
         )
 

@@ -21,7 +21,8 @@ from . import cache
 # File format: the magic word, the file's size and where the table begins as 8-byte numbers, the
 # checksum of the table, the copies, the table.
 _MAGIC, _CHECKSUM = b"DRJITM03", 8
-_HEAD = len(_MAGIC) + 16 + _CHECKSUM
+_START = struct.Struct("<8sQQ")
+_HEAD = _START.size + _CHECKSUM
 # A compiled file of Python's starts with a magic word, flags, the time and the size of the source.
 _CHECKED_BY_TIME, _SKIPPED = bytes(4), 16
 _FEW = 8  # modules may be missing before the file is written anew
@@ -103,7 +104,7 @@ def install() -> None:
         _data = _mapped(file)
         _rows.update(_table(_data))
         cache.note_use(file, path)
-    except (OSError, ValueError, EOFError, TypeError):
+    except (OSError, ValueError, EOFError, TypeError, struct.error):
         pass  # it is damaged
     finally:
         os.close(file)
@@ -131,14 +132,10 @@ def _table(data: Any) -> dict[str, _Row]:
     Raises:
         ValueError: it is no such file, or not a whole one.
     """
-    magic, size, start = data[:8], _number(data[8:16]), _number(data[16:24])
+    magic, size, start = _START.unpack(data[: _START.size])
     if magic != _MAGIC or size != len(data) or data[24:_HEAD] != cache.source_hash(0, data[start:]):
         raise ValueError
     return marshal.loads(data[start:])
-
-
-def _number(data: bytes) -> int:
-    return int.from_bytes(data, "little")
 
 
 @atexit.register
@@ -170,6 +167,5 @@ def _keep() -> None:
         return
     table = marshal.dumps(rows)
     size = end + len(table)
-    numbers = [n.to_bytes(8, "little") for n in (size, end)]
-    parts[0] = b"".join([_MAGIC, *numbers, cache.source_hash(0, table)])
+    parts[0] = _START.pack(_MAGIC, size, end) + cache.source_hash(0, table)
     cache.write(path, b"".join([*parts, table]))

@@ -21,7 +21,7 @@ from ..ir.effects import afters, inside, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, WRITTEN, OpenRegion
 from ..text import program, source, structure
-from . import cutting, launch, pending, stages
+from . import launch, pending, stages
 from . import plan as plans
 from .plan import Launch, Plan
 
@@ -141,6 +141,7 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
     global _preview
     with lock:
         copies: dict[Node, Node] = {}
+        tables: Any = label.labels, label.locations
         pending.drop_unseen()
         effects = pending.effects[:]
         values = _old_values(effects)
@@ -157,7 +158,6 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
             elif n.op.block:
                 copy.data = OpenRegion(n.data.counts, n.data.depth, n.data.shared)
             label.locations.pop(copy, None)  # the line that asks for the text
-            tables: tuple[Any, ...] = label.labels, label.locations
             for table in tables:
                 if n in table:
                     table[copy] = table[n]
@@ -242,7 +242,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         if n.op is _REDUCE or stages.waits(n):
             waits = n
             break
-    if waits is not None or len({n.size for n in roots}) > 1:
+    if waits is not None or not _have_one_size(roots):
         _in_stages(roots, graph, waits, device)
     elif roots:
         _in_one(roots[0].size, roots, graph, device)
@@ -287,7 +287,15 @@ def _launched(size: int, roots: list[Node], device: Device | None) -> list[Launc
 
 
 def _is_long(graph: structure.ProgramGraph) -> bool:
-    return len(graph.order) > cutting.SHORT and cutting.is_long(graph)
+    return len(graph.order) > stages.SHORT and stages.is_long(graph)
+
+
+def _have_one_size(roots: list[Node]) -> bool:
+    """Returns whether nodes have as many entries as the others."""
+    for n in roots:  # noqa: SIM110 (`all` would start a generator)
+        if n.size != roots[0].size:
+            return False
+    return True
 
 
 def _keep(
@@ -375,7 +383,7 @@ def _in_one(
     if graph.open:
         raise stages.symbolic()
     if _is_long(graph):
-        first = cutting.first_part(graph, roots)
+        first = stages.first_part(graph, roots)
         if first:
             return _in_parts(size, first, roots, device)
     streams = size >= STREAM_LANES and _streams(size, roots)

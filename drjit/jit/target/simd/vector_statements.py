@@ -135,8 +135,8 @@ def _read(
 def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.expr) -> None:
     """`store_vector(T, n, p[k], i, v)`, where a number stands for every feature."""
     f, start, (_, v) = t.f, first_row(t.f, code, count, base), t.expr(e)
-    x: Any = v if type(v) is FeatureVector else t.typed(e, code)[1]
-    place = t.place(x) if type(x) is FeatureVector else ""
+    place = t.place(v) if type(v) is FeatureVector else ""
+    x = "" if place else t.typed(e, code)[1]
     how = f"align {min(64, f.lanes * BYTES[code])}"
     with loop(f, 0, count, 1) as (k, _):
         if place:
