@@ -16,8 +16,7 @@ from ..jit.ir.node import LITERAL, SPLAT, Node, serials
 from ..jit.ir.op import Op, special_numbers
 from ..jit.run import bytecode
 from ..jit.tuples import NamedTuple
-from .algebra import PLAIN, Guards
-from .graph import Var, as_value
+from .algebra import PLAIN
 from .rules import Algebra, Rule, same
 
 
@@ -188,7 +187,7 @@ def _compiled(parameters: str, body: list[str], names: dict[str, Any]) -> Any:
     return names["run"]
 
 
-def _direct(rule: Rule) -> Any:
+def direct(rule: Rule) -> Any:
     """Returns the function `(v, g, sink, guard, masked)` that passes a full gradient of a variable
     `v` on to its operands `d0`, ..., given its inputs `x0`, ... and result `y`."""
     count, names = len(rule.partials), _names()
@@ -204,38 +203,3 @@ def _direct(rule: Rule) -> Any:
         plain = _passing(rule, inputs, False, names)
         lines = ["if masked:", *_indented(lines), "else:", *_indented(plain)]
     return _compiled("v, g, sink, guard, masked", [*body, *lines], names)
-
-
-def sweep(variables: list[Var], sink: Any) -> None:
-    """Visits variables, last one first: what `GradientSink.visit` does for each, here without calls
-    where gradients are full."""
-    masked, general, clears, v = sink.masked, sink.visit, sink.clears, None
-    guard = Guards()
-    try:
-        for v in reversed(variables):
-            rule, g, size = v.rule, v.grad, v.size
-            if rule is None:
-                continue
-            if g is None or g.size != size or (o := g.op) is LITERAL or o is SPLAT:
-                general(v, rule)
-                continue
-            if (run := rule.direct) is not None:
-                run(v, g, sink, guard, True if masked and v in masked else rule.masks)
-            elif rule.elementwise or rule.keeps_gradient:
-                general(v, rule)
-                continue
-            else:
-                sink.var = v
-                sink.masking = rule.masks or v in masked
-                rule.backward(v, as_value((g, v.grad_var)), sink)
-                sink.masking = False
-            if clears:
-                v.grad = v.grad_var = None
-            else:
-                sink.clear(v, rule)
-    except BaseException:
-        sink.var = v
-        raise
-
-
-Rule.compiler = _direct

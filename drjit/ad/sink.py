@@ -8,14 +8,14 @@ from typing import Any
 from ..jit import flags as jit_flags
 from ..jit.flags import JitFlag
 from ..jit.ir import node
-from ..jit.ir.node import LITERAL, Node
+from ..jit.ir.node import LITERAL, SPLAT, Node
 from ..jit.ir.scope import ACTIVE, active, recording, region
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import memory_rules
-from .algebra import PLAIN, RECORDED, guard
+from .algebra import PLAIN, RECORDED, Guards, guard
 from .graph import ADFlag, Value, Var, as_value, scatter_gradient, scope, scopes, title, where
 from .rules import same
 
@@ -277,3 +277,35 @@ def _total(c: Value, lanes_: int) -> Value:
     if c.node.size != 1:
         return lane_sum(c)
     return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
+
+
+def sweep(variables: list[Var], sink: Any) -> None:
+    """Visits variables, last one first: what `GradientSink.visit` does for each, here without calls
+    where gradients are full."""
+    masked, general, clears, v = sink.masked, sink.visit, sink.clears, None
+    guard = Guards()
+    try:
+        for v in reversed(variables):
+            rule, g, size = v.rule, v.grad, v.size
+            if rule is None:
+                continue
+            if g is None or g.size != size or (o := g.op) is LITERAL or o is SPLAT:
+                general(v, rule)
+                continue
+            if (run := rule.direct) is not None:
+                run(v, g, sink, guard, True if masked and v in masked else rule.masks)
+            elif rule.elementwise or rule.keeps_gradient:
+                general(v, rule)
+                continue
+            else:
+                sink.var = v
+                sink.masking = rule.masks or v in masked
+                rule.backward(v, as_value((g, v.grad_var)), sink)
+                sink.masking = False
+            if clears:
+                v.grad = v.grad_var = None
+            else:
+                sink.clear(v, rule)
+    except BaseException:
+        sink.var = v
+        raise

@@ -22,8 +22,9 @@ from ..jit.locks import catch_up, due, is_held, lock
 from . import generated, graph, segments
 from .algebra import PLAIN, set_keep_graph
 from .graph import ADFlag, ADMode, GradScope, Value, Var, living, scope, scopes, title, where
+from .rules import Rule
 from .scatter_target import Propagation
-from .sink import GradientSink, arriving, in_active_lanes
+from .sink import GradientSink, arriving, in_active_lanes, sweep
 
 # Numbers, because members of an enumeration are slow to access.
 _CLEAR_EDGES, _CLEAR_INPUT = int(ADFlag.ClearEdges), int(ADFlag.ClearInput)
@@ -315,7 +316,7 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: Gradie
     sink.flags, sink.interior = flags & _CLEAR_VERTICES, interior
     sink.clears = sink.flags == _CLEAR_VERTICES and not sink.first and not sink.keep
     if sink.plain and sink.members is None:
-        generated.sweep(variables, sink)
+        sweep(variables, sink)
         return
     for v in reversed(variables):
         if v.rule is not None:
@@ -408,3 +409,6 @@ def finish_isolation(inner: GradScope) -> None:
             _thread.queue.modes.add(ADMode.Forward)
     enqueue(ADMode.Backward, full, device=inner.device)
     traverse(ADMode.Backward, _CLEAR_VERTICES)
+
+
+Rule.compiler = generated.direct

@@ -6,7 +6,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 from ..lazy import np
@@ -60,7 +60,21 @@ NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _
 """Like `normalize`, by type: vectors excluded."""
 
 
-ROUNDED = {t: lru_cache(4096)(NORMALIZE[t]) for t in dt.ALL if t.is_float}
+class _Table(dict[float, float]):
+    """The values of a function for numbers that it was asked for. (Keys of `lru_cache` are objects
+    that the collector would have to visit.)"""
+
+    def __init__(self, function: Callable[[float], float]) -> None:
+        self._function = function
+
+    def __missing__(self, x: float) -> float:
+        if len(self) >= 4096:
+            self.clear()
+        value = self[x] = self._function(x)
+        return value
+
+
+ROUNDED = {t: _Table(NORMALIZE[t]).__getitem__ for t in dt.ALL if t.is_float}
 """The same for floating point types, for numbers other than zero, of which two compare equal.
 Programs use the same few constants over and over, and looking one up is faster than rounding."""
 
