@@ -49,7 +49,10 @@ def __getattr__(name: str) -> _Any:
         return found
     if name in _LAZY:
         return _module(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    text = f"module {__name__!r} has no attribute {name!r}"
+    if name[:1] != "_":
+        text += _module("array.habits").of_module(name)
+    raise AttributeError(text)
 
 
 def __dir__() -> list[str]:

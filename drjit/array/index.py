@@ -18,7 +18,7 @@ from ..jit.lazy import np
 from ..jit.run import freeze_size, launch, pending, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
-from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
+from . import elementwise, habits, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
 from .meta import DYNAMIC, ArrayMeta
 from .show import is_array
@@ -448,4 +448,6 @@ def no_component(self: Any, name: str) -> ComponentError:
 def no_attribute(self: Any, name: str) -> AttributeError:
     """Returns the error to raise for a missing attribute."""
     text = f"{type(self).__name__!r} object has no attribute {name!r}"
+    if name[:1] != "_":
+        text += habits.of_array(name)
     return AttributeError(text, name=name, obj=self)

@@ -88,7 +88,7 @@ def item(self: Any) -> Any:
         RuntimeError: the array has components, or does not have exactly one entry.
     """
     flat = self._array if self._kind == "tensor" else self
-    if _is_single(flat):
+    if is_single(self):
         if flat._kind == "nested":
             return flat._components[0]
         return flat._node.data if flat._node.op is LITERAL else leaf.entries(flat)[0]
@@ -98,7 +98,9 @@ def item(self: Any) -> Any:
     )
 
 
-def _is_single(flat: Any) -> bool:
+def is_single(a: Any) -> bool:
+    """Returns whether an array or tensor is one number."""
+    flat = a._array if a._kind == "tensor" else a
     if flat._kind == "leaf":
         return flat._node.size == 1
     return len(flat._components) == 1 and not isinstance(flat._components[0], ArrayBase)
@@ -162,7 +164,7 @@ def truth(self: Any) -> bool:
             "`if (x > 0):`, or use dr.any() and dr.all()."
         )
     flat = self._array if self._kind == "tensor" else self
-    if _is_single(flat):
+    if is_single(self):
         return bool(item(flat))
     unit, count = ("dimension", n) if (n := ndim(flat)) > 1 else ("element", len(flat))
     raise RuntimeError(

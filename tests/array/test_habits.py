@@ -1,0 +1,60 @@
+"""Names of NumPy and PyTorch that a program tries: the message says what to write."""
+
+import re
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.array import habits
+from drjit.llvm import Array3f, Float, TensorXf
+
+
+@pytest.mark.parametrize("name", habits.FUNCTIONS)
+def test_functions(name):
+    assert not hasattr(dr, name)
+    with pytest.raises(AttributeError) as error:
+        getattr(dr, name)
+    assert str(error.value).startswith(f"module 'drjit' has no attribute '{name}'. Use ")
+
+
+@pytest.mark.parametrize("x", [Float(1, 2), Array3f(1), TensorXf([1, 2])])
+@pytest.mark.parametrize("name", habits.METHODS)
+def test_methods(name, x):
+    assert not hasattr(x, name)
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'. Use "):
+        getattr(x, name)
+
+
+def test_what_to_write_instead_is_there():
+    for text in (*habits.FUNCTIONS.values(), *habits.METHODS.values()):
+        for name in re.findall(r"dr\.(\w+)", text):
+            assert hasattr(dr, name), text
+    assert habits.of_array("cumsum") == ". Use dr.cumsum(x)"
+
+
+def test_other_names():
+    with pytest.raises(AttributeError, match=r"'drjit' has no attribute 'spam'$"):
+        dr.spam  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'Float' object has no attribute 'spam'$"):
+        Float(1).spam  # noqa: B018
+    assert (
+        "where" not in dir(dr)
+        and "sum" not in dir(Float(1))
+        and "shape" in dir(Float(1))
+        and np.asarray(Float(1, 2)).tolist() == [1, 2]
+    )
+
+
+def test_derived_classes_may_have_them():
+    class Measured(Float):
+        def mean(self):
+            return dr.mean(self)
+
+        def __init__(self, *values):
+            super().__init__(*values)
+            self.size = 3
+
+    x = Measured(1, 3)
+    assert x.mean() == 2 and x.size == 3 and {"mean", "size"} < {*dir(x)}
+    assert not hasattr(Float, "mean")
