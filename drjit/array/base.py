@@ -68,6 +68,9 @@ class ArrayBase:
     _leaf: ClassVar[Any]
     """The one-dimensional type of the innermost components; a Python type in `drjit.scalar`."""
 
+    _part: ClassVar[Any] = None
+    """The same, where all components are of that type, and traced."""
+
     _var: Any = None
 
     if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from ..jit.trace.access import Access
 from . import interop, leaf, leaf_access, pytree, table, tensor
 from .base import ArrayBase, KernelValue, type_label
 from .inline import goes_into_each
+from .leaf import new
 from .promote import number_type
 from .show import component_shape, inner
 
@@ -35,13 +36,13 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     if kwargs or not args:
         pass
     elif kind == "leaf":
-        if len(args) == 1 and (found := _contents(cls, args[0])) is not None:
-            self._node, v = found
+        if len(args) == 1 and (contents := _contents(cls, args[0])) is not None:
+            self._node, v = contents
             if cls._diff:
                 self._var = v
             return
-    elif kind == "nested" and cls._size and cls._usable and cls.Value is cls._leaf:
-        parts = None if cls._namespace == "scalar" else _parts(cls, cls._leaf, args)
+    elif cls._part is not None:
+        parts = _parts(cls, cls._part, args)
         if parts is not None:
             self._components = parts
             return
@@ -98,11 +99,16 @@ def _parts(cls: Any, part: Any, args: tuple) -> list | None:
         return None
     found, diff = [], cls._diff
     for a in args:
-        contents = shared or _contents(part, a)
-        if contents is None:
-            return None
-        c = leaf.new(part)
-        c._node, v = contents
+        c = new(part)
+        if type(a) is part:  # as in `_contents`
+            c._node = a._node
+            v = a._var if diff else None
+            v = v if v is None else visible(v)
+        else:
+            contents = shared or _contents(part, a)
+            if contents is None:
+                return None
+            c._node, v = contents
         if diff:
             c._var = v
         found.append(c)

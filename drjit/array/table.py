@@ -189,6 +189,8 @@ def _build(namespace: str, name: str) -> type:
         rest = dims[1:]
         cls.Value = find(namespace, "vector" if rest else "leaf", dtype, rest)
         cls.Array = cls if kind == "vector" else find(namespace, "vector", dtype, dims)
+        if cls.Value is cls._leaf and cls._size and cls._usable and namespace != "scalar":
+            cls._part = cls._leaf
         methods = inline.nested_operators(cls, ArrayBase)
     for method, function in methods.items():
         setattr(cls, method, function)
