@@ -242,8 +242,12 @@ def main(arguments: list[str] | None = None) -> int:
         "doctor", help="print what a bug report should say, and test that kernels run"
     )
     parser.parse_args(arguments)
-    for line in report():
-        print(line)
+    try:
+        for line in report():
+            print(line, flush=True)
+    except BrokenPipeError:  # `| head` has seen enough; nor is there anywhere to flush to at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 

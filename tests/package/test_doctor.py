@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -181,3 +182,13 @@ def test_a_processor_with_other_instructions_is_an_error(monkeypatch):
     message = str(error.value)
     assert "DRJIT_TARGET_CPU=haswell: this processor has no bmi2." in message
     assert "'haswell'" not in message and "'x86-64-v3'" not in message
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="pipes of Unix")
+def test_whoever_reads_the_report_may_stop():
+    command = f"{shlex.quote(sys.executable)} -m drjit doctor | head -n 1"
+    path = os.pathsep.join([p for p in sys.path if p])
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+    )
+    assert done.stderr == "" and len(done.stdout.splitlines()) == 1

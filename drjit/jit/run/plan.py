@@ -12,7 +12,6 @@ then neither built nor rendered again: that takes longer than to load the machin
 
 import functools
 import sys
-from _pickle import dumps, loads  # `pickle` also imports the same in Python
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -23,6 +22,11 @@ from ..ir.node import Node
 from ..target.foreign import ForeignFunction
 from ..text import structure
 from . import cache
+
+try:
+    from _pickle import dumps, loads  # `pickle` also imports the same in Python
+except ImportError:
+    from pickle import dumps, loads
 
 MOST_SIZES = 8  # plans for the same structure
 MOST_KEYS = 1 << 22  # size of all keys at which everything is forgotten
