@@ -10,6 +10,7 @@ from helpers import settle, tracked
 
 import drjit as dr
 from drjit import nn, opt
+from drjit.jit import collector
 from drjit.llvm.ad import (
     PCG32,
     Array2f,
@@ -267,6 +268,7 @@ def test_nothing_waits_for_the_collector(program):
 @pytest.fixture
 def threshold():
     settle()  # a thread that compiles pauses the collector
+    collector.resume()  # what an earlier test has deferred
     before = gc.get_threshold()
     gc.set_threshold(200, 5, 7)
     yield

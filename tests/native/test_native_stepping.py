@@ -13,14 +13,20 @@ KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
 FINISH = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
 
 
+def new_control(*facts):
+    control = launcher.new_control(*facts)
+    launcher.add_seats(control)
+    return control
+
+
 def test_the_example():
-    names = {"control_of": launcher.new_control, "ctypes": ctypes}
+    names = {"control_of": new_control, "ctypes": ctypes}
     assert doctest.testmod(native_stepping, extraglobs=names).failed == 0
 
 
 def test_jobs_run_in_order_and_each_block_once():
     code = native_stepping.functions()
-    control = launcher.new_control(2, 5, 1_000_000)
+    control = new_control(2, 5, 1_000_000)
     c, seen, times = ctypes.addressof(control), [], launcher.Times()
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     finish = FINISH(lambda params, blocks, threads: seen.append((params, "finish", blocks)))
@@ -51,7 +57,7 @@ def test_jobs_run_in_order_and_each_block_once():
 
 def test_a_job_in_the_calling_thread():
     code = native_stepping.functions()
-    control = launcher.new_control(1, 0, 1000)
+    control = new_control(1, 0, 1000)
     seen = []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((begin, end, block)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value
@@ -61,7 +67,7 @@ def test_a_job_in_the_calling_thread():
 
 def test_a_closed_job_is_claimed_once_it_is_open():
     code = native_stepping.functions()
-    control = launcher.new_control(1, 0, 1000)
+    control = new_control(1, 0, 1000)
     c, seen = ctypes.addressof(control), []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value
