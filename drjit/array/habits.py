@@ -130,9 +130,16 @@ class _Absent:
         raise AttributeError(f"{of} has no attribute {self._name!r}{of_array(self._name)}")
 
 
+def _is_shown(array: Any, name: str) -> bool:
+    if name in METHODS or name in ("x", "y", "z", "w"):
+        return hasattr(array, name)
+    return not 1 < len(name) < 5 or not {*name} <= {*"xyzw"}
+
+
 def _names(array: Any) -> list[str]:
-    """Returns the names that `dir` is to show: not those of attributes that are missing."""
-    return [name for name in object.__dir__(array) if name not in METHODS or hasattr(array, name)]
+    """Returns the names that `dir` is to show: not those of attributes that are missing, nor all
+    the ways to read several components at once, such as `v.zyx`."""
+    return [name for name in object.__dir__(array) if _is_shown(array, name)]
 
 
 for _name in METHODS:

@@ -158,7 +158,7 @@ def _build(namespace: str, name: str) -> type:
     members: dict[str, Any] = {
         "__slots__": slots,
         "__module__": f"drjit.{namespace}",
-        "__doc__": None,
+        "__doc__": _described(meta, name),
         "__meta__": meta,
         "_dtype": dtype,
         "_kind": kind if is_leaf or is_tensor else "nested",
@@ -197,6 +197,25 @@ def _build(namespace: str, name: str) -> type:
     for finish in finishers:
         finish(cls)
     return cls
+
+
+_NOUNS = {
+    "leaf": "One-dimensional array", "tensor": "Array of any shape", "vector": "Vector",
+    "matrix": "Matrix", "complex": "Complex number", "quaternion": "Quaternion",
+}  # fmt: skip
+
+
+def _described(meta: ArrayMeta, name: str) -> str:
+    """Returns the docstring of a class."""
+    size = ""
+    if meta.kind in ("vector", "matrix"):
+        sizes = ["any number of" if n == DYNAMIC else str(n) for n in meta.dims]
+        size = f" of {' x '.join(sizes)} components"
+    numbers = f"{meta.dtype.name} numbers" + ("" if meta.is_jit else " of Python")
+    return (
+        f"{_NOUNS[meta.kind]}{size}: {numbers}{', with derivatives' if meta.is_diff else ''}.\n\n"
+        f"`{name}(...)` takes numbers, sequences, and arrays of this and of other libraries."
+    )
 
 
 def _numbers(self: Any) -> list:

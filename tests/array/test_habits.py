@@ -38,12 +38,22 @@ def test_other_names():
         dr.spam  # noqa: B018
     with pytest.raises(AttributeError, match=r"'Float' object has no attribute 'spam'$"):
         Float(1).spam  # noqa: B018
-    assert (
-        "where" not in dir(dr)
-        and "sum" not in dir(Float(1))
-        and "shape" in dir(Float(1))
-        and np.asarray(Float(1, 2)).tolist() == [1, 2]
-    )
+    assert np.asarray(Float(1, 2)).tolist() == [1, 2]
+
+
+def test_names_that_are_shown():
+    assert "where" not in dir(dr) and "sum" not in dir(Float(1))
+    assert {"x", "z", "shape"} < {*dir(Array3f(1))}
+    assert not {"xy", "zyx", "xxyy", "w"} & {*dir(Array3f(1))}
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [Float, Array3f, TensorXf, dr.scalar.Matrix3f, dr.llvm.ad.Complex2f, dr.llvm.ad.UInt],
+)
+def test_classes_say_what_they_are(cls):
+    assert cls.__name__ in cls.__doc__ and cls._dtype.name in cls.__doc__
+    assert ("derivatives" in cls.__doc__) == cls._diff
 
 
 def test_derived_classes_may_have_them():
