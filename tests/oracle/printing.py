@@ -133,7 +133,6 @@ Float.__mro__
 Array3f.__mro__
 TensorXf.__mro__
 dr.scalar.Array3f.__mro__
-Float.__doc__
 dr.ArrayBase
 """,
     globals(),
