@@ -83,6 +83,8 @@ def test_urgent_work_comes_first_and_what_is_hurried_next():
 
 
 def test_at_most_so_many_threads_which_end_when_nothing_is_left():
+    background.finish()  # what earlier tests have left
+    until_no_thread_is_left()
     usual = sys.getswitchinterval()
     opened, at_work = threading.Event(), []
 
