@@ -191,7 +191,7 @@ def test_the_text_of_a_kernel_names_its_line():
 @pytest.fixture
 def idle_processor(monkeypatch):
     """A processor that cannot compute anything."""
-    for name in ("allocate", "allocate_for", "upload", "filled", "copy"):
+    for name in ("allocate", "upload", "filled", "copy"):
         monkeypatch.delattr(Cpu, name)
 
 
