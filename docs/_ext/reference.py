@@ -205,6 +205,7 @@ def members(cls: Any) -> list[str]:
         value = inspect.getattr_static(cls, member)
         doc = inspect.getdoc(getattr(cls, member, None)) or inspect.getdoc(value)
         hidden = member.startswith("_") or isinstance(value, type) or _is_swizzle(member)
+        hidden |= not hasattr(cls, member)  # see `array.habits`
         if hidden or not doc or doc.startswith("The component"):
             continue
         kind = "autoattribute" if not callable(value) else "automethod"
