@@ -17,6 +17,7 @@ earlier: until then, nobody may touch their target.
 
 import math
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,9 +168,11 @@ class Accesses(Threads):
         self.detector: RaceDetector | None = None
         if shared:
             warps = blocks * self.warps_per_block
+            this: Any = weakref.ref(self)  # which refers to the detector
             self.detector = RaceDetector(
-                len(self.shared), launch.code.grain, blocks, warps, self.name_of, launch.line_text
-            )
+                len(self.shared), launch.code.grain, blocks, warps,
+                lambda place: this().name_of(place), launch.line_text,
+            )  # fmt: skip
         self.copies: list[dict[str, Any]] = []
         self.awaited = np.zeros(len(self.shared) // 4, bool)
         # How many groups of copies threads have committed, by their place.
