@@ -7,7 +7,8 @@ size of the result that are neither literals nor splats, and hence do not simpli
 are left to the rule itself.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ..jit.ir import node, op
@@ -16,7 +17,7 @@ from ..jit.ir.node import LITERAL, SPLAT, Node, serials
 from ..jit.ir.op import Op, special_numbers
 from ..jit.run import bytecode
 from ..jit.tuples import NamedTuple
-from .algebra import PLAIN
+from .algebra import PLAIN, guard
 from .rules import Algebra, Rule, same
 
 
@@ -153,22 +154,30 @@ def _passing(rule: Rule, inputs: list[str], masked: bool, names: dict[str, Any])
     """Returns the statements that pass a full gradient `g` on; if it is `masked`, it may be 0 in
     some lanes, and so may those further along."""
     guarded = rule.guarded or (masked and rule.product)
-    values = [_Term(name, name) for name in ("y", *inputs)]
     lines = []
-    for i, derivative in enumerate(rule.partials):
-        if derivative is None:
-            continue
-        text = _Text(names)
-        product = derivative(text, _Term("g", None, full=True), *values).name
-        if guarded and derivative is not same:
-            selected = _creation("c", "op_select", "dtype", "size", ["where", "zero", product])
-            text.lines += ["where, zero = guard(g)", *selected]
-            product = "c"
-        added = _added(text, product, f"d{i}")
+    for i, added in _contributions(rule, inputs, "g", "", guarded, names):
         if masked:
             added.append(f"sink.masked.add(d{i})")
         lines += [f"if d{i} is not None:", *_indented(added)]
     return lines
+
+
+def _contributions(
+    rule: Rule, inputs: list[str], g: str, target: str, guarded: bool, names: dict[str, Any]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields operands, and the statements that add the product of their derivative with a full
+    gradient to the gradient of a `target`, by default that of the operand."""
+    values = [_Term(name, name) for name in ("y", *inputs)]
+    for i, derivative in enumerate(rule.partials):
+        if derivative is None:
+            continue
+        text = _Text(names)
+        product = derivative(text, _Term(g, None, full=True), *values).name
+        if guarded and derivative is not same:
+            selected = _creation("c", "op_select", "dtype", "size", ["where", "zero", product])
+            text.lines += [f"where, zero = guard({g})", *selected]
+            product = "c"
+        yield i, _added(text, product, target or f"d{i}")
 
 
 def _names() -> dict[str, Any]:
@@ -187,17 +196,40 @@ def _compiled(parameters: str, body: list[str], names: dict[str, Any]) -> Any:
     return names["run"]
 
 
-def direct(rule: Rule) -> Any:
-    """Returns the function `(v, g, sink, guard, masked)` that passes a full gradient of a variable
-    `v` on to its operands `d0`, ..., given its inputs `x0`, ... and result `y`."""
-    count, names = len(rule.partials), _names()
+def _opening(rule: Rule) -> tuple[list[str], list[str]]:
+    """Returns the names of the inputs of a variable `v`, and the statements that read what its
+    `rule` needs: operands `d0`, ..., inputs `x0`, ... and the result `y`."""
+    count = len(rule.partials)
     inputs = [f"x{k}" for k in range(count)] if rule.keeps_inputs else []
-    body = [
+    return inputs, [
         "dtype, size = v.dtype, v.size",
         f"{''.join([f'd{i}, ' for i in range(count)])}= v.deps",
         *[f"{', '.join(inputs)}, = v.inputs"][: len(inputs)],
         *["y = v.result"][: rule.keeps_result],
     ]
+
+
+def tangent(rule: Rule) -> Any:
+    """Returns the function `(v, members, sink)` that sums the tangents of a variable `v` over its
+    operands among the members of a traversal."""
+    names = _names() | {"guard": partial(guard, PLAIN)}
+    inputs, body = _opening(rule)
+    for i, lines in _contributions(rule, inputs, "t", "v", rule.guarded, names):
+        body += [
+            f"if d{i} is not None and (t := d{i}.grad) is not None and d{i} in members:",
+            "    if t.size == size and (o := t.op) is not literal and o is not splat:",
+            *_indented(_indented(lines)),
+            "    else:",
+            f"        sink.push(v, {i})",
+        ]
+    return _compiled("v, members, sink", body, names)
+
+
+def direct(rule: Rule) -> Any:
+    """Returns the function `(v, g, sink, guard, masked)` that passes a full gradient of a variable
+    `v` on to its operands."""
+    names = _names()
+    inputs, body = _opening(rule)
     lines = _passing(rule, inputs, True, names)
     if not rule.masks:
         plain = _passing(rule, inputs, False, names)

@@ -9,6 +9,7 @@ that move entries between lanes are in `memory_rules.py`.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from ..jit.ir import op
@@ -40,10 +41,11 @@ class Rule:
     The two partial derivatives of a `symmetric` op are equal if its operands are.
 
     If only nodes are computed (see `algebra`), `direct(v, g, sink, guard, masked)` passes the
-    gradient of a variable on. It is compiled on first use (see `generated`).
+    gradient of a variable on, and `tangent(v, members, sink)` is a step of a forward traversal.
+    They are compiled on first use (see `generated`).
     """
 
-    compiler: ClassVar[Callable[["Rule"], Callable]]
+    compilers: ClassVar[dict[str, Callable[["Rule"], Callable]]] = {}
 
     elementwise = True
     always = lasts = keeps_gradient = False
@@ -56,20 +58,22 @@ class Rule:
         self.keeps_result = "y" in keeps
         self.guarded, self.masks, self.symmetric = op_.guarded, op_.masks, op_.symmetric
         self.product = not op_.linear and not op_.masks
-        self.direct: Callable = self._compiled
+        self.direct: Callable = partial(self._compile, "direct")
+        self.tangent: Callable = partial(self._compile, "tangent")
 
-    def _compiled(self, *args: Any) -> None:
-        self.direct = Rule.compiler(self)
-        self.direct(*args)
+    def _compile(self, name: str, *args: Any) -> None:
+        made = self.compilers[name](self)
+        setattr(self, name, made)
+        made(*args)
 
     def reads(self, v: Any, add: Callable[[Any], Any]) -> None:
         """Calls `add` with each primal value that derivatives need."""
         values = (*v.inputs, v.result)
         y, *inputs = [frozenset((n,)) for n in (v.result, *v.inputs)]
         found = frozenset()
-        for d, partial in zip(v.deps, self.partials, strict=True):
-            if d is not None and partial is not None:
-                found |= partial(_READS, frozenset(), y, *inputs)
+        for d, derivative in zip(v.deps, self.partials, strict=True):
+            if d is not None and derivative is not None:
+                found |= derivative(_READS, frozenset(), y, *inputs)
         for n in values:
             if n in found:
                 add(n)

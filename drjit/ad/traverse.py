@@ -355,6 +355,9 @@ def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
                 lasting.append(v)
             if not members.isdisjoint(v.deps):
                 _push(v, rule, members, sink)
+        elif sink.plain and (sink.recording or v.size != 1):
+            sink.var = v
+            rule.tangent(v, members, sink)
         else:
             sink.var = v
             for i, d in enumerate(v.deps):
@@ -411,4 +414,4 @@ def finish_isolation(inner: GradScope) -> None:
     traverse(ADMode.Backward, _CLEAR_VERTICES)
 
 
-Rule.compiler = generated.direct
+Rule.compilers.update(direct=generated.direct, tangent=generated.tangent)
