@@ -323,4 +323,4 @@ def install() -> None:
 
 
 install()
-substitutes.rooms["drjit.array.native_operators"] = 1 << 13
+substitutes.rooms["drjit.array.native_operators"] = 1 << 12

@@ -213,7 +213,7 @@ def test_most_operations_of_a_program_are_native():
     calls = []
     sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code) if event == "call" else 0)
     try:
-        found = fma(x, y, z), k * k - 2, k < 3, -k, n >> 3, 1 / x, x * 0, 0.0 - x
+        found = fma(k, k, k), k * k - 2, k < 3, -k, n >> 3, 1 / x, x * 0, 0.0 - x
         found += -(x * y) + 2 < 0, 1.5 - x / 3 * z - -z, abs(y) >= x
         y += 1
         y *= z

@@ -84,6 +84,8 @@ def folder(op_: op.Op, dtype: dt.DType) -> Callable[..., Any] | None:
     """Returns a fast constant folder: a function from the data of literal operands to the data of
     the result. It returns None in cases that `number` handles. Functions of the math library have
     no such folder."""
+    if op_ is op.fma and dtype is dt.f32:
+        return _fma_f32
     plain = _PLAIN.get(op_)
     if op_ in _OF_BITS:
         plain = partial(_OF_BITS[op_], dtype.bits)
@@ -98,6 +100,24 @@ def folder(op_: op.Op, dtype: dt.DType) -> Callable[..., Any] | None:
         return normalized(value) if value else value
 
     return folded
+
+
+def _fma_f32(a: float, b: float, c: float) -> float | None:
+    """Returns `a * b + c`, rounded once, or None where that is not finite."""
+    rounded = NORMALIZE[dt.f32]
+    product = a * b
+    total = product + c
+    back = total - product
+    error = (product - (total - back)) + (c - back)  # error of the sum (Knuth, TAOCP 2, 4.2.2)
+    value = ROUNDED[dt.f32](total) if total else total
+    if error == 0:
+        return value
+    if error != error or math.isinf(value):
+        return None
+    # The exact sum lies between `total` and the next double in its direction. It rounds like both
+    # of them; if they round differently, like the one that is not a midpoint of two values.
+    other = rounded(math.nextafter(total, math.copysign(math.inf, error)))
+    return other if abs(total - value) == abs(other - total) and other != value else value
 
 
 # Operations that double precision with one more rounding, or unbounded integers, compute exactly as
