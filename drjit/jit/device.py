@@ -144,7 +144,7 @@ class Kernel(ABC):
 
     def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
         """What launches the kernel for the values of a recording, again and again: `general`, or
-        something faster for `step`, a `drjit.jit.run.freeze.Launch`."""
+        something faster for `step`, a `freeze.RecordedLaunch`."""
         return general
 
 
@@ -274,7 +274,7 @@ class Device(ABC):
         """Drops every kernel."""
 
     def can_join(self, step: Any) -> bool:
-        """Returns whether a launch of a recording, a `drjit.jit.run.freeze.Launch`, can be part of
+        """Returns whether a launch of a recording, a `freeze.RecordedLaunch`, can be part of
         a `sequence`."""
         return False
 

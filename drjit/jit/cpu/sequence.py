@@ -21,7 +21,7 @@ def can_join(step: Any) -> bool:
 
 
 class LaunchSequence:
-    """Launches `steps`, which are of the kind `drjit.jit.run.freeze.Launch`, for a list of values;
+    """Launches `steps`, which are of the kind `freeze.RecordedLaunch`, for a list of values;
     the results with the numbers `kept` are entered there."""
 
     def __init__(self, steps: Sequence[Any], kept: Collection[int]) -> None:

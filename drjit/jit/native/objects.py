@@ -2,7 +2,7 @@
 
 A structure is declared by its fields, each a word, or an array of words or structures. Of an object
 with slots, only the attributes are declared. Where the interpreter has them is found by looking at
-one with known contents (`find`); if that is not possible, there is no native code.
+one with known contents (`attributes`); if that is not possible, there is no native code.
 """
 
 import ctypes
