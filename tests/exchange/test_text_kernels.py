@@ -180,17 +180,16 @@ class Again:
     def __init__(self) -> None:
         self.run, self.busy, self.same, self.kernels = launch.run, False, 0, 0
 
-    def __call__(
-        self, made: Any, size: int, inputs: list, literals: list, checks: list, targets: list
-    ) -> list:
+    def __call__(self, made: Any, size: int, operands: tuple) -> list:
         if self.busy:
-            return self.run(made, size, inputs, literals, checks, targets)
+            return self.run(made, size, operands)
         device, self.busy = made.device, True
+        *_, targets = operands
         try:
             device.drain()
             copies = {e.buffer: device.copy(e.buffer, e.dtype.itemsize * e.size) for e in targets}
-            found = self.run(made, size, inputs, literals, checks, targets)
-            self.compare(made, size, inputs, literals, checks, targets, found, copies)
+            found = self.run(made, size, operands)
+            self.compare(made, size, *operands, found, copies)
         finally:
             self.busy = False
         return found

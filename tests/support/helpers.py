@@ -256,9 +256,9 @@ def watch_launches(monkeypatch: Any, entry: Callable[[kernel.CpuKernel, int], An
     seen: list = []
     run = launch.run
 
-    def watched(found: kernel.CpuKernel, size: int, *others: Any) -> list:
+    def watched(found: kernel.CpuKernel, size: int, operands: tuple) -> list:
         seen.append(entry(found, size))
-        return run(found, size, *others)
+        return run(found, size, operands)
 
     monkeypatch.setattr(launch, "run", watched)
     monkeypatch.setattr(substitutes, "perform", None)

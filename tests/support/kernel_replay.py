@@ -45,12 +45,11 @@ class Replay:
         self.differ: list[str] = []
         self.busy = False
 
-    def __call__(
-        self, kernel: Any, size: int, inputs: list, literals: list, checks: Any, targets: Any
-    ) -> Any:
+    def __call__(self, kernel: Any, size: int, operands: tuple) -> Any:
         text = kernel.text
         if self.busy or self.seen[text] >= EACH or freeze.active():
-            return self.run(kernel, size, inputs, literals, checks, targets)
+            return self.run(kernel, size, operands)
+        inputs, literals, checks, targets = operands
         self.seen[text] += 1
         self.busy = True
         try:
@@ -58,7 +57,7 @@ class Replay:
             written = [launch.to_numpy(e.dtype, e.size, e.buffer).copy() for e in targets]
             numbers = [n.data for n in literals]
             sizes = [c.data[0] for c in checks]
-            outputs = self.run(kernel, size, inputs, literals, checks, targets)
+            outputs = self.run(kernel, size, operands)
             after = [launch.to_numpy(e.dtype, e.size, e.buffer).copy() for e in targets]
             if size:
                 words = [*before, *numbers, *sizes]

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from .. import collector, flags
-from ..device import Buffer, Device, Kernel, current
+from ..device import Buffer, Device, Kernel, Operands, current
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
@@ -62,7 +62,7 @@ class RecordedLaunch(NamedTuple):
         def step(values: list) -> None:
             targets = [target(values[k].data, t, n, r, mode) for k, t, n, r, mode in effects]
             given = [values[k] for k in inputs]
-            found = launch.run(launched, size, given, literals, checks, targets)
+            found = launch.run(launched, size, (given, literals, checks, targets))
             for o, memory in zip(made, found, strict=True):
                 if o is not None:
                     number, t, lanes = o
@@ -420,12 +420,12 @@ class Recorder:
 
     # ---- Steps
 
-    def record(self, launched: Any, size: int, *operands: Any) -> list[Buffer | None]:
+    def record(self, launched: Any, size: int, operands: Operands) -> list[Buffer | None]:
         """Takes the place of `launch.run`."""
         inputs, literals, checks, targets = operands
         read = tuple([self.slot(n) for n in inputs])
         effects = tuple([self._target(e) for e in targets])
-        made = _plain(launched, size, *operands)
+        made = _plain(launched, size, operands)
         outputs: list[tuple[ValueNumber, DType, bool] | None] = []
         for o, b in zip(launched.program.outputs, made, strict=True):
             outputs.append(b and (self._result(b), o.dtype, o.kind == "reduce"))
@@ -515,10 +515,11 @@ def _at_work() -> Recorder | None:
     return None if recorder is None or recorder.paused else recorder
 
 
-def _run(*parts: Any) -> list[Buffer | None]:
+def _run(kernel: Kernel, size: int, operands: Operands) -> list[Buffer | None]:
     """Takes the place of `launch.run`."""
     recorder = _at_work()
-    return _plain(*parts) if recorder is None else recorder.record(*parts)
+    run = _plain if recorder is None else recorder.record
+    return run(kernel, size, operands)
 
 
 def _read() -> None:

@@ -218,7 +218,7 @@ def as_python(
     return p, outputs
 
 
-def run(kernel: Kernel, size: int, *operands: Any) -> list[Buffer | None]:
+def run(kernel: Kernel, size: int, operands: Operands) -> list[Buffer | None]:
     """Launches a kernel over `size` lanes; returns a buffer per output (None for an effect)."""
     short = kernel.begin(size, operands)
     if short is not None:

@@ -90,7 +90,7 @@ def find(key: tuple, order: Sequence[Node], for_any_size: bool) -> Plan | None:
     plans = _plans.get(key)
     if plans is not None:
         for plan in plans:
-            if plan.is_for_any_size is for_any_size and plan.fits(order):
+            if plan.is_for_any_size is for_any_size and (not plan.sizes or plan.fits(order)):
                 if plan is not plans[0]:
                     plans.remove(plan)
                     plans.insert(0, plan)

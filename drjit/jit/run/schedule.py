@@ -72,10 +72,13 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
         if pending.effects:
             _evaluate_effects([n for n in roots if n.op not in _NOT_COMPUTED], device)
         elif not (native.repeat and _is_plain() and native.repeat(roots, device)):
-            todo = [n for n in roots if n.op not in _NOT_COMPUTED]
-            if not todo:
+            for n in roots:
+                if n.op in _NOT_COMPUTED:
+                    roots = [n for n in roots if n.op not in _NOT_COMPUTED]
+                    break
+            if not roots:
                 return False
-            _evaluate(todo, device)
+            _evaluate(roots, device)
     if observers:
         _observe()
     if locks.due or collector.pauses:
@@ -324,27 +327,27 @@ def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
     for made, lanes, a, b, c, d, e in launches:
         roots, targets = a(order), e(order)
         effects = [n.data for n in targets] if targets else ()
-        parts = made, lanes or roots[0].size, b(order), c(order), d(order), effects
+        operands = b(order), c(order), d(order), effects
         if _preview is not None:
             _preview.append(made)
             outputs = [made.device.allocate(0) if _has_value(n) else None for n in roots]
         elif effects and made.can_be_interrupted:
             # Updates take effect one by one, and those made must count as made.
             with launch.interrupts_postponed():
-                finish_all(roots, launch.run(*parts))
+                finish_all(roots, launch.run(made, lanes or roots[0].size, operands))
             continue
         else:
-            outputs = launch.run(*parts)
+            outputs = launch.run(made, lanes or roots[0].size, operands)
         finish_all(roots, outputs)
 
 
-def _key_of(graph: structure.ProgramGraph, device: Device | None, *more: object) -> tuple | None:
+def _key_of(graph: structure.ProgramGraph, device: Device | None) -> tuple | None:
     """Returns the key that determines the launches of an evaluation, except for sizes; None if they
     must not be repeated, because the kernel texts refer to these nodes."""
     if graph.open or ((_labels or flags.current & 1) and _is_named(graph)):
         return None
     if not graph.noted:
-        return graph.key((), device or current(), *more)
+        return graph.key(device or current())
     effects = graph.effects()
     orders = []
     for n in effects:
@@ -353,7 +356,7 @@ def _key_of(graph: structure.ProgramGraph, device: Device | None, *more: object)
                 if before.mark is not graph.mark:
                     return None
                 orders.append((n.id, before.id))
-    return graph.key(effects, device or current(), *orders, *more)
+    return graph.key(device or current(), effects, *orders)
 
 
 def _is_named(graph: structure.ProgramGraph) -> bool:
@@ -387,7 +390,9 @@ def _in_one(
         if first:
             return _in_parts(size, first, roots, device)
     streams = size >= STREAM_LANES and _streams(size, roots)
-    key = _key_of(graph, device, *((True,) if streams else ()))
+    key = _key_of(graph, device)
+    if key is not None and streams:
+        key = (*key, True)
     reduces = graph.noted and any(n.op is _REDUCE for n in roots)
     plan = None if key is None else plans.find(key, graph.order, not reduces)
     name = ""

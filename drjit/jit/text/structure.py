@@ -85,10 +85,16 @@ class ProgramGraph:
     or of that of an equal literal.
     """
 
+    __slots__ = (
+        "_bodies", "_key", "_roots", "_values", "blocks", "checks", "inputs", "literals", "mark",
+        "noted", "open", "order",
+    )  # fmt: skip
+
     def __init__(self, roots: list[Node]) -> None:
-        self._roots: list[list[Node]] = []
+        self._roots = [roots]
         self._begin()
-        self.add(roots)
+        if not self._add(roots, native.collect_nodes or self._visit):
+            self._begin_again()
 
     def _begin(self) -> None:
         self.mark = object()
@@ -153,7 +159,8 @@ class ProgramGraph:
         are nodes inside of bodies, and those with bodies."""
         values = self._values
         words = [len(order) - start]
-        for k, n in enumerate(islice(order, start, None), start):  # it grows during iteration
+        # The list grows during iteration.
+        for k, n in enumerate(islice(order, start, None) if start else order, start):
             if n.mark is mark:
                 words.append(2 * n.id + 1)
                 continue
@@ -233,17 +240,18 @@ class ProgramGraph:
         found = {part for part in self._key if isinstance(part, Device)}
         return found | {n.data.buffer.device for n in self.effects()}
 
-    def key(self, effects: Sequence[Node] = (), *more: object) -> tuple:
-        """Returns the key of the program, with its `effects`."""
+    def key(self, device: Device, effects: Sequence[Node] = (), *orders: object) -> tuple:
+        """Returns the key of the program with its `effects` and their `orders`, for a device on
+        which it runs if it consists of constants."""
         if not effects:
-            return (*self._key, *more)
-        rows = [*self._key]
+            return (*self._key, device)
+        rows = [*self._key, device]
         places: dict[Any, tuple[int, Node]] = {}
         for n in effects:
             e = n.data
             at = _place(n, places)
             rows += (n.id, e.dtype, e.reduce, e.mode, e.shape, e.buffer.device, at)
-        return (*rows, *more)
+        return (*rows, *orders)
 
     def targets(self) -> list[Node]:
         """Returns the effects by which buffers are written, in order."""
