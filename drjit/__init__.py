@@ -16,6 +16,10 @@ from .jit.run import modules as _modules
 
 _modules.install()  # before what may come from there
 
+from . import _other
+
+_other.warn()
+
 from . import auto, cuda, llvm, scalar
 from ._names import MODULES as _MODULES
 from ._names import OPERATIONS as _OPERATIONS

@@ -17,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import drjit
+from drjit import _other
+
+if not _other.is_intact(drjit):
+    sys.exit(_other.problem(drjit))
 from drjit.jit import processor, substitutes
 from drjit.jit.cpu import plans, runtime, variants
 from drjit.jit.device import DeviceUnavailable, find, missing
@@ -198,6 +202,7 @@ def compute(tier: str) -> str:
 SECTIONS: dict[str, dict[str, Callable[[], object]]] = {
     "versions": {
         "drjit": lambda: f"{drjit.__version__} in {Path(__file__).parent}",
+        "Dr.Jit": lambda: _other.problem(drjit) or "not in this environment",
         "Python": python,
         "NumPy": lambda: installed("numpy"),
         "Numba": lambda: installed("numba"),

@@ -4,6 +4,7 @@ where the system does not say what is needed.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -140,18 +141,14 @@ def identity() -> tuple[str, ...]:
 @cache
 def version_file(package: str) -> str:
     """Returns the contents of a package's `_version.py`, without importing the package; nothing if
-    it is not installed or has no such file."""
-    from importlib.machinery import PathFinder  # `importlib.util` takes longer to import
-
-    spec = PathFinder.find_spec(package)
-    if spec is None or not spec.origin:
-        return ""
-    try:
-        path = os.path.join(os.path.dirname(spec.origin), "_version.py")
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except OSError:
-        return ""
+    it is not installed in a folder of `sys.path` or has no such file."""
+    for folder in sys.path:
+        try:
+            with open(os.path.join(folder, package, "_version.py"), encoding="utf-8") as file:
+                return file.read()
+        except (OSError, TypeError):  # an import passes over entries that are no text
+            continue
+    return ""
 
 
 @cache

@@ -52,6 +52,19 @@ def test_program_of_the_readme(program: str, tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().out.splitlines()[-len(expected) :] == expected
 
 
+def test_the_readme_of_a_package_index_refers_to_the_repository():
+    setup = runpy.run_path(str(README.parent / "setup.py"), run_name="setup")
+    assert setup["readme"]("") == README.read_text()
+    where = "https://example.org/drjit"
+    links = re.findall(r"\]\(([^)]*)\)", setup["readme"](where))
+    own = [link for link in links if link.startswith(where)]
+    assert len(own) > 40 and all(link.startswith(("https://", "#")) for link in links)
+    for link in own:
+        kind, main, path = link[len(where) + 1 :].split("/", 2)
+        assert (README.parent / path).is_file() and main == "main"
+        assert kind == ("raw" if "/images/" in path else "blob")
+
+
 def test_files_that_pages_name_exist():
     """Paths such as `drjit/jit/ir/node.py`; a line of a name may be wrapped, a path may not."""
     for page in [README, *PAGES]:
