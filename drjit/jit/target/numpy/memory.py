@@ -19,6 +19,9 @@ class LaneRange:
     def __init__(self, begin: int, end: int):
         self.begin, self.end = begin, end
 
+    def __repr__(self) -> str:  # for debuggers
+        return f"lanes {self.begin} to {self.end - 1}"
+
 
 def lane(i: LaneRange) -> Value:
     """The indices of the lanes."""
