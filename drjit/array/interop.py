@@ -412,27 +412,13 @@ def to_tensor(cls: Any, found: Foreign, flip_axes: bool = False) -> Any:
     if found.size == 0:
         flat = node.literal(found.dtype, 0, 0)
     if flip_axes and len(shape) > 1:
-        steps = strides or tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
-        shape, strides = shape[::-1], steps[::-1]
+        shape, strides = shape[::-1], (strides or tensor.strides(shape))[::-1]
     if strides is not None:
-        flat = _gathered(cls, flat, shape, strides, found.offset)
+        index = tensor.strided_index(cls._namespace, shape, strides, found.offset, flat.size)
+        source = leaf.wrap(cls._leaf, flat)
+        flat = leaf_access.gather(source, Access(index._node, inside=True))._node
     made = table.find(cls._namespace, "tensor", cls._dtype)
     return tensor.wrap(made, leaf.wrap(made.Array, node.cast(cls._dtype, flat)), shape)
-
-
-def _gathered(
-    cls: Any, flat: node.Node, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
-) -> node.Node:
-    """Returns the entries of an array in C order."""
-    integer = table.find(cls._namespace, "leaf", dt.u64 if flat.size >> 32 else dt.u32)
-    rest = leaf.lane(integer, prod(shape))
-    index = leaf.literal(integer, offset)
-    for n, step in zip(reversed(shape), reversed(strides), strict=True):
-        # Integers wrap around, so negative steps work as well.
-        index = index + (rest % n) * leaf.literal(integer, step)
-        rest = rest // n
-    source = leaf.wrap(cls._leaf, flat)
-    return leaf_access.gather(source, Access(index._node, inside=True))._node
 
 
 def _dense(value: Any, device: Device) -> tuple[Any, dt.DType, tuple[int, ...]]:

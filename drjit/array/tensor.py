@@ -65,29 +65,44 @@ def broadcast(array: Any, shape: Shape, target: Shape) -> Any:
     if array._kind == "nested":
         values = np.array(array._components, array._dtype.numpy).reshape(shape)
         return type(array)(np.broadcast_to(values, target).ravel())
-    return leaf_access.gather(array, Access(broadcast_index(array, shape, target)._node))
+    source = (1,) * (len(target) - len(shape)) + shape
+    steps = [0 if n == 1 else stride for n, stride in zip(source, strides(source), strict=True)]
+    index = strided_index(array._namespace, target, steps)
+    return leaf_access.gather(array, Access(index._node))
 
 
-def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:
-    """Returns for every entry of the target the index of the source entry in a flat array of the
-    given shape."""
-    cls = index_class(array._namespace, prod(target) >= 1 << 32)
+def strides(shape: Shape) -> list[int]:
+    """Returns how many entries of an array in C order lie between neighbours along each axis."""
+    return [prod(shape[k + 1 :]) for k in range(len(shape))]
+
+
+def strided_index(
+    namespace: str, shape: Shape, steps: Sequence[int], offset: int = 0, entries: int = 0
+) -> Any:
+    """Returns, for the entries of a tensor in C order, the indices of the entries of another array
+    that go there: the one at `offset` comes first, and the next along each axis is `steps` further.
+    The index has 64 bits if one of the arrays is too large for 32, the other one having `entries`.
+    """
+    total = prod(shape)
+    cls = index_class(namespace, max(total, entries) >= 1 << 32)
+    if total == 0:
+        return leaf.literal(cls, 0, 0)
     t = cls._dtype
-    rest = node.cast(t, node.lane(prod(target), cls._device))
-    index = node.literal(t, 0)
-    stride = 1
-    padded = (1,) * (len(target) - len(shape)) + shape
-    for axis in range(len(target) - 1, -1, -1):
-        n = target[axis]
-        if padded[axis] != 1:
-            here = node.combine(ops.remainder, (rest, node.literal(t, n))) if axis else rest
-            if stride != 1:
-                here = node.combine(ops.mul, (here, node.literal(t, stride)))
-            index = node.combine(ops.add, (index, here))
-            stride *= n
-        if axis:
-            rest = node.combine(ops.quotient, (rest, node.literal(t, n)))
-    return leaf.wrap(cls, index)
+    index, rest = node.literal(t, offset), node.cast(t, node.lane(total, cls._device))
+    outer, inner = total, 1  # positions along the axes not yet visited, and along those skipped
+    for n, step in zip(reversed(shape), reversed(steps), strict=True):
+        outer //= n
+        if n == 1 or step == 0:
+            inner *= n
+            continue
+        rest = along = node.combine(ops.quotient, (rest, node.literal(t, inner)))
+        if outer > 1:
+            along = node.combine(ops.remainder, (rest, node.literal(t, n)))
+        # Unsigned arithmetic wraps, so a negative step works as well.
+        along = node.combine(ops.mul, (along, node.literal(t, step)))
+        index = node.combine(ops.add, (index, along))
+        inner = n
+    return leaf.wrap(cls, index if index.size == total else node.literal(t, offset, total))
 
 
 def index_class(namespace: str, wide: bool) -> Any:
@@ -103,16 +118,9 @@ def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gat
     if array._kind == "nested":
         positions = np.arange(prod(shape)).reshape(shape).transpose(order)
         return type(array)([array._components[i] for i in positions.ravel().tolist()])
-    cls = index_class(array._namespace, prod(shape) >= 1 << 32)
-    rest = leaf.lane(cls, prod(shape))
-    index: Any = None
-    for axis in reversed(moving):
-        n = shape[axis]
-        last = axis == moving[0]
-        here = rest if last else rest % n
-        rest = rest if last else rest // n
-        step = here * prod(shape[axis + 1 :])
-        index = step if index is None else index + step
+    steps = strides(shape)
+    target = tuple([shape[a] for a in order])
+    index = strided_index(array._namespace, target, [steps[a] for a in order])
     return leaf_access.gather(array, Access(index._node, what=what))
 
 

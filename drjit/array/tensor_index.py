@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from ..jit.ir import dtype as dt
-from ..jit.ir import node, op
+from ..jit.ir import op
 from ..jit.lazy import np
 from ..jit.run import freeze_size
 from ..jit.trace.access import ALWAYS, Access
@@ -291,36 +291,34 @@ def _host_selection(shape: Shape, keys: Sequence[Any], what: str) -> Selection:
 def _basic(
     namespace: str, shape: Shape, keys: Sequence[Any], what: str, everything: bool
 ) -> Selection:
-    final, parts, offset = _ranges(shape, keys, what)
+    final, steps, offset = _ranges(shape, keys, what)
     entries = prod(shape)
-    whole = prod(final) == entries and all(p.step == 1 for _, _, p in parts if len(p) > 1)
-    if whole and not everything:
+    if prod(final) == entries and min(steps, default=0) >= 0 and not everything:
         return Selection(final, None)
-    return Selection(final, _traced_index(namespace, final, parts, offset, entries))
+    return Selection(final, tensor.strided_index(namespace, final, steps, offset, entries))
 
 
-Part = tuple[int, int, range]  # the axis of the result, the stride of the storage, the positions
-
-
-def _ranges(shape: Shape, keys: Sequence[Any], what: str) -> tuple[Shape, list[Part], int]:
-    """Returns the shape selected by slices and None, the positions of the slices, and the offset of
-    the integers."""
+def _ranges(shape: Shape, keys: Sequence[Any], what: str) -> tuple[Shape, list[int], int]:
+    """Returns the shape selected by slices and None, how far the entries along each axis are apart,
+    and where the first one is."""
     result: list[int] = []
-    parts: list[Part] = []
+    steps: list[int] = []
     offset = axis = 0
     for k in keys:
         if k is None or k is ...:
             result += [1] if k is None else []
+            steps += [0] if k is None else []
             continue
         n, stride = shape[axis], prod(shape[axis + 1 :])
         if isinstance(k, slice):
             chosen = range(n) if k is _ALL else freeze_size.positions(k, n)
-            parts.append((len(result), stride, chosen))
             result.append(len(chosen))
+            steps.append(chosen.step * stride if len(chosen) > 1 else 0)
+            offset += chosen.start * stride
         elif not is_array(k):
             offset += _within(operator.index(k), n, axis, what) * stride
         axis += 1
-    return tuple(result), parts, offset
+    return tuple(result), steps, offset
 
 
 def _within(i: int, n: int, axis: int, what: str) -> int:
@@ -333,7 +331,7 @@ def _within(i: int, n: int, axis: int, what: str) -> int:
 
 def _advanced(namespace: str, shape: Shape, keys: Sequence[Any], what: str) -> Selection:
     """Merges index arrays into a single array of offsets, which the entries then read."""
-    basic, parts, offset = _ranges(shape, keys, what)
+    basic, steps, offset = _ranges(shape, keys, what)
     arrays = [_flat(k) for k in keys if is_array(k)]
     try:
         common = tensor.broadcast_shape([own for _, own in arrays])
@@ -342,8 +340,8 @@ def _advanced(namespace: str, shape: Shape, keys: Sequence[Any], what: str) -> S
         raise BoundsError(f"{what}: index arrays have incompatible shapes {shown}") from None
     at = _place(keys)
     final = (*basic[:at], *common, *basic[at:])
-    moved = [(a + len(common) if a >= at else a, stride, p) for a, stride, p in parts]
-    index = _traced_index(namespace, final, moved, offset, prod(shape))
+    steps = [*steps[:at], *[0] * len(common), *steps[at:]]
+    index = tensor.strided_index(namespace, final, steps, offset, prod(shape))
     if prod(final) == 0:
         return Selection(final, index)
     offsets, valid = _offsets(type(index), shape, keys, common, what)
@@ -351,7 +349,7 @@ def _advanced(namespace: str, shape: Shape, keys: Sequence[Any], what: str) -> S
     outer = [prod(final) // (entries * inner)] if at else []
     wide = (*outer, entries, inner)
     if entries not in (1, prod(wide)):
-        place = tensor.broadcast_index(offsets, (entries, 1), wide)._node
+        place = tensor.strided_index(namespace, wide, [*[0 for _ in outer], 1, 0])._node
         offsets, valid = [leaf_access.gather(a, Access(place)) for a in (offsets, valid)]
     return Selection(final, index + offsets, valid)
 
@@ -392,40 +390,3 @@ def _offsets(
             total = total + cls(bounded) * prod(shape[axis + 1 :])
         axis += 1
     return total, valid
-
-
-def _traced_index(
-    namespace: str, shape: Shape, parts: list[Part], offset: int, entries: int
-) -> Any:
-    total = prod(shape)
-    cls = tensor.index_class(namespace, max(total, entries) >= 1 << 32)
-    if total == 0:
-        return leaf.literal(cls, 0, 0)
-    t: Any = cls._dtype
-    lane = node.cast(t, node.lane(total, cls._device))
-    index: Any = None
-    for axis, stride, positions in parts:
-        n, along = shape[axis], lane
-        if n > 1:
-            inner = prod(shape[axis + 1 :])
-            if inner > 1:
-                along = node.combine(op.quotient, (along, node.literal(t, inner)))
-            if axis and prod(shape[:axis]) > 1:
-                along = node.combine(op.remainder, (along, node.literal(t, n)))
-        first = positions[0] * stride
-        if index is None:
-            offset += first
-        elif first:
-            index = node.combine(op.add, (index, node.literal(t, first)))
-        if n == 1:
-            continue
-        # Unsigned arithmetic wraps, so a negative step works as well.
-        step = positions.step * stride
-        if step != 1:
-            along = node.combine(op.mul, (along, node.literal(t, step)))
-        if index is None and not offset:
-            index = along
-        else:
-            before = node.literal(t, offset) if index is None else index
-            index = node.combine(op.add, (before, along))
-    return leaf.wrap(cls, node.literal(t, offset, total) if index is None else index)
