@@ -19,7 +19,7 @@ from ..jit.run import freeze_size, launch, pending, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
 from . import elementwise, habits, leaf, leaf_access, table, tensor, tensor_index
-from .base import ArrayBase, BoundsError, ComponentError, type_label
+from .base import ArrayBase, BoundsError, ComponentError, nested, type_label
 from .meta import DYNAMIC, ArrayMeta
 from .show import is_array
 from .tensor_index import is_integer, is_mask, title
@@ -332,9 +332,7 @@ def _sized(meta: ArrayMeta, count: int) -> Any:
 
 def copies(cls: Any, parts: Sequence[Any]) -> Any:
     """Returns an array of copies of components."""
-    result = leaf.new(cls)
-    result._components = [type(c)(c) if is_array(c) else c for c in parts]
-    return result
+    return nested(cls, [type(c)(c) if is_array(c) else c for c in parts])
 
 
 def _set_masked_tensor(self: Any, mask: Any, value: Any) -> None:

@@ -19,7 +19,7 @@ from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace.access import Access
 from . import leaf, leaf_access, table, tensor
-from .base import ArrayBase, type_label
+from .base import ArrayBase, nested, type_label
 from .meta import DYNAMIC
 from .show import component_shape, evaluated, inner, is_array, ragged, shape_of
 
@@ -155,9 +155,7 @@ def _nested(cls: type, data: np.ndarray) -> Any:
         return data.item()
     if cls._kind == "leaf":
         return leaf.from_numpy(cls, data.reshape(-1))
-    result = cls.__new__(cls)
-    result._components = [_nested(cls.Value, row) for row in data]
-    return result
+    return nested(cls, [_nested(cls.Value, row) for row in data])
 
 
 def _expected(cls: Any) -> tuple[int, ...]:
@@ -424,7 +422,7 @@ def to_tensor(cls: Any, found: Foreign, flip_axes: bool = False) -> Any:
 def _dense(value: Any, device: Device) -> tuple[Any, dt.DType, tuple[int, ...]]:
     """Returns the memory of an evaluated array, its element type and its shape."""
     if value._kind == "nested":
-        value = table.like(type(value), kind="tensor")(value)
+        value = table.related(type(value), kind="tensor")(value)
     if launch.on_read is not None:  # a frozen function would not export what it is called for
         launch.on_read()
     held = value._array if value._kind == "tensor" else value

@@ -470,7 +470,9 @@ def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
     def draw() -> Any:
         return words_of.build(rng._draw(words_of, _words_of_block))
 
-    words_of = type(target)(table.like(target.cls, dt.u32), target.shape, "integers", integer=True)
+    words_of = type(target)(
+        table.related(target.cls, dtype=dt.u32), target.shape, "integers", integer=True
+    )
     cls = words_of.cls
     recorded = rng._keeps()
     if isinstance(low, int) and isinstance(high, int):
