@@ -159,15 +159,11 @@ class Module(MutableMapping[str, Any]):
         {'0.weight': (3, 2), '0.bias': (3,), '2.weight': (1, 3), '2.bias': (1,)}
         """
         found: dict[str, Any] = {}
-
-        def collect(name: str | None, value: Any) -> Any:
+        for name, value in self._arrays(prefix, torch=True):
             if name is not None:
                 flat, dims = _flat(name, value)
                 cls = related(type(flat), kind="tensor", dims=())
                 found[name] = detach(cls(flat, dims))
-            return value
-
-        _map(collect, self, prefix, torch=True)
         return found
 
     def load_state_dict(
@@ -192,38 +188,36 @@ class Module(MutableMapping[str, Any]):
         """
         where = f"{module_name(self)}.load_state_dict()"
         given = _as_dict(state_dict, where)
-        values: dict[str, Any] = {}
-        buffers: dict[int, tuple[Any, np.ndarray]] = {}
-
-        def convert(name: str | None, old: Any) -> Any:
-            if name is not None:
-                values[name] = None
-            if name is None or name not in given:
-                return old
-            values[name] = _loaded(where, name, old, given[name])
-            if isinstance(old, MatrixView):
-                if id(old.buffer) not in buffers:
-                    buffers[id(old.buffer)] = old.buffer, np.array(detach(old.buffer))
-                buffers[id(old.buffer)][1][_places(old)] = values[name]
-            return old
-
-        _map(convert, self, prefix, torch=True)
-        missing = [name for name in values if name not in given]
-        unexpected = [str(name) for name in given if name not in values]
+        own = {k: v for k, v in self._arrays(prefix, torch=True) if k is not None}
+        missing = [name for name in own if name not in given]
+        unexpected = [str(name) for name in given if name not in own]
         if strict and (missing or unexpected):
             lists = (("missing", missing), ("unexpected", unexpected))
             text = "; ".join(f"{kind}: {_listed(names)}" for kind, names in lists if names)
-            there = f"it has {_listed(values)}" if values else "it has none; see Module.alloc()"
+            there = f"it has {_listed(own)}" if own else "it has none; see Module.alloc()"
             raise KeyError(f"{where}: the names do not fit the network's ({text}); {there}")
-
-        def assign(name: str | None, old: Any) -> Any:
-            new = values.get(name or "")
-            return old if new is None or isinstance(old, MatrixView) else _tracked_like(old, new)
-
-        for buffer, content in buffers.values():
-            buffer._assign(_tracked_like(buffer, type(buffer)(content)))
-        _map(assign, self, prefix, torch=True)
+        values = {k: _loaded(where, k, v, given[k]) for k, v in own.items() if k in given}
+        views = [(own[k], values.pop(k)) for k in [*values] if isinstance(own[k], MatrixView)]
+        buffers = {id(v.buffer): v.buffer for v, _ in views}
+        contents = {k: np.array(detach(buffer)) for k, buffer in buffers.items()}
+        for v, value in views:
+            contents[id(v.buffer)][_places(v)] = value
+        for k, buffer in buffers.items():
+            buffer._assign(_tracked_like(buffer, type(buffer)(contents[k])))
+        values = {k: _tracked_like(own[k], value) for k, value in values.items()}
+        _map(lambda name, old: values.get(name or "", old), self, prefix, torch=True)
         return missing, unexpected
+
+    def _arrays(self, path: str, torch: bool = False) -> list[tuple[str | None, Any]]:
+        """Returns the arrays and views in the module with their names; see `_map`."""
+        found: list[tuple[str | None, Any]] = []
+
+        def collect(name: str | None, value: Any) -> Any:
+            found.append((name, value))
+            return value
+
+        _map(collect, self, path, torch=torch)
+        return found
 
     def _own(self, given: dict[str, Any]) -> dict[str, Any]:
         path = self._path()
@@ -239,17 +233,9 @@ class Module(MutableMapping[str, Any]):
     def _parameters(self) -> tuple[dict[str, Any], list[Any]]:
         """Returns the parameters by name, and the buffers of packed weights, each of which is one
         parameter."""
-        found: dict[str, Any] = {}
-        buffers: dict[int, Any] = {}
-
-        def collect(name: str | None, value: Any) -> Any:
-            if isinstance(value, MatrixView):
-                buffers[id(value.buffer)] = value.buffer
-            elif name is not None:
-                found[name] = value
-            return value
-
-        _map(collect, self, self._path())
+        arrays = self._arrays(self._path())
+        buffers = {id(v.buffer): v.buffer for _, v in arrays if isinstance(v, MatrixView)}
+        found = {k: v for k, v in arrays if k is not None and not isinstance(v, MatrixView)}
         if buffers:
             found[self._path() + PACKED_KEY] = next(iter(buffers.values()))
         return found, [*buffers.values()]
