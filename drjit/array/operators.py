@@ -11,13 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..jit import substitutes
-from ..jit.ir import dtype as dt
 from ..jit.ir import op as ops
 from ..jit.lazy import np
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
-from .inline import RECORDERS
+from .inline import RECORDERS, nothing
 from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
@@ -59,16 +58,16 @@ def _apply(op_: ops.Op, a: Any, symbol: str, b: Any) -> Any:
 
 
 def _of_tensors(op_: ops.Op) -> Callable:
-    """Returns the operation on tensors of one shape, or on a tensor and a number: None for others,
-    and for element types that do not support it."""
+    """Returns the operation on tensors of a class and one shape, or on a tensor and a number: None
+    for others, and for element types that do not support it."""
     combine, recorders = getattr(operator, f"__{op_.method}__"), RECORDERS[op_]
-    accepted = frozenset(filter(op_.accepts, dt.ALL))
 
     def combined(cls: Any, a: Any, b: Any) -> Any:
-        if type(a) is type(b) and a._shape == b._shape and a._dtype in accepted:
+        record = recorders[cls]
+        if type(a) is type(b) and a._shape == b._shape and record is not nothing:
             result = cls.Mask if op_.result == "mask" else cls
             return tensor.wrap(result, combine(a._array, b._array), a._shape)
-        return recorders[cls](a, b)
+        return record(a, b)
 
     return combined
 
