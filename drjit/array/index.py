@@ -18,11 +18,11 @@ from ..jit.lazy import np
 from ..jit.run import freeze_size, launch, pending, schedule
 from ..jit.trace import access
 from ..jit.trace.access import Access
-from . import elementwise, habits, leaf, leaf_access, table, tensor, tensor_index
+from . import elementwise, habits, leaf, leaf_access, table, tensor
 from .base import ArrayBase, BoundsError, ComponentError, nested, type_label
 from .meta import DYNAMIC, ArrayMeta
 from .show import is_array
-from .tensor_index import is_integer, is_mask, title
+from .tensor import is_integer, is_mask, title
 
 LETTERS = "xyzw"
 
@@ -52,7 +52,7 @@ def getitem(self: Any, key: Any) -> Any:
     if isinstance(key, slice) and key.start is key.stop is None and key.step in (None, 1):
         return self
     if kind == "tensor":
-        return tensor_index.getitem(self, key)
+        return tensor.getitem(self, key)
     if isinstance(key, tuple):
         value = self
         for k in key:
@@ -96,7 +96,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     elif is_mask(key):
         (_set_masked_tensor if kind == "tensor" else _set_masked)(self, key, value)
     elif kind == "tensor":
-        tensor_index.setitem(self, key, value)
+        tensor.setitem(self, key, value)
     elif isinstance(key, tuple):
         if len(key) == 0:
             key = (slice(None),)
@@ -355,9 +355,9 @@ def _set_masked_tensor(self: Any, mask: Any, value: Any) -> None:
             values = values[leading:]
             whole = len(values) <= rest
         else:
-            whole = tensor_index.fits(values, shape)
+            whole = tensor.fits(values, shape)
         if not whole:
-            tensor_index.setitem(self, mask, value)
+            tensor.setitem(self, mask, value)
             return
         if rest and is_array(value) and value._kind == "tensor":
             value = tensor.wrap(type(value), value._array, values)
