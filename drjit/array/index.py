@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, cast
 
-from ..jit.ir import dtype as dt
 from ..jit.ir import op
 from ..jit.ir.node import BUFFER, LITERAL, normalize
 from ..jit.lazy import np
@@ -179,19 +178,14 @@ def _position(self: Any, i: int, size: int, method: str) -> int:
     )
 
 
-def _index_type(self: Any, signed: bool, wide: bool) -> Any:
-    """Returns a 1-D index array type in the namespace of an array."""
-    dtype = (dt.i64 if wide else dt.i32) if signed else (dt.u64 if wide else dt.u32)
-    return table.find(self._namespace, "leaf", dtype)
-
-
 def _index(self: Any, key: Any) -> Any:
     """Returns an index array in the namespace of `self`, with negative indices counted from the
     end."""
     if key._kind == "tensor":
         key = key._array
     size = self._node.size
-    cls = _index_type(self, key._dtype.is_signed, key._dtype.bits == 64 or size >= 1 << 31)
+    wide, signed = key._dtype.bits == 64 or size >= 1 << 31, key._dtype.is_signed
+    cls = tensor.index_class(self._namespace, wide, signed)
     index = key if type(key) is cls else cls(key)
     if not key._dtype.is_signed:
         return index
@@ -203,8 +197,8 @@ def _index(self: Any, key: Any) -> Any:
 def _range_index(self: Any, key: slice) -> Any:
     """Returns the index array of a slice of a 1-D array."""
     chosen = freeze_size.positions(key, self._node.size)
-    lanes = leaf.lane(_index_type(self, True, self._node.size >= 1 << 31), len(chosen))
-    return lanes * chosen.step + chosen.start
+    cls = tensor.index_class(self._namespace, self._node.size >= 1 << 31, True)
+    return leaf.lane(cls, len(chosen)) * chosen.step + chosen.start
 
 
 def _leaf_slice(self: Any, key: slice) -> Any:
@@ -237,7 +231,7 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
     being recorded."""
     number = _number(self, type(self), value)
     if self._var is not None or launch.on_read is not None:
-        _scatter(self, leaf.literal(_index_type(self, False, i >= 1 << 32), i), number)
+        _scatter(self, leaf.literal(tensor.index_class(self._namespace, i >= 1 << 32), i), number)
         return
     leaf_access.replace(self, access.Replacement.own, True)
     owned = self._node

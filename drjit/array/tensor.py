@@ -118,9 +118,10 @@ def strided_index(
     return leaf.wrap(cls, index if index.size == total else node.literal(t, offset, total))
 
 
-def index_class(namespace: str, wide: bool) -> Any:
+def index_class(namespace: str, wide: bool, signed: bool = False) -> Any:
     """Returns the class of positions, with 64 bits if they are `wide`."""
-    return table.find(namespace, "leaf", dt.u64 if wide else dt.u32)
+    dtype = (dt.i64 if wide else dt.i32) if signed else (dt.u64 if wide else dt.u32)
+    return table.find(namespace, "leaf", dtype)
 
 
 def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gather") -> Any:

@@ -54,11 +54,6 @@ class MatrixView:
      [5, 6]]
     """
 
-    __slots__ = (
-        "_layout", "buffer", "dtype", "offset", "shape", "size", "stride",
-        "transpose",
-    )  # fmt: skip
-
     DRJIT_STRUCT = {  # noqa: RUF012
         "layout": str,
         "buffer": object,
@@ -69,6 +64,7 @@ class MatrixView:
         "stride": int,
         "transpose": bool,
     }
+    __slots__ = ("_layout", *[name for name in DRJIT_STRUCT if name != "layout"])
 
     def __init__(self) -> None:
         self._layout: LayoutName = "row_major"

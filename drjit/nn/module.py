@@ -6,6 +6,8 @@ buffer, which the mapping shows as a single entry.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import accumulate
+from math import prod
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast, overload
 
 from ..array import pytree
@@ -327,20 +329,13 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
 
         if isinstance(value, Number):
             return full(kind, cast(Any, value), shape(target))
-    if type(value) is kind and shape(value) == shape(target):
-        return value
     try:
-        if isinstance(value, ArrayBase):
-            # A tensor is flattened when assigned to an array, so its shape is not checked.
-            found = shape(value)
-            flat = is_tensor_v(value) and not is_tensor_v(kind)
-            if found == shape(target):
-                return kind(value.array if flat else value)
-        else:
-            new = kind(value)
-            found = shape(new)
-            if found == shape(target):
-                return new
+        new = value if isinstance(value, ArrayBase) else kind(value)
+        found = shape(new)
+        if found == shape(target):
+            # An array does not take a tensor of another shape, of which the entries fit.
+            flat = is_tensor_v(new) and not is_tensor_v(kind)
+            return new if type(new) is kind else kind(new.array if flat else new)
     except TypeError as error:
         raise TypeError(
             f"{where}: the parameter {key!r} of type {type_label(kind)} cannot be assigned a value "
@@ -508,18 +503,10 @@ def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
 
 def _place_views(views: list[MatrixView], buffer: Any, layout: LayoutName) -> list[MatrixView]:
     """Returns the views, placed one after the other in a buffer."""
+    sizes = [prod(v.shape) for v in views]
     found = []
-    offset = 0
-    for v in views:
-        rows, columns = v.shape
-        found.append(
-            v.changed(
-                buffer=buffer,
-                offset=offset,
-                stride=columns,
-                size=rows * columns,
-                layout="row_major" if columns == 1 else layout,
-            )
-        )
-        offset += rows * columns
+    for v, size, offset in zip(views, sizes, accumulate(sizes, initial=0), strict=False):
+        stride = v.shape[1]
+        own: LayoutName = "row_major" if stride == 1 else layout
+        found.append(v.changed(buffer=buffer, offset=offset, stride=stride, size=size, layout=own))
     return found

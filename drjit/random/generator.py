@@ -266,7 +266,7 @@ class Philox4x32Generator(Generator):
         calls = 0
         while len(found) < target.count:
             lanes = len(found) if one_lane is None else one_lane
-            first = counter if target.by_entry or not calls else w.wrapped32(counter + calls)
+            first = counter if target.by_entry or not calls else w.low32(counter + calls)
             where = [first, lanes, zero if again is None else again, zero]
             numbers = (_repeated if known else _block)(w, make, target.dtype, where, seed)
             found.extend(numbers[-1:] if target.single else reversed(numbers))
@@ -294,7 +294,7 @@ class Philox4x32Generator(Generator):
         """Advances the counter."""
         launch.changing(self)
         if not w.traced or self._keeps():
-            self._counter = w.wrapped32(counter + calls)
+            self._counter = w.low32(counter + calls)
             return
         if counter._node.size == 1:
             # Data written by the host: no kernel is needed. The value is remembered, because

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from ..array import leaf, table
-from ..array.base import ArrayBase
+from ..array.base import ArrayBase, in_place
 from ..function.conversion import is_array_class
 from ..function.kernel_loop import kernel_loop
 from ..jit.ir import dtype as dt
@@ -112,7 +112,7 @@ class Pcg32:
             state = self._state if back else state
         mixed = w.low32((state >> 18 ^ state) >> 27)
         turn = w.low32(state >> 59)
-        return mixed >> turn | w.wrapped32(mixed << ((32 - turn) & 31))
+        return mixed >> turn | w.low32(mixed << ((32 - turn) & 31))
 
     def _word32(self, mask: Any, back: bool, what: str) -> Any:
         return self._draw(self._words.mask(mask, f"PCG32.{what}()"), back)
@@ -250,21 +250,11 @@ class Pcg32:
             return other._distance(self)
         return self._stepped(other, True)
 
-    def __iadd__(self, steps: Any) -> Any:
-        return self._assigned(self.__add__(steps))
+    __iadd__, __isub__ = in_place("add"), in_place("sub")
 
-    def __isub__(self, steps: Any) -> Any:
-        if isinstance(steps, type(self)):
-            return NotImplemented
-        return self._assigned(self.__sub__(steps))
-
-    def _assigned(self, moved: Any) -> Any:
-        """Returns this generator in the state of another one, if `moved` is one."""
-        if moved is NotImplemented:
-            return moved
+    def _assign(self, moved: Any) -> None:
         launch.changing(self)
         self._state = moved._state
-        return self
 
     def _distance(self, target: Any) -> Any:
         """Returns the number of steps from this state to another one of the same stream. Bit k of

@@ -78,16 +78,12 @@ class Words:
                         f"{self.Bool.__module__}.{self.Bool.__name__}")  # fmt: skip
 
     def low32(self, x: Any) -> Any:
-        """Returns the lower 32 bits of a 64-bit word as a 32-bit word."""
+        """Returns the lower 32 bits of a word as a 32-bit word."""
         return leaf.cast(self.UInt, x) if self.traced else x & _BITS[32]
 
     def low64(self, x: Any) -> Any:
         """Wraps a 64-bit sum or product."""
         return x if self.traced else x & _BITS[64]
-
-    def wrapped32(self, x: Any) -> Any:
-        """Wraps a 32-bit sum or product."""
-        return x if self.traced else x & _BITS[32]
 
     def wide(self, x: Any) -> Any:
         """Returns a 32-bit word as a 64-bit word."""
