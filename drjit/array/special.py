@@ -14,10 +14,10 @@ from ..jit.ir import op
 from ..jit.ir.node import Node
 from ..jit.trace.template import Template
 from . import leaf, table
-from .base import ArrayBase, nested, type_label
+from .base import ArrayBase, type_label
 from .elementwise import elementwise
 from .inline import RECORDERS
-from .leaf import wrap
+from .leaf import new, wrap
 from .meta import DYNAMIC, SPECIAL
 from .promote import Incompatible, convert, number_type, resolve
 
@@ -58,7 +58,9 @@ def of_components(cls: Any, components: Any) -> Any:
     """
     if not issubclass(cls.Value, ArrayBase):
         return cls(list(components))
-    return nested(cls, components)
+    r = new(cls)
+    r._components = list(components)
+    return r
 
 
 def of_rows(cls: Any, components: Any, n: int) -> Any:

@@ -361,7 +361,10 @@ class _Target:
         if not self.plain and not conversion.is_array_class(cls):
             raise RuntimeError(f"{what}: 'dtype' must be an array type, not {cls!r}")
         self.dtype: DType = (dt.i32 if integer else dt.f64) if self.plain else cls._dtype
-        self._check_dtype(cls, what, integer)
+        kinds = (dt.i32, dt.u32) if integer else (dt.f16, dt.f32, dt.f64)
+        if self.dtype not in kinds:
+            wanted = "32-bit integers" if integer else "floating point numbers"
+            raise RuntimeError(f"{what}: 'dtype' must be a type of {wanted}, not {type_label(cls)}")
         sizes = conversion.size_tuple(shape, what.removesuffix("()"))
         self.shape = sizes if isinstance(sizes, tuple) else (sizes,)
         self.cls = cls
@@ -377,12 +380,6 @@ class _Target:
             if (traced and not self.shape) or not conversion.fits(cls.__meta__.dims, self.dims):
                 raise shape_mismatch(cls, self.shape, what)
         self.count = self.size if self.by_entry else prod(self.dims)
-
-    def _check_dtype(self, cls: Any, what: str, integer: bool) -> None:
-        kinds = (dt.i32, dt.u32) if integer else (dt.f16, dt.f32, dt.f64)
-        if self.dtype not in kinds:
-            wanted = "32-bit integers" if integer else "floating point numbers"
-            raise RuntimeError(f"{what}: 'dtype' must be a type of {wanted}, not {type_label(cls)}")
 
     def lanes(self) -> Any:
         return leaf.lane(self.words.UInt, self.size) if self.words.traced else 0
