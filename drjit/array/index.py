@@ -16,7 +16,6 @@ from ..jit.ir.node import BUFFER, LITERAL, normalize
 from ..jit.lazy import np
 from ..jit.run import freeze_size, launch, pending, schedule
 from ..jit.trace import access
-from ..jit.trace.access import Access
 from . import elementwise, habits, leaf, leaf_access, table, tensor
 from .base import ArrayBase, BoundsError, ComponentError, nested, type_label
 from .meta import DYNAMIC, ArrayMeta
@@ -72,7 +71,7 @@ def getitem(self: Any, key: Any) -> Any:
         index = _index(self, key)
         if self._node.size == 1:
             return leaf.resize(self, index._node.size)
-        at = Access(index._node, what=title(self, "__getitem__"))
+        at = access.Access(index._node, what=title(self, "__getitem__"))
         return leaf_access.gather(self, at)
     if _has_entries(self) and _is_entries_index(key):
         indices: Any = key
@@ -210,7 +209,7 @@ def _leaf_slice(self: Any, key: slice) -> Any:
     if not chosen:
         return cls()
     index, what = _range_index(self, key), title(self, "__getitem__")
-    return leaf_access.gather(self, Access(index._node, what=what))
+    return leaf_access.gather(self, access.Access(index._node, what=what))
 
 
 def _scatter(self: Any, index: Any, value: Any) -> None:
@@ -223,7 +222,7 @@ def _scatter(self: Any, index: Any, value: Any) -> None:
         raise TypeError(
             f"{what}: cannot assign {source._node.size} values to {index._node.size} entries"
         )
-    leaf_access.scatter(self, [source], Access(index._node, what=what))
+    leaf_access.scatter(self, [source], access.Access(index._node, what=what))
 
 
 def _set_entry(self: Any, i: int, value: Any) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
 from ..jit.ir import op as ops
-from ..jit.ir.op import ReduceMode
 from ..jit.lazy import np
 from ..jit.run import freeze_size
 from ..jit.trace.access import ALWAYS, Access
@@ -29,7 +28,7 @@ from .promote import Incompatible, check_range, convert
 from .show import is_array
 
 Shape = tuple[int, ...]
-_NO_CONFLICTS = ReduceMode.NoConflicts  # looking it up takes long
+_NO_CONFLICTS = ops.ReduceMode.NoConflicts  # looking it up takes long
 
 
 def wrap(cls: type, array: Any, shape: Shape) -> Any:

@@ -15,7 +15,6 @@ from ..function.ad.grad import grad
 from ..function.data.create import arange
 from ..function.data.memory import gather
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import VarType
 from ..jit.trace.feature_vectors import Matrix, matrix
 from .coopvec import CoopVec, wrap
 
@@ -57,7 +56,7 @@ class MatrixView:
     DRJIT_STRUCT = {  # noqa: RUF012
         "layout": str,
         "buffer": object,
-        "dtype": VarType,
+        "dtype": dt.VarType,
         "shape": tuple,
         "offset": int,
         "size": int,
@@ -69,7 +68,7 @@ class MatrixView:
     def __init__(self) -> None:
         self._layout: LayoutName = "row_major"
         self.buffer: Any = None
-        self.dtype = VarType.Void
+        self.dtype = dt.VarType.Void
         self.shape, self.offset, self.size, self.stride = (0, 0), 0, 0, 0
         self.transpose = False
 

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast, overl
 from ..array import pytree
 from ..array.base import ArrayBase, type_label
 from ..array.derived import derived
-from ..array.pytree import CONTAINERS, opened, role
 from ..array.tree import set_contents
 from ..function.ad.grad import detach, enable_grad, grad_enabled
 from ..function.conversion import related
@@ -270,7 +269,7 @@ def _map(
     Everything is changed in place except tuples, which are created anew."""
     if kind == "struct" and Module not in type(container).__mro__:
         path = None
-    keys, found = opened(container, kind)
+    keys, found = pytree.opened(container, kind)
     parts = [*found]
     others = type(container).torch_names if torch and isinstance(container, Module) else {}
     changed = False
@@ -283,7 +282,7 @@ def _map(
             name = others.get(str(name), name)
         if issubclass(cls, (ArrayBase, MatrixView)):
             new = f(None if path is None else f"{path}{name}", v)
-        elif (inner := _kind(cls)) in CONTAINERS:
+        elif (inner := _kind(cls)) in pytree.CONTAINERS:
             inside = path if path is None or name == "" else f"{path}{name}."
             new = _map(f, v, inside, inner, torch)
         else:
@@ -308,7 +307,7 @@ def _kind(cls: type) -> str:
         return "struct"
     if issubclass(cls, (list, tuple)):
         return "sequence"
-    return "dict" if issubclass(cls, dict) else role(cls)
+    return "dict" if issubclass(cls, dict) else pytree.role(cls)
 
 
 def _as_dict(other: Any, where: str) -> dict[str, Any]:

@@ -28,9 +28,7 @@ from ..function.evaluation import eval as evaluate
 from ..function.kernel_loop import kernel_loop
 from ..function.math import arithmetic
 from ..jit import flags
-from ..jit.flags import JitFlag
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
 from ..jit.ir.scope import innermost, stack
 from ..jit.run import launch
@@ -315,17 +313,17 @@ class Philox4x32Generator(Generator):
 
     def _stays_literal(self) -> bool:
         """Returns whether a Python number in the state becomes a literal rather than data."""
-        recording = flags.current & JitFlag.SymbolicScope or innermost() is not None
+        recording = flags.current & flags.JitFlag.SymbolicScope or innermost() is not None
         return self._symbolic or bool(recording)
 
 
-def _block(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) -> list[Any]:
+def _block(w: Words, make: Any, dtype: dt.DType, counter: list[Any], seed: Any) -> list[Any]:
     """Returns the numbers that `make` forms from a block."""
     key = [w.low32(seed >> 32), w.low32(seed)]
     return make(w, block(w, counter, key, _ROUNDS), dtype)
 
 
-def _repeated(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) -> list[Any]:
+def _repeated(w: Words, make: Any, dtype: dt.DType, counter: list[Any], seed: Any) -> list[Any]:
     """Like `_block`, but reuses the trace if seed and counter are data."""
     template, cls = _template(w, make, dtype)
     first, lanes, *_ = counter
@@ -336,7 +334,7 @@ def _repeated(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) 
 
 
 @lru_cache(maxsize=64)
-def _template(w: Words, make: Any, dtype: DType) -> tuple[Template, Any]:
+def _template(w: Words, make: Any, dtype: dt.DType) -> tuple[Template, Any]:
     """Returns the template of `_block` for a seed and counter that are data, and the class of the
     numbers."""
     kinds = []
@@ -360,7 +358,7 @@ class _Target:
         self.plain = cls is (int if integer else float)
         if not self.plain and not conversion.is_array_class(cls):
             raise RuntimeError(f"{what}: 'dtype' must be an array type, not {cls!r}")
-        self.dtype: DType = (dt.i32 if integer else dt.f64) if self.plain else cls._dtype
+        self.dtype: dt.DType = (dt.i32 if integer else dt.f64) if self.plain else cls._dtype
         kinds = (dt.i32, dt.u32) if integer else (dt.f16, dt.f32, dt.f64)
         if self.dtype not in kinds:
             wanted = "32-bit integers" if integer else "floating point numbers"
@@ -445,7 +443,7 @@ def rng(
 # ---- Unbiased uniform integers in an interval, from random words
 
 
-def check_interval(dtype: DType, low: int, high: int) -> None:
+def check_interval(dtype: dt.DType, low: int, high: int) -> None:
     """Raises a ValueError if the interval [low, high) is empty or exceeds the type."""
     least = -(1 << 31) if dtype.is_signed else 0
     if low >= high:
@@ -497,7 +495,7 @@ def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
         word = arithmetic.select(rejected, draw(), word)
 
 
-def _words_of_block(w: Words, words4: list[Any], dtype: DType) -> list[Any]:
+def _words_of_block(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
     return words4
 
 

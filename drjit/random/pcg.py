@@ -12,7 +12,6 @@ from ..array.base import ArrayBase, in_place
 from ..function.conversion import is_array_class
 from ..function.kernel_loop import kernel_loop
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
 from ..jit.run import launch
 from .words import Words, state_property, words
 
@@ -123,18 +122,18 @@ class Pcg32:
         first, second = w.wide(self._draw(mask, back)), w.wide(self._draw(mask, back))
         return second | first << 32 if back else first | second << 32
 
-    def _unit(self, dtype: DType, mask: Any, back: bool, what: str) -> Any:
+    def _unit(self, dtype: dt.DType, mask: Any, back: bool, what: str) -> Any:
         w, word = self._words, self._word32(mask, back, what)
         if dtype is dt.f64:
             return w.unit64_from32(word)
         unit = w.unit32(word)
         return w.rounded(dt.f16, unit) if dtype is dt.f16 else unit
 
-    def _normal(self, dtype: DType, mask: Any, back: bool, what: str) -> Any:
+    def _normal(self, dtype: dt.DType, mask: Any, back: bool, what: str) -> Any:
         wide = dt.f64 if dtype is dt.f64 else dt.f32
         return self._words.quantile(self._unit(wide, mask, back, what), dtype)
 
-    def _float_type(self, dtype: Any, what: str) -> DType:
+    def _float_type(self, dtype: Any, what: str) -> dt.DType:
         """Returns the element type of the argument `dtype`.
 
         Raises:
