@@ -2,7 +2,7 @@
 printing, and interoperability with other libraries.
 """
 
-from . import habits, members, numbers, operators, table
+from . import habits, members, operators, table
 from .base import ArrayBase
 
-__all__ = ["ArrayBase", "habits", "members", "numbers", "operators", "table"]
+__all__ = ["ArrayBase", "habits", "members", "operators", "table"]

@@ -123,6 +123,13 @@ class ArrayBase:
             self._components = list(other._components)
 
 
+def nested(cls: Any, components: Iterable[Any]) -> Any:
+    """Returns a nested array of a class with the given components."""
+    result = object.__new__(cls)
+    result._components = list(components)
+    return result
+
+
 def in_place(name: str) -> Callable[[Any, Any], Any]:
     """Returns the form of an operator that assigns its result to the array, unless that is of
     another class."""

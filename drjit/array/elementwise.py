@@ -9,9 +9,8 @@ from ..jit.ir import node
 from ..jit.ir.op import Op
 from ..jit.lazy import np
 from . import leaf, table, tensor
-from .base import ArrayBase, IncompatibleError, KernelValue, type_label
+from .base import ArrayBase, IncompatibleError, KernelValue, nested, type_label
 from .inline import RECORDED, goes_into_each
-from .leaf import new
 from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
 
 
@@ -128,7 +127,7 @@ def _as_array(value: Any, mask: Any) -> Any:
     if not isinstance(value, (list, tuple, np.ndarray)):
         return value
     types = operand(value, [mask])[1]
-    return table.like(mask, join((mask, *types))._dtype)(value)
+    return table.related(mask, dtype=join((mask, *types))._dtype)(value)
 
 
 def numbers(op_: Op, dtype: dt.DType, values: list) -> Any:
@@ -155,15 +154,13 @@ def _map(op_: Op, cls: Any, operands: list, name: str) -> Any:
         return _map_tensor(op_, cls, result, operands, first)
     columns = [_components(cls, v, first == 1 and i == 0) for i, v in enumerate(operands)]
     size = _common_size([len(c) for c in columns if isinstance(c, list)])
-    r = new(result)
-    traced = issubclass(cls.Value, ArrayBase)
-    r._components = []
-    for i in range(size):
-        entry = [c[i if len(c) > 1 else 0] if isinstance(c, list) else c for c in columns]
-        r._components.append(
-            elementwise(op_, *entry, name=name) if traced else numbers(op_, cls._dtype, entry)
-        )
-    return r
+    rows = (
+        [c[i if len(c) > 1 else 0] if isinstance(c, list) else c for c in columns]
+        for i in range(size)
+    )
+    if issubclass(cls.Value, ArrayBase):
+        return nested(result, [elementwise(op_, *row, name=name) for row in rows])
+    return nested(result, [numbers(op_, cls._dtype, row) for row in rows])
 
 
 def _components(cls: Any, value: Any, is_mask: bool) -> Any:

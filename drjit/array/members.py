@@ -4,7 +4,8 @@ values, labels, copies, exchange with other libraries.
 Importing this module adds them to `ArrayBase`.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from typing import Any, NoReturn
@@ -344,6 +345,56 @@ def _detached_copy(a: Any) -> Any:
     return made
 
 
+# Arrays of one entry as numbers of Python: conversion, rounding, formatting. An addition: the
+# reference has none of these methods.
+
+_INSTEAD = (
+    "Use x[i] for an entry, dr.sum(), dr.mean() and the like for one number, and .numpy() for all "
+    "of them."
+)
+
+
+def _entry(a: Any, method: str, instead: str = _INSTEAD) -> Any:
+    """Returns the only entry of an array, for a method.
+
+    Raises:
+        TypeError: it has another number of entries, or components.
+    """
+    if not is_single(a):
+        raise TypeError(
+            f"{type_label(a)}.{method}(): only an array of one entry is a number, and the shape of "
+            f"this one is {a.shape}. {instead}"
+        )
+    return item(a)
+
+
+def _converted(method: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda self: convert(_entry(self, method))
+
+
+def _rounded(self: Any, ndigits: int | None = None) -> Any:
+    return round(_entry(self, "__round__", "Use dr.round()."), ndigits)
+
+
+def _format(self: Any, spec: str) -> str:
+    if not spec:
+        return str(self)
+    instead = f"Use '.numpy()', dr.format(), or a list of parts such as f'{{x[0]:{spec}}}'."
+    return format(_entry(self, "__format__", instead), spec)
+
+
+def _complex(self: Any) -> complex:
+    if self.__meta__.kind == "complex":
+        return complex(float(self.real), float(self.imag))
+    return complex(_entry(self, "__complex__"))
+
+
+def _add_index(cls: Any) -> None:
+    """Lets arrays of integers be indices of Python's sequences and bounds of `range`."""
+    if cls._usable and cls._dtype.is_int and cls._kind != "nested":
+        cls.__index__ = _converted("__index__", int)
+
+
 def install() -> None:
     """Adds the members to `ArrayBase`."""
     members: dict[str, Any] = {
@@ -380,12 +431,20 @@ def install() -> None:
         "index_ad": property(number_of_derivative),
         "T": property(transposed),
         "mT": property(matrix_transposed),
+        "__float__": _converted("__float__", float),
+        "__int__": _converted("__int__", int),
+        "__trunc__": _converted("__trunc__", math.trunc),
+        "__floor__": _converted("__floor__", math.floor),
+        "__ceil__": _converted("__ceil__", math.ceil),
+        "__round__": _rounded,
+        "__format__": _format,
+        "__complex__": _complex,
     }
     members |= {name: _absent(name) for name in "xyzw"}
     members |= {name: _part(name) for name in ("real", "imag")}
     for name, member in members.items():
         setattr(ArrayBase, name, member)
-    table.finishers.append(add_swizzles)
+    table.finishers += (add_swizzles, _add_index)
 
 
 install()

@@ -6,6 +6,7 @@ division by 0 returns 0. Importing this module adds the operators to `ArrayBase`
 the common cases.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..jit.lazy import np
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
-from .inline import RECORDERS
+from .inline import RECORDERS, nothing
 from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
@@ -56,15 +57,30 @@ def _apply(op_: ops.Op, a: Any, symbol: str, b: Any) -> Any:
         raise type(problem)(f"{_method(a, op_)}: {text}") from problem.__cause__
 
 
+def _of_tensors(op_: ops.Op) -> Callable:
+    """Returns the operation on tensors of a class and one shape, or on a tensor and a number: None
+    for others, and for element types that do not support it."""
+    combine, recorders = getattr(operator, f"__{op_.method}__"), RECORDERS[op_]
+
+    def combined(cls: Any, a: Any, b: Any) -> Any:
+        record = recorders[cls]
+        if type(a) is type(b) and a._shape == b._shape and record is not nothing:
+            result = cls.Mask if op_.result == "mask" else cls
+            return tensor.wrap(result, combine(a._array, b._array), a._shape)
+        return record(a, b)
+
+    return combined
+
+
 def _arithmetic(op_: ops.Op, reflected: bool) -> Callable:
-    symbol, recorders = op_.symbol, RECORDERS[op_]
+    symbol, of_tensors = op_.symbol, _of_tensors(op_)
     products = _PRODUCTS.get(op_)
 
     def method(self: Any, other: Any) -> Any:
         a, b = (other, self) if reflected else (self, other)
         if not reflected and self._kind == "leaf" and getattr(other, "_kind", "") == "nested":
             return NotImplemented  # whose reflected operator goes through its components
-        if self._kind == "tensor" and (result := recorders[type(self)](a, b)) is not None:
+        if self._kind == "tensor" and (result := of_tensors(type(self), a, b)) is not None:
             return result
         if products is not None and (special.is_special(a) or special.is_special(b)):
             try:
@@ -118,11 +134,11 @@ def _is_mask(a: Any) -> bool:
 
 
 def _comparison(op_: ops.Op) -> Callable:
-    symbol, recorders = op_.symbol, RECORDERS[op_]
+    symbol, of_tensors = op_.symbol, _of_tensors(op_)
     ordered = op_ is not ops.eq and op_ is not ops.ne
 
     def method(self: Any, other: Any) -> Any:
-        if self._kind == "tensor" and (result := recorders[type(self)](self, other)) is not None:
+        if self._kind == "tensor" and (result := of_tensors(type(self), self, other)) is not None:
             return result
         if ordered and (special.is_special(self) or special.is_special(other)):
             raise RuntimeError(

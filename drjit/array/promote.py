@@ -12,7 +12,7 @@ from typing import Any
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
 from . import leaf, signatures, table
-from .base import ArrayBase, IncompatibleError, OperandError, listed, type_label
+from .base import ArrayBase, IncompatibleError, OperandError, listed, nested, type_label
 from .meta import BACKENDS, DYNAMIC, SPECIAL
 
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
@@ -193,7 +193,7 @@ def _numpy_type(arg: np.ndarray, arrays: list) -> type:
     namespace = max((a._namespace for a in arrays), key=lambda n: _RANK[n], default="scalar")
     if namespace == "scalar" and arrays:
         try:
-            return table.like(type(arrays[0]), dtype)
+            return table.related(type(arrays[0]), dtype=dtype)
         except RuntimeError:  # a matrix, whose entries are floating point numbers
             pass
     return table.find(namespace, "leaf", dtype)
@@ -350,7 +350,5 @@ def _emptied(value: Any) -> Any:
     if value._kind == "leaf":
         return leaf.resize(value, 0)
     if value._kind == "nested":
-        made = leaf.new(type(value))
-        made._components = [*map(_emptied, value._components)]
-        return made
+        return nested(type(value), map(_emptied, value._components))
     return value

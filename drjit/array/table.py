@@ -7,6 +7,7 @@ namespace modules.
 
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NoReturn
 
 from ..jit import collector, device, locks
@@ -111,12 +112,12 @@ def find(namespace: str, kind: str, dtype: dt.DType, dims: tuple[int, ...] = ())
     return build(namespace, name)
 
 
-def like(
-    cls: Any, dtype: dt.DType | None = None, kind: str | None = None, namespace: str | None = None
-) -> Any:
-    """Returns the class that differs from `cls` in element type, kind or namespace."""
-    meta = cls.__meta__
-    return find(namespace or meta.namespace, kind or meta.kind, dtype or meta.dtype, meta.dims)
+@cache
+def related(cls: Any, **changes: Any) -> Any:
+    """Returns the class whose descriptor differs from that of `cls` in the given fields: `dtype`,
+    `kind`, `dims`, `namespace`."""
+    fields = {name: getattr(cls.__meta__, name) for name in ("namespace", "kind", "dtype", "dims")}
+    return find(**(fields | changes))
 
 
 def build(namespace: str, name: str) -> type:

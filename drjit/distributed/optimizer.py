@@ -228,13 +228,8 @@ class Averages:
 
     def _send_again(self, step: GradientStep) -> None:
         """Sends gradients that some process has accumulated or changed after they were sent."""
-        engine = self._sender.engine
         own = np.array([not b.is_current for b in step.buckets], np.uint8)
-
-        def job() -> Any:
-            return engine.reduce("all_reduce", engine.from_numpy(own), ReduceOp.Max)()
-
-        old = np.asarray(self._sender.send(job, here=True).result())
+        old = self._exchanged("all_reduce", own, ReduceOp.Max)
         for bucket, is_old in zip(step.buckets, old, strict=True):
             if is_old:
                 bucket.future = self._send(bucket, here=True)
@@ -243,14 +238,17 @@ class Averages:
         """Finds out, once, in which order gradients are complete."""
         if self._order is not None:
             return
-        engine, numbers = self._sender.engine, {v: k for k, v in enumerate(step.variables)}
+        numbers = {v: k for k, v in enumerate(step.variables)}
         rest = [k for v, k in reversed(numbers.items()) if v not in step.completed]
         own = np.array([*dict.fromkeys(numbers[v] for v in step.completed), *rest], np.int64)
+        self._order = self._exchanged("broadcast", own, 0).tolist()
 
-        def job() -> Any:
-            return engine.start("broadcast", engine.from_numpy(own), 0)()
-
-        self._order = np.asarray(self._sender.send(job, here=True).result()).tolist()
+    def _exchanged(self, operation: str, own: np.ndarray, option: Any) -> np.ndarray:
+        """Returns the result of an operation on numbers of all processes."""
+        engine = self._sender.engine
+        start = engine.reduce if operation == "all_reduce" else engine.start
+        job = self._sender.send(lambda: start(operation, engine.from_numpy(own), option)(), True)
+        return np.asarray(job.result())
 
 
 def _finished(n: Node) -> np.ndarray:

@@ -8,14 +8,16 @@ from functools import cache
 from math import prod
 from typing import Any, TypeVar
 
-from ..array import leaf, leaf_access, show, table
+from ..array import leaf, leaf_access, show
 from ..array.base import ArrayBase
+from ..array.base import nested as nested
 from ..array.base import type_label as label
 from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
 from ..array.show import is_array as is_array
+from ..array.table import related as related
 from ..array.tensor import wrap as tensor  # noqa: F401 - for the modules that import this one
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
@@ -24,14 +26,6 @@ from ..jit.lazy import np
 from ..jit.trace.access import ALWAYS, Access
 
 T = TypeVar("T", bound=Any)
-
-
-@cache
-def related(cls: type, **changes: Any) -> Any:
-    """Returns the class whose descriptor differs in the given fields: `dtype`, `kind`, `dims`,
-    `namespace`."""
-    fields = {name: getattr(cls.__meta__, name) for name in ("namespace", "kind", "dtype", "dims")}
-    return table.find(**(fields | changes))
 
 
 def with_dtype(cls: type, dtype: DType) -> type:
@@ -81,13 +75,6 @@ def is_flat(cls: type) -> bool:
         return True
     meta = cls.__meta__
     return meta.kind == "vector" and meta.dims == (DYNAMIC,) and not meta.is_jit
-
-
-def nested(cls: type, components: Sequence[Any]) -> Any:
-    """Returns a nested array with the given components."""
-    result = object.__new__(cls)
-    result._components = list(components)
-    return result
 
 
 def plain(value: Any) -> Any:

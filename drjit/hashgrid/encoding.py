@@ -413,7 +413,7 @@ class HashEncoding:
 
     def _coordinates(self, key: Any, method: str) -> list[Any]:
         """Returns coordinates as a list of 32-bit unsigned arrays."""
-        unsigned = table.like(self._dtype, dt.u32)
+        unsigned = table.related(self._dtype, dtype=dt.u32)
         parts = list(key)
         self._check_dimension(len(parts), method)
         for k in parts:
@@ -458,7 +458,7 @@ class HashEncoding:
         number = type(position[0])
         data = self.data
         if number._diff and not data._diff:
-            data = table.like(type(data), namespace=number._namespace)(data)
+            data = table.related(type(data), namespace=number._namespace)(data)
         mask = mask_leaf(active, number, what[:-2])
         found: list[Any] = []
         for level in self._levels:
@@ -505,7 +505,7 @@ class HashEncoding:
         """Returns the features of one level."""
         aligned = self._aligned()
         scale, number, count = level.scale, type(position[0]), self._n_features_per_level
-        signed, unsigned = table.like(number, dt.i32), table.like(number, dt.u32)
+        signed, unsigned = table.related(number, dtype=dt.i32), table.related(number, dtype=dt.u32)
         cell, fraction = [], []
         for x in position:
             q = x * scale if aligned else fma(x, scale, 0.5)

@@ -19,7 +19,6 @@ from ..array.promote import Incompatible, check_range, convert, number_type
 from ..array.show import inner
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
-from ..jit.ir.op import Op
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ class CoopVec(KernelValue, Generic[T]):
             return Value(value._node, visible(value._var))
         return _broadcast(self._type, t, value, name)
 
-    def _elementwise(self, op_: Op, args: tuple, name: str) -> "CoopVec[Any]":
+    def _elementwise(self, op_: op.Op, args: tuple, name: str) -> "CoopVec[Any]":
         mask = op_.result == "second"
         vectors = [a for a in args[mask:] if isinstance(a, CoopVec)]
         first = vectors[0] if vectors else self._typed(args[mask:], name)
@@ -220,7 +219,7 @@ class CoopVec(KernelValue, Generic[T]):
         return leaf.from_value(self._type, first)
 
 
-def _recorder(op_: Op) -> Callable[..., CoopVec[Any] | None]:
+def _recorder(op_: op.Op) -> Callable[..., CoopVec[Any] | None]:
     """Returns the fast path of an operation for vectors of one floating point type, or for such
     vectors and numbers, which dominate in networks. It returns None for anything else, including
     errors, which the general path reports."""
@@ -270,7 +269,7 @@ def _recorder(op_: Op) -> Callable[..., CoopVec[Any] | None]:
     return recorded
 
 
-def _operator(op_: Op, reflected: bool, general: Any) -> Any:
+def _operator(op_: op.Op, reflected: bool, general: Any) -> Any:
     recorded = RECORDERS[op_][CoopVec]
 
     def unary(self: CoopVec[Any]) -> Any:

@@ -6,12 +6,13 @@ buffer, which the mapping shows as a single entry.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import accumulate
+from math import prod
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast, overload
 
 from ..array import pytree
 from ..array.base import ArrayBase, type_label
 from ..array.derived import derived
-from ..array.pytree import CONTAINERS, opened, role
 from ..array.tree import set_contents
 from ..function.ad.grad import detach, enable_grad, grad_enabled
 from ..function.conversion import related
@@ -159,15 +160,11 @@ class Module(MutableMapping[str, Any]):
         {'0.weight': (3, 2), '0.bias': (3,), '2.weight': (1, 3), '2.bias': (1,)}
         """
         found: dict[str, Any] = {}
-
-        def collect(name: str | None, value: Any) -> Any:
+        for name, value in self._arrays(prefix, torch=True):
             if name is not None:
                 flat, dims = _flat(name, value)
                 cls = related(type(flat), kind="tensor", dims=())
                 found[name] = detach(cls(flat, dims))
-            return value
-
-        _map(collect, self, prefix, torch=True)
         return found
 
     def load_state_dict(
@@ -192,38 +189,36 @@ class Module(MutableMapping[str, Any]):
         """
         where = f"{module_name(self)}.load_state_dict()"
         given = _as_dict(state_dict, where)
-        values: dict[str, Any] = {}
-        buffers: dict[int, tuple[Any, np.ndarray]] = {}
-
-        def convert(name: str | None, old: Any) -> Any:
-            if name is not None:
-                values[name] = None
-            if name is None or name not in given:
-                return old
-            values[name] = _loaded(where, name, old, given[name])
-            if isinstance(old, MatrixView):
-                if id(old.buffer) not in buffers:
-                    buffers[id(old.buffer)] = old.buffer, np.array(detach(old.buffer))
-                buffers[id(old.buffer)][1][_places(old)] = values[name]
-            return old
-
-        _map(convert, self, prefix, torch=True)
-        missing = [name for name in values if name not in given]
-        unexpected = [str(name) for name in given if name not in values]
+        own = {k: v for k, v in self._arrays(prefix, torch=True) if k is not None}
+        missing = [name for name in own if name not in given]
+        unexpected = [str(name) for name in given if name not in own]
         if strict and (missing or unexpected):
             lists = (("missing", missing), ("unexpected", unexpected))
             text = "; ".join(f"{kind}: {_listed(names)}" for kind, names in lists if names)
-            there = f"it has {_listed(values)}" if values else "it has none; see Module.alloc()"
+            there = f"it has {_listed(own)}" if own else "it has none; see Module.alloc()"
             raise KeyError(f"{where}: the names do not fit the network's ({text}); {there}")
-
-        def assign(name: str | None, old: Any) -> Any:
-            new = values.get(name or "")
-            return old if new is None or isinstance(old, MatrixView) else _tracked_like(old, new)
-
-        for buffer, content in buffers.values():
-            buffer._assign(_tracked_like(buffer, type(buffer)(content)))
-        _map(assign, self, prefix, torch=True)
+        values = {k: _loaded(where, k, v, given[k]) for k, v in own.items() if k in given}
+        views = [(own[k], values.pop(k)) for k in [*values] if isinstance(own[k], MatrixView)]
+        buffers = {id(v.buffer): v.buffer for v, _ in views}
+        contents = {k: np.array(detach(buffer)) for k, buffer in buffers.items()}
+        for v, value in views:
+            contents[id(v.buffer)][_places(v)] = value
+        for k, buffer in buffers.items():
+            buffer._assign(_tracked_like(buffer, type(buffer)(contents[k])))
+        values = {k: _tracked_like(own[k], value) for k, value in values.items()}
+        _map(lambda name, old: values.get(name or "", old), self, prefix, torch=True)
         return missing, unexpected
+
+    def _arrays(self, path: str, torch: bool = False) -> list[tuple[str | None, Any]]:
+        """Returns the arrays and views in the module with their names; see `_map`."""
+        found: list[tuple[str | None, Any]] = []
+
+        def collect(name: str | None, value: Any) -> Any:
+            found.append((name, value))
+            return value
+
+        _map(collect, self, path, torch=torch)
+        return found
 
     def _own(self, given: dict[str, Any]) -> dict[str, Any]:
         path = self._path()
@@ -239,17 +234,9 @@ class Module(MutableMapping[str, Any]):
     def _parameters(self) -> tuple[dict[str, Any], list[Any]]:
         """Returns the parameters by name, and the buffers of packed weights, each of which is one
         parameter."""
-        found: dict[str, Any] = {}
-        buffers: dict[int, Any] = {}
-
-        def collect(name: str | None, value: Any) -> Any:
-            if isinstance(value, MatrixView):
-                buffers[id(value.buffer)] = value.buffer
-            elif name is not None:
-                found[name] = value
-            return value
-
-        _map(collect, self, self._path())
+        arrays = self._arrays(self._path())
+        buffers = {id(v.buffer): v.buffer for _, v in arrays if isinstance(v, MatrixView)}
+        found = {k: v for k, v in arrays if k is not None and not isinstance(v, MatrixView)}
         if buffers:
             found[self._path() + PACKED_KEY] = next(iter(buffers.values()))
         return found, [*buffers.values()]
@@ -282,7 +269,7 @@ def _map(
     Everything is changed in place except tuples, which are created anew."""
     if kind == "struct" and Module not in type(container).__mro__:
         path = None
-    keys, found = opened(container, kind)
+    keys, found = pytree.opened(container, kind)
     parts = [*found]
     others = type(container).torch_names if torch and isinstance(container, Module) else {}
     changed = False
@@ -295,7 +282,7 @@ def _map(
             name = others.get(str(name), name)
         if issubclass(cls, (ArrayBase, MatrixView)):
             new = f(None if path is None else f"{path}{name}", v)
-        elif (inner := _kind(cls)) in CONTAINERS:
+        elif (inner := _kind(cls)) in pytree.CONTAINERS:
             inside = path if path is None or name == "" else f"{path}{name}."
             new = _map(f, v, inside, inner, torch)
         else:
@@ -320,7 +307,7 @@ def _kind(cls: type) -> str:
         return "struct"
     if issubclass(cls, (list, tuple)):
         return "sequence"
-    return "dict" if issubclass(cls, dict) else role(cls)
+    return "dict" if issubclass(cls, dict) else pytree.role(cls)
 
 
 def _as_dict(other: Any, where: str) -> dict[str, Any]:
@@ -341,20 +328,13 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
 
         if isinstance(value, Number):
             return full(kind, cast(Any, value), shape(target))
-    if type(value) is kind and shape(value) == shape(target):
-        return value
     try:
-        if isinstance(value, ArrayBase):
-            # A tensor is flattened when assigned to an array, so its shape is not checked.
-            found = shape(value)
-            flat = is_tensor_v(value) and not is_tensor_v(kind)
-            if found == shape(target):
-                return kind(value.array if flat else value)
-        else:
-            new = kind(value)
-            found = shape(new)
-            if found == shape(target):
-                return new
+        new = value if isinstance(value, ArrayBase) else kind(value)
+        found = shape(new)
+        if found == shape(target):
+            # An array does not take a tensor of another shape, of which the entries fit.
+            flat = is_tensor_v(new) and not is_tensor_v(kind)
+            return new if type(new) is kind else kind(new.array if flat else new)
     except TypeError as error:
         raise TypeError(
             f"{where}: the parameter {key!r} of type {type_label(kind)} cannot be assigned a value "
@@ -522,18 +502,10 @@ def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
 
 def _place_views(views: list[MatrixView], buffer: Any, layout: LayoutName) -> list[MatrixView]:
     """Returns the views, placed one after the other in a buffer."""
+    sizes = [prod(v.shape) for v in views]
     found = []
-    offset = 0
-    for v in views:
-        rows, columns = v.shape
-        found.append(
-            v.changed(
-                buffer=buffer,
-                offset=offset,
-                stride=columns,
-                size=rows * columns,
-                layout="row_major" if columns == 1 else layout,
-            )
-        )
-        offset += rows * columns
+    for v, size, offset in zip(views, sizes, accumulate(sizes, initial=0), strict=False):
+        stride = v.shape[1]
+        own: LayoutName = "row_major" if stride == 1 else layout
+        found.append(v.changed(buffer=buffer, offset=offset, stride=stride, size=size, layout=own))
     return found

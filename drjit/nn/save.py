@@ -10,7 +10,6 @@ from typing import Any
 
 from ..array.base import type_label
 from ..function.exchange import array_file
-from ..function.exchange.array_file import Arrays
 from ..function.exchange.save import fitting, stored, values
 
 
@@ -54,7 +53,7 @@ def load(
     /,
     *,
     strict: bool = True,
-) -> Arrays:
+) -> array_file.Arrays:
     """Reads a file written by `save`, assigns its values to a mapping, and returns them as NumPy
     arrays: without a mapping, all that are in the file.
 

@@ -95,7 +95,7 @@ class Framework:
             return x
         size = max(len(x.real), len(x.imag))
         both = concat([zeros(type(x.real), size) + part for part in (x.real, x.imag)])
-        return table.like(type(x), kind="tensor")(both, shape=(2, size))
+        return table.related(type(x), kind="tensor")(both, shape=(2, size))
 
     def expose(self, function: Callable) -> Callable:
         """Returns a Dr.Jit function as a function of the framework."""
@@ -200,7 +200,7 @@ def _built(cls: Any, data: Data) -> Any:
         return data
     if cls.__meta__.kind != "complex":
         return interop.from_object(cls, data)
-    rows = interop.from_object(table.like(cls, kind="tensor"), data)
+    rows = interop.from_object(table.related(cls, kind="tensor"), data)
     return cls(*[rows[k].array for k in range(2)])
 
 

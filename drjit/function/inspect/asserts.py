@@ -153,7 +153,7 @@ def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bo
     same = a == b
     wide = dt.f32 if a._dtype in (dt.f16, dt.f32) else dt.f64
     if a._dtype is not wide:
-        cls = table.like(type(a), wide)
+        cls = table.related(type(a), dtype=wide)
         a, b = cls(a), cls(b)
     error = elementwise(op.abs, a - b)
     bound = elementwise(op.abs, b) * relative + absolute

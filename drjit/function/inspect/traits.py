@@ -224,7 +224,7 @@ def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
         return _class(arg0)
     if arg1 not in dt.BY_VAR_TYPE:
         raise RuntimeError(f"dr.replace_type_t(): there are no arrays of {arg1}")
-    return table.like(_class(arg0), dt.BY_VAR_TYPE[arg1])
+    return table.related(_class(arg0), dtype=dt.BY_VAR_TYPE[arg1])
 
 
 _SHAPED = ("array", "matrix", "complex", "quaternion")
@@ -301,7 +301,7 @@ def _sized(kind: str, shown: str) -> Callable[..., Any]:
         found = dt.BY_NAME.get(f"{kind}{8 * dtype.itemsize}")
         if found is None:
             raise TypeError(f"dr.{name}(): there is no {kind} type of the size of {dtype.name}")
-        return table.like(_class(arg), found)
+        return table.related(_class(arg), dtype=found)
 
     return _named(derived, name, f"Returns the type whose elements are {shown} of the same size.")
 
@@ -311,7 +311,7 @@ def _element(t: DType) -> Callable[..., Any]:
     python = table.python_type(t)
 
     def derived(arg: Any) -> Any:
-        return table.like(_class(arg), t) if is_array_v(arg) else python
+        return table.related(_class(arg), dtype=t) if is_array_v(arg) else python
 
     doc = f"Returns the type with {t.name} elements; `{python.__name__}` for numbers."
     return _named(derived, f"{t.name}_array_t", doc)
@@ -356,7 +356,7 @@ def diff_array_t(arg: Any, /) -> Any:
     meta = _meta(arg)
     if meta is None or not meta.is_jit or meta.is_diff:
         return _class(arg)
-    return table.like(_class(arg), namespace=f"{meta.namespace}.ad")
+    return table.related(_class(arg), namespace=f"{meta.namespace}.ad")
 
 
 @signatures.detached_type
@@ -365,7 +365,7 @@ def detached_t(arg: Any, /) -> Any:
     meta = _meta(arg)
     if meta is None or not meta.is_diff:
         return _class(arg)
-    return table.like(_class(arg), namespace=meta.namespace.removesuffix(".ad"))
+    return table.related(_class(arg), namespace=meta.namespace.removesuffix(".ad"))
 
 
 # Sizes of values

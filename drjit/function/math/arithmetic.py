@@ -15,7 +15,7 @@ from ...array.inline import RECORDED, RECORDERS
 from ...array.promote import join, promote
 from ...array.pytree import is_container, map_tree
 from ...array.special import by_formula, formulas, kind_of, reciprocal
-from ...array.table import like
+from ...array.table import related
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.lazy import np
@@ -647,7 +647,7 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
         raise RuntimeError(
             f"dr.mul_wide(): operation not supported for {type_label(a)}; it takes 32-bit integers"
         )
-    cls = like(type(a), wide)
+    cls = related(type(a), dtype=wide)
     return cls(a) * cls(b)
 
 

@@ -15,7 +15,6 @@ from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
 from ...array.promote import promote
 from ...array.special import dot, from_rows, kind_of, of_components, repeated, rows_of
-from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ..conversion import T, integer, is_array_class, related, unexpected
@@ -159,7 +158,7 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
         raise RuntimeError(f"{what}(): 'it' must not be negative, got {it}")
     cls = type(arg)
     if cls._dtype is dt.f16:  # the squares of the norms exceed its range
-        q, p = polar_decomp(like(cls, dt.f32)(arg), steps)
+        q, p = polar_decomp(related(cls, dtype=dt.f32)(arg), steps)
         return cls(q), cls(p)
     n = len(arg._components)
     components = [c for row in rows_of(arg) for c in row]
@@ -187,7 +186,7 @@ def _orthogonal(q: list, n: int, steps: int) -> list:
     def body(k: Any, *x: Any) -> list:
         return [k + 1, *repeated(_newton_step, x, n)]
 
-    return kernel_loop([like(leaf, dt.u32)(0), *q], lambda k, *_: k < steps, body)[1:]
+    return kernel_loop([related(leaf, dtype=dt.u32)(0), *q], lambda k, *_: k < steps, body)[1:]
 
 
 def _newton_step(q: list, n: int) -> list:
