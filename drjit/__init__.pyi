@@ -317,6 +317,7 @@ from .function.math.constants import sqrt_pi as sqrt_pi
 from .function.math.constants import sqrt_two as sqrt_two
 from .function.math.constants import sqrt_two_pi as sqrt_two_pi
 from .function.math.constants import two_pi as two_pi
+from .function.math.einsum import einsum as einsum
 from .function.math.linalg import det as det
 from .function.math.linalg import diag as diag
 from .function.math.linalg import euler_to_quat as euler_to_quat
@@ -333,6 +334,9 @@ from .function.math.linalg import trace as trace
 from .function.math.linalg import transform_compose as transform_compose
 from .function.math.linalg import transform_decompose as transform_decompose
 from .function.math.matmul import matmul as matmul
+from .function.math.softmax import log_softmax as log_softmax
+from .function.math.softmax import logsumexp as logsumexp
+from .function.math.softmax import softmax as softmax
 from .function.math.statistics import mean as mean
 from .function.math.statistics import std as std
 from .function.math.statistics import var as var

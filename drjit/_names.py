@@ -86,11 +86,13 @@ _NAMES = {
         "inv_sqrt_two inv_sqrt_two_pi inv_two_pi largest log_two nan newaxis one_minus_epsilon pi "
         "recip_overflow smallest sqrt_four_pi sqrt_pi sqrt_two sqrt_two_pi two_pi"
     ),
+    "function.math.einsum": "einsum",
     "function.math.linalg": (
         "det diag euler_to_quat frob inverse matrix_to_quat polar_decomp quat_apply quat_to_euler "
         "quat_to_matrix rotate slerp trace transform_compose transform_decompose"
     ),
     "function.math.matmul": "matmul",
+    "function.math.softmax": "log_softmax logsumexp softmax",
     "function.math.statistics": "mean std var",
     "function.math.transcendental": (
         "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfinv exp exp2 expm1 lgamma log "
