@@ -55,6 +55,10 @@ from .flow.syntax.decorator import syntax as syntax
 from .function.ad.check_grad import check_grad as check_grad
 from .function.ad.custom import CustomOp as CustomOp
 from .function.ad.custom import custom as custom
+from .function.ad.decompositions import cholesky as cholesky
+from .function.ad.decompositions import eigh as eigh
+from .function.ad.decompositions import solve as solve
+from .function.ad.decompositions import svd as svd
 from .function.ad.grad import accum_grad as accum_grad
 from .function.ad.grad import clear_grad as clear_grad
 from .function.ad.grad import detach as detach

@@ -14,6 +14,7 @@ _NAMES = {
     "flow.syntax.decorator": "hint syntax",
     "function.ad.check_grad": "check_grad",
     "function.ad.custom": "CustomOp custom",
+    "function.ad.decompositions": "cholesky eigh solve svd",
     "function.ad.grad": (
         "accum_grad clear_grad detach disable_grad enable_grad grad grad_enabled relative_grad "
         "replace_grad set_grad set_grad_enabled"
