@@ -70,6 +70,8 @@ from .function.ad.grad import relative_grad as relative_grad
 from .function.ad.grad import replace_grad as replace_grad
 from .function.ad.grad import set_grad as set_grad
 from .function.ad.grad import set_grad_enabled as set_grad_enabled
+from .function.ad.jacobian import hessian as hessian
+from .function.ad.jacobian import jacobian as jacobian
 from .function.ad.propagate import ADFlag as ADFlag
 from .function.ad.propagate import ADMode as ADMode
 from .function.ad.propagate import backward as backward

@@ -19,6 +19,7 @@ _NAMES = {
         "accum_grad clear_grad detach disable_grad enable_grad grad grad_enabled relative_grad "
         "replace_grad set_grad set_grad_enabled"
     ),
+    "function.ad.jacobian": "hessian jacobian",
     "function.ad.propagate": (
         "ADFlag ADMode backward backward_from backward_to enqueue forward forward_from forward_to "
         "isolate_grad resume_grad suspend_grad traverse"
