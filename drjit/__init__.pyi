@@ -160,6 +160,7 @@ from .function.data.sorting import argmin as argmin
 from .function.data.sorting import argsort as argsort
 from .function.data.sorting import median as median
 from .function.data.sorting import sort as sort
+from .function.data.unique import unique as unique
 from .function.evaluation import copy as copy
 from .function.evaluation import eval as eval
 from .function.evaluation import flush_thread as flush_thread
@@ -324,6 +325,7 @@ from .function.math.constants import sqrt_two as sqrt_two
 from .function.math.constants import sqrt_two_pi as sqrt_two_pi
 from .function.math.constants import two_pi as two_pi
 from .function.math.einsum import einsum as einsum
+from .function.math.interpolate import interp as interp
 from .function.math.linalg import det as det
 from .function.math.linalg import diag as diag
 from .function.math.linalg import euler_to_quat as euler_to_quat

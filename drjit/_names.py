@@ -48,6 +48,7 @@ _NAMES = {
         "stack tile vstack"
     ),
     "function.data.sorting": "argmax argmin argsort median sort",
+    "function.data.unique": "unique",
     "function.evaluation": "copy eval flush_thread make_opaque schedule sync_thread",
     "function.exchange.migrate": "migrate",
     "function.exchange.save": "load save",
@@ -89,6 +90,7 @@ _NAMES = {
         "recip_overflow smallest sqrt_four_pi sqrt_pi sqrt_two sqrt_two_pi two_pi"
     ),
     "function.math.einsum": "einsum",
+    "function.math.interpolate": "interp",
     "function.math.linalg": (
         "det diag euler_to_quat frob inverse matrix_to_quat polar_decomp quat_apply quat_to_euler "
         "quat_to_matrix rotate slerp trace transform_compose transform_decompose"

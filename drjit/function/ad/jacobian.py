@@ -10,11 +10,10 @@ from ...ad.graph import ADFlag, ADMode
 from ...array import leaf, pytree
 from ...array.base import ArrayBase, type_label
 from ...array.meta import type_name
-from ...array.show import shape_of
 from ...array.special import from_rows
 from ...array.table import SPECS
 from ...jit.ir.scope import recording
-from ..conversion import converted, lanes, map_leaves, related, tensor, tensor_class
+from ..conversion import converted, lanes, map_leaves, related, shape_of, tensor, tensor_class
 from ..data.reorder import moveaxis
 from ..data.shape import concat
 from ..evaluation import eval as evaluate
@@ -105,7 +104,7 @@ def hessian(
         inputs, y = _called(f, args, kwargs, argnums, what, per_lane)
         found = pytree.leaf_arrays(y)
         if len(found) != 1 or (len(found[0]) != 1 and not per_lane):
-            shown = " and ".join(str(shape_of(a)) for a in pytree.arrays(y))
+            shown = " and ".join(str(shape_of(a, what)) for a in pytree.arrays(y))
             raise TypeError(f"{what}(): the result must be one number, but has the shape {shown}")
         with resumed():
             backward(y, flags=ADFlag.Default | ADFlag.KeepGraph | ADFlag.AllowNoGrad)
@@ -197,10 +196,10 @@ def _table(y: Any, inputs: Any, mode: str, per_lane: bool, what: str) -> Any:
                 passes = [list(row) for row in zip(*passes, strict=True)]
             return _of_lanes(o, i, iter(passes))
         flat = concat([x for leaves in passes for x in leaves])
-        made = tensor(tensor_class(type(flat)), flat, (*shape_of(a), *shape_of(b)))
+        made = tensor(tensor_class(type(flat)), flat, (*shape_of(a, what), *shape_of(b, what)))
         if mode == "reverse":
             return made
-        n, m = len(shape_of(i)), len(shape_of(o))
+        n, m = len(shape_of(i, what)), len(shape_of(o, what))
         return moveaxis(made, tuple(range(n)), tuple(range(m, m + n)))
 
     def by_inputs(o: Any) -> Any:
