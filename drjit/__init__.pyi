@@ -55,6 +55,10 @@ from .flow.syntax.decorator import syntax as syntax
 from .function.ad.check_grad import check_grad as check_grad
 from .function.ad.custom import CustomOp as CustomOp
 from .function.ad.custom import custom as custom
+from .function.ad.decompositions import cholesky as cholesky
+from .function.ad.decompositions import eigh as eigh
+from .function.ad.decompositions import solve as solve
+from .function.ad.decompositions import svd as svd
 from .function.ad.grad import accum_grad as accum_grad
 from .function.ad.grad import clear_grad as clear_grad
 from .function.ad.grad import detach as detach
@@ -66,6 +70,8 @@ from .function.ad.grad import relative_grad as relative_grad
 from .function.ad.grad import replace_grad as replace_grad
 from .function.ad.grad import set_grad as set_grad
 from .function.ad.grad import set_grad_enabled as set_grad_enabled
+from .function.ad.jacobian import hessian as hessian
+from .function.ad.jacobian import jacobian as jacobian
 from .function.ad.propagate import ADFlag as ADFlag
 from .function.ad.propagate import ADMode as ADMode
 from .function.ad.propagate import backward as backward
@@ -154,6 +160,7 @@ from .function.data.sorting import argmin as argmin
 from .function.data.sorting import argsort as argsort
 from .function.data.sorting import median as median
 from .function.data.sorting import sort as sort
+from .function.data.unique import unique as unique
 from .function.evaluation import copy as copy
 from .function.evaluation import eval as eval
 from .function.evaluation import flush_thread as flush_thread
@@ -317,6 +324,8 @@ from .function.math.constants import sqrt_pi as sqrt_pi
 from .function.math.constants import sqrt_two as sqrt_two
 from .function.math.constants import sqrt_two_pi as sqrt_two_pi
 from .function.math.constants import two_pi as two_pi
+from .function.math.einsum import einsum as einsum
+from .function.math.interpolate import interp as interp
 from .function.math.linalg import det as det
 from .function.math.linalg import diag as diag
 from .function.math.linalg import euler_to_quat as euler_to_quat
@@ -333,6 +342,9 @@ from .function.math.linalg import trace as trace
 from .function.math.linalg import transform_compose as transform_compose
 from .function.math.linalg import transform_decompose as transform_decompose
 from .function.math.matmul import matmul as matmul
+from .function.math.softmax import log_softmax as log_softmax
+from .function.math.softmax import logsumexp as logsumexp
+from .function.math.softmax import softmax as softmax
 from .function.math.statistics import mean as mean
 from .function.math.statistics import std as std
 from .function.math.statistics import var as var

@@ -210,5 +210,5 @@ def _map_tensor(op_: Op, cls: Any, result: Any, operands: list, first: int) -> A
         for a, s in zip(parts, shapes, strict=True)
     ]
     if shape is not None and 0 in shape:
-        arrays = [leaf.resize(a, 0) if isinstance(a, ArrayBase) else a for a in arrays]
+        arrays = [leaf.resize(a, 0) if a._kind == "leaf" else type(a)() for a in arrays]
     return tensor.wrap(result, elementwise(op_, *arrays), shape)

@@ -31,6 +31,8 @@ from .matrix import unpack as unpack
 from .matrix import view as view
 from .module import Module as Module
 from .module import pack as pack
+from .regularization import Dropout as Dropout
+from .regularization import LayerNorm as LayerNorm
 from .save import load as load
 from .save import save as save
 

@@ -51,6 +51,9 @@ class Module(MutableMapping[str, Any]):
     """The names that fields have in PyTorch, if they are others; of an empty one, the fields are
     those of the module itself."""
 
+    torch_vectors: ClassVar[tuple[str, ...]] = ("bias",)
+    """The fields that have one axis in PyTorch, as opposed to matrices with one column."""
+
     # A module is an object with state: two modules are equal only if they are identical.
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -96,6 +99,23 @@ class Module(MutableMapping[str, Any]):
         the number of its output features. The default is for layers without parameters that
         preserve it."""
         return self, size
+
+    def train(self, mode: bool = True) -> Self:
+        """Sets the field `training` of all layers that behave differently while the network is
+        trained, such as `Dropout`, and returns the network.
+
+        >>> net = nn.Sequential(nn.Dropout(0.5))
+        >>> net.train(False).layers[0].training, net.train().layers[0].training
+        (False, True)
+        """
+        for module in _modules(self):
+            if hasattr(module, "training"):
+                module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Has all layers compute what they do after training: `train(False)`."""
+        return self.train(False)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -281,7 +301,11 @@ def _map(
         if others:
             name = others.get(str(name), name)
         if issubclass(cls, (ArrayBase, MatrixView)):
-            new = f(None if path is None else f"{path}{name}", v)
+            full: Any = None if path is None else f"{path}{name}"
+            if torch and full is not None:
+                full = _TorchName(full)
+                full.is_vector = str(keys and keys[k]) in getattr(container, "torch_vectors", ())
+            new = f(full, v)
         elif (inner := _kind(cls)) in pytree.CONTAINERS:
             inside = path if path is None or name == "" else f"{path}{name}."
             new = _map(f, v, inside, inner, torch)
@@ -299,6 +323,22 @@ def _map(
     if hasattr(container, "__dict__"):
         made.__dict__.update(container.__dict__)
     return made
+
+
+class _TorchName(str):
+    """The name of a parameter in PyTorch."""
+
+    is_vector = False
+
+
+def _modules(value: Any) -> Iterator[Any]:
+    """Yields all modules that a value consists of."""
+    if isinstance(value, Module):
+        yield value
+    kind = _kind(type(value))
+    if kind in pytree.CONTAINERS:
+        for part in pytree.opened(value, kind)[1]:
+            yield from _modules(part)
 
 
 def _kind(cls: type) -> str:
@@ -348,8 +388,8 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
 def _flat(name: str, value: Any) -> tuple[Any, tuple[int, ...]]:
     """Returns the entries of a parameter, and its shape in PyTorch, where a bias has one axis."""
     if isinstance(value, MatrixView):
-        is_bias = value.shape[1] == 1 and name.rpartition(".")[2] == "bias"
-        return entries(value), value.shape[:1] if is_bias else value.shape
+        is_vector = value.shape[1] == 1 and getattr(name, "is_vector", False)
+        return entries(value), value.shape[:1] if is_vector else value.shape
     return (value.array if is_tensor_v(value) else value), shape(value)
 
 

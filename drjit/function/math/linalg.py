@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...array.kinds import Quaternion, Sequences, Untyped
 
 
-_div, _sqrt, _gt = (partial(elementwise, o) for o in (op.div, op.sqrt, op.gt))
+divided, root, _gt = (partial(elementwise, o) for o in (op.div, op.sqrt, op.gt))
 
 
 def check_matrix(value: Any, what: str) -> None:
@@ -191,8 +191,8 @@ def _orthogonal(q: list, n: int, steps: int) -> list:
 
 def _newton_step(q: list, n: int) -> list:
     x = special.inverse_of(q, n)
-    scale = _sqrt(_sqrt(_div(dot(x, x), dot(q, q))))
-    a, b = 0.5 * scale, _div(0.5, scale)
+    scale = root(root(divided(dot(x, x), dot(q, q))))
+    a, b = 0.5 * scale, divided(0.5, scale)
     transposed = [x[j * n + i] for i in range(n) for j in range(n)]
     return [special.fma(u, a, v * b) for u, v in zip(q, transposed, strict=True)]
 
@@ -300,7 +300,7 @@ def matrix_to_quat(arg: Any, /) -> Any:
         better = _gt(ways[k][k], square)
         best = [select(better, u, v) for u, v in zip(ways[k], best, strict=True)]
         square = select(better, ways[k][k], square)
-    factor = _div(0.5, sqrt(square))
+    factor = divided(0.5, sqrt(square))
     return of_components(_related(arg, "quaternion", 4), [v * factor for v in best])
 
 
@@ -410,7 +410,7 @@ def slerp(a: Any, b: Any, t: Any) -> Any:
     sine = sqrt(select(there, square, 1.0))
     angle = select(there, atan2(sine, cosine), 0.0)
     s, c = sincos(angle * t)
-    s = _div(s, sine)
+    s = divided(s, sine)
     parts = [fma(u, c, v * s) for u, v in zip(p, normal, strict=True)]
     return _like_parts(type(a), parts)
 
