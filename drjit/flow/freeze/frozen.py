@@ -316,7 +316,7 @@ def _replayed(
         with schedule.lock:
             family.drop(recording.sizes)
         return None
-    result = reproduce(outcome, layout, values)
+    result = reproduce(outcome, layout.objects, [*layout.objects], values)
     if outcome.waiting:
         waiting = [layout.objects[k] for k in outcome.waiting]
         inside = [v for v in waiting if v.rule is not None]
