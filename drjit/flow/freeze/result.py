@@ -10,6 +10,7 @@ A description refers to values by their number in the recording, and to objects 
 import enum
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import setitem
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -250,7 +251,7 @@ class _Actions:
 
     constant = staticmethod(lambda value: value)
     listed = staticmethod(list)
-    assign = staticmethod(setattr)
+    assign, put = staticmethod(setattr), staticmethod(setitem)
     call = staticmethod(lambda function, *arguments: function(*arguments))
 
 
@@ -272,6 +273,9 @@ class _Statements:
 
     def assign(self, owner: str, attribute: str, value: str) -> None:
         self.lines.append(f"{owner}.{attribute} = {value}")
+
+    def put(self, container: str, key: str, value: str) -> None:
+        self.lines.append(f"{container}[{key}] = {value}")
 
     def call(self, function: Callable, *arguments: str) -> str:
         return self._named(f"{self.constant(function)}({', '.join(arguments)})")
@@ -314,7 +318,12 @@ def reproduce(
                 made = call(rebuilt, constant(row.cls), constant(row.keys), made)
         objects.append(made)
     for k, keys, parts in outcome.contents:
-        call(set_contents, objects[k], constant(keys), steps.listed([*map(part, parts)]))
+        if type(inputs[k]) is dict:  # without a call of a Python function
+            call(dict.clear, objects[k])
+            for key, p in zip(keys, parts, strict=True):
+                steps.put(objects[k], constant(key), part(p))
+        else:
+            call(set_contents, objects[k], constant(keys), steps.listed([*map(part, parts)]))
     for k, _, variable in outcome.arrays:
         if type(inputs[k])._diff:
             assign(objects[k], "_var", part(variable))
