@@ -188,14 +188,7 @@ def _gradient(value: Any, preserve_type: bool) -> Any:
 
 
 def _leaf_gradient(a: Any, cls: Any) -> Any:
-    if not isinstance(a, ArrayBase):
-        return type(a)(0)
-    v, size = variable(a), a._node.size
-    if v is None or v.grad is None:
-        return leaf.literal(cls, 0, size)
-    if v.grad_var is None and (v.grad.size == size or size == 1):
-        return leaf.wrap(cls, v.grad)
-    return leaf.from_value(cls, _gradient_of(a))
+    return leaf.from_value(cls, _gradient_of(a)) if isinstance(a, ArrayBase) else type(a)(0)
 
 
 def _gradient_of(a: Any) -> Value:
