@@ -12,9 +12,8 @@ from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
 from ...jit import flags
 from ...jit.flags import JitFlag
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import AFTER, LITERAL, Node
+from ...jit.ir.node import AFTER, LITERAL, Node, combine, literal, next_serial
 from ...jit.ir.scope import StateTarget, active, nothing_runs, using
 from ...jit.trace import record
 from ..region import state as region
@@ -174,9 +173,9 @@ class SymbolicBranch:
         branch = self.branch
         places = self._places()
         self.outcomes, self.inner_arguments = [], []
-        branch.first = ir.next_serial()
+        branch.first = next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
-        masks = [mask, ir.combine(op.not_, (mask,))]
+        masks = [mask, combine(op.not_, (mask,))]
         arguments: Any = [*branch.before]  # nothing else may hold what is captured
         for k, saved in self.captured.items():
             arguments[k] = saved.stand_in()
@@ -228,7 +227,7 @@ class SymbolicBranch:
         for k, v in enumerate(found):
             n = None if v is None else v.node
             if n is None or (n.size != 1 and n.size != size and size != 1):
-                n = ir.literal(outcome.arrays[k]._node.dtype, 0)
+                n = literal(outcome.arrays[k]._node.dtype, 0)
             final.append(n)
         return final
 

@@ -364,7 +364,7 @@ def traced(
     return f.general(free), fixed, reasons
 
 
-def text(number: Any, names: Sequence[str]) -> str:
+def size_text(number: Any, names: Sequence[str]) -> str:
     """Returns a number of a recording as an expression of the sizes with these names."""
     if type(number) is not SizedNumber:
         return str(int(number))

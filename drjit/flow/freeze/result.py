@@ -293,7 +293,7 @@ def reproduce(
     def value(of: Value | None) -> Any:
         if of is None or type(of) is ValueNumber:
             return constant(None) if of is None else values[of]
-        return call(literal, *map(constant, of))
+        return call(literal, *map(constant, of))  # type: ignore[arg-type]
 
     def part(p: Any) -> Any:
         return objects[p] if type(p) is ValueNumber else constant(p)

@@ -19,9 +19,8 @@ from ...ad.graph import ADMode, GradScope, Value, Var, variable_of, visible
 from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
 from ...function.ad.custom import HUB, ValueOp, attached
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import LITERAL, Node, apply, literal, make, next_serial
+from ...jit.ir.node import LITERAL, Node, apply, literal, make, next_serial, resize
 from ...jit.ir.scope import innermost, stack
 from ...jit.trace import record
 from ...jit.trace.substitute import Span, Substitution
@@ -128,7 +127,7 @@ class Targets:
                 )
             else:
                 # Sums do not change the gradient; replaced entries take their gradient with them.
-                found.append([ir.resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
+                found.append([resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
         return found
 
     def before(self, memories: Memories) -> list[Node]:

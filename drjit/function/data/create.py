@@ -12,8 +12,7 @@ from ...array.meta import DYNAMIC
 from ...array.pytree import is_container, leaf_arrays, make_struct, map_tree, struct_fields
 from ...array.show import common_width
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
-from ...jit.ir import op
+from ...jit.ir import node, op
 from ...jit.run import freeze_size
 from .. import conversion
 from ..conversion import T, is_array, is_array_class, is_flat, label, nested, tensor
@@ -117,7 +116,7 @@ def _constant(cls: Any, value: Any, size: int | None, what: str) -> Any:
             return leaf.resize(cls(value), size)
     elif isinstance(value, (bool, int, float)) or hasattr(value, "__index__"):
         dtype = cls._dtype
-        number = ir.normalize(dtype, value)
+        number = node.normalize(dtype, value)
         if not dtype.is_int or number == value:
             return number if size is None else leaf.literal(cls, number, size)
     raise RuntimeError(f"{what}(): {value!r} is not a value for the entries of {label(cls)}")
@@ -127,7 +126,7 @@ def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
     """A `Fill` that leaves memory uninitialized."""
     if size is None or cls in (bool, int, float):
         return _constant(cls, 0, size, what)
-    ir.check_size(size)
+    node.check_size(size)
     return conversion.unwritten(cls, size)
 
 
@@ -150,7 +149,7 @@ class _Constants(dict[Any, Callable[[Any, int], Any]]):
 
 def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
     """Returns such a function for nested arrays, whose leaves share one literal."""
-    literal, of_node = ir.literals(cls._dtype), _repeated(cls)
+    literal, of_node = node.literals(cls._dtype), _repeated(cls)
 
     def constant(number: Any, size: int) -> Any:
         n = literal(number, size)
@@ -159,7 +158,7 @@ def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
     return constant
 
 
-def _repeated(cls: Any) -> Callable[[ir.Node], Any]:
+def _repeated(cls: Any) -> Callable[[node.Node], Any]:
     """Returns a function that creates a nested array whose leaves are all equal to a node."""
     count = cls._size
     if cls.Value is cls._leaf:
@@ -177,7 +176,7 @@ _CONSTANTS = _Constants()
 
 def _filled(dtype: Any, value: Any, shape: Any, what: str) -> Any:
     """Creates an array, structure or number of type `dtype` that is filled with a value."""
-    if type(shape) is int and 0 <= shape <= ir.LARGEST and isinstance(dtype, type):
+    if type(shape) is int and 0 <= shape <= node.LARGEST and isinstance(dtype, type):
         result = _CONSTANTS[dtype](value, shape)
         if result is not value:
             return result
@@ -367,14 +366,14 @@ def arange(
 def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any:
     """Returns equally spaced numbers, computed in a one-dimensional class."""
     if not cls.__meta__.is_jit:
-        result = nested(cls, [ir.normalize(cls._dtype, start + step * k) for k in range(count)])
+        result = nested(cls, [node.normalize(cls._dtype, start + step * k) for k in range(count)])
     else:
         result = leaf.lane(cls, count)
         if (start, step) != (0, 1):
             t = cls._dtype
             if t.is_float:
                 fma = RECORDERS[op.fma][cls]
-                result = fma(result, ir.normalize(t, step), ir.normalize(t, start))
+                result = fma(result, node.normalize(t, step), node.normalize(t, start))
             else:
                 scale, offset = leaf.literal(cls, step), leaf.literal(cls, start)
                 result = leaf.apply(op.add, leaf.apply(op.mul, result, scale), offset)
