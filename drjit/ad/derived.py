@@ -88,8 +88,7 @@ def derive(function: Callable[[list[Value]], list[Value]], values: list[Value]) 
     with within(GradScope()):
         inputs = [None if v.var is None else new_input(v.node) for v in values]
         known = {i: v.var for v, i in zip(values, inputs, strict=True) if i is not None}
-        given = [as_value((v.node, i)) for v, i in zip(values, inputs, strict=True)]
-        found = function(given)
+        found = function([as_value((v.node, i)) for v, i in zip(values, inputs, strict=True)])
         of = Computation(inputs, [v.var for v in found])
         deps = tuple([v.var for v in values])
         made = []

@@ -120,8 +120,7 @@ def _extremum(better: op.Op) -> tuple[Callable, Callable]:
 
 def _pow_base(o: Any, g: Any, y: Any, x: Any, e: Any) -> Any:
     # e * x^(e-1), and 0 for e = 0, where x^(e-1) may be infinite.
-    one = o.number(e, 1)
-    slope = o.mul(e, o(op.pow, x, o.sub(e, one)))
+    slope = o.mul(e, o(op.pow, x, o.sub(e, o.number(e, 1))))
     return o.mul(g, o.select(o(op.eq, e, o.number(e, 0)), o.number(e, 0), slope))
 
 

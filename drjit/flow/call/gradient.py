@@ -155,8 +155,7 @@ class RecordedCall(RecordedOp):
         numbers = sorted(self.outputs)
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        outputs = [results[k] for k in numbers]
-        variables = self._attached(outputs, self.differentiable_inputs())
+        variables = self._attached([results[k] for k in numbers], self.differentiable_inputs())
         for k, v in zip(numbers, variables, strict=True):
             found[k] = as_value((results[k], v))
         return found

@@ -229,8 +229,7 @@ class Branch:
         if written is not None:
 
             def contents_of(arrays: list[Any]) -> list[Value | None]:
-                found = leaf.values(arrays)
-                return [None if v.node.serial in written else v for v in found]
+                return [None if v.node.serial in written else v for v in leaf.values(arrays)]
 
             return contents_of
         # Nothing may hold pending tables, because the other function may write to them.

@@ -128,8 +128,7 @@ class Tracer(Recorder):
             (a.data.device for a in arguments if isinstance(a, Node) and a.op is BUFFER), None
         ) or arguments[-1]  # fmt: skip
         made = buffer(t, size, device.allocate_for(t, size))
-        numbers = (self._result(made.data),)
-        self.steps.append(RecordedOperation(function, given, numbers, None))
+        self.steps.append(RecordedOperation(function, given, (self._result(made.data),), None))
         return made
 
     def bound(self, n: Node) -> int:

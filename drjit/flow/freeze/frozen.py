@@ -197,8 +197,7 @@ class FrozenFunction:
             found = self._structures.get(tuple(key))
             if found is None:
                 changing = set() if self._auto_opaque else set(range(len(values)))
-                made = Structure(values, changing)
-                found = self._structures.setdefault(tuple(key), made)
+                found = self._structures.setdefault(tuple(key), Structure(values, changing))
             elif values != found.last:
                 self._note_changes(found, values)
             changing = found.changing.copy()  # another thread may add to it
@@ -368,8 +367,7 @@ class Frozen(FrozenFunction):
         if not self.enabled:
             return self.f(*args, **kwargs)
         inputs = (*args, *kwargs.values()) if kwargs else args
-        names = (len(args), *kwargs)
-        return self.call((args, kwargs), names, inputs)
+        return self.call((args, kwargs), (len(args), *kwargs), inputs)
 
     def _run(self, tree: tuple[tuple, dict]) -> Any:
         args, kwargs = tree

@@ -76,8 +76,7 @@ class StoredTrajectory:
                     if after is not None:
                         memory[k] = after
 
-        count = loop.counting(store)[-1]
-        self.count = resize(count, loop.size)
+        self.count = resize(loop.counting(store)[-1], loop.size)
 
     def _place(self, iteration: Node) -> Node:
         return apply(op.add, self._first, apply(op.mul, iteration, number(PACKET)))
@@ -133,13 +132,11 @@ class CheckpointedTrajectory:
             height, position, values = nodes[0], nodes[1], nodes[2 : 1 + width]
             left = apply(op.sub, iteration, position)
             half = apply(op.sub, left, apply(op.quotient, left, number(2)))
-            full = apply(op.eq, height, number(self._depth))
-            step = apply(op.select, full, left, half)
+            step = apply(op.select, apply(op.eq, height, number(self._depth)), left, half)
             values = self._advanced(values, step)
             position = apply(op.add, position, step)
             between = apply(op.lt, position, iteration)
-            more = apply(op.add, height, number(1))
-            height = apply(op.select, between, more, height)
+            height = apply(op.select, between, apply(op.add, height, number(1)), height)
             columns = [
                 [
                     apply(op.select, apply(op.and_, between, _is(height, k)), v, entry)

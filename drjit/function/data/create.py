@@ -69,8 +69,7 @@ def shape_mismatch(dtype: type, sizes: Any, what: str) -> RuntimeError:
 def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
     if dtype._kind == "tensor":
         shape = sizes if isinstance(sizes, tuple) else (sizes,)
-        flat = _array(dtype.Array, (prod(shape),), fill, value, what)
-        return tensor(dtype, flat, shape)
+        return tensor(dtype, _array(dtype.Array, (prod(shape),), fill, value, what), shape)
     dims, traced = dtype.__meta__.dims, dtype.__meta__.is_jit
     if isinstance(sizes, tuple):
         if len(sizes) != len(dims) + traced:

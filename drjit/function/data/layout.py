@@ -197,8 +197,7 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
     elif order == "C":
         leaves = [conversion.pick(array, lane + k * width, what) for k in range(count)]
     else:
-        at = Access(lane._node, what=what, packet=count)
-        packet = leaf_access.gather_packet(array, at)
+        packet = leaf_access.gather_packet(array, Access(lane._node, what=what, packet=count))
         leaves = [packet[positions.index(k)] for k in range(count)]
     return conversion.assemble(dtype, [dtype._leaf(v) for v in leaves], dims)
 

@@ -144,8 +144,7 @@ class _NumbaFunction:
         results = foreign_call(compiled.function, nodes)
         half = given.precision is dt.f16
         results = [cast(dt.f16, n) if half and n.dtype is dt.f32 else n for n in results]
-        variables = self._variables(given, nodes, results)
-        following = iter(zip(results, variables, strict=True))
+        following = iter(zip(results, self._variables(given, nodes, results), strict=True))
 
         def array(_: str) -> Any:
             n, v = next(following)

@@ -275,8 +275,7 @@ class TextKernel:
         self, found: list[Node], given: dict[int, Any], arrays: dict[int, Any], space: str
     ) -> Any:
         classes = [table.find(space, "leaf", n.dtype.element) for n in found]
-        variables = self._variables(found, classes, given, arrays)
-        values = map(Value, found, variables)
+        values = map(Value, found, self._variables(found, classes, given, arrays))
         results = [_wrapped(cls, value) for cls, value in zip(classes, values, strict=True)]
         return results[0] if len(results) == 1 else tuple(results) or None
 

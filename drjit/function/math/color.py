@@ -7,7 +7,8 @@ from ...array.promote import number_type
 from ...array.special import of_components
 from ..conversion import T, nested, related, tensor, unexpected
 from ..data.layout import ravel, unravel
-from . import arithmetic
+from .arithmetic import abs as abs_
+from .arithmetic import clip as clip_
 from .arithmetic import fma, maximum, mulsign, power, select
 from .transcendental import cbrt
 
@@ -71,9 +72,7 @@ def srgb_to_linear(x: T, clip: bool = True) -> T:
     [0, 0.214041, 1, 1]
     """
     x = _real(x, "dr.srgb_to_linear")
-    return (
-        _decoded(arithmetic.clip(x, 0.0, 1.0)) if clip else mulsign(_decoded(arithmetic.abs(x)), x)
-    )
+    return _decoded(clip_(x, 0.0, 1.0)) if clip else mulsign(_decoded(abs_(x)), x)
 
 
 def linear_to_srgb(x: T, clip: bool = True) -> T:
@@ -89,9 +88,7 @@ def linear_to_srgb(x: T, clip: bool = True) -> T:
     [0, 0.735357, 1, 1]
     """
     x = _real(x, "dr.linear_to_srgb")
-    return (
-        _encoded(arithmetic.clip(x, 0.0, 1.0)) if clip else mulsign(_encoded(arithmetic.abs(x)), x)
-    )
+    return _encoded(clip_(x, 0.0, 1.0)) if clip else mulsign(_encoded(abs_(x)), x)
 
 
 def linear_srgb_to_oklab(value: T) -> T:
