@@ -14,7 +14,8 @@ from ..array.base import type_label as label
 from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
-from ..array.show import common_width, component_shape, inner, is_array
+from ..array.show import common_width, component_shape, inner
+from ..array.show import is_array as is_array
 from ..array.tensor import wrap as tensor  # noqa: F401 - for the modules that import this one
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from ...ad import capture
-from ...ad.graph import Value, node_of
+from ...ad.graph import Value
 from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
@@ -82,9 +81,6 @@ def if_stmt(
         if mask._node.size == 0:
             return branch.select()
         return SymbolicBranch(branch, label or "").run()
-
-
-_size = attrgetter("node.size")
 
 
 class SymbolicBranch:
@@ -209,7 +205,6 @@ class SymbolicBranch:
                 self._check()
             outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size
-            outcome.fits = all(found) and {1, size}.issuperset(map(_size, found))
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
             args.restore_variables(branch.before)
@@ -221,8 +216,6 @@ class SymbolicBranch:
                     branch.diverging += sorted(more)
                     raise RecordAgain
                 branch.check(self.outcomes)  # here, so that an error undoes the recording
-        if outcome.fits:
-            return [*map(node_of, found)]  # type: ignore[arg-type]
         final: list[Node] = []
         for k, v in enumerate(found):
             n = None if v is None else v.node

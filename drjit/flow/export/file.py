@@ -213,9 +213,8 @@ class PublicFunctionWriter:
                 f"{whole} = {use('shaped')}({value}, ({shown}, None), {_numpy(leaves[0].dtype)}, "
                 f"{name!r})"
             )
-            self.add(f"{', '.join(made)} = np.split({whole}, {len(made)})" if len(made) > 1 else (
-                f"{made[0]} = {whole}"
-            ))  # fmt: skip
+            comma = "," if len(made) == 1 else ""
+            self.add(f"{', '.join(made)}{comma} = np.split({whole}, {len(made)})")
             self.check_size(made[0], leaves[0].size, name)
         else:
             for k, inner in enumerate(part.parts):

@@ -211,9 +211,7 @@ def stand_in(value: Any, factors: dict[int, int], what: str, size: int | None = 
             type(value), buffer(n.dtype, lanes, value._device.allocate_for(n.dtype, lanes))
         )
     if kind == "tensor":
-        shape = tuple(value._shape)
-        if shape:
-            shape = (shape[0] * factors.get(shape[0], 1), *shape[1:])
+        shape = (*[n * factors.get(n, 1) for n in value._shape[:1]], *value._shape[1:])
         array = stand_in(value._array, factors, what, prod(shape))
         return tree.rebuilt(type(value), shape, [array])
     if kind == "nested":

@@ -136,10 +136,8 @@ class FrozenFunction:
                 replay = None if data else replay_writer(ready, layout.objects)
                 check = fast_path(layout, inputs, implicit, set(data), replay)
                 if check is not None:
-                    final = ready.at_once is not None
-                    row = _FastPath(
-                        names, now & _IMPORTANT, check, final, family, sizes, ready, data
-                    )
+                    final, important = ready.at_once is not None, now & _IMPORTANT
+                    row = _FastPath(names, important, check, final, family, sizes, ready, data)
                     self._fast_paths = [row, *self._fast_paths[: _FAST_PATHS - 1]]
             found = _replayed(ready, layout, data, family)
             if found is not None:

@@ -9,7 +9,7 @@ code, and their contents after the block are a further result, whose gradient pr
 values that were written and to the previous contents.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 from typing import Any
@@ -381,9 +381,6 @@ class RecordedRegion:
         for v in variables:
             if v.rule is not None:
                 v.rule.reads(v, add)
-        if not values:  # derivatives need no primal values
-            traverse.visit(mode, variables)
-            return
         copies(values)
         get = copies.made.get
         before = [(v, v.inputs, v.result) for v in variables]
@@ -441,6 +438,10 @@ class RecordedOp(ValueOp):
 
     what: str
     targets: Targets
+    # The tangents of the results from those of the arguments, and the gradients of the arguments
+    # from those of the results.
+    push: Callable[[list[Node]], list[Node]]
+    pull: Callable[[list[Node]], list[Node]]
 
     def _attached(self, outputs: list[Node], inputs: list[Var]) -> list[Var | None]:
         """Connects the results, and what was written to, to the variables they were computed from;
@@ -454,14 +455,6 @@ class RecordedOp(ValueOp):
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that take part."""
         return nullcontext()
-
-    def push(self, tangents: list[Node]) -> list[Node]:
-        """The tangents of the results from those of the arguments."""
-        raise NotImplementedError
-
-    def pull(self, gradients: list[Node]) -> list[Node]:
-        """The gradients of the arguments from those of the results."""
-        raise NotImplementedError
 
     def forward(self) -> None:
         self._propagate(self.push, self.arguments, self.results)

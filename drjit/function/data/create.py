@@ -339,9 +339,6 @@ def arange(
     if t.is_mask:
         raise TypeError(f"{what}({label(dtype)}): the type must be arithmetic")
     if stop is None:
-        is_flat_class = cls is dtype and cls._kind == "leaf"
-        if is_flat_class and type(start) is int and start >= 0 and type(step) is int and step == 1:
-            return leaf.lane(cls, freeze_size.parts(start, 1))
         start, stop = 0, size if start is None else start
     try:
         first, last, by = map(operator.index, (start, stop, step))  # type: ignore[arg-type]
