@@ -428,8 +428,7 @@ def spread(a: Value, size: int, run: int) -> Value:
     """The transpose of `reduce`: broadcasts each entry to all lanes of its run."""
     if not run or a.node.size == 1:
         return full(a, size)
-    index = node.apply(op.quotient, node.lane(size), node.literal(dt.u32, run))
-    return gather(a, Access(index))
+    return gather(a, Access(node.apply(op.quotient, node.lane(size), node.literal(dt.u32, run))))
 
 
 class _Prefix(LaneRule):

@@ -72,8 +72,7 @@ def if_stmt(
         mode = "symbolic"  # which returns the same values
     if mode == "evaluated":
         args, true_fn, false_fn = to_features(args), on_features(true_fn), on_features(false_fn)
-    state = State(args, titles, what)
-    branch = Branch(state, mask, (true_fn, false_fn), rv_labels, strict)
+    branch = Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
     with using(mask._device):
         if mode == "evaluated":
             evaluate(mask, args)

@@ -454,8 +454,7 @@ class RecordedLoop(RecordedOp):
         except BaseException:
             found.discard()
             raise
-        moved = dict(zip(moving, finals[1:first], strict=True))
-        return self._in_order(moved, finals[first:last])
+        return self._in_order(dict(zip(moving, finals[1:first], strict=True)), finals[first:last])
 
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that the loop was recorded for."""

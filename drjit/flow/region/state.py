@@ -499,8 +499,7 @@ class State:
 
 def array_paths(tree: Tree, titles: Sequence[str]) -> list[str]:
     """Returns the names of a tree's arrays in messages."""
-    found = zip(tree.labels(titles), tree.counts, strict=True)
-    return [path for path, n in found if n == ARRAY]
+    return [path for path, n in zip(tree.labels(titles), tree.counts, strict=True) if n == ARRAY]
 
 
 def copied(array: Any) -> Any:

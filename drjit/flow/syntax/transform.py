@@ -226,8 +226,7 @@ class Transformer:
             f"rv_labels={(*results, *kept)}{hint.keywords})",
             *_unset(results, bound | known),
         ]
-        parts = {_TEST: hint.test, _BODY: body, _ELSE: orelse}
-        return _filled(made, s.test, parts), bound | known
+        return _filled(made, s.test, {_TEST: hint.test, _BODY: body, _ELSE: orelse}), bound | known
 
     # ---- Building blocks
 
