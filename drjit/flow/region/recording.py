@@ -359,14 +359,12 @@ class RecordedRegion:
         gradients behind in the body, and those of earlier variables as they were."""
         for k, w in self.written:
             w.memory.held = memories[k]
-        before = [(v, v.grad, v.grad_var) for v in self.free_variables]
-        try:
-            yield
-        finally:
-            for v in self.variables:
-                v.grad = v.grad_var = None
-            for v, g, own in before:
-                v.grad, v.grad_var = g, own
+        with graph.gradients_kept(self.free_variables):
+            try:
+                yield
+            finally:
+                for v in self.variables:
+                    v.grad = v.grad_var = None
 
     @staticmethod
     def _visit(mode: ADMode, variables: list[Var], copies: Substitution | None) -> None:

@@ -287,14 +287,10 @@ class _Hub(LaneRule):
             return None
         # Variables with a gradient that are not involved, for example from an earlier traversal.
         idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]
-        before = [(d, d.grad, d.grad_var) for d in idle]
-        for d in idle:
-            d.grad = d.grad_var = None
-        try:
+        with graph.gradients_kept(idle):
+            for d in idle:
+                d.grad = d.grad_var = None
             v.data.run("forward", "set_grad_out", [d for d in v.deps if d is not None])
-        finally:
-            for d, g, own in before:
-                d.grad, d.grad_var = g, own
         return None
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:

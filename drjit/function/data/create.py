@@ -3,6 +3,7 @@ the program text."""
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -159,11 +160,9 @@ def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
 
 def _repeated(cls: Any) -> Callable[[node.Node], Any]:
     """Returns a function that creates a nested array whose leaves are all equal to a node."""
-    count = cls._size
-    if cls.Value is cls._leaf:
-        return lambda n: nested(cls, [leaf.wrap(cls._leaf, n) for _ in range(count)])
-    row = _repeated(cls.Value)
-    return lambda n: nested(cls, [row(n) for _ in range(count)])
+    inner, count = cls.Value, cls._size
+    part = partial(leaf.wrap, inner) if inner is cls._leaf else _repeated(inner)
+    return lambda n: nested(cls, [part(n) for _ in range(count)])
 
 
 def _no_constant(number: Any, size: int) -> Any:
