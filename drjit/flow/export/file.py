@@ -15,7 +15,7 @@ from ...jit.target.scalar.expressions import CannotExport, constant
 from ...jit.target.scalar.kernel import KernelFunction, kernel
 from ...jit.target.scalar.module import definitions_of
 from ..freeze.recordings import General, SizedNumber
-from .trace import Leaf, OtherValue, TracedKernel, TreePart, short, size_text
+from .export import Leaf, OtherValue, TracedKernel, TreePart, short, size_text
 
 _SUPPORT = os.path.join(os.path.dirname(__file__), "support.py")
 FEW = 8  # entries of a constant that are written as numbers
