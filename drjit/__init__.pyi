@@ -118,6 +118,7 @@ from .function.data.reduce import any_nested as any_nested
 from .function.data.reduce import count as count
 from .function.data.reduce import max as max
 from .function.data.reduce import max_nested as max_nested
+from .function.data.reduce import mean as mean
 from .function.data.reduce import min as min
 from .function.data.reduce import min_nested as min_nested
 from .function.data.reduce import none as none
@@ -125,8 +126,10 @@ from .function.data.reduce import none_nested as none_nested
 from .function.data.reduce import prod as prod
 from .function.data.reduce import prod_nested as prod_nested
 from .function.data.reduce import reduce as reduce
+from .function.data.reduce import std as std
 from .function.data.reduce import sum as sum
 from .function.data.reduce import sum_nested as sum_nested
+from .function.data.reduce import var as var
 from .function.data.reorder import expand_dims as expand_dims
 from .function.data.reorder import moveaxis as moveaxis
 from .function.data.reorder import slice_index as slice_index
@@ -345,9 +348,6 @@ from .function.math.matmul import matmul as matmul
 from .function.math.softmax import log_softmax as log_softmax
 from .function.math.softmax import logsumexp as logsumexp
 from .function.math.softmax import softmax as softmax
-from .function.math.statistics import mean as mean
-from .function.math.statistics import std as std
-from .function.math.statistics import var as var
 from .function.math.transcendental import acos as acos
 from .function.math.transcendental import acosh as acosh
 from .function.math.transcendental import asin as asin

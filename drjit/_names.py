@@ -33,8 +33,8 @@ _NAMES = {
         "gather scatter scatter_add scatter_cas scatter_exch scatter_inc scatter_reduce"
     ),
     "function.data.reduce": (
-        "all all_nested any any_nested count max max_nested min min_nested none none_nested prod "
-        "prod_nested reduce sum sum_nested"
+        "all all_nested any any_nested count max max_nested mean min min_nested none none_nested "
+        "prod prod_nested reduce std sum sum_nested var"
     ),
     "function.data.reorder": (
         "expand_dims moveaxis slice_index squeeze swapaxes take take_interp transpose"
@@ -97,7 +97,6 @@ _NAMES = {
     ),
     "function.math.matmul": "matmul",
     "function.math.softmax": "log_softmax logsumexp softmax",
-    "function.math.statistics": "mean std var",
     "function.math.transcendental": (
         "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfinv exp exp2 expm1 lgamma log "
         "log1p log2 sin sincos sincosh sinh sqrt tan tanh"

@@ -16,7 +16,7 @@ PAGES = {
     "math": (
         "Mathematics",
         "function.math.arithmetic function.math.transcendental function.math.complex "
-        "function.math.statistics function.math.constants",
+        "function.math.constants",
     ),
     "geometry": (
         "Vectors, matrices, transformations",

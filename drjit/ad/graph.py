@@ -436,6 +436,17 @@ def pop() -> GradScope:
     return left
 
 
+@contextmanager
+def gradients_kept(variables: Iterable[Var]) -> Iterator[None]:
+    """Gives variables back, in the end, the gradients that they have now."""
+    before = [(v, v.grad, v.grad_var) for v in variables]
+    try:
+        yield
+    finally:
+        for v, gradient, own in before:
+            v.grad, v.grad_var = gradient, own
+
+
 class within:
     """Enters a scope for the statements of a `with`."""
 

@@ -110,8 +110,7 @@ class GradientSink:
         guarded = rule.guarded or (self.masking and rule.product)
         for i, d in enumerate(v.deps):
             if d is not None and rule.partials[i] is not None and self.takes(d):
-                c = self._product(v, i, v.grad, v.grad_var, guarded)
-                self.accumulate(d, c, v.size)
+                self.accumulate(d, self._product(v, i, v.grad, v.grad_var, guarded), v.size)
         self.masking = False
 
     def push(self, v: Var, i: int) -> None:

@@ -406,8 +406,7 @@ def finish_isolation(inner: GradScope) -> None:
         elif members is None:
             full.append(v)
         else:
-            before = [m for m in members if m.serial < inner.isolate_from]
-            _thread.queue.add(before)
+            _thread.queue.add([m for m in members if m.serial < inner.isolate_from])
             _thread.queue.sorted = False
             _thread.queue.modes.add(ADMode.Forward)
     enqueue(ADMode.Backward, full, device=inner.device)

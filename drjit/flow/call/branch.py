@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from ...ad import capture
-from ...ad.graph import Value, node_of
+from ...ad.graph import Value
 from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
 from ...jit import flags
 from ...jit.flags import JitFlag
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import AFTER, LITERAL, Node
+from ...jit.ir.node import AFTER, LITERAL, Node, combine, literal, next_serial
 from ...jit.ir.scope import StateTarget, active, nothing_runs, using
 from ...jit.trace import record
 from ..region import state as region
@@ -74,8 +72,7 @@ def if_stmt(
         mode = "symbolic"  # which returns the same values
     if mode == "evaluated":
         args, true_fn, false_fn = to_features(args), on_features(true_fn), on_features(false_fn)
-    state = State(args, titles, what)
-    branch = Branch(state, mask, (true_fn, false_fn), rv_labels, strict)
+    branch = Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
     with using(mask._device):
         if mode == "evaluated":
             evaluate(mask, args)
@@ -83,9 +80,6 @@ def if_stmt(
         if mask._node.size == 0:
             return branch.select()
         return SymbolicBranch(branch, label or "").run()
-
-
-_size = attrgetter("node.size")
 
 
 class SymbolicBranch:
@@ -174,9 +168,9 @@ class SymbolicBranch:
         branch = self.branch
         places = self._places()
         self.outcomes, self.inner_arguments = [], []
-        branch.first = ir.next_serial()
+        branch.first = next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
-        masks = [mask, ir.combine(op.not_, (mask,))]
+        masks = [mask, combine(op.not_, (mask,))]
         arguments: Any = [*branch.before]  # nothing else may hold what is captured
         for k, saved in self.captured.items():
             arguments[k] = saved.stand_in()
@@ -210,7 +204,6 @@ class SymbolicBranch:
                 self._check()
             outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size
-            outcome.fits = all(found) and {1, size}.issuperset(map(_size, found))
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
             args.restore_variables(branch.before)
@@ -222,13 +215,11 @@ class SymbolicBranch:
                     branch.diverging += sorted(more)
                     raise RecordAgain
                 branch.check(self.outcomes)  # here, so that an error undoes the recording
-        if outcome.fits:
-            return [*map(node_of, found)]  # type: ignore[arg-type]
         final: list[Node] = []
         for k, v in enumerate(found):
             n = None if v is None else v.node
             if n is None or (n.size != 1 and n.size != size and size != 1):
-                n = ir.literal(outcome.arrays[k]._node.dtype, 0)
+                n = literal(outcome.arrays[k]._node.dtype, 0)
             final.append(n)
         return final
 

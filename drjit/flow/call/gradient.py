@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from ...ad import capture, graph, sink
 from ...ad.algebra import RECORDED
-from ...ad.graph import GradScope, Value, Var, as_value, node_of, variable_of
+from ...ad.graph import GradScope, Value, Var, as_value, variable_of
 from ...jit.ir import node, op
 from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import active, stack
@@ -72,8 +72,7 @@ class RecordedCall(RecordedOp):
     @property
     def nodes(self) -> list[Node]:
         """The nodes of the arguments that are symbolic in the functions."""
-        found = [*map(node_of, self.argument_values)]
-        return found if len(found) == len(self.passed) else [found[k] for k in self.passed]
+        return [self.argument_values[k].node for k in self.passed]
 
     def begin(self, names: list[Node], inner: GradScope) -> list[Value]:
         """Returns the arguments of a function that is about to be traced on other nodes, with
@@ -155,8 +154,7 @@ class RecordedCall(RecordedOp):
         numbers = sorted(self.outputs)
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        outputs = [results[k] for k in numbers]
-        variables = self._attached(outputs, self.differentiable_inputs())
+        variables = self._attached([results[k] for k in numbers], self.differentiable_inputs())
         for k, v in zip(numbers, variables, strict=True):
             found[k] = as_value((results[k], v))
         return found

@@ -16,6 +16,7 @@ from ...jit.ir.node import AFTER
 from ...jit.ir.scope import running, stack
 from ...jit.tuples import NamedTuple
 from ..region.merging import masked, merged
+from ..region.messages import size_changed
 from ..region.state import RecordAgain, State, call
 
 _size, _array_size = attrgetter("node.size"), attrgetter("_node.size")
@@ -55,10 +56,7 @@ class BranchOutcome:
     `places` says where in the result the arguments are that it has changed in place, by number (see
     `State.objects`). If functions run one after the other, `argument_versions` are the versions of
     those in the result, or their contents if they are one-dimensional arrays, and
-    `argument_contents` is what the arrays of all arguments hold. `fits` says whether all contents
-    are known to have as many entries as the condition, or one."""
-
-    fits = False
+    `argument_contents` is what the arrays of all arguments hold."""
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
@@ -229,8 +227,7 @@ class Branch:
         if written is not None:
 
             def contents_of(arrays: list[Any]) -> list[Value | None]:
-                found = leaf.values(arrays)
-                return [None if v.node.serial in written else v for v in found]
+                return [None if v.node.serial in written else v for v in leaf.values(arrays)]
 
             return contents_of
         # Nothing may hold pending tables, because the other function may write to them.
@@ -288,8 +285,6 @@ class Branch:
         """Raises a RuntimeError if the sizes of results are incompatible, or if one function
         returns an array that was written to, and the other one a different array."""
         first, second = outcomes
-        if first.fits and second.fits:
-            return
         size = self.mask._node.size
         rows = zip(first.contents, second.contents, first.arrays, second.arrays, strict=True)
         for k, (a, b, one, other) in enumerate(rows):
@@ -306,10 +301,7 @@ class Branch:
                 continue
             n, m, path = a.node.size, b.node.size, first.paths[k]
             if n != m and 1 not in (n, m):
-                raise RuntimeError(
-                    f"{self.what}: the size of state variable '{path}' of type "
-                    f"'{type_label(one)}' changed from {n} to {m}. 'cond' has {size} entries."
-                )
+                raise size_changed(self.what, path, one, n, m, f". 'cond' has {size} entries.")
             if n not in (1, size) or m not in (1, size):
                 raise RuntimeError(
                     f"{self.what}: operands have incompatible sizes: the results '{path}' have {n} "

@@ -390,9 +390,6 @@ def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
             leaf_access.scatter(target, [leaf.resize(value, count)], at)
 
 
-T = TypeVar("T")
-
-
 def dispatch(
     inst: "InstanceArray",
     target: CallableSelfPT[Any, ..., T],

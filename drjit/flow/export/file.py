@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...jit.ir.dtype import BY_CODE, DType
-from ...jit.ir.location import describe
 from ...jit.ir.op import identity
 from ...jit.lazy import np
 from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
@@ -16,8 +15,7 @@ from ...jit.target.scalar.expressions import CannotExport, constant
 from ...jit.target.scalar.kernel import KernelFunction, kernel
 from ...jit.target.scalar.module import definitions_of
 from ..freeze.recordings import General, SizedNumber
-from .trace import Leaf, OtherValue, TracedKernel, TreePart
-from .trace import text as size_text
+from .export import Leaf, OtherValue, TracedKernel, TreePart, short, size_text
 
 _SUPPORT = os.path.join(os.path.dirname(__file__), "support.py")
 FEW = 8  # entries of a constant that are written as numbers
@@ -215,9 +213,8 @@ class PublicFunctionWriter:
                 f"{whole} = {use('shaped')}({value}, ({shown}, None), {_numpy(leaves[0].dtype)}, "
                 f"{name!r})"
             )
-            self.add(f"{', '.join(made)} = np.split({whole}, {len(made)})" if len(made) > 1 else (
-                f"{made[0]} = {whole}"
-            ))  # fmt: skip
+            comma = "," if len(made) == 1 else ""
+            self.add(f"{', '.join(made)}{comma} = np.split({whole}, {len(made)})")
             self.check_size(made[0], leaves[0].size, name)
         else:
             for k, inner in enumerate(part.parts):
@@ -308,7 +305,7 @@ class PublicFunctionWriter:
         """Writes the table of the places that check bounds; returns their sizes."""
         rows, sizes = [], []
         for (count, what, where, signed, _, packet), dtype in step.checks:
-            rows.append(f"    ({what!r}, {_place(where)!r}, {dtype.itemsize * signed}, {packet}),")
+            rows.append(f"    ({what!r}, {short(where)!r}, {dtype.itemsize * signed}, {packet}),")
             sizes.append(self.size(count))
         name = f"SITES_{len(self.file.sites)}"
         self.file.sites.append("\n".join([f"{name} = (", *rows, ")"]))
@@ -394,10 +391,6 @@ class PublicFunctionWriter:
 
 def _numpy(dtype: DType) -> str:
     return "np.bool_" if dtype.is_mask else f"np.{dtype.element.name}"
-
-
-def _place(where: tuple) -> str:
-    return describe(where).rpartition("/")[2]
 
 
 def _components(part: Any) -> tuple[list[int], list[Leaf]]:

@@ -136,10 +136,8 @@ class FrozenFunction:
                 replay = None if data else replay_writer(ready, layout.objects)
                 check = fast_path(layout, inputs, implicit, set(data), replay)
                 if check is not None:
-                    final = ready.at_once is not None
-                    row = _FastPath(
-                        names, now & _IMPORTANT, check, final, family, sizes, ready, data
-                    )
+                    final, important = ready.at_once is not None, now & _IMPORTANT
+                    row = _FastPath(names, important, check, final, family, sizes, ready, data)
                     self._fast_paths = [row, *self._fast_paths[: _FAST_PATHS - 1]]
             found = _replayed(ready, layout, data, family)
             if found is not None:
@@ -197,8 +195,7 @@ class FrozenFunction:
             found = self._structures.get(tuple(key))
             if found is None:
                 changing = set() if self._auto_opaque else set(range(len(values)))
-                made = Structure(values, changing)
-                found = self._structures.setdefault(tuple(key), made)
+                found = self._structures.setdefault(tuple(key), Structure(values, changing))
             elif values != found.last:
                 self._note_changes(found, values)
             changing = found.changing.copy()  # another thread may add to it
@@ -316,7 +313,7 @@ def _replayed(
         with schedule.lock:
             family.drop(recording.sizes)
         return None
-    result = reproduce(outcome, layout, values)
+    result = reproduce(outcome, layout.objects, [*layout.objects], values)
     if outcome.waiting:
         waiting = [layout.objects[k] for k in outcome.waiting]
         inside = [v for v in waiting if v.rule is not None]
@@ -368,8 +365,7 @@ class Frozen(FrozenFunction):
         if not self.enabled:
             return self.f(*args, **kwargs)
         inputs = (*args, *kwargs.values()) if kwargs else args
-        names = (len(args), *kwargs)
-        return self.call((args, kwargs), names, inputs)
+        return self.call((args, kwargs), (len(args), *kwargs), inputs)
 
     def _run(self, tree: tuple[tuple, dict]) -> Any:
         args, kwargs = tree

@@ -47,10 +47,12 @@ class InputLayout:
         self._size_numbers = {0: -1, 1: -2}  # sizes for which code may differ
         self._lenient = False
         self._depth = 0
-        self._add(inputs)
-        if implicit:
+        try:
+            self._add(inputs)
             self._lenient = True
             self._add(implicit)
+        except RecursionError:
+            raise pytree.too_deep() from None
 
     def _add(self, values: Iterable[Any]) -> None:
         key, objects = self.key, self.objects
@@ -177,8 +179,6 @@ def evaluated_layout(
     """Returns the decomposed inputs of the function `what`, whose values have been evaluated."""
     try:
         layout = InputLayout(names, inputs, implicit)
-    except RecursionError:
-        raise pytree.too_deep() from None
     except TypeError as error:
         raise TypeError(f"{what}: {error}") from None
     todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
@@ -189,10 +189,7 @@ def evaluated_layout(
 
 def nodes_in(*trees: Any) -> list[Node]:
     """Returns the values in what a call has left behind."""
-    try:
-        return InputLayout(None, (), trees).nodes
-    except RecursionError:
-        raise pytree.too_deep() from None
+    return InputLayout(None, (), trees).nodes
 
 
 def reference_to(value: Any) -> Any:

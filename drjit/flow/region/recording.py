@@ -9,7 +9,7 @@ code, and their contents after the block are a further result, whose gradient pr
 values that were written and to the previous contents.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 from typing import Any
@@ -19,9 +19,8 @@ from ...ad.graph import ADMode, GradScope, Value, Var, variable_of, visible
 from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
 from ...function.ad.custom import HUB, ValueOp, attached
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import LITERAL, Node, apply, literal, make, next_serial
+from ...jit.ir.node import LITERAL, Node, apply, literal, make, next_serial, resize
 from ...jit.ir.scope import innermost, stack
 from ...jit.trace import record
 from ...jit.trace.substitute import Span, Substitution
@@ -128,7 +127,7 @@ class Targets:
                 )
             else:
                 # Sums do not change the gradient; replaced entries take their gradient with them.
-                found.append([ir.resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
+                found.append([resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
         return found
 
     def before(self, memories: Memories) -> list[Node]:
@@ -360,14 +359,12 @@ class RecordedRegion:
         gradients behind in the body, and those of earlier variables as they were."""
         for k, w in self.written:
             w.memory.held = memories[k]
-        before = [(v, v.grad, v.grad_var) for v in self.free_variables]
-        try:
-            yield
-        finally:
-            for v in self.variables:
-                v.grad = v.grad_var = None
-            for v, g, own in before:
-                v.grad, v.grad_var = g, own
+        with graph.gradients_kept(self.free_variables):
+            try:
+                yield
+            finally:
+                for v in self.variables:
+                    v.grad = v.grad_var = None
 
     @staticmethod
     def _visit(mode: ADMode, variables: list[Var], copies: Substitution | None) -> None:
@@ -382,9 +379,6 @@ class RecordedRegion:
         for v in variables:
             if v.rule is not None:
                 v.rule.reads(v, add)
-        if not values:  # derivatives need no primal values
-            traverse.visit(mode, variables)
-            return
         copies(values)
         get = copies.made.get
         before = [(v, v.inputs, v.result) for v in variables]
@@ -442,6 +436,10 @@ class RecordedOp(ValueOp):
 
     what: str
     targets: Targets
+    # The tangents of the results from those of the arguments, and the gradients of the arguments
+    # from those of the results.
+    push: Callable[[list[Node]], list[Node]]
+    pull: Callable[[list[Node]], list[Node]]
 
     def _attached(self, outputs: list[Node], inputs: list[Var]) -> list[Var | None]:
         """Connects the results, and what was written to, to the variables they were computed from;
@@ -455,14 +453,6 @@ class RecordedOp(ValueOp):
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that take part."""
         return nullcontext()
-
-    def push(self, tangents: list[Node]) -> list[Node]:
-        """The tangents of the results from those of the arguments."""
-        raise NotImplementedError
-
-    def pull(self, gradients: list[Node]) -> list[Node]:
-        """The gradients of the arguments from those of the results."""
-        raise NotImplementedError
 
     def forward(self) -> None:
         self._propagate(self.push, self.arguments, self.results)

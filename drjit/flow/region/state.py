@@ -136,42 +136,23 @@ def arrays_in_attributes(value: Any) -> dict[str, Any]:
     return found
 
 
-_CLOSED = (), (FLOW,)
-_NO_ARRAYS = OuterArrays(())
-
-
 def captured_arrays(functions: Sequence[Callable[..., Any]], state: Iterable[Any]) -> OuterArrays:
-    """Returns the arrays that functions capture from enclosing functions, except those in
-    `state`."""
-    for f in functions:
-        if isinstance(f, FunctionType) and (
-            f.__defaults__ or f.__kwdefaults__ or f.__code__.co_freevars not in _CLOSED
-        ):
-            break
-    else:
-        return _NO_ARRAYS  # as for most functions that `syntax` makes
-    own = {id(a) for a in state}
-    return OuterArrays([row for row in _captured(functions) if id(row[1]) not in own])
-
-
-def _captured(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
-    """Returns the traced one-dimensional arrays, without duplicates, in the variables that
-    functions capture, and their names."""
+    """Returns the traced one-dimensional arrays in the variables that functions capture from
+    enclosing functions, except those in `state`."""
     found: dict[int, tuple[str, Any]] = {}
-    seen: set[int] = set()
-    pending = list(functions)
-    while pending:
-        f = pending.pop()
-        if not isinstance(f, FunctionType) or id(f) in seen:
-            continue
-        seen.add(id(f))
+    reached = {id(f): f for f in functions if isinstance(f, FunctionType)}
+    pending = list(reached.values())
+    for f in pending:  # the list grows during iteration
         for name, value in _variables(f):
-            if isinstance(value, FunctionType):
+            if isinstance(value, FunctionType) and id(value) not in reached:
+                reached[id(value)] = value
                 pending.append(value)
             for a in pytree.leaf_arrays(value):
                 if a._kind == "leaf":
                     found.setdefault(id(a), (name, a))
-    return list(found.values())
+    for a in state if found else ():
+        found.pop(id(a), None)
+    return OuterArrays(found.values())
 
 
 def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -271,21 +252,12 @@ class BodyProfile:
 
 
 _profiles: weakref.WeakKeyDictionary[CodeType, BodyProfile] = weakref.WeakKeyDictionary()
-# The same by the identities of code objects, while these exist: to compare two of them takes long.
-_by_identity: dict[int, tuple[BodyProfile, weakref.ref[CodeType]]] = {}
 
 
 def profile_of(body: Callable[..., Any]) -> BodyProfile:
     """Returns the profile of a function, to be added to."""
     code = getattr(body, "__code__", None)
-    if code is None:
-        return BodyProfile()
-    key = id(code)
-    entry = _by_identity.get(key)
-    if entry is None:
-        reference = weakref.ref(code, lambda _: _by_identity.pop(key, None))
-        entry = _by_identity[key] = _profiles.setdefault(code, BodyProfile()), reference
-    return entry[0]
+    return BodyProfile() if code is None else _profiles.setdefault(code, BodyProfile())
 
 
 # ---- The state
@@ -527,8 +499,7 @@ class State:
 
 def array_paths(tree: Tree, titles: Sequence[str]) -> list[str]:
     """Returns the names of a tree's arrays in messages."""
-    found = zip(tree.labels(titles), tree.counts, strict=True)
-    return [path for path, n in found if n == ARRAY]
+    return [path for path, n in zip(tree.labels(titles), tree.counts, strict=True) if n == ARRAY]
 
 
 def copied(array: Any) -> Any:

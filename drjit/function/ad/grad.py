@@ -16,8 +16,7 @@ from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.promote import promote
 from ...jit.ir import node as ir
 from ...jit.ir.node import Node
-from ...jit.ir.scope import active, recording
-from ...jit.ir.scope import region as lane_region
+from ...jit.ir.scope import active, recording, region
 from ...jit.run import launch, schedule
 from ..conversion import T, converted
 from ..data import create
@@ -188,14 +187,7 @@ def _gradient(value: Any, preserve_type: bool) -> Any:
 
 
 def _leaf_gradient(a: Any, cls: Any) -> Any:
-    if not isinstance(a, ArrayBase):
-        return type(a)(0)
-    v, size = variable(a), a._node.size
-    if v is None or v.grad is None:
-        return leaf.literal(cls, 0, size)
-    if v.grad_var is None and (v.grad.size == size or size == 1):
-        return leaf.wrap(cls, v.grad)
-    return leaf.from_value(cls, _gradient_of(a))
+    return leaf.from_value(cls, _gradient_of(a)) if isinstance(a, ArrayBase) else type(a)(0)
 
 
 def _gradient_of(a: Any) -> Value:
@@ -244,7 +236,7 @@ def _assignments(
 ) -> list[tuple[Var, Value]]:
     """Returns variables, each as often as it occurs, and the gradients to assign to them or
     (`by_lanes`) the contributions of those lanes that execute the current code."""
-    fit = _of_lanes if by_lanes and lane_region() else fitting
+    fit = _of_lanes if by_lanes and region() else fitting
     if source is None:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array or a number as the "
@@ -317,7 +309,7 @@ def set_grad(target: object, source: object) -> None:
     [5, 5]
     """
     assignments = _assignments(target, source, "dr.set_grad")
-    if lane_region() and not recording():
+    if region() and not recording():
         assignments = [(v, _in_active_lanes(v, g)) for v, g in assignments]
     with schedule.lock:
         clear_grad(target)
@@ -358,8 +350,8 @@ def _of_lanes(v: Var, gradient: Node, what: str) -> Value:
     variable."""
     from ...ad.sink import in_active_lanes  # see `fitting`
 
-    region = lane_region()
-    if region is not None and v.serial < region.begin and not recording():
+    code = region()
+    if code is not None and v.serial < code.begin and not recording():
         gradient = in_active_lanes(v, Value(gradient)).node
     return fitting(v, gradient, what)
 

@@ -7,6 +7,7 @@ point arrays is ignored.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from enum import Enum
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -263,16 +264,10 @@ class ADScope(Named, Enum):
 ADScope.__module__ = "drjit.detail"
 
 
-class NullContextManager:
+class NullContextManager(nullcontext):
     """A context manager that does nothing."""
 
     __module__ = "drjit.detail"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 class ADContextManager:

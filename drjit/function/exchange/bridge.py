@@ -42,13 +42,10 @@ class CompletedCall:
     values: list[Data]
     join: Join
 
-    def backward(self, gradients: list[Data]) -> list[Data]:
-        """Returns gradients of the tracked arguments, given gradients of the results."""
-        raise NotImplementedError
-
-    def forward(self, tangents: list[Data]) -> list[Data]:
-        """Returns tangents of the results, given tangents of the tracked arguments."""
-        raise NotImplementedError
+    # The gradients of the tracked arguments from those of the results, and the tangents of the
+    # results from those of the tracked arguments.
+    backward: Callable[[list[Data]], list[Data]]
+    forward: Callable[[list[Data]], list[Data]]
 
 
 class MissingFrameworkError(ModuleNotFoundError, RuntimeError):
@@ -71,15 +68,12 @@ class Framework:
 
     name: str
     title: str
-    call: Callable[..., CompletedCall]
-    """Calls a function of the framework: the class of such calls."""
+    call: Callable[..., CompletedCall]  # calls a function of the framework
+    is_array: Callable[[Any], bool]  # whether a value is an array of the framework
+    expose: Callable[[Callable], Callable]  # a Dr.Jit function as a function of the framework
 
     def __init__(self) -> None:
         self.module = imported(self.name, self.title)
-
-    def is_array(self, value: Any) -> bool:
-        """Returns whether a value is an array of the framework."""
-        raise NotImplementedError
 
     def shares(self, device: Device) -> bool:
         """Returns whether the framework takes arrays in the memory of a GPU as they are."""
@@ -96,10 +90,6 @@ class Framework:
         size = max(len(x.real), len(x.imag))
         both = concat([zeros(type(x.real), size) + part for part in (x.real, x.imag)])
         return table.related(type(x), kind="tensor")(both, shape=(2, size))
-
-    def expose(self, function: Callable) -> Callable:
-        """Returns a Dr.Jit function as a function of the framework."""
-        raise NotImplementedError
 
 
 def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:

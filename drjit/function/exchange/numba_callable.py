@@ -13,9 +13,8 @@ from ...array import leaf, table
 from ...array.base import type_label
 from ...array.show import is_array
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
 from ...jit.ir.dtype import DType
-from ...jit.ir.node import Node
+from ...jit.ir.node import Node, cast
 from ...jit.lazy import np
 from ...jit.run import single
 from ...jit.run.single import SingleKernel
@@ -123,7 +122,7 @@ def _result(value: Any, function: Callable, cls: Any) -> tuple[Any, Node]:
         )
     if value._node.size != 1:
         raise RuntimeError(f"the result has {value._node.size} entries, but must be one number")
-    return value, ir.cast(cls._dtype, value._node)
+    return value, cast(cls._dtype, value._node)
 
 
 def _entries(name: str, traced: SingleKernel, dtype: DType) -> str:

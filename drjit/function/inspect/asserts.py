@@ -228,8 +228,7 @@ def _difference(
             error = np.abs(x.astype(np.float64) - y.astype(np.float64))
             ratio = error / (np.abs(y.astype(np.float64)) + absolute)
         for name, values in (("absolute", error), ("relative", ratio)):
-            known = values[~np.isnan(values)]
-            lines.append(f"Max {name} difference: {known.max(initial=0):g}")
+            lines.append(f"Max {name} difference: {values[~np.isnan(values)].max(initial=0):g}")
     for name, value in ((" ACTUAL: ", a), (" DESIRED: ", b)):
         lines.append(name + value_text(value).replace("\n", "\n" + " " * len(name)))
     return lines, [

@@ -188,8 +188,7 @@ def _shown_value(value: Any, found: Mapping[int, np.ndarray] | None) -> Any:
         return _shown_value(value._array, found)
 
     def entries(a: Any) -> Any:
-        known = found.get(id(a), np.zeros(0, a._dtype.numpy))
-        return leaf.from_numpy(type(a), known, copy=True)
+        return leaf.from_numpy(type(a), found.get(id(a), np.zeros(0, a._dtype.numpy)), copy=True)
 
     return map_leaves(value, entries)
 

@@ -410,13 +410,6 @@ def width(*args: object) -> int:
     Raises:
         RuntimeError: they differ in size.
     """
-    if len(args) == 1:
-        (arg,) = args
-        role = pytree.ROLES.get(type(arg))
-        if role == "leaf":
-            return freeze_size.tracked(arg._node.size)  # type: ignore[attr-defined]
-        if role == "nested":
-            return freeze_size.tracked(_width(arg))
     sizes = [_width(leaf) for arg in args for leaf in pytree.leaves(arg)]
     if not sizes:
         return 0

@@ -411,8 +411,7 @@ def slerp(a: Any, b: Any, t: Any) -> Any:
     angle = select(there, atan2(sine, cosine), 0.0)
     s, c = sincos(angle * t)
     s = divided(s, sine)
-    parts = [fma(u, c, v * s) for u, v in zip(p, normal, strict=True)]
-    return _like_parts(type(a), parts)
+    return _like_parts(type(a), [fma(u, c, v * s) for u, v in zip(p, normal, strict=True)])
 
 
 def _like_parts(cls: Any, parts: list) -> Any:

@@ -157,8 +157,7 @@ def sum_lanes(v: Node) -> Node:
     """Returns the vector of sums over all lanes."""
     if v.op is SPLAT:
         return node.splat(v.dtype.count, access.reduce_all("add", v.deps[0]))
-    parts = [access.reduce_all("add", feature(v, k)) for k in range(v.dtype.count)]
-    return vector(parts)
+    return vector([access.reduce_all("add", feature(v, k)) for k in range(v.dtype.count)])
 
 
 # The matrices of products are evaluated and converted before the kernel that reads them. All

@@ -68,8 +68,7 @@ _VARYING_LIMIT = 4096
 
 
 def _different(before: tuple, now: tuple) -> frozenset[int]:
-    pairs = enumerate(zip(before, now, strict=True))
-    return frozenset([k for k, (a, b) in pairs if a != b])
+    return frozenset([k for k, (a, b) in enumerate(zip(before, now, strict=True)) if a != b])
 
 
 def operands(n: Node) -> Sequence[Node]:
@@ -197,8 +196,7 @@ def share(
     more = look.lifted + [look.constants[k] for k in sorted(varying)]
     if shared is None:
         shared = _known[look.key] = _made(look, names, results, more, varying, depth)
-    found = [shared.results.get(k, r) for k, r in enumerate(results)]
-    return shared, more, found
+    return shared, more, [shared.results.get(k, r) for k, r in enumerate(results)]
 
 
 def _made(
