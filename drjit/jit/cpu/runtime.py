@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import collector, device, locks, log
-from drjit.jit.cpu import background, launcher
-from drjit.jit.native import loader
+from .. import collector, device, locks, log
+from ..native import loader
+from . import background, launcher
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
 _SLICE_US = 50_000  # how long a wait sleeps before it lets Python handle signals

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import device, locks, log
-from drjit.jit.cuda.driver import CudaError, Driver
+from .. import device, locks, log
+from .driver import CudaError, Driver
 
 GRACE_SECONDS = 2.0
 """How long an interrupted wait lets kernels run before it stops their loops."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.memory import Flat
+from .memory import Flat
 
 _UFUNCS: dict[str, Any] = {
     "add": np.add,

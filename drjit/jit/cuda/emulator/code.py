@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.errors import UnknownInstruction
-from drjit.jit.cuda.emulator.forms import width
-from drjit.jit.cuda.emulator.parse import PtxProgram
-from drjit.jit.cuda.emulator.ptx_operands import SCOPE, MemoryLayout
-from drjit.jit.cuda.emulator.translate import FunctionWriter
+from .errors import UnknownInstruction
+from .forms import width
+from .parse import PtxProgram
+from .ptx_operands import SCOPE, MemoryLayout
+from .translate import FunctionWriter
 
 
 class PythonCode:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.errors import (
+from .errors import (
     EmulatorError,
     Fault,
     MemoryLimitExceeded,

@@ -13,21 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.access import Shape
-from drjit.jit.cuda.emulator.code import PythonCode, translated
-from drjit.jit.cuda.emulator.errors import (
-    Deadlock,
-    EmulatorError,
-    Fault,
-    LaunchError,
-    PTXSyntaxError,
-    coordinates,
-)
-from drjit.jit.cuda.emulator.machine import ThreadChunk
-from drjit.jit.cuda.emulator.memory import Memory, aligned
-from drjit.jit.cuda.emulator.parse import SIZES, Instruction, PtxFunction, parse
-from drjit.jit.cuda.emulator.ptx_operands import offsets
-from drjit.jit.cuda.emulator.translate import BasicBlock
+from .access import Shape
+from .code import PythonCode, translated
+from .errors import Deadlock, EmulatorError, Fault, LaunchError, PTXSyntaxError, coordinates
+from .machine import ThreadChunk
+from .memory import Memory, aligned
+from .parse import SIZES, Instruction, PtxFunction, parse
+from .ptx_operands import offsets
+from .translate import BasicBlock
 
 # Threads that are executed at once: enough to make NumPy's overhead small, few enough for registers
 # to stay in the cache.
