@@ -13,22 +13,12 @@ import numpy as np
 from ...ir.dtype import BY_CODE
 from ..numpy.elementwise import passed_over
 from ..simd.atomic import atomic_update, plain_update, updated
-from ..simd.conversion import convert, from_memory, reinterpret
-from ..simd.ir import (
-    BITS,
-    BYTES,
-    FLOATS,
-    INTEGERS,
-    MEMORY,
-    SCALAR,
-    KernelError,
-    Value,
-    constant,
-)
+from ..simd.conversion import convert, first_element
+from ..simd.ir import BYTES, FLOATS, MEMORY, SCALAR, Value, constant
 from ..simd.loops import address, choose, loop, when
 from ..simd.reduction import accumulator
 from .calls import statement
-from .function import GpuFunction, element
+from .function import GpuFunction
 from .memory import lane_address
 
 ROOM = 1 << 14
@@ -43,10 +33,8 @@ def scatter_reduce(
 ) -> None:
     """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
     f, kind = t.f, MEMORY[code]
-    if mode not in ("direct", "no_conflicts"):
-        raise KernelError(f"the mode {mode!r} does not exist")
     with when(f, f.scalar("mask", mask)):
-        place, one = lane_address(f, kind, base, index), element(f, code, value)
+        place, one = lane_address(f, kind, base, index), first_element(f, code, value)
         if mode == "direct" and op == "add" and code == "f16":
             f.op(f"atomicrmw fadd ptr {place}, half {one} monotonic, align 2")
         elif mode == "direct":
@@ -63,7 +51,7 @@ def scatter_reduce_expand(
     f, (acc, base) = t.f, room(t, op, code, k, a, n)
     with when(f, f.scalar("mask", mask)):
         place = lane_address(f, MEMORY[acc], base, index)
-        atomic_update(f, op, acc, place, element(f, acc, convert(f, acc, code, x)))
+        atomic_update(f, op, acc, place, first_element(f, acc, convert(f, acc, code, x)))
 
 
 @statement("type reduction parameter parameter parameter index mask *operand")
@@ -74,7 +62,7 @@ def scatter_reduce_packet(
     f, (acc, base) = t.f, room(t, op, code, k, a, n)
     with when(f, f.scalar("mask", mask)):
         place = lane_address(f, f"[{len(xs)} x {MEMORY[acc]}]", base, index)
-        parts = [element(f, acc, convert(f, acc, code, x)) for x in xs]
+        parts = [first_element(f, acc, convert(f, acc, code, x)) for x in xs]
 
         def one_by_one() -> None:
             for j, x in enumerate(parts):
@@ -102,46 +90,6 @@ def _add_together(f: Any, place: str, parts: Sequence[str]) -> None:
     constraints = f'"l{",f" * len(parts)},~{{memory}}"'
     operands = ", ".join([f"ptr addrspace(1) {place}", *[f"float {x}" for x in parts]])
     f.do(f"call void asm sideeffect {text}, {constraints}({operands})")
-
-
-@statement("type pointer index mask")
-def scatter_inc(t: Any, code: str, base: str, index: Value, mask: str) -> Value:
-    """`scatter_inc(T, p[k], x, m)`."""
-    if code not in INTEGERS:
-        raise KernelError("scatter_inc counts in integers")
-    return _exchanged(t, code, base, [], index, mask, "atomicrmw add ptr {at}, {kind} 1")
-
-
-@statement("type pointer operand index mask")
-def scatter_exch(t: Any, code: str, base: str, value: str, index: Value, mask: str) -> Value:
-    """`scatter_exch(T, p[k], v, x, m)`."""
-    return _exchanged(t, code, base, [value], index, mask, "atomicrmw xchg ptr {at}, {kind} {0}")
-
-
-@statement("type pointer operand operand index mask")
-def scatter_cas(
-    t: Any, code: str, base: str, expected: str, value: str, index: Value, mask: str
-) -> Value:
-    """`scatter_cas(T, p[k], cmp, v, x, m)`."""
-    swap = "cmpxchg ptr {at}, {kind} {0}, {kind} {1} monotonic"
-    return _exchanged(t, code, base, [expected, value], index, mask, swap)
-
-
-def _exchanged(
-    t: Any, code: str, base: str, values: list[str], index: Value, mask: str, how: str
-) -> Value:
-    """Returns the memory contents before an instruction; floats as their bits."""
-    f, word = t.f, f"u{BITS[code]}" if code in FLOATS else code
-    kind = MEMORY[word]
-    with when(f, f.scalar("mask", mask), [(kind, "0")]) as result:
-        given = [element(f, word, reinterpret(f, word, code, v)) for v in values]
-        instruction = how.format(*given, at=lane_address(f, kind, base, index), kind=kind)
-        old = f.op(f"{instruction} monotonic, align {BYTES[word]}")
-        if how.startswith("cmpxchg"):
-            old = f.op(f"extractvalue {{{kind}, i1}} {old}, 0")
-        result[0] = old
-    packet = f"insertelement {f.types.memory[word]} poison, {kind} {result[0]}, i32 0"
-    return code, reinterpret(f, code, word, from_memory(f, word, f.op(packet)))
 
 
 def finish_sums(f: Any, expansion: tuple) -> None:

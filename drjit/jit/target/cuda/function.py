@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..simd.conversion import to_memory
 from ..simd.ir import Function, Machine, types
 from .form import THREADS
 
@@ -95,8 +94,3 @@ class GpuFunction(Function):
     def fence(self) -> None:
         """Makes what was written visible to all threads of the GPU, before anything after."""
         self.do("call void @llvm.nvvm.membar.gl()")
-
-
-def element(f: Any, code: str, x: str) -> str:
-    """Returns the only element of a packet in its memory representation."""
-    return f.op(f"extractelement {f.types.memory[code]} {to_memory(f, code, x)}, i32 0")

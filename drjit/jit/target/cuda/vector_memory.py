@@ -4,12 +4,12 @@ import ast
 from typing import Any
 
 from ..simd.atomic import atomic_update
+from ..simd.conversion import first_element
 from ..simd.feature_loop import load_row, row_address
 from ..simd.loops import address, loop, when
 from ..simd.vector_memory import FeatureVector
 from .atomic import sums
 from .calls import statement
-from .function import element
 
 
 def _added(t: Any, acc: str, place: str, v: FeatureVector, k: str, factor: str = "") -> None:
@@ -17,7 +17,7 @@ def _added(t: Any, acc: str, place: str, v: FeatureVector, k: str, factor: str =
     x = load_row(f, v.code, row_address(f, v.code, source, k))
     if factor:
         x = f.op(f"fmul {f.vector[acc]} {x}, {factor}")
-    atomic_update(f, "add", acc, place, element(f, acc, x))
+    atomic_update(f, "add", acc, place, first_element(f, acc, x))
 
 
 @statement("type parameter parameter parameter parameter integer integer integer node node mask")
@@ -27,7 +27,7 @@ def outer(
 ) -> None:  # fmt: skip
     """`outer(T, p[k], p[w], p[n], p[o], rows, columns, stride, y, x, m)`."""
     f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
-    left, right = t.vector(y, code, rows), t.vector(x, code, columns)
+    left, right = t.vector(y), t.vector(x)
     t.flush([v for v in (left, right) if v.op is not None])
     target = address(f, acc, base, f.word_here(offset))
     places = t.place(left), t.place(right)
@@ -44,7 +44,7 @@ def accumulate(
 ) -> None:
     """`accumulate(T, p[k], p[w], p[n], p[o], y, m)`."""
     f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
-    v = t.vector(y, code)
+    v = t.vector(y)
     t.flush([v] if v.op is not None else [])
     target = address(f, acc, base, f.word_here(offset))
     t.place(v)

@@ -84,6 +84,11 @@ class Machine(NamedTuple):
     has_gathers: bool
 
     @property
+    def is_gpu(self) -> bool:
+        """Whether the code is that of a GPU's thread, whose registers have up to 64 bits."""
+        return self.register_bytes == 8
+
+    @property
     def registers(self) -> int:
         """The number of vector registers: 16 with AVX2, 32 with AVX-512 and NEON."""
         return 16 if self.register_bytes == 32 else 32
