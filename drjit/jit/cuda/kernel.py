@@ -328,7 +328,7 @@ class CudaKernel(Kernel):
         for buffer, values in written.items():
             device.write(buffer, values)
         if record is not None:
-            device.queue.report(record)
+            device.queue.errors.check(record.check)
         return [None if values is None else device.upload(values) for values in results]
 
 
