@@ -19,7 +19,7 @@ from ..ir.dtype import DType
 from ..ir.node import BUFFER, make
 from ..run import cache, history
 from ..run.launch import ErrorRecord, as_python, layout_of, link
-from ..target.cuda.form import EACH, Compiled
+from ..target.cuda.function import EACH, Compiled
 from ..target.numpy.elementwise import passed_over
 from ..text.program import Program
 from .memory import pattern_of

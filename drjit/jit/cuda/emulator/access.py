@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .atomics import update
 from .errors import Fault, Misaligned, OutOfBounds, Race, TrapExecuted, coordinates, first
-from .memory import POISON, aligned, flat, flat_index
+from .memory import POISON, aligned, flat, flat_index, update
 from .race import RaceDetector, bank_conflicts
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ block that meet in one place do not go to the memory of the GPU one after the ot
 called private here.
 """
 
+import ast
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +15,11 @@ from ...ir.dtype import BY_CODE
 from ..numpy.elementwise import passed_over
 from ..simd.atomic import atomic_update, plain_update, updated
 from ..simd.conversion import convert, first_element
+from ..simd.feature_loop import load_row, row_address
 from ..simd.ir import BYTES, FLOATS, MEMORY, SCALAR, Value, constant
 from ..simd.loops import address, choose, loop, when
 from ..simd.reduction import accumulator
+from ..simd.vector_memory import FeatureVector
 from .calls import statement
 from .function import GpuFunction
 from .memory import lane_address
@@ -187,3 +190,46 @@ def combine(t: Any) -> None:
                     place = f.op(f"getelementptr {kind}, ptr {base}, i64 {j}")
                     one = f.op(f"bitcast {word} {x} to {kind}") if acc in FLOATS else x
                     atomic_update(f, op, acc, place, one)
+
+
+# ---- sums over lanes of vectors in memory, one lane and element at a time
+
+
+def _added(t: Any, acc: str, place: str, v: FeatureVector, k: str, factor: str = "") -> None:
+    f, source = t.f, t.place(v)
+    x = load_row(f, v.code, row_address(f, v.code, source, k))
+    if factor:
+        x = f.op(f"fmul {f.vector[acc]} {x}, {factor}")
+    atomic_update(f, "add", acc, place, first_element(f, acc, x))
+
+
+@statement("type parameter parameter parameter parameter integer integer integer node node mask")
+def outer(
+    t: Any, code: str, k: int, a: int, n: int, offset: int, rows: int, columns: int,
+    stride: int, y: ast.expr, x: ast.expr, mask: str,
+) -> None:  # fmt: skip
+    """`outer(T, p[k], p[w], p[n], p[o], rows, columns, stride, y, x, m)`."""
+    f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
+    left, right = t.vector(y), t.vector(x)
+    t.flush([v for v in (left, right) if v.op is not None])
+    target = address(f, acc, base, f.word_here(offset))
+    places = t.place(left), t.place(right)
+    with when(f, f.scalar("mask", mask)), loop(f, 0, rows, 1) as (r, _):
+        factor = load_row(f, left.code, row_address(f, left.code, places[0], r))
+        row = address(f, acc, target, f.op(f"mul i64 {r}, {stride}"))
+        with loop(f, 0, columns, 1) as (c, _):
+            _added(t, acc, address(f, acc, row, c), right, c, factor)
+
+
+@statement("type parameter parameter parameter parameter node mask")
+def accumulate(
+    t: Any, code: str, k: int, a: int, n: int, offset: int, y: ast.expr, mask: str
+) -> None:
+    """`accumulate(T, p[k], p[w], p[n], p[o], y, m)`."""
+    f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
+    v = t.vector(y)
+    t.flush([v] if v.op is not None else [])
+    target = address(f, acc, base, f.word_here(offset))
+    t.place(v)
+    with when(f, f.scalar("mask", mask)), loop(f, 0, v.count, 1) as (r, _):
+        _added(t, acc, address(f, acc, target, r), v, r)

@@ -29,16 +29,13 @@ from ..simd.conversion import convert
 from ..simd.ir import BYTES
 from ..simd.reduction import accumulator
 from ..simd.values import Value
-from . import atomic, fragments, pairs, tf32, vector_memory
+from . import atomic, fragments, pairs, tf32
 from .calls import MEMORY, in_registers
 from .features import GpuVector, Scalar
 from .function import WARP
 from .plan import FRAGMENTS, OWN, STRIP, WIDEST, Sum
 from .products import multiplied
 from .values import GpuCode, GpuPointer
-
-# Imported because it registers the statements for vectors in memory.
-assert vector_memory
 
 # Steps of a product that an iteration takes.
 _AT_ONCE = 4
