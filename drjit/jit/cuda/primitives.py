@@ -14,7 +14,7 @@ from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..run import launch
-from ..target.cuda.form import EACH, THREADS
+from ..target.cuda.function import EACH, THREADS
 from ..target.cuda.primitives import dots, products, radix, scan
 from ..target.cuda.primitives.entry import EntryCode, TileShape
 from ..target.cuda.primitives.lookback import FIRST

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drjit.jit.cuda.emulator.emit import EMITTERS, address, hidden
-from drjit.jit.cuda.emulator.errors import UnknownInstruction, located
-from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
-from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram
-from drjit.jit.cuda.emulator.ptx_operands import (
+from .emit import EMITTERS, address, hidden
+from .errors import UnknownInstruction, located
+from .forms import PAIRS, Form, form, width
+from .parse import Instruction, PtxFunction, PtxProgram
+from .ptx_operands import (
     Constants,
     MemoryLayout,
     PtxOperand,
