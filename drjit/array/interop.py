@@ -120,8 +120,6 @@ def _from_foreign(cls: Any, obj: Any, found: Any, flip_axes: bool) -> Any:
         return cls(made._array)
     lanes_missing = len(made._shape) == len(_expected(cls)) - 1
     try:
-        if cls._kind == "leaf":
-            raise TypeError("too many dimensions")
         if lanes_missing and cls.__meta__.kind != "complex":
             made._shape = (*made._shape, 1)
         return cls(made)

@@ -41,21 +41,16 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
     units = _UNITS.get(meta.kind)
     leaves, places = list(inner(value)), product(*map(range, shape))
     text = _entry_text(value._dtype)
-    if not meta.is_jit:
-        numbers = dict(zip(places, leaves, strict=True))
-
-        def cell(index: tuple[int, ...]) -> str:
-            return text(numbers[index])
-
-    else:
+    if meta.is_jit:
         lanes = common_width(leaves)
         if lanes is None:
             return "[ragged array]"
         shape = (lanes, *shape)
-        readers = dict(zip(places, map(reader, evaluated(leaves)), strict=True))
+        leaves = [*map(reader, evaluated(leaves))]
+    parts = dict(zip(places, leaves, strict=True))
 
-        def cell(index: tuple[int, ...]) -> str:
-            return text(readers[index[1:]](index[0]))
+    def cell(index: tuple[int, ...]) -> str:
+        return text(parts[index[1:]](index[0]) if meta.is_jit else parts[index])
 
     if units is None:
         return _text(shape, cell, 0, limit)

@@ -177,7 +177,7 @@ def _build(namespace: str, name: str) -> type:
     if is_leaf and not cls._usable:
         cls._node = _Unavailable()
     cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
-    cls.Mask = _mask(meta)
+    cls.Mask = find(namespace, kind if is_leaf or is_tensor else "vector", dt.mask, dims)
     if is_leaf:
         cls.Value, cls.Array = python_type(dtype), cls
         methods = inline.leaf_operators(cls, cls.Mask, ArrayBase)
@@ -251,11 +251,6 @@ def missing_cuda(what: str) -> NoReturn:
         f"{what}: the CUDA backend is not available: {missing} Without an NVIDIA GPU, use "
         "drjit.llvm."
     )
-
-
-def _mask(meta: ArrayMeta) -> Any:
-    kind = meta.kind if meta.kind in ("leaf", "tensor") else "vector"
-    return find(meta.namespace, kind, dt.mask, meta.dims)
 
 
 def names(namespace: str) -> list[str]:

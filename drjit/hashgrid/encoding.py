@@ -493,12 +493,6 @@ class HashEncoding:
         number = table.find(namespace, "leaf", dt.f64 if double else dt.f32)
         return [q if type(q) is number else number(q) for q in parts]
 
-    def _adjoint_mode(self) -> ReduceMode:
-        """Returns how gradients are accumulated: in private copies, because each position
-        contributes to many entries, unless the copies would take too much memory."""
-        copies = 4 * self.n_params * thread_count()
-        return ReduceMode.Expand if copies <= _COPIES else ReduceMode.Auto
-
     def _features(
         self, level: Level, position: list[Any], data: Any, mask: Any, what: str
     ) -> Sequence[Any]:
@@ -512,7 +506,10 @@ class HashEncoding:
             lower = floor(detach(q))
             cell.append(leaf.cast(unsigned, leaf.cast(signed, lower)))
             fraction.append(q - lower)
-        mode = self._adjoint_mode()
+        # Gradients are accumulated in private copies, because each position contributes to many
+        # entries, unless the copies would take too much memory.
+        copies = 4 * self.n_params * thread_count()
+        mode = ReduceMode.Expand if copies <= _COPIES else ReduceMode.Auto
 
         def at(vertex: Any) -> Access:
             # The remainder keeps entries inside of the table.

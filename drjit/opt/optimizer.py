@@ -539,17 +539,11 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores an optimizer that was pickled, which arrays are without derivatives."""
         self.__dict__.update(state)
-
-        def differentiable(value: Any) -> Any:
-            if derivatives.grad_enabled(value):
-                return value
-            with propagate.resumed():
-                return tracked(value, entries(value))
-
-        self.state = {
-            key: (differentiable(value), promoted, lr, extra)
-            for key, (value, promoted, lr, extra) in self.state.items()
-        }
+        with propagate.resumed():
+            for key, (value, *rest) in self.state.items():
+                if not derivatives.grad_enabled(value):
+                    value = tracked(value, entries(value))
+                self.state[key] = (value, *rest)
 
     # ---- Text
 
