@@ -221,7 +221,7 @@ class TextKernel:
                 return NotImplemented
             literals.append(ir.make(LITERAL, t, 1, (), ir.normalize(t, value)))
         with schedule.lock:
-            buffers = launch.run(made, size, inputs, literals, (), ())
+            buffers = launch.run(made, size, (inputs, literals, (), ()))
         schedule.catch_up()
         found = [
             leaf.wrap(cls, ir.buffer(cls._dtype, size if each else 1, b))  # type: ignore[arg-type]
@@ -260,7 +260,7 @@ class TextKernel:
             made = self._kernel(device)
             postponed = targets and made.can_be_interrupted
             with launch.interrupts_postponed() if postponed else nullcontext():
-                buffers = launch.run(made, lanes, inputs, literals, checks, targets)
+                buffers = launch.run(made, lanes, (inputs, literals, checks, targets))
         schedule.catch_up()
         return [
             ir.buffer(t, lanes if stored else 1, b)  # type: ignore[arg-type]
