@@ -199,11 +199,4 @@ def _map_tensor(op_: Op, cls: Any, result: Any, operands: list, first: int) -> A
     parts = [*map(tensor.parts, kinds, operands)]
     shape = tensor.broadcast_shape([own for _, own in parts])
     arrays = [tensor.broadcast(a, own, shape) for a, own in parts]
-    if 0 in shape:
-        arrays = [_emptied(a) if isinstance(a, ArrayBase) else a for a in arrays]
     return tensor.wrap(result, elementwise(op_, *arrays), shape)
-
-
-def _emptied(a: Any) -> Any:
-    """Returns the flat array of a tensor without entries."""
-    return leaf.resize(a, 0) if a._kind == "leaf" else type(a)()

@@ -481,6 +481,14 @@ def test_the_text_is_readable(tmp_path):
     compile(text, "f.py", "exec")
 
 
+@pytest.mark.parametrize("name", ["control", "hops"])
+def test_no_statement_leaves_a_value_as_it_is(name, tmp_path):
+    function, arguments, _ = CASES[name]
+    text = dr.export(function, *arguments(15), path=tmp_path / "f.py", name="f").read_text()
+    assert "while any_lane(" in text
+    assert not re.findall(r"^ *(\w+) = \1$", text, re.M)
+
+
 STATE = {"x": Float(1, 2, 3)}
 
 

@@ -20,7 +20,7 @@ from ...function.ad.propagate import ADContextManager, ADScope, backward
 from ...function.data.reduce import sum as total
 from ...function.signature import signature
 from ...jit import flags, log
-from ...jit.device import Buffer
+from ...jit.device import Buffer, Operands
 from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
@@ -230,9 +230,8 @@ class Tracer(Recorder):
         known = self._find(n.data)
         return self._constant(n) if known is None else known
 
-    def record(
-        self, launched: Any, size: int, inputs: list, literals: list, checks: list, targets: list
-    ) -> list[Buffer | None]:
+    def record(self, launched: Any, size: int, operands: Operands) -> list[Buffer | None]:
+        inputs, literals, checks, targets = operands
         read = tuple([self.slot(n) for n in inputs])
         effects = tuple([self._target(e) for e in targets])
         outputs: list[Any] = []

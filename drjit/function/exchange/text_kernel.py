@@ -220,7 +220,7 @@ class TextKernel:
                 return NotImplemented
             literals.append(make(LITERAL, t, 1, (), normalize(t, value)))
         with schedule.lock:
-            buffers = launch.run(made, size, inputs, literals, (), ())
+            buffers = launch.run(made, size, (inputs, literals, (), ()))
         schedule.catch_up()
         found = [
             leaf.wrap(cls, buffer(cls._dtype, size if each else 1, b))  # type: ignore[arg-type]
@@ -259,7 +259,7 @@ class TextKernel:
             made = self._kernel(device)
             postponed = targets and made.can_be_interrupted
             with launch.interrupts_postponed() if postponed else nullcontext():
-                buffers = launch.run(made, lanes, inputs, literals, checks, targets)
+                buffers = launch.run(made, lanes, (inputs, literals, checks, targets))
         schedule.catch_up()
         return [
             buffer(t, lanes if stored else 1, b)  # type: ignore[arg-type]

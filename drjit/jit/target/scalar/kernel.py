@@ -22,7 +22,7 @@ from .. import library
 from ..language import assigned, targets
 from .expressions import FLOATS, CannotExport, computed, has_cases
 from .groups import Group, MaskedBlock, Names, Whole, render, shared
-from .lane_writer import LaneWriter
+from .lane_writer import LaneWriter, is_idle
 from .module import ExportedModule, assignment
 from .statements import ON_LANES, ONCE, VECTORS, Fold, identity, start_of
 
@@ -191,6 +191,8 @@ class Writer(LaneWriter):
 
     def tile_statement(self, s: Any) -> None:
         """Adds a statement of the kernel."""
+        if is_idle(s):
+            return
         if isinstance(s, ast.While | ast.If):
             if self.has_vectors(s.body) or self.runs_on_tiles(s.body):
                 self.block(s)

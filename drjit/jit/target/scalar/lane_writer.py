@@ -74,6 +74,8 @@ class LaneWriter:
         """Returns the text of statements for one lane."""
         found: list[str] = []
         for s in statements:
+            if is_idle(s):
+                continue
             found += self.comment(s)
             made = self.statement(s)
             found += [*self.scope.pending(), *made]
@@ -217,6 +219,12 @@ class LaneWriter:
 
 def annotated(a: ast.arg) -> str:
     return a.annotation.id
+
+
+def is_idle(s: Any) -> bool:
+    """Whether a statement says nothing about a lane: `m = going(p, m)` is for packets."""
+    call = isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and s.value
+    return bool(call) and call.func.id == "going" and targets(s) == [call.args[1].id]
 
 
 def _is_word(e: Any) -> bool:
