@@ -12,7 +12,6 @@ from typing import Any
 from ...array import pytree
 from ...array.base import ArrayBase, type_label
 from ...array.special import dot, fma, from_rows, kind_of, of_components, repeated, rows_of
-from ...array.table import like
 from ...jit.ir import dtype as dt
 from ..conversion import T, related, unexpected
 from ..kernel_loop import kernel_loop
@@ -99,7 +98,7 @@ def _solve(a: Any, b: Any) -> Any:
     cls = type(b)
     first = found[0]
     if isinstance(first, ArrayBase) and first._namespace != cls._namespace:
-        cls = like(cls, namespace=first._namespace)
+        cls = related(cls, namespace=first._namespace)
     if m == 1:
         return of_components(cls, found)
     return from_rows(cls, [found[k : k + m] for k in range(0, n * m, m)])
@@ -344,8 +343,8 @@ def _in_single(f: Callable, what: str, a: Any, *others: Any) -> Any:
         raise unexpected(what, "a square matrix", a, "got")
     if a._dtype is not dt.f16:
         return f(a, *others)
-    found = f(*[like(type(x), dt.f32)(x) for x in (a, *others)])
-    return pytree.map_tree(lambda x: like(type(x), dt.f16)(x), found)
+    found = f(*[related(type(x), dtype=dt.f32)(x) for x in (a, *others)])
+    return pytree.map_tree(lambda x: related(type(x), dtype=dt.f16)(x), found)
 
 
 def _rows(flat: list, n: int) -> Rows:
@@ -434,4 +433,6 @@ def _swept(sweep: Callable, state: list, n: int) -> list:
     def body(k: Any, *x: Any) -> list:
         return [k + 1, *repeated(sweep, x, n)]
 
-    return kernel_loop([like(cls, dt.u32)(0), *state], lambda k, *_: k < _SWEEPS[n], body)[1:]
+    return kernel_loop([related(cls, dtype=dt.u32)(0), *state], lambda k, *_: k < _SWEEPS[n], body)[
+        1:
+    ]
