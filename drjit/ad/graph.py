@@ -27,7 +27,6 @@ from ..jit.ir.location import describe
 from ..jit.ir.node import Node, next_serial
 from ..jit.run import schedule
 from ..jit.trace import access
-from ..jit.trace.access import Replacement
 from ..jit.tuples import NamedTuple
 
 
@@ -171,7 +170,7 @@ def append(v: Var) -> None:
         compact()
 
 
-def take_gradient(v: Var) -> Replacement:
+def take_gradient(v: Var) -> access.Replacement:
     """Takes the gradient out of a variable, with an entry for each of the variable's entries, so
     that nothing else holds its node."""
     g, v.grad = v.grad, None
@@ -179,7 +178,7 @@ def take_gradient(v: Var) -> Replacement:
         g = node.literal(v.dtype, 0, v.size)
     elif g.size != v.size:
         g = node.resize(g, v.size)
-    return Replacement(g)
+    return access.Replacement(g)
 
 
 def scatter_gradient(v: Var, values: list[Node], at: access.Access) -> None:

@@ -13,7 +13,6 @@ from ..jit.ir.scope import ACTIVE, active, recording, region
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace import access
-from ..jit.trace.access import Access
 from . import memory_rules
 from .algebra import PLAIN, RECORDED, Guards, guard
 from .graph import ADFlag, Value, Var, as_value, scatter_gradient, scope, scopes, title, where
@@ -172,7 +171,7 @@ class GradientSink:
         self.mark(d)
         return d if self.outer is None else self.outer[d]
 
-    def scatter_add(self, i: int, values: list[Value], at: Access) -> None:
+    def scatter_add(self, i: int, values: list[Value], at: access.Access) -> None:
         """Adds records of values to the gradient of operand `i`, in place if nothing else holds
         it."""
         for value in values if self.trap else ():
@@ -261,7 +260,7 @@ def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
         if code.index is not None:
             count, size = code.index.size, code.size
             if count != size and c.node.size in (1, count):
-                at = Access(code.index, what="gradient", inside=True)
+                at = access.Access(code.index, what="gradient", inside=True)
                 zero = Value(node.literal(v.dtype, 0, size))
                 c = memory_rules.scatter(zero, memory_rules.full(c, count), at)
         if serial >= around.begin:

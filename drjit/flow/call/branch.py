@@ -10,7 +10,6 @@ from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
 from ...jit import flags
-from ...jit.flags import JitFlag
 from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node, combine, literal, next_serial
 from ...jit.ir.scope import StateTarget, active, nothing_runs, using
@@ -67,7 +66,7 @@ def if_stmt(
         if 0 in [a._node.size for a in pytree.leaf_arrays(args)]:
             State(args, titles, what).check_initialized()
         return call(what, true_fn if mask._node.data else false_fn, *args)
-    mode = region.chosen_mode(mode, JitFlag.SymbolicConditionals, what)
+    mode = region.chosen_mode(mode, flags.JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
     if mode == "evaluated":
@@ -253,7 +252,7 @@ class SymbolicBranch:
                 unchanged[j] = a
             elif a.node.op is LITERAL:
                 same = a.node.size == b.node.size and same_constant(a, b)
-                if same and flags.current & JitFlag.OptimizeCalls:
+                if same and flags.current & flags.JitFlag.OptimizeCalls:
                     unchanged[j] = a
             elif a.node.op is op.state:
                 if not left:  # arguments by their counterparts in the functions

@@ -21,9 +21,7 @@ from ...function.data.reduce import sum as total
 from ...function.signature import signature
 from ...jit import flags, log
 from ...jit.device import Buffer
-from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
-from ...jit.ir.dtype import DType
 from ...jit.ir.location import describe, user_location
 from ...jit.ir.node import BUFFER, LITERAL, Node, buffer
 from ...jit.ir.scope import innermost
@@ -190,7 +188,7 @@ class Leaf(NamedTuple):
     """A one-dimensional array: its value, element type and size."""
 
     value: Any
-    dtype: DType
+    dtype: dt.DType
     size: Any
 
 
@@ -295,7 +293,7 @@ class Tracer(Recorder):
         return RuntimeError(f"{self.what}: at {describe(user_location())}, {reason}.")
 
 
-_SHAPES: dict[str, Callable[..., tuple[DType, int]]] = {
+_SHAPES: dict[str, Callable[..., tuple[dt.DType, int]]] = {
     "prefix": lambda reduce, a, *rest: (a.dtype, a.size),
     "_block_reduce": lambda reduce, a, length, count: (a.dtype, count),
     "reduce_rows": lambda reduce, a, rows, columns: (a.dtype, a.size // rows),
@@ -392,7 +390,7 @@ def recording(
     held = list(own)  # so that a scatter copies instead of changing them
     tracer = Tracer([n.data for n in own], what)
     # In debug mode, values know their lines.
-    with flags.scoped_set_flag(JitFlag.Debug), ADContextManager(ADScope.Isolate, ()):
+    with flags.scoped_set_flag(flags.JitFlag.Debug), ADContextManager(ADScope.Isolate, ()):
         try:
             tracer.start()
             result = plain(call(what, lambda a: function(*a), tuple(arguments)))

@@ -15,7 +15,6 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ...ad import graph
-from ...ad.graph import Var
 from ...array import leaf, pytree
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...array.tree import differs, rebuilt, set_contents
@@ -100,17 +99,17 @@ class Snapshot:
         self._objects = [*layout.objects]  # and new objects: ids of freed ones may be reused
         self._numbers = {id(o): ValueNumber(k) for k, o in enumerate(self._objects)}
         self._created: list[Any] = []
-        self._detached: dict[ValueNumber, Var] = {}
+        self._detached: dict[ValueNumber, graph.Var] = {}
         held = [(k, id(o), name) for k, held in enumerate(layout.holders) for o, name in held]
         nodes = layout.nodes
         self._nodes = {
             (o, name): nodes[k] if nodes[k].op is LITERAL else ValueNumber(k) for k, o, name in held
         }
         self._leaves: list[tuple[int, Any, Any]] = []
-        self._variables: list[tuple[int, Var]] = []
+        self._variables: list[tuple[int, graph.Var]] = []
         self._containers: list[tuple[int, Any, Any, Any]] = []
         for k, o in enumerate(layout.objects):
-            kind = "variable" if isinstance(o, Var) else kind_of(type(o))
+            kind = "variable" if isinstance(o, graph.Var) else kind_of(type(o))
             if kind == "variable":
                 self._variables.append((k, o))
             elif kind == "leaf":

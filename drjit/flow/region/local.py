@@ -22,7 +22,6 @@ from ...function.data.create import zeros
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op
 from ...jit.ir.node import LITERAL, Node
-from ...jit.ir.op import Op
 from ...jit.ir.scope import ACTIVE
 from ...jit.ir.scope import active as active_lanes
 from ...jit.run.launch import OutOfBoundsError, out_of_bounds
@@ -72,7 +71,7 @@ class Cells(KernelValue):
             return leaf.value(value)
         raise TypeError(f"{name}(): {type_label(value)} does not go together with {self!r}")
 
-    def _elementwise(self, op_: Op, args: tuple, name: str) -> "Cells":
+    def _elementwise(self, op_: op.Op, args: tuple, name: str) -> "Cells":
         if op_ is not op.select or not isinstance(args[0], ArrayBase):
             raise TypeError(f"{name}(): operation not supported for local memory")
         values = [leaf.value(args[0]), *[self._like(a, name) for a in args[1:]]]

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from ...jit.ir import dtype as dt
 from ...jit.target import foreign
 from ...jit.target import numpy as numpy_target
-from ...jit.target.foreign import ForeignFunction, Raised
 from ...jit.target.numpy import foreign as numpy_foreign
 from ...jit.target.simd.ir import MEMORY
 from .bridge import mapped
@@ -32,7 +31,7 @@ number the class is `complex`."""
 class CompiledFunction(NamedTuple):
     """A function of scalars and the structure of its result."""
 
-    function: ForeignFunction
+    function: foreign.ForeignFunction
     result: Structure
 
 
@@ -197,7 +196,7 @@ def _plain(ir: str) -> str:
 
 def _foreign(
     title: str, arguments: list[str], results: list[str], ir: str, entry: str
-) -> ForeignFunction:
+) -> foreign.ForeignFunction:
     """Returns the function of scalars whose code is a module, with names that depend on the
     contents of the module alone."""
     ir = _plain(ir)
@@ -215,7 +214,7 @@ def _foreign(
     _find_symbols(ir)
     ir = ir.replace('@"%.', f'@"{name}.').replace('@"%"', f'@"{name}"')
     total = not errors and _is_total(ir)
-    result = ForeignFunction(name, title, arguments, results, ir, errors, total)
+    result = foreign.ForeignFunction(name, title, arguments, results, ir, errors, total)
     foreign.functions[name] = result
     numpy_target.namespace[name] = partial(numpy_foreign.call, result)
     return result
@@ -299,9 +298,9 @@ def _bytes(text: str) -> bytes:
     return found.encode("latin-1")
 
 
-def _raised(kind: Any, arguments: Any, place: Any) -> Raised:
+def _raised(kind: Any, arguments: Any, place: Any) -> foreign.Raised:
     function, file, line = place or ("", "an unknown file", 0)
-    return Raised(kind, arguments, function, file, line)
+    return foreign.Raised(kind, arguments, function, file, line)
 
 
 def _find_symbols(ir: str) -> None:
