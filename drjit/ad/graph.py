@@ -20,11 +20,10 @@ from typing import Any
 
 from ..jit import collector, flags
 from ..jit.enumeration import Named
-from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.label import locations, note_location
 from ..jit.ir.location import describe
-from ..jit.ir.node import Node, next_serial
+from ..jit.ir.node import Node, literal, next_serial, resize
 from ..jit.run import schedule
 from ..jit.trace import access
 from ..jit.tuples import NamedTuple
@@ -175,9 +174,9 @@ def take_gradient(v: Var) -> access.Replacement:
     that nothing else holds its node."""
     g, v.grad = v.grad, None
     if g is None:
-        g = node.literal(v.dtype, 0, v.size)
+        g = literal(v.dtype, 0, v.size)
     elif g.size != v.size:
-        g = node.resize(g, v.size)
+        g = resize(g, v.size)
     return access.Replacement(g)
 
 

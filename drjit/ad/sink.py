@@ -7,8 +7,7 @@ from typing import Any
 
 from ..jit import flags as jit_flags
 from ..jit.flags import JitFlag
-from ..jit.ir import node
-from ..jit.ir.node import LITERAL, SPLAT, Node
+from ..jit.ir.node import LITERAL, SPLAT, Node, literal
 from ..jit.ir.scope import ACTIVE, active, recording, region
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
@@ -232,7 +231,7 @@ def in_active_lanes(v: Var, g: Value) -> Value:
     mask = active()
     if len({g.node.size, v.size, mask.size} - {1}) > 1:
         return g
-    return RECORDED.select(Value(mask), g, Value(node.literal(v.dtype, 0)))
+    return RECORDED.select(Value(mask), g, Value(literal(v.dtype, 0)))
 
 
 def lane_sum(a: Value) -> Value:
@@ -261,7 +260,7 @@ def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
             count, size = code.index.size, code.size
             if count != size and c.node.size in (1, count):
                 at = access.Access(code.index, what="gradient", inside=True)
-                zero = Value(node.literal(v.dtype, 0, size))
+                zero = Value(literal(v.dtype, 0, size))
                 c = memory_rules.scatter(zero, memory_rules.full(c, count), at)
         if serial >= around.begin:
             return c

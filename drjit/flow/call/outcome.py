@@ -6,8 +6,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from ...ad import graph
-from ...ad.graph import Value
+from ...ad.graph import Value, scope
 from ...array import leaf
 from ...array.base import type_label
 from ...array.tree import Tree
@@ -139,7 +138,7 @@ class Branch:
         try:
             # Propagated gradients continue after both have run.
             with isolate_grad(), running():
-                inner: Any = graph.scope()
+                inner: Any = scope()
                 inner.arguments = {v.var for v in before if v and v.var}
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                     with masked(mask._node) as written:

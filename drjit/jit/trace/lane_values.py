@@ -10,8 +10,7 @@ from ..ir import op
 from ..ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
 from ..lazy import np
 from ..run import launch, pending
-from . import access
-from .access import Access, Replacement
+from .access import Access, Replacement, scatter
 
 
 class Sample:
@@ -25,7 +24,7 @@ class Sample:
         if active.op is op.literal:
             active = literal(dt.mask, active.data, size)
         at = Access(literal(dt.u32, 0), active, what)
-        self._counter = access.scatter(Replacement(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
+        self._counter = scatter(Replacement(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
         self._arrays: list[Node] = []
         if self._counter is None:  # there are no lanes
             return
@@ -36,7 +35,7 @@ class Sample:
         # Not a literal where values have size 1: within a body, the kernel may have more lanes.
         at = Access(slot, taken, what, inside=True)
         for value in (make(op.lane, dt.u32, size, (), current()), *values):
-            after = access.scatter(Replacement(_zeros(value.dtype, capacity)), [value], at)
+            after = scatter(Replacement(_zeros(value.dtype, capacity)), [value], at)
             if after is not None:
                 self._arrays.append(after)
 
