@@ -8,9 +8,9 @@ are free, and how numbers depend on them.
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from math import gcd, prod
+from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import leaf, tree
 from ...array.base import ArrayBase, type_label
@@ -29,9 +29,10 @@ from ...jit.run import freeze, schedule
 from ...jit.run.freeze import Literal, RecordedLaunch, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
 from ..freeze.layout import InputLayout, evaluated_layout, free_variables, kind_of, nodes_in, opened
-from ..freeze.recordings import Different, General, Proportion, SizedNumber, merged
+from ..freeze.recordings import Different, General, merged
 from ..freeze.result import Snapshot
 from ..region.state import call
+from .file import Leaf, OtherValue, Traced, TracedKernel, TreePart, short, write
 
 _HEAD = '''"""{title}
 
@@ -89,8 +90,6 @@ def export(
     >>> "def wave(x, y):" in text, "from numba import njit" in text
     (True, True)
     """
-    from .file import Traced, write  # with the translation of kernel texts, for few programs
-
     what = f"dr.export({getattr(function, '__qualname__', 'function')})"
     if not callable(function):
         raise TypeError(f"dr.export(): expected a function, got {type(function).__name__}")
@@ -171,39 +170,6 @@ def _head(function: Callable, made: list[Any]) -> str:
 
 
 # ---- Traces
-
-
-class TracedKernel(NamedTuple):
-    """A kernel as a recording has it: the text, the place of bounds checks among its words, and
-    the words of targets and outputs."""
-
-    text: str
-    first_check: int
-    checks: int
-    targets: tuple[int, ...]
-    outputs: tuple[tuple[str, int] | None, ...]
-
-
-class Leaf(NamedTuple):
-    """A one-dimensional array: its value, element type and size."""
-
-    value: Any
-    dtype: dt.DType
-    size: Any
-
-
-class TreePart(NamedTuple):
-    """A container: its kind, its keys or shape, and its parts."""
-
-    kind: str
-    keys: Any
-    parts: tuple
-
-
-class OtherValue(NamedTuple):
-    """Anything else."""
-
-    text: str
 
 
 def _code(kernel: Any) -> TracedKernel:
@@ -479,11 +445,6 @@ def _difference(a: Recording, b: Recording) -> str:
     return "the function does other things with another one"
 
 
-def short(place: Any) -> str:
-    """Returns a place without its folder."""
-    return describe(place).rpartition("/")[2]
-
-
 def traced(
     function: Callable, examples: Sequence[Any], what: str
 ) -> tuple[General, list[int], dict[int, str]]:
@@ -506,19 +467,3 @@ def traced(
     for n, reason in reasons.items():
         log.log(log.LogLevel.Warn, "%s: the size %d is fixed, because %s.", what, n, reason)
     return f.general(free), fixed, reasons
-
-
-def size_text(number: Any, names: Sequence[str]) -> str:
-    """Returns a number of a recording as an expression of the sizes with these names."""
-    if type(number) is not SizedNumber:
-        return str(int(number))
-    return min((_proportion(o, names) for o in number.options), key=len)
-
-
-def _proportion(p: Proportion, names: Sequence[str]) -> str:
-    shared = gcd(p.value, p.at)
-    factor, divisor = p.value // shared, p.at // shared
-    parts = names[p.which] if p.length == 1 else f"(-(-{names[p.which]} // {p.length}))"
-    if divisor == 1:
-        return parts if factor == 1 else f"{factor} * {parts}"
-    return f"{factor} * {parts} // {divisor}" if factor != 1 else f"{parts} // {divisor}"
