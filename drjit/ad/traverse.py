@@ -64,7 +64,6 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_serial = attrgetter("serial")
 _NEVER = 1 << 64
 _NONE: frozenset[Var] = frozenset()
 
@@ -164,7 +163,7 @@ def traverse(
     variables = queue.variables
     variables.reverse()  # almost in order then
     if not queue.sorted:
-        variables.sort(key=_serial)
+        variables.sort(key=attrgetter("serial"))
     if not variables and not queue.outside:
         return
     with lock:  # variables may be those of other threads as well

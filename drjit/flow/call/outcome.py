@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 from ...ad.graph import Value, scope
@@ -18,7 +17,6 @@ from ..region.merging import masked, merged
 from ..region.messages import size_changed
 from ..region.state import RecordAgain, State, call
 
-_size, _array_size = attrgetter("node.size"), attrgetter("_node.size")
 _Reader = Callable[[list[Any]], list[Value | None]]
 """Gives the contents of arrays, with None for those that a function has written to."""
 
@@ -126,7 +124,7 @@ class Branch:
         self.diverging: list[int] = []
         self.unmergeable: set[int] = set()  # further ones, whose versions cannot be merged
         self.writes = False  # whether a function has written to arrays, or might
-        self.sizes = [*map(_size, self.before)]
+        self.sizes = [v.node.size for v in leaf.values(args.leaves)]
         if 0 in self.sizes and mask._node.size:
             args.check_initialized()
 
@@ -276,7 +274,7 @@ class Branch:
             )
         state = State(values, labels, self.what, watched=False)
         state.origin = self.args
-        if 0 in map(_array_size, state.leaves) and self.mask._node.size:
+        if 0 in [a._node.size for a in state.leaves] and self.mask._node.size:
             state.check_initialized()
         return state
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Any)
 
 LARGEST = 65536
-_UNIFORM = (LITERAL, op.splat)
 
 
 class Cells(KernelValue):
@@ -82,7 +81,7 @@ class Cells(KernelValue):
 
     def _unpacked(self, opaque: bool) -> list[Any]:
         n, count = self._node, len(self)
-        parts = [vector.feature(n, k) for k in range(1 if n.op in _UNIFORM else count)]
+        parts = [vector.feature(n, k) for k in range(1 if n.op in vector.SCALAR else count)]
         if opaque:
             parts = [
                 node.make(op.copy, p.dtype, p.size, (p,)) if p.op is LITERAL else p for p in parts

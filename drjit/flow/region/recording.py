@@ -26,7 +26,6 @@ from ...jit.trace import record
 from ...jit.trace.substitute import Span, Substitution
 from ...jit.tuples import NamedTuple
 
-_serial = attrgetter("serial")
 NOTHING = Value(literal(dt.mask, False), None)
 Memories = list[list[Node]]
 """The memory of the derivatives of targets: of each the node, or none."""
@@ -232,7 +231,7 @@ class RecordedRegion:
         rest.discard(None)
         variables: list[Var] = []
         free: list[Var] = []
-        for v in sorted(rest, key=_serial):
+        for v in sorted(rest, key=attrgetter("serial")):
             (free if v.serial < begin else variables).append(v)  # without dependences
         variables += reversed(own)
         self.variables, self.free_variables = variables, free
