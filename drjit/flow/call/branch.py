@@ -99,8 +99,9 @@ class SymbolicBranch:
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:
                 self._capture(k)
-            elif k in self.tables:
-                self._presume(k)
+            elif k in self.tables and (v := branch.before[k]) and v.node.op is not AFTER:
+                self.presumed_tables.add(k)
+                self._capture(k)
         self.closure = region.captured_arrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
         self.inner_arguments: list[list[Value]] = []
@@ -111,19 +112,6 @@ class SymbolicBranch:
             self.captured[k] = WeakValue(before)
             self.branch.before[k] = None
 
-    def _presume(self, k: int) -> None:
-        """Captures an argument that was a table before, unless a scatter to it is pending."""
-        before = self.branch.before[k]
-        if before is not None and before.node.op is not AFTER:
-            self.presumed_tables.add(k)
-            self._capture(k)
-
-    def _restore_presumed_tables(self) -> None:
-        """Makes presumed tables arguments like others, with the contents that they had."""
-        for k in self.presumed_tables:
-            self.branch.before[k] = self.captured.pop(k).recovered()
-        self.presumed_tables = set()
-
     def run(self) -> Any:
         """Returns the result."""
         branch = self.branch
@@ -131,7 +119,9 @@ class SymbolicBranch:
             try:
                 return self._record()
             except BaseException as error:
-                self._restore_presumed_tables()
+                for k in self.presumed_tables:  # they become arguments, with what they held
+                    branch.before[k] = self.captured.pop(k).recovered()
+                self.presumed_tables = set()
                 branch.args.restore(branch.before)
                 if isinstance(error, StateTarget):
                     k = self._position(error.node)

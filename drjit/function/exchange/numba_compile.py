@@ -202,7 +202,8 @@ def _foreign(
     ir = _plain(ir)
     raised = {name: pickle.loads(_bytes(text)) for name, text in _PICKLED.findall(ir)}
     own = {name: f'"%.{k}"' for k, name in enumerate(dict.fromkeys(_DEFINED.findall(ir)))}
-    errors = [_raised(*r) for r in raised.values()]
+    nowhere = "", "an unknown file", 0
+    errors = [foreign.Raised(*row, *(place or nowhere)) for *row, place in raised.values()]
     text = _entry(arguments, results, entry, list(raised))
     ir = _SYMBOL.sub(lambda m: f"@{own.get(m[1], m[1])}" if m[1] else m[0], f"{ir}\n{text}")
     digest = blake2b(ir.encode(), digest_size=5).hexdigest()
@@ -296,11 +297,6 @@ def _bytes(text: str) -> bytes:
         r"\\(\\|[0-9A-F]{2})", lambda m: m[1] if m[1] == "\\" else chr(int(m[1], 16)), text
     )
     return found.encode("latin-1")
-
-
-def _raised(kind: Any, arguments: Any, place: Any) -> foreign.Raised:
-    function, file, line = place or ("", "an unknown file", 0)
-    return foreign.Raised(kind, arguments, function, file, line)
 
 
 def _find_symbols(ir: str) -> None:
