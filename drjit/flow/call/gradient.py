@@ -271,7 +271,7 @@ class RecordedCall(RecordedOp):
                 derived.close(propagate(body, seeds, None))
             return derived.again(names[:count])
         copies = body.substitution(names[:count], active(), enclosing=enclosing)
-        with body.entered(outer_gradients, copies):
+        with capture.body(outer_gradients, body.begin, copies):
             return propagate(body, seeds, copies)
 
     def recomputed(self, enclosing: Recomputation | None = None) -> list[Value]:

@@ -29,10 +29,6 @@ class Version(NamedTuple):
     tree: Tree
     contents: list[Value | None]
 
-    @property
-    def arrays(self) -> list[Any]:
-        return self.tree.leaves
-
     def like(self, first: "Version", strict: bool) -> "Version":
         """Returns the same version with its arrays in the order of another version.
 
@@ -42,7 +38,7 @@ class Version(NamedTuple):
         tree = first.state.match(self.tree, strict)
         if tree is self.tree:
             return self
-        contents = {id(a): v for a, v in zip(self.arrays, self.contents, strict=True)}
+        contents = {id(a): v for a, v in zip(self.tree.leaves, self.contents, strict=True)}
         return Version(self.state, tree, [contents[id(a)] for a in tree.leaves])
 
 
@@ -65,7 +61,7 @@ class BranchOutcome:
     def add(self, version: Version) -> None:
         """Adds the version of a diverging argument."""
         self.versions.append(version)
-        self.arrays = self.arrays + version.arrays
+        self.arrays = self.arrays + version.tree.leaves
         self.contents = self.contents + version.contents
 
     @property
@@ -80,7 +76,7 @@ class BranchOutcome:
             return found
         if found is None and self.argument_contents:
             left = {id(a): v for a, v in zip(args.leaves, self.argument_contents, strict=True)}
-            found = [left[id(a)] for a in unchanged.arrays]
+            found = [left[id(a)] for a in unchanged.tree.leaves]
         return unchanged if found is None else unchanged._replace(contents=found)
 
     def located(self, args: State, numbers: Collection[int]) -> list[int | None]:

@@ -333,7 +333,7 @@ class RecordedLoop(RecordedOp):
             return [n or zero(t) for t, n in zip(kinds, found, strict=True)]
 
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
-        with body.entered(outer_gradients):
+        with capture.body(outer_gradients, body.begin):
             found = self.extended(start, step)
         if found is None:
             found = self.repeated(start, step, outer_gradients)

@@ -218,19 +218,15 @@ def select_lanes(tree: Any, mask: np.ndarray) -> Any:
         if not is_array(value) or value._kind == "tensor":
             return value
         if value.__meta__.is_jit and show.common_width(list(show.inner(value))) in (1, mask.size):
-            return _take(value, chosen)
+            return map_leaves(value, taken)
         return value
 
-    return pytree.map_tree(select, tree)
-
-
-def _take(value: Any, chosen: np.ndarray) -> Any:
     def taken(a: Any) -> Any:
         entries = leaf.host(a)
         found = np.broadcast_to(entries, chosen.size) if entries.size == 1 else entries[chosen]
         return leaf.from_numpy(type(a), found, copy=True)
 
-    return map_leaves(value, taken)
+    return pytree.map_tree(select, tree)
 
 
 def formatted(what: str, args: tuple, kwargs: Mapping[str, Any], limit: int = 20) -> str:
