@@ -249,7 +249,7 @@ class _Actions:
     """Carries out each step of `reproduce` at once."""
 
     constant = staticmethod(lambda value: value)
-    listed = staticmethod(list)
+    sequence = staticmethod(lambda cls, parts: cls(parts))
     assign, put = staticmethod(setattr), staticmethod(setitem)
     call = staticmethod(lambda function, *arguments: function(*arguments))
 
@@ -267,8 +267,9 @@ class _Statements:
         self.lines.append(f"{name} = {expression}")
         return name
 
-    def listed(self, parts: Sequence[str]) -> str:
-        return self._named(f"[{', '.join(parts)}]")
+    def sequence(self, cls: type, parts: Sequence[str]) -> str:
+        listed = "".join([f"{part}, " for part in parts])
+        return self._named(f"({listed})" if cls is tuple else f"[{listed}]")
 
     def assign(self, owner: str, attribute: str, value: str) -> None:
         self.lines.append(f"{owner}.{attribute} = {value}")
@@ -310,10 +311,8 @@ def reproduce(
             if row.gradient is not None:
                 assign(made, "grad", value(row.gradient))
         else:
-            made = steps.listed([*map(part, row.parts)])
-            if row.cls is tuple:
-                made = call(tuple, made)
-            elif row.cls is not list:
+            made = steps.sequence(tuple if row.cls is tuple else list, [*map(part, row.parts)])
+            if row.cls is not tuple and row.cls is not list:
                 made = call(rebuilt, constant(row.cls), constant(row.keys), made)
         objects.append(made)
     for k, keys, parts in outcome.contents:
@@ -322,7 +321,8 @@ def reproduce(
             for key, p in zip(keys, parts, strict=True):
                 steps.put(objects[k], constant(key), part(p))
         else:
-            call(set_contents, objects[k], constant(keys), steps.listed([*map(part, parts)]))
+            now = steps.sequence(list, [*map(part, parts)])
+            call(set_contents, objects[k], constant(keys), now)
     for k, _, variable in outcome.arrays:
         if type(inputs[k])._diff:
             assign(objects[k], "_var", part(variable))
