@@ -14,8 +14,6 @@ from .graph import ADMode, GradScope, Value, Var, as_value, gradients_kept, new_
 from .memory_rules import LaneRule
 from .traverse import visit
 
-_serial = attrgetter("serial")
-
 
 class Computation:
     """The graph of a linear function of some arrays, apart from that of the program: it begins at
@@ -31,7 +29,7 @@ class Computation:
             new = {d for d in todo.pop().deps if d is not None} - found
             found |= new
             todo += new
-        self.order = sorted(found, key=_serial)
+        self.order = sorted(found, key=attrgetter("serial"))
 
     def run(
         self, mode: ADMode, given: Sequence[tuple[Var | None, Value | None]], wanted: Sequence[Any]

@@ -160,10 +160,6 @@ def _digamma(o: Any, x: Any) -> Any:
     return o.select(small, o.sub(value, turned), value)
 
 
-def _minus_if(partial: Callable) -> Callable:
-    return lambda o, g, *rest: o.neg(partial(o, g, *rest))
-
-
 def _asin(o: Any, g: Any, y: Any, x: Any) -> Any:
     return _one_over_sqrt(o, g, o(op.fma, o.neg(x), x, o.number(x, 1)))
 
@@ -209,7 +205,7 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
     "cos": _row("x", lambda o, g, y, x: o.neg(o.mul(g, o(op.sin, x)))),
     "tan": _row("y", lambda o, g, y, *_: o(op.fma, g, o.mul(y, y), g)),
     "asin": _row("x", _asin),
-    "acos": _row("x", _minus_if(_asin)),
+    "acos": _row("x", lambda o, *rest: o.neg(_asin(o, *rest))),
     "atan": _row("x", lambda o, g, y, x: o.div(g, o(op.fma, x, x, o.number(x, 1)))),
     "atan2": _row("x", _atan2_y, _atan2_x),
     "sinh": _row("x", lambda o, g, y, x: o.mul(g, o(op.cosh, x))),

@@ -10,7 +10,6 @@ from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
 from ...jit import flags
-from ...jit.flags import JitFlag
 from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node, combine, literal, next_serial
 from ...jit.ir.scope import StateTarget, active, nothing_runs, using
@@ -67,7 +66,7 @@ def if_stmt(
         if 0 in [a._node.size for a in pytree.leaf_arrays(args)]:
             State(args, titles, what).check_initialized()
         return call(what, true_fn if mask._node.data else false_fn, *args)
-    mode = region.chosen_mode(mode, JitFlag.SymbolicConditionals, what)
+    mode = region.chosen_mode(mode, flags.JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
     if mode == "evaluated":
@@ -100,8 +99,9 @@ class SymbolicBranch:
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:
                 self._capture(k)
-            elif k in self.tables:
-                self._presume(k)
+            elif k in self.tables and (v := branch.before[k]) and v.node.op is not AFTER:
+                self.presumed_tables.add(k)
+                self._capture(k)
         self.closure = region.captured_arrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
         self.inner_arguments: list[list[Value]] = []
@@ -112,19 +112,6 @@ class SymbolicBranch:
             self.captured[k] = WeakValue(before)
             self.branch.before[k] = None
 
-    def _presume(self, k: int) -> None:
-        """Captures an argument that was a table before, unless a scatter to it is pending."""
-        before = self.branch.before[k]
-        if before is not None and before.node.op is not AFTER:
-            self.presumed_tables.add(k)
-            self._capture(k)
-
-    def _restore_presumed_tables(self) -> None:
-        """Makes presumed tables arguments like others, with the contents that they had."""
-        for k in self.presumed_tables:
-            self.branch.before[k] = self.captured.pop(k).recovered()
-        self.presumed_tables = set()
-
     def run(self) -> Any:
         """Returns the result."""
         branch = self.branch
@@ -132,7 +119,9 @@ class SymbolicBranch:
             try:
                 return self._record()
             except BaseException as error:
-                self._restore_presumed_tables()
+                for k in self.presumed_tables:  # they become arguments, with what they held
+                    branch.before[k] = self.captured.pop(k).recovered()
+                self.presumed_tables = set()
                 branch.args.restore(branch.before)
                 if isinstance(error, StateTarget):
                     k = self._position(error.node)
@@ -253,7 +242,7 @@ class SymbolicBranch:
                 unchanged[j] = a
             elif a.node.op is LITERAL:
                 same = a.node.size == b.node.size and same_constant(a, b)
-                if same and flags.current & JitFlag.OptimizeCalls:
+                if same and flags.current & flags.JitFlag.OptimizeCalls:
                     unchanged[j] = a
             elif a.node.op is op.state:
                 if not left:  # arguments by their counterparts in the functions

@@ -5,7 +5,6 @@ function, and this computation becomes a block of its own.
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import cached_property, partial
 from itertools import repeat
-from operator import attrgetter
 
 from ...ad import capture, graph, sink
 from ...ad.algebra import RECORDED
@@ -17,8 +16,6 @@ from ...jit.trace import record
 from ...jit.trace.substitute import Substitution
 from ..region import recording
 from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
-
-_rule = attrgetter("rule")
 
 
 def unrecorded(nodes: Iterable[Node]) -> list[Value]:
@@ -267,14 +264,14 @@ class RecordedCall(RecordedOp):
         count = len(self.passed)
         rest = iter(names[count:])
         seeds = [n if n.op is LITERAL else next(rest) for n in given]
-        if not any(map(_rule, body.variables)):  # it returns its arguments
+        if not any(v.rule for v in body.variables):  # it returns its arguments
             return propagate(body, seeds, None)
         if not body.follows:
             with body.derived(outer_gradients, active()) as derived:
                 derived.close(propagate(body, seeds, None))
             return derived.again(names[:count])
         copies = body.substitution(names[:count], active(), enclosing=enclosing)
-        with body.entered(outer_gradients, copies):
+        with capture.body(outer_gradients, body.begin, copies):
             return propagate(body, seeds, copies)
 
     def recomputed(self, enclosing: Recomputation | None = None) -> list[Value]:

@@ -8,9 +8,9 @@ are free, and how numbers depend on them.
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from math import gcd, prod
+from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import leaf, tree
 from ...array.base import ArrayBase, type_label
@@ -21,9 +21,7 @@ from ...function.data.reduce import sum as total
 from ...function.signature import signature
 from ...jit import flags, log
 from ...jit.device import Buffer, Operands
-from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
-from ...jit.ir.dtype import DType
 from ...jit.ir.location import describe, user_location
 from ...jit.ir.node import BUFFER, LITERAL, Node, buffer
 from ...jit.ir.scope import innermost
@@ -31,9 +29,10 @@ from ...jit.run import freeze, schedule
 from ...jit.run.freeze import Literal, RecordedLaunch, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
 from ..freeze.layout import InputLayout, evaluated_layout, free_variables, kind_of, nodes_in, opened
-from ..freeze.recordings import Different, General, Proportion, SizedNumber, merged
+from ..freeze.recordings import Different, General, merged
 from ..freeze.result import Snapshot
 from ..region.state import call
+from .file import Leaf, OtherValue, Traced, TracedKernel, TreePart, short, write
 
 _HEAD = '''"""{title}
 
@@ -91,8 +90,6 @@ def export(
     >>> "def wave(x, y):" in text, "from numba import njit" in text
     (True, True)
     """
-    from .file import Traced, write  # with the translation of kernel texts, for few programs
-
     what = f"dr.export({getattr(function, '__qualname__', 'function')})"
     if not callable(function):
         raise TypeError(f"dr.export(): expected a function, got {type(function).__name__}")
@@ -173,39 +170,6 @@ def _head(function: Callable, made: list[Any]) -> str:
 
 
 # ---- Traces
-
-
-class TracedKernel(NamedTuple):
-    """A kernel as a recording has it: the text, the place of bounds checks among its words, and
-    the words of targets and outputs."""
-
-    text: str
-    first_check: int
-    checks: int
-    targets: tuple[int, ...]
-    outputs: tuple[tuple[str, int] | None, ...]
-
-
-class Leaf(NamedTuple):
-    """A one-dimensional array: its value, element type and size."""
-
-    value: Any
-    dtype: DType
-    size: Any
-
-
-class TreePart(NamedTuple):
-    """A container: its kind, its keys or shape, and its parts."""
-
-    kind: str
-    keys: Any
-    parts: tuple
-
-
-class OtherValue(NamedTuple):
-    """Anything else."""
-
-    text: str
 
 
 def _code(kernel: Any) -> TracedKernel:
@@ -294,7 +258,7 @@ class Tracer(Recorder):
         return RuntimeError(f"{self.what}: at {describe(user_location())}, {reason}.")
 
 
-_SHAPES: dict[str, Callable[..., tuple[DType, int]]] = {
+_SHAPES: dict[str, Callable[..., tuple[dt.DType, int]]] = {
     "prefix": lambda reduce, a, *rest: (a.dtype, a.size),
     "_block_reduce": lambda reduce, a, length, count: (a.dtype, count),
     "reduce_rows": lambda reduce, a, rows, columns: (a.dtype, a.size // rows),
@@ -391,7 +355,7 @@ def recording(
     held = list(own)  # so that a scatter copies instead of changing them
     tracer = Tracer([n.data for n in own], what)
     # In debug mode, values know their lines.
-    with flags.scoped_set_flag(JitFlag.Debug), ADContextManager(ADScope.Isolate, ()):
+    with flags.scoped_set_flag(flags.JitFlag.Debug), ADContextManager(ADScope.Isolate, ()):
         try:
             tracer.start()
             result = plain(call(what, lambda a: function(*a), tuple(arguments)))
@@ -480,11 +444,6 @@ def _difference(a: Recording, b: Recording) -> str:
     return "the function does other things with another one"
 
 
-def short(place: Any) -> str:
-    """Returns a place without its folder."""
-    return describe(place).rpartition("/")[2]
-
-
 def traced(
     function: Callable, examples: Sequence[Any], what: str
 ) -> tuple[General, list[int], dict[int, str]]:
@@ -507,19 +466,3 @@ def traced(
     for n, reason in reasons.items():
         log.log(log.LogLevel.Warn, "%s: the size %d is fixed, because %s.", what, n, reason)
     return f.general(free), fixed, reasons
-
-
-def size_text(number: Any, names: Sequence[str]) -> str:
-    """Returns a number of a recording as an expression of the sizes with these names."""
-    if type(number) is not SizedNumber:
-        return str(int(number))
-    return min((_proportion(o, names) for o in number.options), key=len)
-
-
-def _proportion(p: Proportion, names: Sequence[str]) -> str:
-    shared = gcd(p.value, p.at)
-    factor, divisor = p.value // shared, p.at // shared
-    parts = names[p.which] if p.length == 1 else f"(-(-{names[p.which]} // {p.length}))"
-    if divisor == 1:
-        return parts if factor == 1 else f"{factor} * {parts}"
-    return f"{factor} * {parts} // {divisor}" if factor != 1 else f"{parts} // {divisor}"

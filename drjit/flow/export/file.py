@@ -4,9 +4,11 @@ import base64
 import os
 import zlib
 from collections.abc import Sequence
+from math import gcd
 from typing import Any, NamedTuple
 
 from ...jit.ir.dtype import BY_CODE, DType
+from ...jit.ir.location import describe
 from ...jit.ir.op import identity
 from ...jit.lazy import np
 from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
@@ -14,11 +16,43 @@ from ...jit.target.scalar import ExportedModule
 from ...jit.target.scalar.expressions import CannotExport, constant
 from ...jit.target.scalar.kernel import KernelFunction, kernel
 from ...jit.target.scalar.module import definitions_of
-from ..freeze.recordings import General, SizedNumber
-from .export import Leaf, OtherValue, TracedKernel, TreePart, short, size_text
+from ..freeze.recordings import General, Proportion, SizedNumber
 
 _SUPPORT = os.path.join(os.path.dirname(__file__), "support.py")
 FEW = 8  # entries of a constant that are written as numbers
+
+
+class TracedKernel(NamedTuple):
+    """A kernel as a recording has it: the text, the place of bounds checks among its words, and
+    the words of targets and outputs."""
+
+    text: str
+    first_check: int
+    checks: int
+    targets: tuple[int, ...]
+    outputs: tuple[tuple[str, int] | None, ...]
+
+
+class Leaf(NamedTuple):
+    """A one-dimensional array: its value, element type and size."""
+
+    value: Any
+    dtype: DType
+    size: Any
+
+
+class TreePart(NamedTuple):
+    """A container: its kind, its keys or shape, and its parts."""
+
+    kind: str
+    keys: Any
+    parts: tuple
+
+
+class OtherValue(NamedTuple):
+    """Anything else."""
+
+    text: str
 
 
 class Traced(NamedTuple):
@@ -434,3 +468,24 @@ def write(traced: Sequence[Traced], what: str, head: str) -> str:
     for t in traced:
         PublicFunctionWriter(file, t).write()
     return file.text(head)
+
+
+def short(place: Any) -> str:
+    """Returns a place without its folder."""
+    return describe(place).rpartition("/")[2]
+
+
+def size_text(number: Any, names: Sequence[str]) -> str:
+    """Returns a number of a recording as an expression of the sizes with these names."""
+    if type(number) is not SizedNumber:
+        return str(int(number))
+    return min((_proportion(o, names) for o in number.options), key=len)
+
+
+def _proportion(p: Proportion, names: Sequence[str]) -> str:
+    shared = gcd(p.value, p.at)
+    factor, divisor = p.value // shared, p.at // shared
+    parts = names[p.which] if p.length == 1 else f"(-(-{names[p.which]} // {p.length}))"
+    if divisor == 1:
+        return parts if factor == 1 else f"{factor} * {parts}"
+    return f"{factor} * {parts} // {divisor}" if factor != 1 else f"{parts} // {divisor}"

@@ -16,7 +16,6 @@ from ...function.signature import importable_name
 from ...jit import flags, log, progress
 from ...jit.backend import JitBackend
 from ...jit.device import Device, find
-from ...jit.flags import JitFlag
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.ir.scope import innermost
 from ...jit.run import schedule
@@ -32,13 +31,13 @@ from .result import Snapshot, replay_writer, reproduce
 
 # Flags for what happens besides the computation.
 _IMPORTANT = ~int(
-    JitFlag.KernelHistory
-    | JitFlag.LaunchBlocking
-    | JitFlag.PrintIR
-    | JitFlag.FreezingScope
-    | JitFlag.Progress
+    flags.JitFlag.KernelHistory
+    | flags.JitFlag.LaunchBlocking
+    | flags.JitFlag.PrintIR
+    | flags.JitFlag.FreezingScope
+    | flags.JitFlag.Progress
 )
-_FREEZING, _RECORDING = int(JitFlag.KernelFreezing), int(JitFlag.FreezingScope)
+_FREEZING, _RECORDING = int(flags.JitFlag.KernelFreezing), int(flags.JitFlag.FreezingScope)
 
 
 _REPLAYS, _FAST_PATHS = 2, 4  # how many replays come before a fast path; how many of these to keep

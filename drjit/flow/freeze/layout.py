@@ -16,7 +16,6 @@ from typing import Any
 
 from ...array import pytree, tree
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.pytree import CONTAINERS, field_names
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.lazy import np
 from ...jit.run import schedule
@@ -210,7 +209,7 @@ def opened(value: Any, kind: str) -> tuple[Any, Any]:
         # Code may depend on attributes that are not fields.
         names = (*names, *[name for name in attributes if name not in names])
         return names, [getattr(value, name, None) for name in names]
-    if kind in CONTAINERS:
+    if kind in pytree.CONTAINERS:
         return pytree.opened(value, kind)
     if kind == "object":
         attributes = vars(value)
@@ -273,7 +272,7 @@ _EXACT = {
 @cache
 def fields_of(cls: Any) -> tuple[str, ...]:
     """Returns the names of the fields of a structure; nothing for other classes."""
-    return tuple(getattr(cls, "_traversed", field_names(cls)) or ())
+    return tuple(getattr(cls, "_traversed", pytree.field_names(cls)) or ())
 
 
 @cache
@@ -284,7 +283,7 @@ def kind_of(cls: Any) -> str:
     if issubclass(cls, ArrayBase):
         is_leaf = cls._kind == "leaf" and cls._namespace != "scalar"
         return "leaf" if is_leaf else "tensor" if cls._kind == "tensor" else "nested"
-    is_struct = field_names(cls) is not None or hasattr(cls, "_traversed")
+    is_struct = pytree.field_names(cls) is not None or hasattr(cls, "_traversed")
     if is_struct and not issubclass(cls, KernelValue):
         return "struct"
     if getattr(cls, "_by_identity", False):  # which only functions of this package say

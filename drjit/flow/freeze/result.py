@@ -15,7 +15,6 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ...ad import graph
-from ...ad.graph import Var
 from ...array import leaf, pytree
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...array.tree import differs, rebuilt, set_contents
@@ -100,17 +99,17 @@ class Snapshot:
         self._objects = [*layout.objects]  # and new objects: ids of freed ones may be reused
         self._numbers = {id(o): ValueNumber(k) for k, o in enumerate(self._objects)}
         self._created: list[Any] = []
-        self._detached: dict[ValueNumber, Var] = {}
+        self._detached: dict[ValueNumber, graph.Var] = {}
         held = [(k, id(o), name) for k, held in enumerate(layout.holders) for o, name in held]
         nodes = layout.nodes
         self._nodes = {
             (o, name): nodes[k] if nodes[k].op is LITERAL else ValueNumber(k) for k, o, name in held
         }
         self._leaves: list[tuple[int, Any, Any]] = []
-        self._variables: list[tuple[int, Var]] = []
+        self._variables: list[tuple[int, graph.Var]] = []
         self._containers: list[tuple[int, Any, Any, Any]] = []
         for k, o in enumerate(layout.objects):
-            kind = "variable" if isinstance(o, Var) else kind_of(type(o))
+            kind = "variable" if isinstance(o, graph.Var) else kind_of(type(o))
             if kind == "variable":
                 self._variables.append((k, o))
             elif kind == "leaf":
@@ -250,7 +249,7 @@ class _Actions:
     """Carries out each step of `reproduce` at once."""
 
     constant = staticmethod(lambda value: value)
-    listed = staticmethod(list)
+    sequence = staticmethod(lambda cls, parts: cls(parts))
     assign, put = staticmethod(setattr), staticmethod(setitem)
     call = staticmethod(lambda function, *arguments: function(*arguments))
 
@@ -268,8 +267,9 @@ class _Statements:
         self.lines.append(f"{name} = {expression}")
         return name
 
-    def listed(self, parts: Sequence[str]) -> str:
-        return self._named(f"[{', '.join(parts)}]")
+    def sequence(self, cls: type, parts: Sequence[str]) -> str:
+        listed = "".join([f"{part}, " for part in parts])
+        return self._named(f"({listed})" if cls is tuple else f"[{listed}]")
 
     def assign(self, owner: str, attribute: str, value: str) -> None:
         self.lines.append(f"{owner}.{attribute} = {value}")
@@ -311,10 +311,8 @@ def reproduce(
             if row.gradient is not None:
                 assign(made, "grad", value(row.gradient))
         else:
-            made = steps.listed([*map(part, row.parts)])
-            if row.cls is tuple:
-                made = call(tuple, made)
-            elif row.cls is not list:
+            made = steps.sequence(tuple if row.cls is tuple else list, [*map(part, row.parts)])
+            if row.cls is not tuple and row.cls is not list:
                 made = call(rebuilt, constant(row.cls), constant(row.keys), made)
         objects.append(made)
     for k, keys, parts in outcome.contents:
@@ -323,7 +321,8 @@ def reproduce(
             for key, p in zip(keys, parts, strict=True):
                 steps.put(objects[k], constant(key), part(p))
         else:
-            call(set_contents, objects[k], constant(keys), steps.listed([*map(part, parts)]))
+            now = steps.sequence(list, [*map(part, parts)])
+            call(set_contents, objects[k], constant(keys), now)
     for k, _, variable in outcome.arrays:
         if type(inputs[k])._diff:
             assign(objects[k], "_var", part(variable))

@@ -19,12 +19,10 @@ from ...array import leaf
 from ...jit import log
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ...jit.ir.dtype import DType
 from ...jit.ir.node import Node, apply, lane, literal, resize
 from ...jit.ir.scope import ACTIVE, active, innermost
 from ...jit.run import freeze, freeze_size, schedule
 from ...jit.trace import access, record
-from ...jit.trace.access import Access, Replacement
 from ..region.merging import masked
 from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
 
@@ -45,7 +43,7 @@ def number(value: int) -> Node:
     return literal(dt.u32, value)
 
 
-def zero(dtype: DType) -> Node:
+def zero(dtype: dt.DType) -> Node:
     """Returns the initial value of a sum."""
     return literal(dtype, 0)
 
@@ -69,10 +67,10 @@ class StoredTrajectory:
 
         def store(nodes: list[Node]) -> None:
             mask = apply(op.lt, nodes[-1], number(iterations))
-            at = Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
+            at = access.Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
             for k, n in zip(loop.places, nodes, strict=False):
                 if k in memory:
-                    after = access.scatter(Replacement(memory.pop(k)), [n], at)
+                    after = access.scatter(access.Replacement(memory.pop(k)), [n], at)
                     if after is not None:
                         memory[k] = after
 
@@ -86,7 +84,7 @@ class StoredTrajectory:
         pass hands on from one iteration to the next, initially `start`; its new value is returned
         second.
         """
-        at = Access(self._place(iteration), what=_WHAT, inside=True)
+        at = access.Access(self._place(iteration), what=_WHAT, inside=True)
         begin = [
             access.gather(self._memory[k], at) if k in self._memory else self.loop.before[k].node
             for k in self.loop.places
@@ -211,7 +209,7 @@ def _largest(count: Node) -> int:
     return freeze.largest(schedule.materialize(count))
 
 
-def _unwritten(dtype: DType, size: int) -> Node:
+def _unwritten(dtype: dt.DType, size: int) -> Node:
     """Returns memory with undefined contents."""
     if size == 0 or dtype.is_mask:
         return schedule.materialize(literal(dtype, 0, size))
@@ -335,7 +333,7 @@ class RecordedLoop(RecordedOp):
             return [n or zero(t) for t, n in zip(kinds, found, strict=True)]
 
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
-        with body.entered(outer_gradients):
+        with capture.body(outer_gradients, body.begin):
             found = self.extended(start, step)
         if found is None:
             found = self.repeated(start, step, outer_gradients)
@@ -466,7 +464,7 @@ class RecordedLoop(RecordedOp):
         """The initial values of the variables at `places`."""
         return [self.before[k].node for k in self.places]
 
-    def kinds(self) -> dict[int, DType]:
+    def kinds(self) -> dict[int, dt.DType]:
         """The types of the changing variables."""
         return {k: self.before[k].node.dtype for k in self.places if k in self.changing}
 

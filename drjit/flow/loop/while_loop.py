@@ -13,7 +13,6 @@ from ...array import leaf, signatures
 from ...array.base import type_label
 from ...array.tree import Tree
 from ...jit import flags
-from ...jit.flags import JitFlag
 from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ...jit.ir.scope import ACTIVE, StateTarget, using
 from ...jit.trace import record
@@ -72,9 +71,9 @@ def while_loop(
             f"{what}: 'max_iterations' must be an integer from -1 to {LARGEST_COUNT}, not {limit!r}"
         )
     titles = region.names(len(state), labels, "state", what)
-    evaluated = mode == "evaluated" or not (mode or flags.current & JitFlag.SymbolicLoops)
+    evaluated = mode == "evaluated" or not (mode or flags.current & flags.JitFlag.SymbolicLoops)
     if compress is None:
-        compress = bool(flags.current & JitFlag.CompressLoops)
+        compress = bool(flags.current & flags.JitFlag.CompressLoops)
     if evaluated and compress and not record.recording() and has_vectors(Tree(state)):
         options = labels, label, mode, strict, compress, max_iterations
         return to_vectors(
@@ -93,7 +92,7 @@ def while_loop(
         return _scalar(state, cond, body, test, what)
     test = region.mask_of(test, what, "the loop condition")
     loop = ArrayLoop(start, cond, body, label or "", strict, test)
-    mode = region.chosen_mode(mode, JitFlag.SymbolicLoops, what)
+    mode = region.chosen_mode(mode, flags.JitFlag.SymbolicLoops, what)
     if mode == "evaluated" and record.recording():
         raise RuntimeError(
             f"{what}: cannot execute a loop in *evaluated mode* while another loop, branch or call "
@@ -456,7 +455,7 @@ class SymbolicLoop:
             ]
             self.loop.check_sizes(self.state, changing, results, size, lanes=lanes)
         found = [results[k].node for k in self.places]
-        if flags.current & JitFlag.OptimizeLoops:
+        if flags.current & flags.JitFlag.OptimizeLoops:
             for i, k in enumerate(self.places):
                 if found[i].op is LITERAL and self._is_invariant(k):
                     found[i] = nodes[i]

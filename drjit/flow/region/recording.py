@@ -26,7 +26,6 @@ from ...jit.trace import record
 from ...jit.trace.substitute import Span, Substitution
 from ...jit.tuples import NamedTuple
 
-_serial = attrgetter("serial")
 NOTHING = Value(literal(dt.mask, False), None)
 Memories = list[list[Node]]
 """The memory of the derivatives of targets: of each the node, or none."""
@@ -232,7 +231,7 @@ class RecordedRegion:
         rest.discard(None)
         variables: list[Var] = []
         free: list[Var] = []
-        for v in sorted(rest, key=_serial):
+        for v in sorted(rest, key=attrgetter("serial")):
             (free if v.serial < begin else variables).append(v)  # without dependences
         variables += reversed(own)
         self.variables, self.free_variables = variables, free
@@ -280,20 +279,15 @@ class RecordedRegion:
 
     # ---- Derivatives
 
-    def entered(
-        self, outer_gradients: capture.OuterGradients, copies: Substitution | None = None
-    ) -> AbstractContextManager[graph.GradScope]:
-        """Prepares the body for `pull` and `push` to visit its variables. Variables of gathered
-        arrays from outside have their gradients in `outer_gradients`, and nested calls have their
-        operands in `copies`."""
-        return capture.body(outer_gradients, self.begin, copies)
-
     @contextmanager
     def derived(
         self, outer_gradients: capture.OuterGradients, mask: Node | None = None
     ) -> Iterator["DerivedBody"]:
-        """Like `entered`, in a recording of its own, parts of which can be instantiated again."""
-        with self.entered(outer_gradients), record.part(mask or self.mask, self.depth) as scope:
+        """Prepares the body for `pull` and `push` in a recording of its own, parts of which can be
+        instantiated again. Variables of gathered arrays from outside have their gradients in
+        `outer_gradients`."""
+        here = record.part(mask or self.mask, self.depth)
+        with capture.body(outer_gradients, self.begin), here as scope:
             yield DerivedBody(self, scope)
 
     @property

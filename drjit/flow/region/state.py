@@ -27,7 +27,6 @@ from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.pytree import ROLES, leaf_arrays, role
 from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ...jit import flags, log
-from ...jit.flags import JitFlag
 from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
 from ...jit.ir.scope import StateTarget
 from ...jit.trace import record
@@ -202,7 +201,7 @@ def check_mode(mode: Any, what: str) -> None:
         )
 
 
-def chosen_mode(mode: str | None, flag: JitFlag, what: str) -> str:
+def chosen_mode(mode: str | None, flag: flags.JitFlag, what: str) -> str:
     """Returns the mode of a statement that is not scalar: the given one, or the one selected by a
     flag; within a recording, it is symbolic."""
     if mode is None and flags.current & flag:

@@ -15,7 +15,6 @@ from ...array import leaf, pytree, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.promote import promote
 from ...jit.ir import node as ir
-from ...jit.ir.node import Node
 from ...jit.ir.scope import active, recording, region
 from ...jit.run import launch, schedule
 from ..conversion import T, converted
@@ -275,7 +274,7 @@ def _assignments(
     return result
 
 
-def fitting(v: Var, gradient: Node, what: str) -> Value:
+def fitting(v: Var, gradient: ir.Node, what: str) -> Value:
     """Returns a gradient of the variable's size: a single entry is broadcast, and several are
     summed if the variable has one entry (in code that runs for several lanes, where it leaves
     that code)."""
@@ -345,7 +344,7 @@ def accum_grad(target: object, source: object) -> None:
     accumulate(_assignments(target, source, "dr.accum_grad", True))
 
 
-def _of_lanes(v: Var, gradient: Node, what: str) -> Value:
+def _of_lanes(v: Var, gradient: ir.Node, what: str) -> Value:
     """Returns the contribution of the lanes that execute the current code to the gradient of a
     variable."""
     from ...ad.sink import in_active_lanes  # see `fitting`

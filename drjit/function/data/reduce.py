@@ -20,7 +20,6 @@ from ...array.show import common_width, inner
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op as ops
-from ...jit.ir.node import LITERAL, ROUNDED
 from ...jit.ir.op import ReduceOp
 from ...jit.lazy import np
 from ...jit.tuples import NamedTuple
@@ -419,9 +418,9 @@ def _scaled(total: Any, n: int) -> Any:
     def quotient(v: Any, cls: Any) -> Any:
         if not isinstance(v, ArrayBase):
             return v / n if n else float("nan")
-        if v._node.op is LITERAL or n == 0:
+        if v._node.op is ir.LITERAL or n == 0:
             return leaf.apply(ops.div, v, leaf.literal(cls, n))
-        rounded = ROUNDED[cls._dtype]
+        rounded = ir.ROUNDED[cls._dtype]
         return v * rounded(1 / rounded(n))
 
     if not isinstance(total, ArrayBase) or total._kind == "leaf":

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, repeat
 from typing import Any
 
-from ...ad import graph
-from ...ad.graph import ADFlag, ADMode, GradScope
+from ...ad.graph import ADFlag, ADMode, GradScope, scope, within
 from ...array import interop, pytree, table
 from ...array.base import type_label
 from ...array.namespace import chosen
@@ -214,18 +213,18 @@ class Evaluation:
         inputs = [tensor(namespace, d, framework.title) for d in data]
         self.inputs = [*compress(inputs, tracked)]
         # The caller's framework decides what is tracked, not an enclosing scope.
-        outer = graph.scope()
-        with graph.within(GradScope()):
+        outer = scope()
+        with within(GradScope()):
             enable_grad(self.inputs)
             serials = frozenset([v.serial for v in variables(self.inputs)])
-        with graph.within(outer.switched(True, serials) if outer else GradScope()):
+        with within(outer.switched(True, serials) if outer else GradScope()):
             args, kwargs = join(inputs)
             result = function(*args, **kwargs)
         check_results(function, result, is_array, "Dr.Jit arrays")
         self.outputs, self.join = split(result, is_array)
         if self.inputs:
             # An argument that is returned needs a gradient separate from the result's.
-            with graph.within(GradScope()):
+            with within(GradScope()):
                 self.outputs = [separate(x) for x in self.outputs]
         evaluate(self.outputs)
 
@@ -255,7 +254,7 @@ class Evaluation:
     def _traverse(
         self, mode: ADMode, starts: list, gradients: Sequence[Any], ends: list
     ) -> list[Any]:
-        with graph.within(GradScope()):
+        with within(GradScope()):
             clear_grad((self.inputs, self.outputs))
             for x, g in zip(starts, gradients, strict=True):
                 if g is not None and grad_enabled(x):

@@ -11,7 +11,6 @@ from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.meta import LEAF_NAME
 from ...jit import locks
 from ...jit.ir import dtype as dt
-from ...jit.ir.dtype import DType
 from ...jit.ir.node import BUFFER, LITERAL, Node, literal, normalize
 from ...jit.ir.scope import ACTIVE, innermost, recording
 from ...jit.run.freeze_size import decided
@@ -213,7 +212,7 @@ class Parameters:
                 )
 
 
-def describe(value: Any, dtype: DType) -> str:
+def describe(value: Any, dtype: dt.DType) -> str:
     """Describes an argument that should be a one-dimensional array or a number, with a hint."""
     label = type_label(value)
     if isinstance(value, ArrayBase):

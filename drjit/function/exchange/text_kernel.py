@@ -19,10 +19,8 @@ from ...array.leaf_access import replace
 from ...jit import flags
 from ...jit.backend import JitBackend
 from ...jit.device import find, mismatch
-from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ...jit.ir.dtype import DType
 from ...jit.ir.node import BUFFER, LITERAL, Node, buffer, literal, make, normalize
 from ...jit.ir.scope import innermost
 from ...jit.run import launch, pending, schedule
@@ -34,8 +32,8 @@ from ..signature import importable_name
 from .text_call import NUMBERS, UNKNOWN, Derivatives, KernelCall, Parameters, Rules
 
 _NAMES = ("__doc__", "__module__", "__qualname__")
-_DEBUG = int(JitFlag.Debug)
-_STEPPING = _DEBUG | int(JitFlag.Breakpoint)
+_DEBUG = int(flags.JitFlag.Debug)
+_STEPPING = _DEBUG | int(flags.JitFlag.Breakpoint)
 
 
 class _FastPath(NamedTuple):
@@ -48,7 +46,7 @@ class _FastPath(NamedTuple):
     kernel: Any
     arrays: tuple[int, ...]
     sizes: tuple[int, ...]
-    numbers: tuple[tuple[int, DType], ...]
+    numbers: tuple[tuple[int, dt.DType], ...]
     results: tuple[tuple[Any, bool], ...]
 
 
@@ -345,7 +343,7 @@ def _namespace(arrays: Sequence[Any]) -> str:
 
 
 def _fast_math() -> bool:
-    return bool(flags.current & JitFlag.FastMath)
+    return bool(flags.current & flags.JitFlag.FastMath)
 
 
 Rule: TypeAlias = Callable[..., Any] | str | None

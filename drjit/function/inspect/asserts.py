@@ -16,10 +16,8 @@ from ...array.elementwise import elementwise
 from ...array.interop import components, host_array, is_foreign_array
 from ...array.promote import promote
 from ...jit import flags, log
-from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ...jit.ir.dtype import DType
 from ...jit.ir.location import Location, describe
 from ...jit.ir.node import LITERAL
 from ...jit.lazy import np
@@ -120,7 +118,7 @@ def _close_arrays(a: Any, b: Any, rtol: float | None, atol: float | None, equal_
     return functools.reduce(operator.and_, held)
 
 
-def _tolerances(dtype: DType, rtol: float | None, atol: float | None) -> tuple[float, float]:
+def _tolerances(dtype: dt.DType, rtol: float | None, atol: float | None) -> tuple[float, float]:
     """Returns the given tolerances, or the defaults for the element type."""
     relative, absolute = _TOLERANCES.get(dtype, _DEFAULT_TOLERANCES)
     return relative if rtol is None else rtol, absolute if atol is None else atol
@@ -263,7 +261,7 @@ def assert_true(
         AssertionError: an entry is false.
         TypeError: `cond` contains anything other than masks and bools.
     """
-    if flags.current & JitFlag.Debug:
+    if flags.current & flags.JitFlag.Debug:
         report = Report("dr.assert_true", fmt, args, kwargs, tb_depth, tb_skip)
         _check_mask(cond, True, report)
 
@@ -282,7 +280,7 @@ def assert_false(
         AssertionError: an entry is true.
         TypeError: `cond` contains anything other than masks and bools.
     """
-    if flags.current & JitFlag.Debug:
+    if flags.current & flags.JitFlag.Debug:
         report = Report("dr.assert_false", fmt, args, kwargs, tb_depth, tb_skip)
         _check_mask(cond, False, report)
 
@@ -305,7 +303,7 @@ def assert_equal(
         AssertionError: an entry differs, or is NaN.
         RuntimeError: sizes or structures differ.
     """
-    if not flags.current & JitFlag.Debug:
+    if not flags.current & flags.JitFlag.Debug:
         return
     report = Report("dr.assert_equal", fmt, args, kwargs, tb_depth, tb_skip)
     for path, a, b in pytree.alike(report.what, arg0, arg1):

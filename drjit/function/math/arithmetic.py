@@ -19,9 +19,8 @@ from ...array.table import related
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.lazy import np
-from . import complex
 from . import transcendental as functions
-from .complex import negative
+from .complex import modulus, negative
 from .transcendental import acos, asin, elementary, has_array, only_numbers, sqrt
 
 
@@ -371,7 +370,7 @@ def hypot(a: Any, b: Any) -> Any:
         a, b = promote(a, b, name="dr.hypot")
         if not a.__meta__.dtype.is_float:
             raise IncompatibleError(f"dr.hypot(): operation not supported for {type_label(a)}")
-    return complex.modulus(abs(a), abs(b))
+    return modulus(abs(a), abs(b))
 
 
 @signatures.binary_float

@@ -30,7 +30,6 @@ from . import sharing
 
 Body = Callable[[list[Node]], list[Node]]
 STATE = op.state
-_serial = attrgetter("serial")
 
 
 def loop(
@@ -136,7 +135,7 @@ def precede(node: Node, roots: list[Node]) -> bool:
     step = (since - last) / (len(found) + 1)
     if step < 4 * math.ulp(since):
         return False
-    for k, n in enumerate(sorted(found, key=_serial), 1):
+    for k, n in enumerate(sorted(found, key=attrgetter("serial")), 1):
         n.serial = last + k * step  # type: ignore[assignment]
     return True
 

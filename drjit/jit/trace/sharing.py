@@ -20,7 +20,6 @@ SHORTEST = 16
 MOST_CONSTANTS = 16
 
 _STATE, _LANE, _ACTIVE = op.state, op.lane, op.active
-_serial = attrgetter("serial")
 
 
 class Shared:
@@ -155,7 +154,7 @@ def _recorded(results: list[Node], names: dict[Node, int], start: float) -> list
             if d.serial >= start and (d.deps or d.op is _STATE) and d not in seen:
                 mark(d)
                 add(d)
-    found.sort(key=_serial)
+    found.sort(key=attrgetter("serial"))
     return found
 
 
