@@ -59,13 +59,11 @@ def push_region(s: objects.Scan, node: objects.Node) -> Word:
 def is_complete(s: objects.Scan, loop: objects.OpenRegion) -> Word:
     """Whether nothing else is left to compute of an outermost loop, which would run again for
     it."""
-    values = word(loop.values + objects.LIST)
-    last = values + 8 * word(loop.values + objects.SIZE)
-    while values < last:
-        value: objects.Node = word(word(values) + objects.REFERENT)
+    for k in range(word(loop.values + objects.SIZE)):
+        reference = word(word(loop.values + objects.LIST) + 8 * k)
+        value: objects.Node = word(reference + objects.REFERENT)
         if value != s.none and value.op != s.buffer and is_met(s, value) == 0:
             return 0
-        values = values + 8
     return 1
 
 

@@ -3,20 +3,9 @@ collector, and so any code, and may fail: before that, references to what is use
 counted.
 """
 
+from . import objects
 from .language import NULL, Word, call, inline, put, word
-from .objects import (
-    ITEMS,
-    LIST,
-    NUMBER,
-    SIZE,
-    TYPE,
-    GradScope,
-    Node,
-    OperatorRecord,
-    Operators,
-    Var,
-    size_of,
-)
+from .objects import GradScope, Node, OperatorRecord, Operators, Var, size_of
 from .references import hold
 
 RECORD = size_of(OperatorRecord)
@@ -73,12 +62,13 @@ def tape_of(o: Operators) -> Word:
         stack = call("i64(ptr, ptr)", o.find, o.scopes, key)
         call("void(ptr)", o.decref, key)
         if stack != 0:
-            scope: GradScope = word(word(stack + LIST) + 8 * (word(stack + SIZE) - 1))
+            last = word(stack + objects.SIZE) - 1
+            scope: GradScope = word(word(stack + objects.LIST) + 8 * last)
             if scope.all != o.false or call("i64(ptr)", o.members, scope.variables) != 0:
                 return 0
             if scope.tape != o.none:
                 return scope.tape
-    return word(o.taped + SIZE) == 0
+    return word(o.taped + objects.SIZE) == 0
 
 
 def new_tuple(o: Operators, a: Word, b: Word, c: Word) -> Word:
@@ -88,11 +78,11 @@ def new_tuple(o: Operators, a: Word, b: Word, c: Word) -> Word:
         call("void(ptr)", o.decref, c)
         call("void(ptr)", o.decref, b)
         return failed(o, a)
-    put(made + ITEMS, a)
+    put(made + objects.ITEMS, a)
     if b != 0:
-        put(made + ITEMS + 8, b)
+        put(made + objects.ITEMS + 8, b)
     if c != 0:
-        put(made + ITEMS + 16, c)
+        put(made + objects.ITEMS + 16, c)
     return made
 
 
@@ -119,10 +109,10 @@ def converted(o: Operators, record: OperatorRecord, x: Word, numbers: Word, zero
     """A Python number as one of the type of a class, or 0 if it may simplify the operation or is of
     another type. The table has the others, with `zero` or 0 in place of that."""
     is_zero = x == o.zero
-    if word(x + TYPE) != o.int_type:
-        if word(x + TYPE) != o.float_type or record.floats == 0:
+    if word(x + objects.TYPE) != o.int_type:
+        if word(x + objects.TYPE) != o.float_type or record.floats == 0:
             return 0
-        is_zero = word(x + NUMBER) == 0
+        is_zero = word(x + objects.NUMBER) == 0
     if is_zero:
         return hold(o, zero)
     value = call("i64(ptr, ptr)", o.item, numbers, x)
