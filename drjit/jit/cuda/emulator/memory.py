@@ -12,15 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .errors import (
-    EmulatorError,
-    Fault,
-    MemoryLimitExceeded,
-    Misaligned,
-    OutOfBounds,
-    UseAfterRelease,
-    first,
-)
+from . import errors
+from .errors import EmulatorError, Fault, first
 
 ALIGNMENT = 256
 POISON = 0xCB
@@ -231,7 +224,7 @@ class Memory:
         if nbytes < 0:
             raise EmulatorError(f"an allocation of {nbytes} bytes is not possible")
         if self.limit is not None and self.used + nbytes > self.limit:
-            raise MemoryLimitExceeded(
+            raise errors.MemoryLimitExceeded(
                 f"out of memory: {nbytes} bytes asked for, {self.used} of {self.limit} in use"
             )
         owner = aligned(nbytes, POISON)
@@ -298,7 +291,7 @@ class Memory:
             lane = int(np.flatnonzero(address & np.uint64(width - 1))[0])
             a = int(address[lane])
             message = f"misaligned {access} of {width} bytes at {a:#x}: not a multiple of {width}"
-            raise Fault(Misaligned, message, lane)
+            raise Fault(errors.Misaligned, message, lane)
         start, end = self._last
         if first >= start and last + width <= end:
             return
@@ -328,7 +321,7 @@ class Memory:
         for region in reversed(self._released):
             if region.start <= address < region.end:
                 return Fault(
-                    UseAfterRelease,
+                    errors.UseAfterRelease,
                     f"use after release: {text}, {address - region.start} bytes into {region}, "
                     "which has been released",
                 )
@@ -342,11 +335,11 @@ class Memory:
                 best, distance = region, away
         text = f"out of bounds: {text}"
         if best is None:
-            return Fault(OutOfBounds, f"{text}: nothing is allocated")
+            return Fault(errors.OutOfBounds, f"{text}: nothing is allocated")
         where = "beyond the end" if address >= best.start else "before the beginning"
         if distance > 1 << 30 or address < _NULL:
-            return Fault(OutOfBounds, f"{text}: far from any allocation")
-        return Fault(OutOfBounds, f"{text}: {distance} bytes {where} of {best}")
+            return Fault(errors.OutOfBounds, f"{text}: far from any allocation")
+        return Fault(errors.OutOfBounds, f"{text}: {distance} bytes {where} of {best}")
 
     def _insert(self, region: AddressRange) -> None:
         bisect.insort(self._starts, region.start)

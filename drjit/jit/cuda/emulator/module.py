@@ -13,16 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from . import errors
 from .access import Shape
-from .errors import (
-    Deadlock,
-    EmulatorError,
-    Fault,
-    LaunchError,
-    PTXSyntaxError,
-    UnknownInstruction,
-    coordinates,
-)
+from .errors import EmulatorError, Fault, LaunchError, coordinates
 from .forms import width
 from .machine import ThreadChunk
 from .memory import Memory, aligned
@@ -75,7 +68,7 @@ class PythonCode:
     def _visit(self, program: PtxProgram, name: str, path: list[str]) -> None:
         """Analyses a function, after those that it calls."""
         if name in path:
-            raise UnknownInstruction(f"{name} calls itself, which is not supported")
+            raise errors.UnknownInstruction(f"{name} calls itself, which is not supported")
         if name in self.writers:
             return
         function = program.functions.get(name)
@@ -241,7 +234,7 @@ class EmulatedLaunch:
             now = [m.state() for m in waiting]
             if now == states or idle > PATIENCE:
                 where = "; ".join(m.where_threads_are() for m in waiting[:4])
-                raise Deadlock(
+                raise errors.Deadlock(
                     f"deadlock: threads wait in loops for something that does not happen: {where}"
                     f"\n  kernel {self.entry.name}",
                     kernel=self.entry.name,
@@ -467,5 +460,5 @@ class Module:
         try:
             value = int(text.rstrip("U"), 0)
         except ValueError:
-            raise PTXSyntaxError(f"{text} is not known") from None
+            raise errors.PTXSyntaxError(f"{text} is not known") from None
         return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
