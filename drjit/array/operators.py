@@ -211,11 +211,8 @@ def power(a: Any, b: Any) -> Any:
 def _integer(b: Any) -> int | None:
     """Returns the exponent, if it is a number with an integer value."""
     number = number_type(type(b))
-    if number in (bool, int):
-        return int(b)
-    if number is float and float(b).is_integer():
-        return int(b)
-    return None
+    whole = number in (bool, int) or (number is float and float(b).is_integer())
+    return int(b) if whole else None
 
 
 def _integer_power(a: Any, exponent: int) -> Any:

@@ -62,16 +62,13 @@ class GradScaler:
         growth_interval: int = 2000,
         debug: bool = False,
     ) -> None:
-        if not init_scale > 0:
-            raise RuntimeError(f"dr.opt.GradScaler(): 'init_scale' must be > 0, not {init_scale}")
-        if not growth_factor >= 1:
-            raise RuntimeError(
-                f"dr.opt.GradScaler(): 'growth_factor' must be >= 1, not {growth_factor}"
-            )
-        if not 0 < backoff_factor < 1:
-            raise RuntimeError(
-                f"dr.opt.GradScaler(): 'backoff_factor' must be in (0, 1), not {backoff_factor}"
-            )
+        for name, value, fits, needed in (
+            ("init_scale", init_scale, init_scale > 0, "> 0"),
+            ("growth_factor", growth_factor, growth_factor >= 1, ">= 1"),
+            ("backoff_factor", backoff_factor, 0 < backoff_factor < 1, "in (0, 1)"),
+        ):
+            if not fits:
+                raise RuntimeError(f"dr.opt.GradScaler(): {name!r} must be {needed}, not {value}")
         self.scale_factor: Any = float(init_scale)
         self.it: Any = 0
         self.growth_factor = growth_factor
