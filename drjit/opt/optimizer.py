@@ -543,10 +543,10 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         """Restores an optimizer that was pickled, which arrays are without derivatives."""
         self.__dict__.update(state)
         with propagate.resumed():
-            for key, (value, *rest) in self.state.items():
+            for key, (value, promoted, lr, extra) in self.state.items():
                 if not derivatives.grad_enabled(value):
                     value = tracked(value, entries(value))
-                self.state[key] = (value, *rest)
+                self.state[key] = value, promoted, lr, extra
 
     # ---- Text
 

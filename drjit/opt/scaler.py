@@ -106,7 +106,12 @@ class GradScaler:
         values = list(opt.values())
         if not values:
             return
-        self._make_arrays(flat_class(type(values[0]), dt.f32))
+        # Data from the first step on, so that all steps run the same program.
+        cls = flat_class(type(values[0]), dt.f32)
+        if not isinstance(self.scale_factor, ArrayBase):
+            self.scale_factor = create.opaque(cls, self.scale_factor)
+        if not isinstance(self.it, ArrayBase):
+            self.it = create.opaque(related(cls, dtype=dt.i32), self.it)
         scale, it = self.scale_factor, self.it
 
         finite: Any = None
@@ -125,13 +130,6 @@ class GradScaler:
             print(f"GradScaler: increasing step size scale to {new_scale}")
         elif self.debug and new_scale[0] < scale[0]:
             print(f"GradScaler: detected overflow/NaN, reducing step size scale to {new_scale}")
-
-    def _make_arrays(self, cls: Any) -> None:
-        """Data from the first step on, so that all steps run the same program."""
-        if not isinstance(self.scale_factor, ArrayBase):
-            self.scale_factor = create.opaque(cls, self.scale_factor)
-        if not isinstance(self.it, ArrayBase):
-            self.it = create.opaque(related(cls, dtype=dt.i32), self.it)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the factor and the number of consecutive steps with finite gradients, both as
