@@ -73,9 +73,8 @@ def getitem(self: Any, key: Any) -> Any:
             return leaf.resize(self, index._node.size)
         at = access.Access(index._node, what=title(self, "__getitem__"))
         return leaf_access.gather(self, at)
-    if _has_entries(self) and _is_entries_index(key):
-        indices: Any = key
-        return copies(type(self), [self[i] for i in indices._components])
+    if _is_entries_index(self, key):
+        return copies(type(self), [self[i] for i in cast(Any, key)._components])
     raise _bad_key(self, key, "__getitem__")
 
 
@@ -113,7 +112,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         setitem(self, operator.index(key), value)
     elif kind == "leaf" and _is_index_array(key):
         _scatter(self, _index(self, key), value)
-    elif _has_entries(self) and _is_entries_index(key):
+    elif _is_entries_index(self, key):
         _set_entries(self, cast(Any, key)._components, value)
     else:
         raise _bad_key(self, key, "__setitem__")
@@ -137,16 +136,13 @@ def _is_index_array(key: Any) -> bool:
     return is_array(key) and key._dtype.is_int and key._kind != "nested"
 
 
-def _has_entries(self: Any) -> bool:
-    """Returns whether it is an array of Python numbers of any size."""
-    return self._namespace == "scalar" and self.__meta__.dims == (DYNAMIC,)
-
-
-def _is_entries_index(key: Any) -> bool:
-    """Returns whether a key is an array of Python integers."""
-    if not is_array(key) or not key._dtype.is_int or key._namespace != "scalar":
+def _is_entries_index(self: Any, key: Any) -> bool:
+    """Returns whether a key is an array of Python integers, and the array is one of Python numbers
+    of any size."""
+    if self._namespace != "scalar" or self.__meta__.dims != (DYNAMIC,) or not is_array(key):
         return False
-    return key.__meta__.kind == "vector" and len(key.__meta__.dims) == 1
+    kind, dims = key.__meta__.kind, key.__meta__.dims
+    return key._dtype.is_int and key._namespace == "scalar" and kind == "vector" and len(dims) == 1
 
 
 def _set_entries(self: Any, index: list, value: Any) -> None:

@@ -104,8 +104,7 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
         raise mismatch()
     if is_complex:
         wide: Any = data.astype(_COMPLEX[cls._dtype], copy=False)
-        parts = np.stack([wide.real, wide.imag]) if wide.ndim else np.array([wide.real, wide.imag])
-        return build(cls, parts.astype(cls._dtype.numpy, copy=False), mismatch)
+        return build(cls, np.array([wide.real, wide.imag], cls._dtype.numpy), mismatch)
     return build(cls, _converted(cls._dtype, data), mismatch)
 
 

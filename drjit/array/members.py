@@ -395,56 +395,51 @@ def _add_index(cls: Any) -> None:
         cls.__index__ = _converted("__index__", int)
 
 
-def install() -> None:
-    """Adds the members to `ArrayBase`."""
-    members: dict[str, Any] = {
-        "__init__": init,
-        "__meta__": "ArrayMeta[invalid]",
-        "__len__": length,
-        "__iter__": iterate,
-        "__contains__": contains,
-        "__bool__": truth,
-        "__repr__": lambda self: show.array_repr(self),
-        "__getitem__": index.getitem,
-        "__setitem__": index.setitem,
-        "__delitem__": delete,
-        "__init_subclass__": classmethod(derive),
-        "__copy__": lambda self: _detached_copy(self),
-        "__deepcopy__": lambda self, memo: _detached_copy(self),
-        "__array__": interop.to_array,
-        "__dlpack__": interop.dlpack,
-        "__dlpack_device__": interop.dlpack_device,
-        "__getstate__": interop.get_state,
-        "__setstate__": interop.set_state,
-        "numpy": interop.to_numpy,
-        "to_numpy": interop.to_numpy,
-        "torch": interop.to_torch,
-        "jax": interop.to_jax,
-        "memview": interop.to_memoryview,
-        "item": item,
-        "state": property(state),
-        "ndim": property(ndim),
-        "shape": property(shape),
-        "array": property(array),
-        "label": property(get_label, set_label),
-        "index": property(number_of),
-        "index_ad": property(number_of_derivative),
-        "T": property(transposed),
-        "mT": property(matrix_transposed),
-        "__float__": _converted("__float__", float),
-        "__int__": _converted("__int__", int),
-        "__trunc__": _converted("__trunc__", math.trunc),
-        "__floor__": _converted("__floor__", math.floor),
-        "__ceil__": _converted("__ceil__", math.ceil),
-        "__round__": _rounded,
-        "__format__": _format,
-        "__complex__": _complex,
-    }
-    members |= {name: _absent(name) for name in "xyzw"}
-    members |= {name: _part(name) for name in ("real", "imag")}
-    for name, member in members.items():
-        setattr(ArrayBase, name, member)
-    table.finishers += (add_swizzles, _add_index)
-
-
-install()
+_MEMBERS: dict[str, Any] = {
+    "__init__": init,
+    "__meta__": "ArrayMeta[invalid]",
+    "__len__": length,
+    "__iter__": iterate,
+    "__contains__": contains,
+    "__bool__": truth,
+    "__repr__": lambda self: show.array_repr(self),
+    "__getitem__": index.getitem,
+    "__setitem__": index.setitem,
+    "__delitem__": delete,
+    "__init_subclass__": classmethod(derive),
+    "__copy__": lambda self: _detached_copy(self),
+    "__deepcopy__": lambda self, memo: _detached_copy(self),
+    "__array__": interop.to_array,
+    "__dlpack__": interop.dlpack,
+    "__dlpack_device__": interop.dlpack_device,
+    "__getstate__": interop.get_state,
+    "__setstate__": interop.set_state,
+    "numpy": interop.to_numpy,
+    "to_numpy": interop.to_numpy,
+    "torch": interop.to_torch,
+    "jax": interop.to_jax,
+    "memview": interop.to_memoryview,
+    "item": item,
+    "state": property(state),
+    "ndim": property(ndim),
+    "shape": property(shape),
+    "array": property(array),
+    "label": property(get_label, set_label),
+    "index": property(number_of),
+    "index_ad": property(number_of_derivative),
+    "T": property(transposed),
+    "mT": property(matrix_transposed),
+    "__float__": _converted("__float__", float),
+    "__int__": _converted("__int__", int),
+    "__trunc__": _converted("__trunc__", math.trunc),
+    "__floor__": _converted("__floor__", math.floor),
+    "__ceil__": _converted("__ceil__", math.ceil),
+    "__round__": _rounded,
+    "__format__": _format,
+    "__complex__": _complex,
+}
+_MEMBERS |= {name: _absent(name) for name in "xyzw"}
+_MEMBERS |= {name: _part(name) for name in ("real", "imag")}
+for _name, _member in _MEMBERS.items():
+    setattr(ArrayBase, _name, _member)
+table.finishers += (add_swizzles, _add_index)

@@ -211,11 +211,8 @@ def power(a: Any, b: Any) -> Any:
 def _integer(b: Any) -> int | None:
     """Returns the exponent, if it is a number with an integer value."""
     number = number_type(type(b))
-    if number in (bool, int):
-        return int(b)
-    if number is float and float(b).is_integer():
-        return int(b)
-    return None
+    whole = number in (bool, int) or (number is float and float(b).is_integer())
+    return int(b) if whole else None
 
 
 def _integer_power(a: Any, exponent: int) -> Any:
@@ -315,28 +312,22 @@ matmul: dict[str, Callable[[Any, Any], Any]] = {}
 """The matrix product of tensors, under the key `tensor`; set by the module that implements it."""
 
 
-def install() -> None:
-    """Adds the operators to `ArrayBase`."""
-    methods: dict[str, Callable] = {"__pow__": _pow, "__rpow__": _rpow}
-    methods["__ipow__"] = in_place("pow")
-    for o in ops.ARITHMETIC:
-        methods[f"__{o.method}__"] = _arithmetic(o, False)
-        methods[f"__r{o.method}__"] = _arithmetic(o, True)
-        methods[f"__i{o.method}__"] = in_place(o.method)
-    for o in ops.COMPARISONS:
-        methods[f"__{o.method}__"] = _comparison(o)
-    for o in ops.UNARY:
-        methods[f"__{o.method}__"] = _unary(o)
-    methods["__pos__"] = lambda self: self
-    methods["__matmul__"] = _matmul_of_operator
-    methods["__rmatmul__"] = lambda self, other: _matmul(other, self)
-    methods["__imatmul__"] = in_place("matmul")
-    for name, function in methods.items():
-        function.__name__ = name
-        function.__qualname__ = f"ArrayBase.{name}"
-        setattr(ArrayBase, name, function)
-    ArrayBase.__hash__ = object.__hash__
-
-
-install()
+_METHODS: dict[str, Callable] = {
+    "__pos__": lambda self: self,
+    "__pow__": _pow,
+    "__rpow__": _rpow,
+    "__matmul__": _matmul_of_operator,
+    "__rmatmul__": lambda self, other: _matmul(other, self),
+}
+_METHODS |= {f"__{o.method}__": _arithmetic(o, False) for o in ops.ARITHMETIC}
+_METHODS |= {f"__r{o.method}__": _arithmetic(o, True) for o in ops.ARITHMETIC}
+_METHODS |= {f"__{o.method}__": _comparison(o) for o in ops.COMPARISONS}
+_METHODS |= {f"__{o.method}__": _unary(o) for o in ops.UNARY}
+for _name in ("pow", "matmul", *[o.method for o in ops.ARITHMETIC]):
+    _METHODS[f"__i{_name}__"] = in_place(_name)
+for _name, _function in _METHODS.items():
+    _function.__name__ = _name
+    _function.__qualname__ = f"ArrayBase.{_name}"
+    setattr(ArrayBase, _name, _function)
+ArrayBase.__hash__ = object.__hash__
 substitutes.rooms["drjit.array.native_operators"] = 1 << 12

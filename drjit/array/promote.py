@@ -7,6 +7,7 @@ become traced; combined with differentiable types, those become differentiable.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from ..jit.ir import dtype as dt
@@ -16,8 +17,7 @@ from .base import ArrayBase, IncompatibleError, OperandError, listed, nested, ty
 from .meta import BACKENDS, DYNAMIC, SPECIAL
 
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
-_expr: dict[tuple, Any] = {}
-_plain: dict[tuple, Any] = {}  # the same for arguments that need no conversion to operands
+_plain: dict[tuple, Any] = {}  # common classes of arguments that need no conversion to operands
 _NUMBERS = (bool, int, float)
 
 _WIDER = {dt.i16: dt.i32, dt.u16: dt.u32}  # for element types without array types
@@ -39,19 +39,13 @@ def number_type(cls: type) -> Any:
     return None
 
 
+@cache
 def join(types: tuple) -> Any:
     """Returns the common class of array and number types.
 
     Raises:
         RuntimeError: there is none.
     """
-    found = _expr.get(types)
-    if found is None:
-        found = _expr[types] = _join(types)
-    return found
-
-
-def _join(types: tuple) -> Any:
     metas = [cls.__meta__ for cls in types if issubclass(cls, ArrayBase)]
     numbers = [number_type(cls) for cls in types if not issubclass(cls, ArrayBase)]
     if None in numbers:
@@ -276,8 +270,6 @@ def expr_t(*args: Any) -> Any:
         return None
     if given.count(given[0]) == len(given):
         return given[0]
-    if given in _expr:  # which has arrays and numbers only
-        return _expr[given]
     arrays = [a for a in args if issubclass(a if isinstance(a, type) else type(a), ArrayBase)]
     types: tuple = ()
     try:

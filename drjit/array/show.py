@@ -179,18 +179,11 @@ def _text(
     if not shape:
         return cell(index)
     n, *rest = shape
-    if len(shape) > 1 or separator:
-        between = ",\n" + " " * (depth + 1)
-    else:
-        between = ", "
-    if n > max(limit, 2 * _EDGE) and limit >= 0:
-        shown: list[int | None] = [*range(_EDGE), None, *range(n - _EDGE, n)]
-    else:
-        shown = list(range(n))
-    entries = []
-    for i in shown:
-        if i is None:
-            entries.append(f".. {n - 2 * _EDGE} skipped ..")
-        else:
-            entries.append(_text(tuple(rest), cell, depth + 1, limit, separator, (*index, i)))
+    between = ",\n" + " " * (depth + 1) if len(shape) > 1 or separator else ", "
+    whole = limit < 0 or n <= max(limit, 2 * _EDGE)
+    shown = [*range(n)] if whole else [*range(_EDGE), *range(n - _EDGE, n)]
+    places = [(*index, i) for i in shown]
+    entries = [_text(tuple(rest), cell, depth + 1, limit, separator, at) for at in places]
+    if not whole:
+        entries.insert(_EDGE, f".. {n - len(shown)} skipped ..")
     return "[" + between.join(entries) + "]"

@@ -5,9 +5,12 @@ on first use.
 namespace modules.
 """
 
+import sys
 import threading
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NoReturn
 
 from ..jit import collector, device, locks
@@ -273,3 +276,71 @@ def attribute(namespace: str, name: str) -> Any:
     if name in extras:
         return extras[name](namespace)
     raise AttributeError(f"module 'drjit.{namespace}' has no type {name!r}")
+
+
+# The modules that contain the types, such as `drjit.llvm`. A type is added to its module on first
+# use, and all of them are when the module's entries are listed, as by `vars`: importing the modules
+# builds no class.
+
+_chosen = ""
+_stored: Any = vars(ModuleType)["__dict__"]
+
+
+def chosen() -> str:
+    """Returns the namespace behind `drjit.auto`: the one that was chosen, or else `cuda` if there
+    is a GPU, or else `llvm`."""
+    if not _chosen:
+        choose("llvm" if device.find(JitBackend.CUDA) is None else "cuda")
+    return _chosen
+
+
+def choose(namespace: str) -> None:
+    """Sets the namespace behind `drjit.auto`."""
+    global _chosen
+    _chosen = namespace
+    for module in (sys.modules["drjit.auto"], sys.modules["drjit.auto.ad"]):
+        for name in names(""):
+            _entries(module).pop(name, None)
+
+
+def _entries(module: ModuleType) -> dict[str, Any]:
+    return _stored.__get__(module)
+
+
+def _source(module: str) -> str:
+    """Returns the namespace whose types a module contains; differentiable types only if there are
+    any."""
+    found = module.removeprefix("drjit.")
+    if found.startswith("auto"):
+        found = found.replace("auto", chosen())
+    return "scalar" if found == "scalar.ad" else found
+
+
+class _Namespace(ModuleType):
+    """A module of types."""
+
+    @property
+    def __dict__(self) -> dict[str, Any]:
+        entries = _entries(self)
+        for name in names(_source(self.__name__)):
+            if name not in entries:
+                getattr(self, name)
+        return entries
+
+    def __reduce__(self) -> Any:
+        """Functions that refer to it can be sent to other processes."""
+        return import_module, (self.__name__,)
+
+
+def serve(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Turns a module that is being imported into a namespace of types: returns its `__getattr__`
+    and `__dir__`."""
+    made = sys.modules[module]
+    made.__class__ = _Namespace
+    entries = _entries(made)
+
+    def get(name: str) -> Any:
+        found = entries[name] = attribute(_source(module), name)
+        return found
+
+    return get, lambda: sorted({*entries, *names(_source(module))})

@@ -12,16 +12,17 @@ from ..jit.backend import JitBackend
 from ..jit.device import find
 
 _RESOURCE, _CONTEXT = b"CUgraphicsResource", b"CUcontext"
-_python = ctypes.pythonapi
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-    ("PyCapsule_New", _python)
-)
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", _python)
-)
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _python)
-)
+
+
+def _of_capsules(name: str, *types: Any) -> Any:
+    """Returns a function of Python's for capsules, given the types of its result and arguments."""
+    return ctypes.PYFUNCTYPE(*types)((f"PyCapsule_{name}", ctypes.pythonapi))
+
+
+_object, _address, _text = ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p
+_new = _of_capsules("New", _object, _address, _text, _address)
+_is_valid = _of_capsules("IsValid", ctypes.c_int, _object, _text)
+_pointer = _of_capsules("GetPointer", _address, _object, _text)
 
 
 def _gpu(what: str) -> Any:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, ClassVar
 
@@ -182,15 +183,13 @@ class Averages:
         """Sends the gradients of the next buckets, which are evaluated together."""
         _gradients([a for bucket in buckets for a in bucket.parameters])
         if buckets and step.early is None:
-            step.early = self._announce(step.layout(), not here, here)
+            # Checks that all processes send the same, and finds out whether one does so early.
+            what, engine = "drjit.distributed.DataParallel.step()", self._sender.engine
+            same = partial(collective.check_same, engine, what, step.layout(), not here)
+            step.early = self._sender.send(same, here)
         for bucket in buckets:
             step.started += 1
             bucket.future = self._send(bucket, here)
-
-    def _announce(self, layout: str, early: bool, here: bool) -> Future:
-        """Checks that all processes send the same, and finds out whether one does so early."""
-        what, engine = "drjit.distributed.DataParallel.step()", self._sender.engine
-        return self._sender.send(lambda: collective.check_same(engine, what, layout, early), here)
 
     def _send(self, bucket: Bucket, here: bool) -> Future:
         gradients, engine = _gradients(bucket.parameters), self._sender.engine

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 else:  # a bound in words would be compiled
     Flat = TypeVar("Flat")
 
-_EMPTY = "drjit.nn.CoopVec(): cannot be empty, at least one array is needed"
 _NO_ARRAY = (
     "drjit.nn.CoopVec(): at least one one-dimensional array is needed, which determines the type "
     "of the features, such as in nn.CoopVec(Float16(1), 2)"
@@ -104,7 +103,7 @@ class CoopVec(KernelValue, Generic[T]):
         for arg in args:
             _flatten(arg, parts)
         if not parts:
-            raise RuntimeError(_EMPTY)
+            raise RuntimeError("drjit.nn.CoopVec(): cannot be empty, at least one array is needed")
         self._type = cls = _feature_type(parts)
         what = "drjit.nn.CoopVec()"
         try:

@@ -155,7 +155,7 @@ class Module(MutableMapping[str, Any]):
         """
         given = _as_dict(other, f"{module_name(self)}.update()") | kwargs
         current, buffers = self._parameters()
-        own = self._own(given)
+        own = {key: v for key, v in given.items() if str(key).startswith(self._path())}
         unknown = [key for key in own if key not in current]
         if unknown or (given and not own):
             raise KeyError(
@@ -239,10 +239,6 @@ class Module(MutableMapping[str, Any]):
 
         _map(collect, self, path, torch=torch)
         return found
-
-    def _own(self, given: dict[str, Any]) -> dict[str, Any]:
-        path = self._path()
-        return {key: value for key, value in given.items() if str(key).startswith(path)}
 
     def _lookup(self, key: str, parameters: dict[str, Any]) -> Any:
         if key not in parameters:

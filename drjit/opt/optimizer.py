@@ -118,6 +118,9 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     """The names under which `state_dict` saves the parts of `extra`, keyed by their path, such as
     `[0]`. Without this table, all parts are saved."""
 
+    _settings: ClassVar[str] = ""
+    """The part of `repr` after the learning rates, a format of the optimizer."""
+
     __eq__ = object.__eq__
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -540,10 +543,10 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
         """Restores an optimizer that was pickled, which arrays are without derivatives."""
         self.__dict__.update(state)
         with propagate.resumed():
-            for key, (value, *rest) in self.state.items():
+            for key, (value, promoted, lr, extra) in self.state.items():
                 if not derivatives.grad_enabled(value):
                     value = tracked(value, entries(value))
-                self.state[key] = (value, *rest)
+                self.state[key] = value, promoted, lr, extra
 
     # ---- Text
 
@@ -555,20 +558,11 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             f"{type(self).__name__}[\n"
             f"  parameters = {list(self.state)},\n"
             f"  total_count = {count},\n"
-            f"  lr = {rates}{self._options()}\n]"
+            f"  lr = {rates}{self._settings.format(self)}\n]"
         )
-
-    def _options(self) -> str:
-        """Returns the part of `repr` after the learning rates."""
-        return ""
 
 
 # ---- Parameters: how they are created, laid out and saved
-
-
-def option(value: float) -> str:
-    """Formats a number for `repr`: 0.95, 0, 1e-08."""
-    return f"{value:g}"
 
 
 def entries_class(cls: type) -> Any:

@@ -490,7 +490,7 @@ def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
     while True:
         rejected = word * extent < threshold
         evaluate(word, rejected)
-        if not any_of(_entries(rejected), axis=None):
+        if not any_of(rejected, axis=None):
             return _shifted(target, _upper(word, extent), low)
         word = arithmetic.select(rejected, draw(), word)
 
@@ -523,10 +523,6 @@ def _redrawn(rng: Any, target: Any, state: tuple, word: Any, extent: Any, thresh
     return target.build(found[1:])
 
 
-def _entries(value: Any) -> Any:
-    return value._array if value._kind == "tensor" else value
-
-
 def _upper(word: Any, extent: Any) -> Any:
     """Returns the upper half of the product; the word itself if the range is 2**32, which is
     represented as 0."""
@@ -536,7 +532,7 @@ def _upper(word: Any, extent: Any) -> Any:
 def _extent(cls: Any, low: Any, high: Any, closed: bool, check: bool) -> tuple[Any, Any]:
     """Returns the number of integers in each interval, modulo 2**32, and the rejection
     threshold."""
-    if check and any_of(_entries(high < low if closed else high <= low), axis=None):
+    if check and any_of(high < low if closed else high <= low, axis=None):
         raise ValueError("Generator.integers(): an interval is empty")
     extent = _bits(cls, high) - _bits(cls, low) + int(closed)
     divisor = arithmetic.maximum(extent, 1)

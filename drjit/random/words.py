@@ -152,10 +152,8 @@ def state_property(name: str, doc: str, convert: Callable[[Any, Any], Any]) -> A
     return property(attrgetter(f"_{name}"), assign, doc=doc)
 
 
-@cache
-def words(namespace: str) -> Words:
-    """Returns the words of a namespace."""
-    return Words(namespace)
+words = cache(Words)
+"""The words of a namespace."""
 
 
 def data(cls: Any, value: int) -> Any:

@@ -12,7 +12,6 @@ from typing import Any
 from ...ad.graph import ADFlag, ADMode, GradScope, scope, within
 from ...array import interop, pytree, table
 from ...array.base import type_label
-from ...array.namespace import chosen
 from ...array.show import is_array
 from ...jit.backend import JitBackend
 from ...jit.device import Device, find, missing
@@ -208,7 +207,7 @@ class Evaluation:
             not isinstance(d, np.ndarray) for d, t in zip(data, tracked, strict=True) if t
         ]
         self.stays = not all(isinstance(d, np.ndarray) for d in data)
-        namespace = chosen()
+        namespace = table.chosen()
         namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
         inputs = [tensor(namespace, d, framework.title) for d in data]
         self.inputs = [*compress(inputs, tracked)]
@@ -297,7 +296,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     evaluate(arrays)
     tracked = [x._dtype.is_float and grad_enabled(x) for x in arrays]
     call = framework.call(framework, function, join, arrays, tracked)
-    namespaces = {x._namespace for x in arrays} or {chosen()}
+    namespaces = {x._namespace for x in arrays} or {table.chosen()}
     backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
     namespace = backend if backend == "scalar" else f"{backend}.ad"
     results = [tensor(namespace, v, framework.title) for v in call.values]

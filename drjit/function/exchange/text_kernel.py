@@ -13,7 +13,7 @@ from weakref import ref
 from zlib import crc32
 
 from ...ad.graph import Value, Var
-from ...array import leaf, namespace, signatures, table
+from ...array import leaf, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.leaf_access import replace
 from ...jit import flags
@@ -338,7 +338,7 @@ def _namespace(arrays: Sequence[Any]) -> str:
         raise mismatch(devices)
     spaces = sorted({a._namespace for a in arrays})
     return next((s for s in spaces if s.endswith(".ad")), spaces[0] if spaces else "") or (
-        f"{namespace.chosen()}.ad"
+        f"{table.chosen()}.ad"
     )
 
 

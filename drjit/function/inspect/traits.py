@@ -9,7 +9,6 @@ from typing import Any, Literal
 from ...array import pytree, show, signatures, table
 from ...array.base import ArrayBase, KernelValue, listed, type_label
 from ...array.meta import DYNAMIC, SPECIAL, ArrayMeta
-from ...array.namespace import choose
 from ...array.promote import expr_t as expr_t
 from ...jit.backend import JitBackend
 from ...jit.ir import dtype as dt
@@ -450,4 +449,4 @@ def set_backend(arg: str | JitBackend, /) -> None:
     name = "scalar" if name == "invalid" else name
     if name not in ("llvm", "cuda", "scalar"):
         raise RuntimeError(f"dr.set_backend({arg!r}): expected 'llvm', 'cuda' or 'scalar'")
-    choose(name)
+    table.choose(name)
