@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any, NoReturn
 
 from ..ad import graph as derivatives
+from ..jit import frames
 from ..jit.ir import label as labels
 from ..jit.ir.node import AFTER, BUFFER, LITERAL
 from ..jit.ir.scope import recording
@@ -281,8 +282,8 @@ def number_of_derivative(self: Any) -> int:
 def _swizzle(name: str) -> property:
     positions = index.positions(name)
     return property(
-        lambda self: index.swizzled(self, positions),
-        lambda self, value: index.setattr_swizzle(self, name, value),
+        frames.guard(lambda self: index.swizzled(self, positions)),
+        frames.guard(lambda self, value: index.setattr_swizzle(self, name, value)),
         doc=f"The components {name}.",
     )
 
@@ -323,6 +324,7 @@ def derive(cls: Any) -> None:
 _CONTENTS = frozenset(("_node", "_var", "_components", "_array", "_shape"))
 
 
+@frames.guard
 def get_attribute(self: Any, name: str) -> Any:
     """Reads several components at once: `v.xxyy`."""
     if name in _CONTENTS:

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from ..jit import frames
 from ..jit.backend import JitBackend
 from ..jit.device import find
 from . import table
@@ -70,6 +71,7 @@ def serve(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     made.__class__ = _Namespace
     entries = _entries(made)
 
+    @frames.guard
     def get(name: str) -> Any:
         found = entries[name] = table.attribute(_source(module), name)
         return found

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..jit import frames
 from . import table
 from .base import ArrayBase, type_label
 from .members import is_single, item
@@ -44,6 +45,7 @@ def _format(self: Any, spec: str) -> str:
     return format(_entry(self, "__format__", instead), spec)
 
 
+@frames.guard
 def _index(self: Any) -> int:
     return int(_entry(self, "__index__"))
 

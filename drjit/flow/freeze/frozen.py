@@ -37,6 +37,7 @@ _IMPORTANT = ~int(
     | JitFlag.PrintIR
     | JitFlag.FreezingScope
     | JitFlag.Progress
+    | JitFlag.FullTraceback
 )
 _FREEZING, _RECORDING = int(JitFlag.KernelFreezing), int(JitFlag.FreezingScope)
 

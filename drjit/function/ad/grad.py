@@ -14,6 +14,7 @@ from ...ad.graph import Value, Var, as_value, visible
 from ...array import leaf, pytree, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.promote import promote
+from ...jit import frames
 from ...jit.ir import node as ir
 from ...jit.ir.node import Node
 from ...jit.ir.scope import active, recording
@@ -417,7 +418,7 @@ def replace_grad(arg0: T, arg1: object, /) -> T:
     try:
         return pytree.map_tree(_replaced_entry, arg0, arg1, what="dr.replace_grad")
     except (IncompatibleError, ir.SizeError) as error:
-        raise IncompatibleError(f"{_arguments(arg0, arg1)} (see above). {error}") from error
+        raise IncompatibleError(f"{_arguments(arg0, arg1)}. {error}") from error
 
 
 def relative_grad(x: T) -> T:
@@ -497,7 +498,7 @@ def _with_gradient(a: Value, b: Value) -> Value:
 
 
 ArrayBase.grad = property(
-    lambda self: _gradient(self, True),
+    frames.guard(lambda self: _gradient(self, True)),
     set_grad,
     doc="The gradient; see `dr.grad` and `dr.set_grad`.",
 )

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import collector, device, locks, log
+from drjit.jit import collector, device, frames, locks, log
 from drjit.jit.cpu import background, launcher
 from drjit.jit.native import loader
 
@@ -86,6 +86,7 @@ def thread_count() -> int:
     return _thread_count
 
 
+@frames.guard
 def set_thread_count(arg: int, /) -> None:
     """Sets the number of threads that run kernels; 0 and 1 both mean one.
 
