@@ -6,6 +6,7 @@ point arrays is ignored.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 from ...ad import graph, memory_rules, scatter_target
@@ -114,6 +115,12 @@ def enable_grad(*args: object) -> None:
     >>> x.grad
     [6]
     """
+    for a in args:
+        if isinstance(a, (str, bytes, FunctionType)):
+            raise TypeError(
+                f"dr.enable_grad(): expected arrays, or trees of them, got {a!r} of type "
+                f"{type_label(a)}"
+            )
     _track(args, True)
 
 
