@@ -208,6 +208,10 @@ def new_slot(n: Node | Var) -> Var:
     return v
 
 
+FREED = "freed"
+"""Data of a variable whose edges a traversal that began there has freed."""
+
+
 def new_input(n: Node | Var) -> Var:
     """Creates a variable for a differentiable input."""
     if not scopes and not taped:

@@ -9,9 +9,12 @@ array.
 import operator
 from collections.abc import Sequence
 from functools import cache
+from opcode import opmap
 from typing import Any, cast
 
+from ..jit import log
 from ..jit.ir import op
+from ..jit.ir.location import user_location
 from ..jit.ir.node import BUFFER, LITERAL, normalize
 from ..jit.lazy import np
 from ..jit.run import freeze_size, launch, pending, schedule
@@ -64,6 +67,7 @@ def getitem(self: Any, key: Any) -> Any:
     if isinstance(key, slice):
         return _leaf_slice(self, key) if kind == "leaf" else _nested_slice(self, key)
     if is_mask(key):
+        _warn_of_mask(self)
         return type(self)(self)
     if is_integer(key):
         return getitem(self, operator.index(key))
@@ -76,6 +80,27 @@ def getitem(self: Any, key: Any) -> Any:
     if _is_entries_index(self, key):
         return copies(type(self), [self[i] for i in cast(Any, key)._components])
     raise _bad_key(self, key, "__getitem__")
+
+
+_COPY = opmap["COPY"]
+_augmented: set[tuple] = set()  # places of `x[mask] += y` in programs
+
+
+def _warn_of_mask(a: Any) -> None:
+    """Warns of `x[mask]`, unless it is part of `x[mask] += y`: the interpreter has then copied `x`
+    and the mask, for the assignment."""
+    place = user_location(3)
+    if not place or place in _augmented:
+        return
+    code, offset = place
+    if offset >= 2 and code.co_code[offset - 2] == _COPY:
+        _augmented.add(place)
+        return
+    log.warn(
+        f"{title(a, '__getitem__')} with a mask: the result has all entries, as in Dr.Jit; only an "
+        "assignment, x[mask] = y, takes those that are set. Use dr.gather(type(x), x, "
+        "dr.compress(mask)) to read them, or dr.select(mask, x, 0)"
+    )
 
 
 def setitem(self: Any, key: Any, value: Any) -> None:

@@ -11,6 +11,7 @@ from itertools import repeat
 from types import FunctionType
 from typing import Any
 
+from ..jit import frames
 from ..jit.ir import op as ops
 from ..jit.ir.node import SizeError
 from .base import ArrayBase
@@ -268,6 +269,7 @@ def nested_operators(cls: type, general: type) -> dict[str, Callable]:
     return {name: own_code(f, name, cls) for name, f in found.items()}
 
 
+@frames.guard_inner
 def _of_components(cls: type, function: Callable) -> Callable:
     def unary(self):
         r = new(cls)
@@ -277,6 +279,7 @@ def _of_components(cls: type, function: Callable) -> Callable:
     return unary
 
 
+@frames.guard_inner
 def _with_components(
     cls: Any,
     result: Any,

@@ -12,6 +12,7 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
+from ..jit import log
 from ..jit.device import Device, Foreign
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
@@ -78,6 +79,13 @@ def host_array(obj: Any) -> np.ndarray:
     return np.asarray(memoryview(obj))
 
 
+def _warn_of_gradients(cls: Any, obj: Any) -> None:
+    log.warn(
+        f"{type_label(cls)}() of a tensor that requires gradients: the array does not, they do not "
+        f"propagate from one library to the other. Pass tensor.detach(), or use dr.wrap()"
+    )
+
+
 def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     """Returns an array of the class with the contents of a foreign array.
 
@@ -91,6 +99,9 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     Raises:
         TypeError: shape or element type is incompatible.
     """
+    if getattr(obj, "requires_grad", False):
+        _warn_of_gradients(cls, obj)
+        obj = obj.detach()
     there = away(cls)
     if there is not None:
         found = there.foreign(obj, f"{type_label(cls)}()")

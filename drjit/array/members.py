@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any, NoReturn
 
 from ..ad import graph as derivatives
+from ..jit import frames
 from ..jit.ir import label as labels
 from ..jit.ir.node import AFTER, BUFFER, LITERAL
 from ..jit.ir.scope import recording
@@ -282,8 +283,8 @@ def number_of_derivative(self: Any) -> int:
 def _swizzle(name: str) -> property:
     positions = index.positions(name)
     return property(
-        lambda self: index.swizzled(self, positions),
-        lambda self, value: index.setattr_swizzle(self, name, value),
+        frames.guard(lambda self: index.swizzled(self, positions)),
+        frames.guard(lambda self, value: index.setattr_swizzle(self, name, value)),
         doc=f"The components {name}.",
     )
 
@@ -324,6 +325,7 @@ def derive(cls: Any) -> None:
 _CONTENTS = frozenset(("_node", "_var", "_components", "_array", "_shape"))
 
 
+@frames.guard
 def get_attribute(self: Any, name: str) -> Any:
     """Reads several components at once: `v.xxyy`."""
     if name in _CONTENTS:
@@ -392,7 +394,7 @@ def _complex(self: Any) -> complex:
 def _add_index(cls: Any) -> None:
     """Lets arrays of integers be indices of Python's sequences and bounds of `range`."""
     if cls._usable and cls._dtype.is_int and cls._kind != "nested":
-        cls.__index__ = _converted("__index__", int)
+        cls.__index__ = frames.guard(_converted("__index__", int))
 
 
 _MEMBERS: dict[str, Any] = {

@@ -4,6 +4,7 @@ Only the entries shown are read. Lanes come first: an array of 3D vectors is pri
 vector, although it is stored component by component.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
@@ -11,7 +12,9 @@ from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir.node import Node
-from ..jit.run import launch, schedule
+from ..jit.ir.scope import recording
+from ..jit.run import launch, schedule, stages
+from ..jit.text.structure import is_open
 from .base import ArrayBase, listed, type_label
 
 LIMIT = 20
@@ -31,7 +34,12 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
     (never, if negative).
 
     Evaluates the array.
+
+    Raises:
+        RuntimeError: it is a value of a loop, branch or call that is being recorded.
     """
+    if recording() and value.__meta__.is_jit and any(is_open(a._node) for a in _leaves(value)):
+        raise stages.symbolic(_name_of(value))
     if value._kind == "tensor":
         return _text(value._shape, _flat_cell(value._array, value._shape), 0, limit)
     shape = component_shape(value)
@@ -59,6 +67,18 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
         return _sum_text([cell((*index, k)) for k in range(len(units))], units)
 
     return _text(shape[:-1], number, 0, limit, ",\n ")
+
+
+def _leaves(value: Any) -> list[Any]:
+    return [value._array] if value._kind == "tensor" else list(inner(value))
+
+
+def _name_of(value: Any) -> str:
+    """Returns the name by which the program that prints an array refers to it."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("drjit."):
+        frame = frame.f_back
+    return next((name for name, v in frame.f_locals.items() if v is value), "x")
 
 
 def ragged(value: Any, what: str) -> RuntimeError:

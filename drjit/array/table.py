@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ..jit import collector, device, locks
+from ..jit import collector, device, frames, locks
 from ..jit.backend import JitBackend
 from ..jit.ir import dtype as dt
 from . import inline, recorders
@@ -339,6 +339,7 @@ def serve(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     made.__class__ = _Namespace
     entries = _entries(made)
 
+    @frames.guard
     def get(name: str) -> Any:
         found = entries[name] = attribute(_source(module), name)
         return found

@@ -19,6 +19,7 @@ from ..array.show import common_width, component_shape, inner
 from ..array.show import is_array as is_array
 from ..array.table import related as related
 from ..array.tensor import wrap as tensor  # noqa: F401 - for the modules that import this one
+from ..jit import log
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.op import ReduceMode
@@ -140,7 +141,8 @@ def even_leaves(value: Any, what: str) -> tuple[list[Any], int]:
 
 def index_leaf(index: Any, cls: type, what: str) -> Any:
     """Converts an index argument to a one-dimensional traced integer array in the namespace of
-    `cls`. Masks and floating point numbers are converted as by the class of the indices.
+    `cls`. Masks and floating point numbers are converted as by the class of the indices, with a
+    warning where this may drop fractions.
 
     Raises:
         TypeError: the index is not a number, array or sequence of integers.
@@ -149,11 +151,17 @@ def index_leaf(index: Any, cls: type, what: str) -> Any:
         if index._kind == "tensor":
             index = index._array
         if index._kind == "leaf":
-            return index if index._dtype.is_int else leaf.cast(flat_class(cls, dt.u32), index)
+            if index._dtype.is_int:
+                return index
+            if index._dtype.is_float:
+                _warn_of_fractions(index, cls, what)
+            return leaf.cast(flat_class(cls, dt.u32), index)
         if index.__meta__.is_jit or not is_flat(type(index)):
             raise _no_index(index, cls, what)
         index = index._components
     if isinstance(index, (bool, int, float, np.generic)):
+        if index != int(index):
+            _warn_of_fractions(index, cls, what)
         index = int(index)
         return leaf.literal(flat_class(cls, _index_dtype(index, index)), index)
     accepted = "biu"
@@ -173,6 +181,8 @@ def index_leaf(index: Any, cls: type, what: str) -> Any:
     if data.dtype.kind not in accepted:
         raise TypeError(f"{what}(): the index has elements of type {data.dtype}, not integers")
     if data.dtype.kind in "bf":
+        if data.dtype.kind == "f":
+            _warn_of_fractions(index, cls, what)
         data = data.astype(np.int64)
     low, high = (int(data.min()), int(data.max())) if data.size else (0, 0)
     return leaf.from_numpy(flat_class(cls, _index_dtype(low, high)), data, copy=True)
@@ -183,6 +193,13 @@ def _no_index(index: Any, cls: type, what: str) -> TypeError:
         f"{what}(): the index is of type {label(index)}; expected an integer, a sequence of "
         "integers, or a one-dimensional integer array such as "
         f"{label(flat_class(cls, dt.u32))}"
+    )
+
+
+def _warn_of_fractions(index: Any, cls: type, what: str) -> None:
+    log.warn(
+        f"{what}() with an index that is no integer: it is of type {label(index)}, and its "
+        f"fractions are dropped. Convert it, such as by {label(flat_class(cls, dt.u32))}(index)"
     )
 
 

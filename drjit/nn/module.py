@@ -496,6 +496,11 @@ def pack(*args: Any, layout: Layout = "inference") -> Any:  # pyright: ignore[re
         return pack(args[0], layout=cast(Any, args[1]))
     if layout not in ("inference", "training"):
         raise RuntimeError(f"{_WHAT}: 'layout' must be 'inference' or 'training', not {layout!r}")
+    if len(args) == 1 and isinstance(args[0], str):
+        raise TypeError(
+            f"{_WHAT}: expected a module, arrays, views, or trees of them, got {args[0]!r} of type "
+            "str"
+        )
     rest = [k for k, arg in enumerate(args) if not isinstance(arg, Module)]
     found = list(args)
     for group in (rest, *[[k] for k in range(len(args)) if k not in rest]):

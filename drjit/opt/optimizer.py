@@ -20,6 +20,7 @@ from ..function.conversion import converted, is_real, map_leaves, related
 from ..function.data import create
 from ..function.inspect import traits
 from ..function.math import arithmetic
+from ..jit import log
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
 from ..jit.run.freeze import active as active_recorder
@@ -395,6 +396,12 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             gradients = [derivatives.grad(value) for value, *_ in self.state.values()]
         with propagate.resumed():
             jobs = [self._job(key, grad_scale) for key in self.state]
+            if jobs and not any(_has_gradient(value) for value, *_ in self.state.values()):
+                log.warn(
+                    f"dr.opt.{type(self).__name__}.step() without gradients: no parameter has one, "
+                    "so all count as zero. Call dr.backward(loss) before, on a loss that is "
+                    "computed from the parameters that the optimizer has, such as opt['x']"
+                )
             state: dict[str, State[Extra]] = {}
             for key, job, (x, extra) in zip(
                 self.state, jobs, self._steps(cache, jobs), strict=True
@@ -563,6 +570,15 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
 
 
 # ---- Parameters: how they are created, laid out and saved
+
+
+def option(value: float) -> str:
+    """Formats a number for `repr`: 0.95, 0, 1e-08."""
+    return f"{value:g}"
+
+
+def _has_gradient(value: Any) -> bool:
+    return any(a._var is not None and a._var.grad is not None for a in leaf_arrays(value))
 
 
 def entries_class(cls: type) -> Any:

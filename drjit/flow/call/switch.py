@@ -97,7 +97,7 @@ def switch(
     Raises:
         IndexError: an index is out of bounds (raised at the next synchronization).
         RuntimeError: the index, the mode or the sizes of arguments are invalid, or a function
-            failed; `__cause__` has the reason, and the error is also of its type.
+            failed; `__context__` has the reason, and the error is also of its type.
         TypeError: the results of functions differ in structure or type.
 
     >>> from drjit.llvm import Float, UInt
@@ -486,7 +486,7 @@ def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
 
     Raises:
         RuntimeError: there is neither a traced array nor a `backend`, or the function fails;
-            `__cause__` has the reason.
+            `__context__` has the reason.
 
     >>> @dr.func
     ... def plus_one(x):

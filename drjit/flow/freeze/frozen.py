@@ -36,6 +36,7 @@ _IMPORTANT = ~int(
     | flags.JitFlag.PrintIR
     | flags.JitFlag.FreezingScope
     | flags.JitFlag.Progress
+    | flags.JitFlag.FullTraceback
 )
 _FREEZING, _RECORDING = int(flags.JitFlag.KernelFreezing), int(flags.JitFlag.FreezingScope)
 

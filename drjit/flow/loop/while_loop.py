@@ -12,7 +12,7 @@ from ...ad.graph import GradScope, Value, Var, as_value, variable_of, visible
 from ...array import leaf, signatures
 from ...array.base import type_label
 from ...array.tree import Tree
-from ...jit import flags
+from ...jit import flags, log
 from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ...jit.ir.scope import ACTIVE, StateTarget, using
 from ...jit.trace import record
@@ -358,6 +358,7 @@ class SymbolicLoop:
                 raise RecordAgain from None
             raise
         outer_gradients.finish()
+        self._check_end(finals)
         found = list(self.results)
         for k, n in zip(places, finals, strict=True):
             before = self.before[k]
@@ -369,6 +370,23 @@ class SymbolicLoop:
                 now = leaf.value(state.leaves[k])  # depends on what was written to it
                 found[k] = now if now.node is found[k].node else found[k]
         return private.returned(state.place(self.after, found, True))
+
+    def _check_end(self, finals: list[Node]) -> None:
+        """Warns of a loop that does not change its condition."""
+        used = record.inputs_of(self.condition, self.nodes)
+        if not used:
+            return
+        names = []
+        for k, n, final in zip(self.places, self.nodes, finals, strict=True):
+            before = self.before[k]
+            if n in used:
+                if before is None or final is not before.node:
+                    return
+                names.append(f"'{self.state.paths[k]}'")
+        log.warn(
+            f"{self.loop.what} never ends: the body changes none of the variables on which the "
+            f"condition depends ({', '.join(names)}), so lanes that enter the loop do not leave it"
+        )
 
     def _recorded(self, dependences: Dependences, finals: list[Node]) -> dict[int, Value]:
         """Returns the results that depend on differentiable variables."""

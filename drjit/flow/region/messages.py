@@ -18,7 +18,7 @@ NUMBERS = (bool, int, float)
 
 
 class Failure(RuntimeError):
-    """A function called by a statement raised an exception, which is the `__cause__`. This one is
+    """A function called by a statement raised an exception, which is the `__context__`. This one is
     both a `RuntimeError` and of the same type."""
 
     _text = ""

@@ -6,6 +6,7 @@ point arrays is ignored.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 from ...ad import graph, memory_rules, scatter_target
@@ -14,6 +15,7 @@ from ...ad.graph import Value, Var, as_value, visible
 from ...array import leaf, pytree, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.promote import promote
+from ...jit import frames
 from ...jit.ir import node as ir
 from ...jit.ir.scope import active, recording, region
 from ...jit.run import launch, schedule
@@ -111,6 +113,12 @@ def enable_grad(*args: object) -> None:
     >>> x.grad
     [6]
     """
+    for a in args:
+        if isinstance(a, (str, bytes, FunctionType)):
+            raise TypeError(
+                f"dr.enable_grad(): expected arrays, or trees of them, got {a!r} of type "
+                f"{type_label(a)}"
+            )
     _track(args, True)
 
 
@@ -408,7 +416,7 @@ def replace_grad(arg0: T, arg1: object, /) -> T:
     try:
         return pytree.map_tree(_replaced_entry, arg0, arg1, what="dr.replace_grad")
     except (IncompatibleError, ir.SizeError) as error:
-        raise IncompatibleError(f"{_arguments(arg0, arg1)} (see above). {error}") from error
+        raise IncompatibleError(f"{_arguments(arg0, arg1)}. {error}") from error
 
 
 def relative_grad(x: T) -> T:
@@ -488,7 +496,7 @@ def _with_gradient(a: Value, b: Value) -> Value:
 
 
 ArrayBase.grad = property(
-    lambda self: _gradient(self, True),
+    frames.guard(lambda self: _gradient(self, True)),
     set_grad,
     doc="The gradient; see `dr.grad` and `dr.set_grad`.",
 )

@@ -17,6 +17,7 @@ from ...ad.graph import ADFlag, ADMode, GradScope, Var
 from ...array import pytree, signatures
 from ...array.base import type_label
 from ...jit import flags as jit_flags
+from ...jit import log
 from ...jit.enumeration import Named
 from ...jit.flags import JitFlag
 from ..signature import described
@@ -122,8 +123,18 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
     seeds = _checked((arg,), flags, what)
     if not seeds:
         return
+    if any(v.data is graph.FREED for v in seeds):
+        log.warn(
+            f"{what}() once more: an earlier traversal has freed the computation of the argument, "
+            "so that no derivative goes through it. Compute it anew, or keep it, by "
+            f"{what}(y, dr.ADFlag.ClearVertices) the first time"
+        )
+    computed = [v for v in seeds if v.rule is not None]
     traversal.enqueue(mode, seeds, device=arrays[0]._device)
     traversal.traverse(mode, int(flags), seeds, anew)
+    for v in computed:
+        if v.rule is None:
+            v.data = graph.FREED
 
 
 @described

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from .. import collector, device, locks, log
+from .. import collector, device, frames, locks, log
 from ..native import loader
 from . import background, launcher
 
@@ -83,6 +83,7 @@ def thread_count() -> int:
     return _thread_count
 
 
+@frames.guard
 def set_thread_count(arg: int, /) -> None:
     """Sets the number of threads that run kernels; 0 and 1 both mean one.
 

@@ -77,6 +77,22 @@ def loop(
     ]
 
 
+def inputs_of(test: Node, state: list[Node]) -> set[Node]:
+    """Returns the variables of a loop, out of its `state`, from which the condition is computed,
+    element by element; none if it depends on anything else, such as memory."""
+    found = {test}
+    waiting, first = [test], min((n.serial for n in state), default=0)
+    while waiting:
+        n = waiting.pop()
+        if n.op is not STATE and n.op is not LITERAL and not n.op.plain:
+            return set()
+        for d in n.deps:
+            if d.serial >= first and d not in found:
+                found.add(d)
+                waiting.append(d)
+    return found.intersection(state)
+
+
 def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
     """Adds variables to a recorded loop that has not run yet. `step` advances them and may have
     side effects. Returns their final values, or None if the loop has run, if it belongs to an open
