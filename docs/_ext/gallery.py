@@ -24,8 +24,8 @@ compilation included."""
 
 
 class Example(NamedTuple):
-    """An example: its name, the paragraphs of its docstring and the line after it, how many lines
-    it has, the seconds that it runs, and its picture, unless they are not known."""
+    """An example: its name, the paragraphs of its docstring and the first line after it, how many
+    lines it has, the seconds that it runs, and its picture, unless they are not known."""
 
     name: str
     paragraphs: list[str]
@@ -62,9 +62,11 @@ def examples() -> list[Example]:
         text = files[name].read_text("utf-8")
         tree = ast.parse(text)
         paragraphs = (ast.get_docstring(tree) or "").split("\n\n")
-        first = (tree.body[0].end_lineno or 0) + 1
-        lines = len(text.splitlines())
-        found.append(Example(name, paragraphs, first, lines, seconds.get(name), picture(name)))
+        lines = text.splitlines()
+        end = tree.body[0].end_lineno or 0
+        first = 1 + next(k for k in range(end, len(lines)) if lines[k].strip())
+        more = len(lines), seconds.get(name), picture(name)
+        found.append(Example(name, paragraphs, first, *more))
     return found
 
 
