@@ -21,8 +21,10 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "details",
     "examples",
-    "reference",
+    "gallery",
+    "reference_pages",
 ]
 
 html_theme = "furo"
@@ -40,7 +42,6 @@ default_role = "literal"
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
 napoleon_google_docstring, napoleon_numpy_docstring = True, False
-napoleon_custom_sections = [("Arguments common to all optimizers", "params_style")]
 copybutton_prompt_text, copybutton_prompt_is_regexp = r">>> |\.\.\. ", True
 
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_block"]

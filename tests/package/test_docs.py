@@ -76,7 +76,7 @@ def test_files_that_pages_name_exist():
 
 
 def test_the_reference_has_every_public_name():
-    reference = SimpleNamespace(**runpy.run_path(str(DOCS / "_ext" / "reference.py")))
+    reference = SimpleNamespace(**runpy.run_path(str(DOCS / "_ext" / "reference_pages.py")))
     text = "\n".join(reference.pages().values())
     documented = set(re.findall(r"^\.\. [\w:]+:: drjit\.(\w+)$", text, re.M))
     public = {n for n in dir(dr) if not n.startswith("_") and not inspect.ismodule(getattr(dr, n))}
