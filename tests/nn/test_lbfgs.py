@@ -54,7 +54,7 @@ def test_several_steps_continue_where_one_ends():
     assert np.isclose(losses[-1], float(rosenbrock(opt["x"])))
 
 
-def test_parameters_of_several_types_are_minimized_together(tier):
+def test_parameters_of_several_types_are_minimized_together():
     target = np.random.default_rng(0).normal(size=(2, 3))
     start = {"a": Float16(1, 2), "b": Array2f64([1, 2, 3], 4), "c": TensorXf(target)}
     opt = LBFGS(params=start, max_iter=60)
