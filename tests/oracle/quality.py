@@ -1,4 +1,4 @@
-"""How well the network of `examples/neural_field.py` knows a small picture after some steps: the
+"""How well the network of `drjit/examples/neural_field.py` knows a small picture after some steps: the
 peak signal-to-noise ratio in decibels. Runs under any implementation of the interface."""
 
 import importlib.util
@@ -9,7 +9,7 @@ import numpy as np
 
 from drjit.auto.ad import TensorXf
 
-_path = Path(__file__).parents[2] / "examples" / "neural_field.py"
+_path = Path(__file__).parents[2] / "drjit" / "examples" / "neural_field.py"
 _spec = importlib.util.spec_from_file_location("neural_field", _path)
 neural_field = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(neural_field)

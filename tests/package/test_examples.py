@@ -12,7 +12,7 @@ import numpy as np
 import nursery
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "drjit" / "examples"
 
 
 def run(name: str, *arguments: str, status: int = 0) -> str:

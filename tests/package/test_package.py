@@ -221,10 +221,10 @@ def test_every_extra_package_of_the_examples_is_declared():
     }
     imported = {
         re.match(r"\w+", module).group()
-        for path in (ROOT / "examples").glob("*.py")
+        for path in (ROOT / "drjit" / "examples").glob("*.py")
         for module in re.findall(r"^\s*(?:import|from) ([\w.]+)", path.read_text(), re.MULTILINE)
     }
-    beside = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    beside = {path.stem for path in (ROOT / "drjit" / "examples").glob("*.py")}
     known = set(sys.stdlib_module_names) | {"drjit", "numpy"} | beside
     assert imported - known <= declared
 
