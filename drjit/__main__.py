@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import drjit
-from drjit import examples
+import drjit_examples as examples
 from drjit.jit import processor, substitutes
 from drjit.jit.cpu import plans, runtime, variants
 from drjit.jit.device import DeviceUnavailable, find, missing

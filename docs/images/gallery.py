@@ -11,7 +11,6 @@ from pathlib import Path
 from PIL import Image
 
 HERE = Path(__file__).parent
-EXAMPLES = HERE.parent.parent / "examples"
 TILE = 240
 # An example, its options, and parts of its picture: left, upper, right and lower edge as fractions.
 TILES = [
@@ -30,7 +29,7 @@ def tile(example: str, options: list[str], part: tuple, folder: Path) -> Image.I
     """The part of an example's picture, after running it."""
     output = folder / f"{example}.png"
     if not output.exists():
-        command = [sys.executable, EXAMPLES / f"{example}.py", *options, "--output", output]
+        command = [sys.executable, "-m", "drjit", "demo", example, *options, "--output", output]
         subprocess.run(command, check=True)
     picture = Image.open(output).convert("RGB")
     edges = [f * n for f, n in zip(part, picture.size * 2, strict=True)]

@@ -11,8 +11,8 @@ import numpy as np
 
 import drjit as dr
 from drjit.auto.ad import Array2f, Array3f, Bool, Float, TensorXf, Texture2f, UInt
-from drjit.examples.common import PORTRAIT, Options, Panel, Progress, start, write_panels
 from drjit.opt import Adam
+from drjit_examples.common import PORTRAIT, Options, Panel, Progress, start, write_panels
 
 ETA, FOCUS = 1.5, 1.6  # index of refraction; from the glass to the screen, in widths of the lens
 SCREENS = [32, 64, 128, 256, 512]

@@ -12,7 +12,7 @@ import numpy as np
 
 import drjit as dr
 from drjit.auto import Array2f, Array3f, Bool, Float, TensorXf, UInt
-from drjit.examples.common import Options, Progress, start, write
+from drjit_examples.common import Options, Progress, start, write
 
 PER_CELL = 4  # particles in a cell of water at rest
 FLIP = 0.97  # how much of a velocity is kept, and changed; the rest is replaced by the grid's
@@ -126,7 +126,10 @@ def step(grid: Grid, fluid: Fluid, dt: Float) -> Fluid:
 
     # Nothing passes through the walls.
     free = [(x > 1) & (x < grid.width - 1), (y > 1) & (y < grid.height - 1)]
-    new = [dr.select(free[0], old[0], 0), dr.select(free[1], old[1] - GRAVITY * grid.height * dt, 0)]
+    new = [
+        dr.select(free[0], old[0], 0),
+        dr.select(free[1], old[1] - GRAVITY * grid.height * dt, 0),
+    ]
     dr.eval(new)
     index = dr.minimum(dr.arange(UInt, len(grid)), len(grid) - grid.width - 1)
     divergence = (

@@ -17,13 +17,11 @@ SECONDS: dict[str, int] = {
     "tomography": 5,
     "fluid": 60,
     "reaction_diffusion": 5,
-    "soft_body": 30,
     "orbit_fit": 5,
     "small_network": 3,
     "picture_hash_grid": 10,
     "neural_field": 10,
     "neural_shape": 30,
-    "gaussian_splatting": 60,
     "distributed_field": 10,
 }
 """The examples, and how long each takes on two cores with what is preset, compilation included."""
@@ -46,4 +44,4 @@ def summary(name: str) -> str:
 def run(name: str, options: list[str]) -> None:
     """Runs an example as the program that it is, with the options of a command line."""
     sys.argv = [f"python -m drjit demo {name}", *options]
-    runpy.run_module(f"drjit.examples.{name}", run_name="__main__")
+    runpy.run_module(f"drjit_examples.{name}", run_name="__main__")
