@@ -22,6 +22,7 @@ SECONDS: dict[str, int] = {
     "picture_hash_grid": 10,
     "neural_field": 10,
     "neural_shape": 30,
+    "gaussian_splatting": 25,
     "distributed_field": 10,
 }
 """The examples, and how long each takes on two cores with what is preset, compilation included."""

@@ -91,7 +91,7 @@ def difference(image: TensorXf, goal: TensorXf) -> Float:
     """The mean square difference, and those at all coarser resolutions."""
     d, weight, total = image - goal, 1, Float(0)
     while d.shape[0] >= 8:
-        total += weight * dr.mean(dr.square(d), axis=None)
+        total += weight * dr.mean(dr.square(d).array)
         d = (d[::2, ::2] + d[1::2, ::2] + d[::2, 1::2] + d[1::2, 1::2]) / 4
         weight *= 4
     return total
@@ -101,7 +101,7 @@ def curvature(heights: TensorXf) -> Float:
     """The mean square of the Laplacian, in units of the light that it gathers."""
     h, n = heights[:, :, 0], heights.shape[0]
     lap = h[1:-1, 2:] + h[1:-1, :-2] + h[2:, 1:-1] + h[:-2, 1:-1] - 4 * h[1:-1, 1:-1]
-    return dr.mean(dr.square(lap * ((ETA - 1) * FOCUS * n * n)), axis=None)
+    return dr.mean(dr.square(lap * ((ETA - 1) * FOCUS * n * n)).array)
 
 
 def portrait(n: int) -> TensorXf:

@@ -117,7 +117,7 @@ def start(main: Callable[[], None]) -> None:
         sys.exit("Interrupted before there was a result.")
 
 
-def write(output: str, pixels: ArrayLike, **options: object) -> None:
+def write(output: str, pixels: ArrayLike, **options: Any) -> None:
     """Writes a picture of shape (height, width) or (height, width, 3) with values from 0 to 1, or
     several of them as an animation."""
     import imageio.v3 as iio

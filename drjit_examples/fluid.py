@@ -97,17 +97,18 @@ def solve(grid: Grid, water: Bool, goal: Float, pressure: Float) -> Float:
 
     pressure = dr.select(water, pressure, 0)
     dr.eval(pressure)
-    residual = dr.select(water, goal, 0) - laplacian(pressure)
+    residual = Float(dr.select(water, goal, 0) - laplacian(pressure))
     direction = Float(residual)
-    squared = dr.sum(dr.square(residual))
+    squared: Float = dr.sum(dr.square(residual))
     for _ in range(ITERATIONS):
         dr.eval(direction, residual, squared)
         image = laplacian(direction)
         step = squared / dr.maximum(dr.sum(direction * image), 1e-9)
-        pressure += step * direction
-        residual -= step * image
-        before, squared = squared, dr.sum(dr.square(residual))
-        direction = residual + squared / dr.maximum(before, 1e-9) * direction
+        pressure = Float(pressure + step * direction)
+        residual = Float(residual - step * image)
+        now: Float = dr.sum(dr.square(residual))
+        direction = Float(residual + now / dr.maximum(squared, 1e-9) * direction)
+        squared = now
     return pressure
 
 

@@ -55,6 +55,11 @@ SHORT = {
         r"24 x 24; mean error",
         "png",
     ),
+    "gaussian_splatting": (
+        ["--gaussians", "60", "--size", "24", "--iterations", "3"],
+        r"60 Gaussians; mean error 0\.[12]",
+        "png",
+    ),
     "picture_hash_grid": (["--iterations", "3"], r"HashGrid", "png"),
     "texture_filtering": (
         ["--iterations", "4", "--size", "48"],
