@@ -95,21 +95,22 @@ def solve(grid: Grid, water: Bool, goal: Float, pressure: Float) -> Float:
             total += dr.select(open_, p - near, 0)
         return dr.select(water, total, 0)
 
+    def improve(p: Float, residual: Float, direction: Float, before: Float) -> tuple[Float, ...]:
+        image = laplacian(direction)
+        step = before / dr.maximum(dr.sum(direction * image), 1e-9)
+        residual = residual - step * image
+        squared = dr.sum(dr.square(residual))
+        ahead = residual + squared / dr.maximum(before, 1e-9) * direction
+        return p + step * direction, residual, ahead, squared
+
     pressure = dr.select(water, pressure, 0)
     dr.eval(pressure)
-    residual = Float(dr.select(water, goal, 0) - laplacian(pressure))
-    direction = Float(residual)
-    squared: Float = dr.sum(dr.square(residual))
+    residual = dr.select(water, goal, 0) - laplacian(pressure)
+    state = pressure, residual, Float(residual), dr.sum(dr.square(residual))
     for _ in range(ITERATIONS):
-        dr.eval(direction, residual, squared)
-        image = laplacian(direction)
-        step = squared / dr.maximum(dr.sum(direction * image), 1e-9)
-        pressure = Float(pressure + step * direction)
-        residual = Float(residual - step * image)
-        now: Float = dr.sum(dr.square(residual))
-        direction = Float(residual + now / dr.maximum(squared, 1e-9) * direction)
-        squared = now
-    return pressure
+        dr.eval(state)
+        state = improve(*state)
+    return state[0]
 
 
 @dr.freeze
