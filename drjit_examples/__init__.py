@@ -17,6 +17,7 @@ SECONDS: dict[str, int] = {
     "tomography": 5,
     "fluid": 60,
     "reaction_diffusion": 5,
+    "soft_body": 30,
     "orbit_fit": 5,
     "small_network": 3,
     "picture_hash_grid": 10,

@@ -66,6 +66,7 @@ SHORT = {
         r"Standard : error 0\.\d+ -> 0\.\d+\nLaplacian: error 0\.\d+ -> 0\.\d+",
         "png",
     ),
+    "soft_body": (["--iterations", "1", "--size", "24"], r"0\.7\d+ from the centre", "png"),
     "orbit_fit": (
         ["--iterations", "300", "--observations", "100"],
         r"eccentricity 0\.40, axis 1\.10, start 0\.15; error 0\.000",
