@@ -245,7 +245,7 @@ def render(scene: Scene, width: int, height: int, samples: int, seed: int) -> Ar
 def main() -> None:
     options = Options(__doc__, output="path_tracing.png")
     options.number("--size", 512, "rows of the picture, which is half as wide again")
-    options.number("--samples", 256, f"paths for each pixel, in passes of {PASS}")
+    options.number("--samples", 512, f"paths for each pixel, in passes of {PASS}")
     arguments = options.parse()
     height, width = arguments.size, arguments.size * 3 // 2
 

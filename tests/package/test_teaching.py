@@ -41,17 +41,19 @@ def test_it_is_short():
 
 @pytest.mark.parametrize(
     ("file", "last"),
-    zip(
-        FILES,
-        (
-            r"sin\(.*data.*\)",
-            r"store\(.*\)",
-            r"0\.0? +0\. +\]",
-            r"^\[0\. +1\.38\d+ 0\.077\d+\]$",
-            r"0\.0? +0\. +\]",
-            r"^\[3\. 3\. 5\.\]$",
-        ),
-        strict=True,
+    list(
+        zip(
+            FILES,
+            (
+                r"sin\(.*data.*\)",
+                r"store\(.*\)",
+                r"0\.0? +0\. +\]",
+                r"^\[0\. +1\.38\d+ 0\.077\d+\]$",
+                r"0\.0? +0\. +\]",
+                r"^\[3\. 3\. 5\.\]$",
+            ),
+            strict=True,
+        )
     ),
     ids=lambda value: getattr(value, "stem", None),
 )
