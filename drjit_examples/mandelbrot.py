@@ -1,15 +1,14 @@
-"""Draws the Mandelbrot set: a loop in which every pixel takes as many rounds as it needs.
+"""The Mandelbrot set: in a loop, every pixel takes as many rounds as it needs.
 
-python examples/mandelbrot.py [--size N] [--output FILE]
+The kernel of the loop is printed.
 """
-
-import argparse
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import drjit as dr
 from drjit.auto import Bool, Complex2f, Float, UInt32
+from drjit_examples.common import Options, start
 
 
 @dr.syntax
@@ -28,11 +27,10 @@ def escape_time(c: Complex2f, limit: int) -> Float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=1024)
-    parser.add_argument("--limit", type=int, default=200)
-    parser.add_argument("--output", default="mandelbrot.png")
-    arguments = parser.parse_args()
+    options = Options(__doc__, output="mandelbrot.png")
+    options.number("--size", 1024, "pixels along a side")
+    options.number("--limit", 200, "rounds at most")
+    arguments = options.parse()
     n = arguments.size
 
     x, y = dr.meshgrid(dr.linspace(Float, -2.1, 0.7, n), dr.linspace(Float, -1.4, 1.4, n))
@@ -44,4 +42,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

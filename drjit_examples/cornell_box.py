@@ -1,24 +1,21 @@
-"""A Cornell box lit by direct sampling of its lamp, and how its picture changes with the paint.
-
-    python examples/cornell_box.py [--size N] [--samples N] [--output FILE]
+"""A Cornell box, and the derivative of its picture by the paint of its walls.
 
 Walls, boxes and lamp are parallelograms kept in tables, which a loop within the loop over bounces
-gathers from. The right half of the picture is the derivative by the red of the red wall, computed
-along with the light in forward mode.
+gathers from; the lamp is sampled directly. The second picture says how the red light of each pixel
+changes if red is taken from the left wall and given to the right one, by how much of it reflects;
+it is computed along with the light in forward mode.
 """
 
-import argparse
 import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-import imageio.v3 as iio
-import numpy as np
-
 import drjit as dr
-from drjit.auto.ad import PCG32, Array2f, Array3f, Bool, Float, UInt
+from drjit.auto.ad import PCG32, Array2f, Array3f, Bool, Float, TensorXf, UInt
+from drjit_examples.common import Options, Panel, Progress, start, write_panels
 
-SIZE, SAMPLES, BOUNCES = 256, 64, 5
+SIZE, BOUNCES = 400, 6
+PASS = 16  # paths that a pixel gets at a time
 EPSILON = 1e-4
 
 
@@ -159,42 +156,59 @@ def trace(quads: Quads, o: Array3f, d: Array3f, sampler: Sampler) -> Array3f:
     return result
 
 
-def render(quads: Quads, seed: int = 0) -> Array3f:
-    n = SIZE * SIZE * SAMPLES
+def render(quads: Quads, samples: int, seed: int = 0) -> Array3f:
+    """The mean of some paths for each pixel."""
+    n = SIZE * SIZE * samples
     sampler = Sampler(PCG32(n, initstate=seed + 1))
-    x, y = (dr.repeat(v, SAMPLES) for v in dr.meshgrid(*[dr.arange(UInt, SIZE)] * 2))
+    x, y = (dr.repeat(v, samples) for v in dr.meshgrid(*[dr.arange(UInt, SIZE)] * 2))
     p = (Array2f(x, y) + sampler.next_2d()) / SIZE - 0.5
     o = Array3f(0, 1, 3.4)
-    d = dr.normalize(Array3f(p.x, -p.y, -1.15))
-    return dr.block_reduce(dr.ReduceOp.Add, trace(quads, o, d, sampler), SAMPLES) / SAMPLES
+    d = dr.normalize(Array3f(p.x, -p.y, -1.2))
+    return dr.block_reduce(dr.ReduceOp.Add, trace(quads, o, d, sampler), samples) / samples
+
+
+def painted(shift: Float) -> Quads:
+    """The scene, with red moved from the left wall to the right one."""
+    quads = Quads(ROWS)
+    dr.scatter(quads.color, Array3f(*RED) - Array3f(shift, 0, 0), UInt(3))
+    dr.scatter(quads.color, Array3f(*GREEN) + Array3f(shift, 0, 0), UInt(4))
+    return quads
 
 
 def main() -> None:
-    global SIZE, SAMPLES
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--size", type=int, default=SIZE)
-    parser.add_argument("--samples", type=int, default=SAMPLES)
-    parser.add_argument("--output", default="cornell_box.png")
-    arguments = parser.parse_args()
-    SIZE, SAMPLES = arguments.size, arguments.samples
+    global SIZE
+    options = Options(__doc__, output="cornell_box.png")
+    options.number("--size", SIZE, "pixels along a side")
+    options.number("--samples", 128, f"paths for each pixel, in passes of {PASS}")
+    arguments = options.parse()
+    SIZE = arguments.size
 
-    wall = Array3f(*RED)
-    dr.enable_grad(wall)
-    dr.set_grad(wall, Array3f(1, 0, 0))
-    quads = Quads(ROWS)
-    dr.scatter(quads.color, wall, UInt(3))
-    image = render(quads)
-    change = dr.forward_to(image)
-    both: list[np.ndarray] = []
-    for light in (dr.detach(image), change):
-        shown = dr.linear_to_srgb(dr.clip(light, 0, 1))
-        both.append(np.array(shown).T.reshape(SIZE, SIZE, 3))
-    iio.imwrite(arguments.output, (np.concatenate(both, axis=1) * 255).astype(np.uint8))
-    total = float(dr.mean(change.x)[0])
-    print(f"{arguments.output}: {SIZE} x {SIZE}, {SAMPLES} paths a pixel; derivative {total:.4f}.")
+    light, change = dr.zeros(Array3f, SIZE**2), dr.zeros(Array3f, SIZE**2)
+    wanted, samples = arguments.samples, 0
+    for k in Progress(-(-wanted // PASS), "pass"):
+        count = min(PASS, wanted - samples)
+        shift = Float(0)
+        dr.enable_grad(shift)
+        dr.set_grad(shift, 1)
+        image = render(painted(shift), count, k)
+        change += count * dr.forward_to(image)
+        light += count * dr.detach(image)
+        dr.eval(light, change)
+        samples += count
+    shown = dr.linear_to_srgb(dr.clip(1.5 * light / samples, 0, 1))
+    pixels = dr.reshape(TensorXf(shown, flip_axes=True), (SIZE, SIZE, 3)).numpy()
+    red = (change.x / samples).numpy().reshape(SIZE, SIZE)
+    scale = "change of red light"
+    panels = [
+        Panel("light", pixels),
+        Panel("red moved from left to right", red, "RdBu_r", -0.6, 0.6, scale),
+    ]
+    write_panels(arguments.output, panels, columns=2, size=max(SIZE, 240))
+    print(
+        f"{arguments.output}: {SIZE} x {SIZE}, {samples} paths a pixel; "
+        f"derivatives from {red.min():.2f} to {red.max():.2f}."
+    )
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -1,25 +1,19 @@
-"""Fits a small neural network to a photograph: colours as a function of position.
-
-    python examples/neural_field.py [IMAGE] [--iterations N] [--precision half|single]
-        [--encoding hash|permuto|tri|sin] [--checkpoint FILE] [--output FILE]
+"""A small network that learns a photograph: colours as a function of position.
 
 IMAGE is a file or an address; without one, the portrait beside this script is used (Grace Hopper,
 photographed by the U.S. Navy, in the public domain). The random positions, the look-ups in the
-image, the network, its derivatives and the sums over all positions are one kernel. Ctrl-C ends the
-training early; what was learnt by then is written all the same. With a checkpoint, a training that
-was stopped in any way goes on where it was.
+image, the network, its derivatives and the sums over all positions are one kernel. The bar shows
+how much the picture that has been learnt is like the original, as the last line does. With a
+checkpoint, a training that was stopped in any way goes on where it was.
 """
 
-import argparse
 import sys
-import time
 from math import log10
 from pathlib import Path
 from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
-from tqdm.auto import tqdm
 
 import drjit as dr
 from drjit import nn
@@ -33,13 +27,13 @@ from drjit.auto.ad import (
     Texture2f,
 )
 from drjit.opt import Adam, GradScaler
+from drjit_examples.common import PORTRAIT, Options, Progress, start, write
 
-PORTRAIT = Path(__file__).parent / "portrait.jpg"
 GRID = 256  # a training step looks at one random position in each cell of a grid of this size
 LEVELS = 10  # of a grid: the finest one has about as many cells as the portrait pixels
 # Learning rates; the entries of a grid are seen by few positions each.
 RATE, RATE_WITH_GRID, RATE_OF_GRID = 1e-3, 5e-3, 2e-2
-REPORT = 50  # steps between two updates of the figures shown
+REPORT = 25  # steps between two updates of the figure shown
 
 
 def load(source: str) -> TensorXf:
@@ -108,9 +102,9 @@ def render(net: nn.Module, height: int, width: int) -> np.ndarray:
     return dr.clip(dr.detach(pixels), 0, 1).numpy()
 
 
-def psnr(mean_square_error: float) -> float:
+def psnr(learnt: np.ndarray, image: TensorXf) -> float:
     """The peak signal-to-noise ratio in decibels, for values from 0 to 1."""
-    return -10 * log10(max(mean_square_error, 1e-10))
+    return -10 * log10(max(float(np.mean((learnt - image.numpy()) ** 2)), 1e-10))
 
 
 def train(
@@ -138,62 +132,51 @@ def train(
         state = dr.load(checkpoint, state)
         print(f"{checkpoint}: continues after step {state['step']}")
 
-    first, start = state["step"], time.perf_counter()
-    with tqdm(range(first, iterations), unit="step") as progress:
-        try:
-            for step in progress:
-                # The optimizer's copy of the weights is in single precision.
-                net["net.weights"] = opt["net.weights"]
-                if grid is not None:
-                    grid.params[:] = type(grid.params)(opt["grid"])
-                p = positions(rng.random(Array2f, (2, GRID * GRID)))
-                difference = texture.eval(p) - Array3f(net(nn.CoopVec(p)))
-                loss = dr.squared_norm(difference)
-                dr.backward(scaler.scale(loss))
-                report = step % REPORT == 0
-                if report:
-                    loss = dr.sum(dr.detach(loss)) / (3 * GRID * GRID)
-                    dr.schedule(loss)
-                scaler.step(opt)
-                if report:
-                    progress.set_postfix(loss=f"{loss[0]:.5f}", PSNR=f"{psnr(loss[0]):.1f} dB")
-                state["step"] = step + 1
-                if checkpoint is not None and (step + 1) % every == 0:
-                    dr.save(checkpoint, state)
-        except KeyboardInterrupt:
-            progress.write("Interrupted; writing what was learnt so far.", file=sys.stderr)
+    def fetch() -> None:
+        """Has the network use what the optimizer holds, which is in single precision."""
+        net["net.weights"] = opt["net.weights"]
+        if grid is not None:
+            grid.params[:] = type(grid.params)(opt["grid"])
+
+    progress = Progress(iterations, first=state["step"])
+    for step in progress:
+        fetch()
+        p = positions(rng.random(Array2f, (2, GRID * GRID)))
+        difference = texture.eval(p) - Array3f(net(nn.CoopVec(p)))
+        dr.backward(scaler.scale(dr.squared_norm(difference)))
+        scaler.step(opt)
+        state["step"] = step + 1
+        if (step + 1) % REPORT == 0 and step + 1 < iterations:
+            fetch()
+            progress.show(PSNR=f"{psnr(render(net, *image.shape[:2]), image):.2f} dB")
+        if checkpoint is not None and (step + 1) % every == 0:
+            dr.save(checkpoint, state)
     dr.sync_thread()  # the last steps may still be running
-    steps, seconds = state["step"] - first, time.perf_counter() - start
-    print(
-        f"{steps} steps in {seconds:.1f} seconds, compilation included: "
-        f"{steps * GRID**2 / seconds / 1e6:.1f} million positions a second."
-    )
-    net["net.weights"] = opt["net.weights"]
-    if grid is not None:
-        grid.params[:] = type(grid.params)(opt["grid"])
+    fetch()
     learnt = render(net, *image.shape[:2])
-    return learnt, psnr(float(np.mean((learnt - image.numpy()) ** 2)))
+    return learnt, psnr(learnt, image)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = Options(__doc__, output="neural_field.png")
+    options.add_argument(
+        "image", nargs="?", default=str(PORTRAIT), help="file or address of a picture"
     )
-    parser.add_argument("image", nargs="?", default=str(PORTRAIT))
-    parser.add_argument("--iterations", type=int, default=400)
-    parser.add_argument("--precision", choices=("half", "single"), default="half")
-    parser.add_argument("--encoding", choices=("hash", "permuto", "tri", "sin"), default="hash")
-    parser.add_argument("--checkpoint", type=Path, help="file to save the state to, and go on from")
-    parser.add_argument("--every", type=int, default=200, help="steps between two checkpoints")
-    parser.add_argument("--output", default="neural_field.png", help="original and copy")
-    arguments = parser.parse_args()
-    if arguments.iterations < 0:
-        parser.error("--iterations must not be negative")
+    options.number("--iterations", 400, "steps of the training", low=0)
+    options.add_argument(
+        "--precision", choices=("half", "single"), default="half", help="of the network"
+    )
+    options.add_argument(
+        "--encoding", choices=("hash", "permuto", "tri", "sin"), default="hash",
+        help="what the network is given of a position",
+    )  # fmt: skip
+    options.add_argument(
+        "--checkpoint", type=Path, help="file to save the state to, and go on from"
+    )
+    options.number("--every", 200, "steps between two checkpoints")
+    arguments = options.parse()
+
     image = load(arguments.image)
-    try:
-        open(arguments.output, "ab").close()  # found out before the training, not after
-    except OSError as error:
-        sys.exit(f"{arguments.output} cannot be written: {error.strerror}")
     half = arguments.precision == "half"
     learnt, quality = train(
         image,
@@ -203,11 +186,10 @@ def main() -> None:
         checkpoint=arguments.checkpoint,
         every=arguments.every,
     )
-    both = np.concatenate([image.numpy(), learnt], axis=1)
-    iio.imwrite(arguments.output, (both * 255 + 0.5).astype(np.uint8), extension=".png")
+    write(arguments.output, np.concatenate([image.numpy(), learnt], axis=1), extension=".png")
     print(f"PSNR {quality:.2f} dB.")
     print(f"{arguments.output}: the original beside what was learnt.")
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -1,9 +1,8 @@
-"""Newton's method in every pixel: which root of z^3 = 1 it finds from there, and how fast.
+"""Newton's method in every pixel: which root of z³ = 1 it finds, and how fast.
 
-python examples/newton_fractal.py [--size N] [--output FILE]
+Colours tell the roots apart; the darker, the more steps it takes to get there.
 """
 
-import argparse
 from math import pi
 
 import matplotlib.pyplot as plt
@@ -11,6 +10,7 @@ import numpy as np
 
 import drjit as dr
 from drjit.auto import Complex2f, Float, UInt32
+from drjit_examples.common import Options, start
 
 
 @dr.syntax
@@ -26,10 +26,9 @@ def newton(z: Complex2f) -> tuple[Complex2f, UInt32]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=768)
-    parser.add_argument("--output", default="newton_fractal.png")
-    arguments = parser.parse_args()
+    options = Options(__doc__, output="newton_fractal.png")
+    options.number("--size", 768, "pixels along a side")
+    arguments = options.parse()
     n = arguments.size
 
     # Half a cell off the origin, where the derivative is zero.
@@ -46,4 +45,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

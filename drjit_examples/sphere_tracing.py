@@ -1,6 +1,4 @@
-"""Renders a torus given by a signed distance, and differentiates the picture.
-
-    python examples/sphere_tracing.py [--size N] [--output FILE]
+"""A torus given by its signed distance, and the derivative of its picture.
 
 The intersection is found by a loop that no derivative passes through; one more step of Newton's
 method, outside of the loop, makes it depend on the shape. The second picture shows how each pixel
@@ -8,13 +6,11 @@ changes when the tube gets thicker (forward mode); the figure printed is the sam
 mean of all pixels, found in reverse mode.
 """
 
-import argparse
-
-import matplotlib.pyplot as plt
 import numpy as np
 
 import drjit as dr
 from drjit.auto.ad import Array3f, Bool, Float
+from drjit_examples.common import Options, Panel, start, write_panels
 
 
 def distance(p: Array3f, thickness: Float) -> Float:
@@ -57,12 +53,9 @@ def render(size: int, thickness: Float) -> Float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--size", type=int, default=512)
-    parser.add_argument("--output", default="sphere_tracing.png")
-    arguments = parser.parse_args()
+    options = Options(__doc__, output="sphere_tracing.png")
+    options.number("--size", 512, "pixels along a side")
+    arguments = options.parse()
     n = arguments.size
 
     thickness = Float(0.25)
@@ -76,17 +69,15 @@ def main() -> None:
     dr.backward(dr.mean(render(n, thickness)))
     mean = dr.grad(thickness)[0]
 
-    shape = (n, n)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 5))
-    left.imshow(dr.detach(picture).numpy().reshape(shape), cmap="gray", vmin=0, vmax=1)
-    right.imshow(change.numpy().reshape(shape), cmap="coolwarm", vmin=-3, vmax=3)
-    for axes in (left, right):
-        axes.set_axis_off()
-    figure.tight_layout()
-    figure.savefig(arguments.output)
+    shape, scale = (n, n), "change of brightness per radius"
+    panels = [
+        Panel("brightness", dr.detach(picture).numpy().reshape(shape)),
+        Panel("if the tube gets thicker", change.numpy().reshape(shape), "RdBu_r", -3, 3, scale),
+    ]
+    write_panels(arguments.output, panels, columns=2, size=max(n, 240))
     forward = float(np.mean(change.numpy()))
     print(f"{arguments.output}. Derivative of the mean: forward {forward:.6f}, reverse {mean:.6f}")
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

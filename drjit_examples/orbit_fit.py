@@ -1,10 +1,9 @@
-"""The orbit of a planet from noisy positions, by gradient descent through a root finder that is
-written with Numba.
+"""The orbit of a planet from noisy positions, through a function of Numba.
 
-python examples/orbit_fit.py [--iterations N] [--observations N]
+Positions follow from Kepler's equation, whose root finder is written with Numba; gradient descent
+goes through it by the derivative that is given beside it.
 """
 
-import argparse
 import math
 
 import numba
@@ -13,6 +12,7 @@ import numpy as np
 import drjit as dr
 from drjit.auto.ad import Array2f64, Float64
 from drjit.opt import Adam
+from drjit_examples.common import Options, Progress, start
 
 
 @numba.njit()
@@ -46,10 +46,10 @@ def positions(t: Float64, e: Float64, axis: Float64, start: Float64) -> Array2f6
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=400)
-    parser.add_argument("--observations", type=int, default=1000)
-    arguments = parser.parse_args()
+    options = Options(__doc__)
+    options.number("--iterations", 400, "steps of the optimizer")
+    options.number("--observations", 1000, "noisy positions")
+    arguments = options.parse()
 
     rng = np.random.default_rng(0)
     count: int = arguments.observations
@@ -59,7 +59,7 @@ def main() -> None:
 
     orbit = Adam(lr=0.01, params={"e": Float64(0.2), "axis": Float64(1), "start": Float64(0)})
     error = Float64(0)
-    for _ in range(arguments.iterations):
+    for _ in Progress(arguments.iterations):
         orbit["e"] = dr.clip(orbit["e"], 0, 0.9)
         found = positions(t, orbit["e"], orbit["axis"], orbit["start"])
         error = dr.mean(dr.squared_norm(found - seen))
@@ -70,4 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

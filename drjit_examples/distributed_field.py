@@ -1,38 +1,38 @@
-"""A network that learns a picture in several processes, each with its share of the positions.
+"""A network that learns a picture in several processes, each with its share.
 
-    python examples/distributed_field.py [--iterations N] [--checkpoint FILE]
-    torchrun --nproc-per-node 2 examples/distributed_field.py
-    mpiexec -n 2 python examples/distributed_field.py
+    torchrun --nproc-per-node 2 -m drjit_examples.distributed_field
+    mpiexec -n 2 python -m drjit_examples.distributed_field
 
 The loss is that of one process, to rounding. With a checkpoint, on a disk that all processes share,
 a training that was stopped in any way goes on where it was.
 """
 
-import argparse
 from pathlib import Path
 from typing import Any
-
-from neural_field import PORTRAIT, load, make_network
 
 import drjit as dr
 from drjit import distributed, nn
 from drjit.auto.ad import PCG32, Array2f, Array3f, Float32, Texture2f, UInt32, UInt64
 from drjit.opt import Adam
+from drjit_examples.common import PORTRAIT, Options, start
+from drjit_examples.neural_field import load, make_network
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=200)
-    parser.add_argument("--size", type=int, default=256, help="positions per row and column")
-    parser.add_argument("--checkpoint", type=Path, help="file to save the state to, and go on from")
-    parser.add_argument("--every", type=int, default=50, help="steps between two checkpoints")
-    arguments = parser.parse_args()
+    options = Options(__doc__)
+    options.number("--iterations", 200, "steps of the training")
+    options.number("--size", 256, "positions per row and column")
+    options.add_argument(
+        "--checkpoint", type=Path, help="file to save the state to, and go on from"
+    )
+    options.number("--every", 50, "steps between two checkpoints")
+    arguments = options.parse()
 
     distributed.init()
     first = distributed.rank() == 0
     count, rest = divmod(arguments.size**2, distributed.world_size())
     if rest:
-        parser.error("the positions cannot be divided equally among the processes")
+        options.error("the positions cannot be divided equally among the processes")
     texture = Texture2f(load(str(PORTRAIT)))
     net, _ = make_network("tri", half=False, rng=dr.rng(seed=0))
     adam = Adam(lr=1e-3)
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

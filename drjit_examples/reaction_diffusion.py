@@ -1,19 +1,15 @@
-"""Spots and stripes: two substances that react and spread (Gray and Scott; Pearson, "Complex
-Patterns in a Simple System", 1993).
+"""Spots and stripes: two substances that react and spread.
 
-    python examples/reaction_diffusion.py [--size N] [--steps N] [--output FILE]
-
-The field is a torus; how fast substances are removed changes from left to right. A frozen function
-is traced once: every further step only launches its kernels.
+The model is that of Gray and Scott (Pearson, "Complex Patterns in a Simple System", 1993). The
+field is a torus; how fast substances are removed changes from left to right. A frozen function is
+traced once: every further step only launches its kernels.
 """
 
-import argparse
-
-import imageio.v3 as iio
 import numpy as np
 
 import drjit as dr
 from drjit.auto import Float, TensorXf, UInt
+from drjit_examples.common import Options, Progress, start, write
 
 
 def neighbours(field: Float, size: int) -> Float:
@@ -41,13 +37,10 @@ def step(u: Float, v: Float, feed: Float, kill: Float, size: int) -> tuple[Float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--size", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--output", default="reaction_diffusion.png")
-    arguments = parser.parse_args()
+    options = Options(__doc__, output="reaction_diffusion.png")
+    options.number("--size", 384, "cells along a side", low=8)
+    options.number("--steps", 6000, "how long substances react")
+    arguments = options.parse()
     n = arguments.size
 
     x, y = dr.meshgrid(dr.arange(Float, n) / n, dr.arange(Float, n) / n)
@@ -56,15 +49,15 @@ def main() -> None:
     seeds = dr.gather(Float, dr.rng(seed=3).random(Float, n * n), block) > 0.8
     u, v = dr.select(seeds, Float(0.5), 1), dr.select(seeds, Float(0.5), 0)
     dr.make_opaque(u, v, feed, kill)
-    for _ in range(arguments.steps):
+    for _ in Progress(arguments.steps):
         u, v = step(u, v, feed, kill, n)
 
     field = np.array(TensorXf(v, (n, n)))
     shade = np.clip(field / 0.4, 0, 1)[:, :, None]
     picture = (1 - shade) * np.array([0.97, 0.94, 0.86]) + shade * np.array([0.1, 0.2, 0.45])
-    iio.imwrite(arguments.output, (picture * 255).astype(np.uint8))
+    write(arguments.output, picture)
     print(f"{arguments.output}: {n} x {n}, {step.n_recordings} recording, mean {field.mean():.3f}.")
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

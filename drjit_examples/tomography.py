@@ -1,23 +1,17 @@
 """Computed tomography: a slice of a head from its shadows.
 
-    python examples/tomography.py [--size N] [--angles N] [--output FILE]
-
 Line integrals through a phantom (a loop of texture look-ups) give a sinogram; filtered
 backprojection (Kak and Slaney, "Principles of Computerized Tomographic Imaging", chapter 3) turns
 it into a picture again, and gradient steps through the projector refine that. The picture shows
 phantom, sinogram, backprojection and the refined picture.
 """
 
-import argparse
-
-import imageio.v3 as iio
-import numpy as np
-
 import drjit as dr
 from drjit.auto.ad import Array2f, Float, TensorXf, Texture2f, UInt
 from drjit.opt import Adam
+from drjit_examples.common import Options, Panel, Progress, start, write_panels
 
-SIZE, ANGLES, BINS, STEPS = 160, 90, 200, 240
+SIZE, ANGLES, BINS, STEPS = 256, 120, 320, 384
 # center, half axes, angle, density: after Shepp and Logan
 ELLIPSES = [
     ((0, 0), (0.69, 0.92), 0, 1),
@@ -100,13 +94,11 @@ def backproject(sinogram: Float) -> TensorXf:
 
 def main() -> None:
     global SIZE, ANGLES, BINS, STEPS
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--size", type=int, default=SIZE)
-    parser.add_argument("--angles", type=int, default=ANGLES)
-    parser.add_argument("--output", default="tomography.png")
-    arguments = parser.parse_args()
+    options = Options(__doc__, output="tomography.png")
+    options.number("--size", SIZE, "pixels along a side", low=8)
+    options.number("--angles", ANGLES, "directions of rays", low=2)
+    options.number("--iterations", 20, "steps of the refinement", low=0)
+    arguments = options.parse()
     SIZE, ANGLES = arguments.size, arguments.angles
     BINS, STEPS = SIZE * 5 // 4, SIZE * 3 // 2
 
@@ -114,7 +106,7 @@ def main() -> None:
     sinogram = project(image)
     filtered = backproject(ramp(sinogram))
     opt = Adam(lr=0.02, params={"image": TensorXf(filtered.array, (SIZE, SIZE, 1))})
-    for _ in range(20):
+    for _ in Progress(arguments.iterations):
         loss = dr.mean(dr.square(project(opt["image"]) - sinogram))
         dr.backward(loss)
         opt.step()
@@ -123,14 +115,16 @@ def main() -> None:
     refined = dr.detach(opt["image"])[:, :, 0]
     errors = [float(dr.sqrt(dr.mean(dr.square(p - truth))).array[0]) for p in (filtered, refined)]
 
-    rays = np.array(sinogram).reshape(ANGLES, BINS)
-    places = [np.linspace(0, n - 1, SIZE).round().astype(int) for n in rays.shape]
-    rays = rays[np.ix_(*places)] / rays.max() * 0.5
-    row = [np.array(truth), rays, np.array(filtered), np.array(refined)]
-    grey = (np.clip(np.concatenate(row, axis=1) * 2, 0, 1) * 255).astype(np.uint8)
-    iio.imwrite(arguments.output, np.repeat(grey[:, :, None], 3, axis=2))
+    rays = sinogram.numpy().reshape(ANGLES, BINS)
+    panels = [
+        Panel("the head", truth.numpy(), high=0.5),
+        Panel("its shadows: a row for each angle", rays, high=float(rays.max())),
+        Panel(f"filtered backprojection: error {errors[0]:.3f}", filtered.numpy(), high=0.5),
+        Panel(f"refined by gradients: error {errors[1]:.3f}", refined.numpy(), high=0.5),
+    ]
+    write_panels(arguments.output, panels, columns=2, size=max(SIZE * 3 // 2, 160))
     print(f"{arguments.output}: error {errors[0]:.3f}, refined {errors[1]:.3f}.")
 
 
 if __name__ == "__main__":
-    main()
+    start(main)
