@@ -120,7 +120,7 @@ class Branch:
         self.diverging: list[int] = []
         self.unmergeable: set[int] = set()  # further ones, whose versions cannot be merged
         self.writes = False  # whether a function has written to arrays, or might
-        self.sizes = [v.node.size for v in leaf.values(args.leaves)]
+        self.sizes = [a._node.size for a in args.leaves]
         if 0 in self.sizes and mask._node.size:
             args.check_initialized()
 
