@@ -438,14 +438,19 @@ def pop() -> GradScope:
     return left
 
 
-@contextmanager
-def gradients_kept(variables: Iterable[Var]) -> Iterator[None]:
-    """Gives variables back, in the end, the gradients that they have now."""
-    before = [(v, v.grad, v.grad_var) for v in variables]
-    try:
-        yield
-    finally:
-        for v, gradient, own in before:
+class gradients_kept:  # a class, as these take less time than generators
+    """Gives variables back, after the statements of a `with`, the gradients that they had."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, variables: Iterable[Var]) -> None:
+        self.before = [(v, v.grad, v.grad_var) for v in variables]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        for v, gradient, own in self.before:
             v.grad, v.grad_var = gradient, own
 
 

@@ -639,14 +639,14 @@ def test_what_is_known_of_a_function_goes_with_its_code() -> None:
         exec(f"def body(x): return (x + {step},)", space)
         return space["body"]
 
-    first, before = made(1), len(region_state._profiles)
+    first, before = made(1), len(region_state._by_identity)
     region_state.profile_of(first).tables.add(0)
     assert region_state.profile_of(made(1)).tables == {0}
     assert region_state.profile_of(made(2)).tables == set()
     assert region_state.profile_of(print).tables == set()  # has no code of its own
     del first
     gc.collect()
-    assert len(region_state._profiles) == before
+    assert len(region_state._by_identity) == before
 
 
 @pytest.mark.parametrize("kind", [Float, Array2f])

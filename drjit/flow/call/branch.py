@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from ...ad import capture
-from ...ad.graph import Value
+from ...ad.graph import Value, node_of
 from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
@@ -193,6 +193,7 @@ class SymbolicBranch:
                 self._check()
             outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size
+            outcome.fits = all(found) and {1, size}.issuperset([v.node.size for v in found if v])
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
             args.restore_variables(branch.before)
@@ -204,6 +205,8 @@ class SymbolicBranch:
                     branch.diverging += sorted(more)
                     raise RecordAgain
                 branch.check(self.outcomes)  # here, so that an error undoes the recording
+        if outcome.fits:
+            return [*map(node_of, found)]  # type: ignore[arg-type]
         final: list[Node] = []
         for k, v in enumerate(found):
             n = None if v is None else v.node

@@ -49,7 +49,10 @@ class BranchOutcome:
     `places` says where in the result the arguments are that it has changed in place, by number (see
     `State.objects`). If functions run one after the other, `argument_versions` are the versions of
     those in the result, or their contents if they are one-dimensional arrays, and
-    `argument_contents` is what the arrays of all arguments hold."""
+    `argument_contents` is what the arrays of all arguments hold. `fits` says whether all contents
+    are known to have as many entries as the condition, or one."""
+
+    fits = False
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
@@ -120,7 +123,7 @@ class Branch:
         self.diverging: list[int] = []
         self.unmergeable: set[int] = set()  # further ones, whose versions cannot be merged
         self.writes = False  # whether a function has written to arrays, or might
-        self.sizes = [v.node.size for v in leaf.values(args.leaves)]
+        self.sizes = [a._node.size for a in args.leaves]
         if 0 in self.sizes and mask._node.size:
             args.check_initialized()
 
@@ -278,6 +281,8 @@ class Branch:
         """Raises a RuntimeError if the sizes of results are incompatible, or if one function
         returns an array that was written to, and the other one a different array."""
         first, second = outcomes
+        if first.fits and second.fits:
+            return
         size = self.mask._node.size
         rows = zip(first.contents, second.contents, first.arrays, second.arrays, strict=True)
         for k, (a, b, one, other) in enumerate(rows):

@@ -373,6 +373,9 @@ class RecordedRegion:
         for v in variables:
             if v.rule is not None:
                 v.rule.reads(v, add)
+        if not values:  # derivatives need no primal values
+            traverse.visit(mode, variables)
+            return
         copies(values)
         get = copies.made.get
         before = [(v, v.inputs, v.result) for v in variables]

@@ -135,11 +135,22 @@ def arrays_in_attributes(value: Any) -> dict[str, Any]:
     return found
 
 
+_CLOSED = (), (FLOW,)
+_NO_ARRAYS = OuterArrays(())
+
+
+def _captures(f: FunctionType) -> bool:
+    """Returns whether a function may capture arrays, which most that `syntax` makes do not."""
+    return bool(f.__defaults__ or f.__kwdefaults__ or f.__code__.co_freevars not in _CLOSED)
+
+
 def captured_arrays(functions: Sequence[Callable[..., Any]], state: Iterable[Any]) -> OuterArrays:
     """Returns the traced one-dimensional arrays in the variables that functions capture from
     enclosing functions, except those in `state`."""
+    reached = {id(f): f for f in functions if isinstance(f, FunctionType) and _captures(f)}
+    if not reached:
+        return _NO_ARRAYS
     found: dict[int, tuple[str, Any]] = {}
-    reached = {id(f): f for f in functions if isinstance(f, FunctionType)}
     pending = list(reached.values())
     for f in pending:  # the list grows during iteration
         for name, value in _variables(f):
@@ -251,12 +262,21 @@ class BodyProfile:
 
 
 _profiles: weakref.WeakKeyDictionary[CodeType, BodyProfile] = weakref.WeakKeyDictionary()
+# The same by the identities of code objects, while these exist: to compare two of them takes long.
+_by_identity: dict[int, tuple[BodyProfile, weakref.ref[CodeType]]] = {}
 
 
 def profile_of(body: Callable[..., Any]) -> BodyProfile:
     """Returns the profile of a function, to be added to."""
     code = getattr(body, "__code__", None)
-    return BodyProfile() if code is None else _profiles.setdefault(code, BodyProfile())
+    if code is None:
+        return BodyProfile()
+    key = id(code)
+    entry = _by_identity.get(key)
+    if entry is None:
+        reference = weakref.ref(code, lambda _: _by_identity.pop(key, None))
+        entry = _by_identity[key] = _profiles.setdefault(code, BodyProfile()), reference
+    return entry[0]
 
 
 # ---- The state
