@@ -1,4 +1,4 @@
-"""`Module`, the base class of all layers: a mapping from dotted names to parameters; packing; files.
+"""`Module`, the base class of layers: a mapping from dotted names to parameters; packing and files.
 
 A module finds its parameters by walking its fields and keeps no list of them. Packing moves arrays
 into one shared buffer, and each module into a buffer of its own: the fields then hold views of that
