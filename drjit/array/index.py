@@ -120,9 +120,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     elif kind == "tensor":
         tensor.setitem(self, key, value)
     elif isinstance(key, tuple):
-        if len(key) == 0:
-            key = (slice(None),)
-        first, *rest = key
+        first, *rest = key or (slice(None),)
         if rest:
             part = self[first]
             part[tuple(rest)] = value

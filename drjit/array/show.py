@@ -160,10 +160,8 @@ def evaluated(leaves: Sequence[Any]) -> list[Node]:
 def _flat_cell(array: Any, shape: tuple[int, ...]) -> Cell:
     """Returns the cell function of a tensor: entries of its flat array in row-major order."""
     text = _entry_text(array._dtype)
-    if array._kind == "leaf":
-        read = reader(evaluated([array])[0])
-    else:
-        read = array._components.__getitem__
+    is_leaf = array._kind == "leaf"
+    read = reader(evaluated([array])[0]) if is_leaf else array._components.__getitem__
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
     return lambda index: text(read(sum(i * s for i, s in zip(index, strides, strict=True))))
 

@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 else:  # a bound in words would be compiled
     Flat = TypeVar("Flat")
 
-_NO_ARRAY = (
-    "drjit.nn.CoopVec(): at least one one-dimensional array is needed, which determines the type "
-    "of the features, such as in nn.CoopVec(Float16(1), 2)"
-)
-_INDEX = (
-    "drjit.nn.CoopVec has no indexing, as its features are not stored one by one. Unpack it into "
-    "arrays, as in 'x, y = v' or 'Array2f(v)', or go through all of them, as in 'for x in v'"
-)
-
 
 class CoopVec(KernelValue, Generic[T]):
     """A cooperative vector: `len(v)` features per lane, all of the same numeric type.
@@ -134,7 +125,11 @@ class CoopVec(KernelValue, Generic[T]):
         return map(leaf.from_value, repeat(cls), found)
 
     def __getitem__(self, *_: object) -> NoReturn:
-        raise TypeError(_INDEX)
+        raise TypeError(
+            "drjit.nn.CoopVec has no indexing, as its features are not stored one by one. Unpack "
+            "it into arrays, as in 'x, y = v' or 'Array2f(v)', or go through all of them, as in "
+            "'for x in v'"
+        )
 
     __setitem__ = __getitem__
 
@@ -341,7 +336,10 @@ def _feature_type(parts: list[Any]) -> Any:
         return cls
     arrays = [p for p in parts if isinstance(p, ArrayBase)]
     if not arrays:
-        raise TypeError(_NO_ARRAY)
+        raise TypeError(
+            "drjit.nn.CoopVec(): at least one one-dimensional array is needed, which determines "
+            "the type of the features, such as in nn.CoopVec(Float16(1), 2)"
+        )
     cls = type(arrays[0])
     if cls._dtype.is_mask:
         raise TypeError(

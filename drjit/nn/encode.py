@@ -237,11 +237,8 @@ class HashEncodingLayer(Module):
         the encoding's parameters.
         """
         features = self.encoding(arg)
-        return (
-            traits.tensor_t(type(features))(features)
-            if traits.is_tensor_v(arg)
-            else CoopVec(features)
-        )
+        kind: Any = traits.tensor_t(type(features)) if traits.is_tensor_v(arg) else CoopVec
+        return kind(features)
 
     @property
     def data(self) -> Any:

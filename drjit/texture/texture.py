@@ -215,7 +215,6 @@ class Texture(Texels):
         Raises:
             TypeError: see `eval`.
         """
-        del force_nonaccel
         where, dtype = self._components(pos, self._name("eval_cubic"))
         return self._vector(dtype, self._filtered(where, 4, dtype, active, "eval_cubic"))
 
