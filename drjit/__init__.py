@@ -36,7 +36,7 @@ from .jit.ir.dtype import VarType
 from .jit.ir.op import ReduceMode, ReduceOp
 from .jit.log import LogLevel, log_level, set_log_level
 
-for _function in (flag, set_flag, set_log_level):
+for _function in (flag, set_flag, log_level, set_log_level):
     _frames.guard(_function)
 _frames.guard_members(scoped_set_flag)
 
@@ -55,7 +55,7 @@ _LAZY = ("ast", "detail", "hashgrid", "interop", "nn", "opt", "random", "texture
 @_frames.guard
 def __getattr__(name: str) -> _Any:
     if name in _MODULES:
-        found = globals()[name] = getattr(_module(_MODULES[name]), name)
+        found = globals()[name] = _frames.guard(getattr(_module(_MODULES[name]), name))
         return found
     if name in _LAZY:
         return _module(name)

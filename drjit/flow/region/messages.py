@@ -57,7 +57,9 @@ def failed(what: str, error: Exception) -> Failure:
     extends to that place, because debuggers show the last one."""
     kind = error._kind if isinstance(error, Failure) else type(error)
     name = "" if kind is RuntimeError or isinstance(error, Failure) else f"{kind.__name__}: "
-    text = f"{what}: encountered an exception (see above). {name}{error}"
+    text = str(error)
+    if not text.startswith(f"{what}: "):  # which says where it was
+        text = f"{what}: encountered an exception (see above). {name}{text}"
     trace = error.__traceback__
     return _failure(kind, text, error.args, vars(error)).with_traceback(trace and trace.tb_next)
 
